@@ -1,0 +1,59 @@
+"""The language of Sluice: what a connector author imports.
+
+Records, schemas, configuration tables, converters, transforms, errors, and the connector API, in the shape of Kafka Connect's.
+There is no Kafka client, web framework, database or Spark in here.
+"""
+
+from connect.config.definition import NO_DEFAULT, ConfigDef, ConfigKey, ConfigValue, Importance, Width
+from connect.config.parsing import Password
+from connect.config.types import ConfigType
+from connect.connector import Connector, ConnectorContext, ExactlyOnceSupport, SinkConnector, SourceConnector
+from connect.converters.api import Converter, HeaderConverter
+from connect.data import Field, Header, Headers, Schema, SchemaBuilder, Struct, Type
+from connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from connect.record import ConnectRecord, RawBatch, SchemaAndValue, SinkRecord, SourceRecord, TopicPartition
+from connect.sink import SinkTask, SinkTaskContext
+from connect.source import OffsetReader, SourceTask, SourceTaskContext
+from connect.transforms.api import Predicate, Transformation
+
+__all__ = [
+    "NO_DEFAULT",
+    "ConfigDef",
+    "ConfigError",
+    "ConfigKey",
+    "ConfigType",
+    "ConfigValue",
+    "ConnectError",
+    "ConnectRecord",
+    "Connector",
+    "ConnectorContext",
+    "Converter",
+    "DataError",
+    "ExactlyOnceSupport",
+    "Field",
+    "Header",
+    "HeaderConverter",
+    "Headers",
+    "Importance",
+    "OffsetReader",
+    "Password",
+    "Predicate",
+    "RawBatch",
+    "RetriableError",
+    "Schema",
+    "SchemaAndValue",
+    "SchemaBuilder",
+    "SinkConnector",
+    "SinkRecord",
+    "SinkTask",
+    "SinkTaskContext",
+    "SourceConnector",
+    "SourceRecord",
+    "SourceTask",
+    "SourceTaskContext",
+    "Struct",
+    "TopicPartition",
+    "Transformation",
+    "Type",
+    "Width",
+]

@@ -1,0 +1,128 @@
+"""From text to typed values and back, with Kafka's rules and messages."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from connect.config.types import ConfigType
+from connect.errors import ConfigError
+
+HIDDEN = "[hidden]"
+_Class = type  # the parameter `type` below hides the built-in
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_RANGES = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+
+
+class Password:
+    """A secret. ``str`` and ``repr`` show ``[hidden]`` (promise 9); ``value`` is the text itself."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def __str__(self) -> str:
+        return HIDDEN
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Password) and other.value == self.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+def parse_value(name: str, value: Any, type: ConfigType) -> Any:
+    """The typed value. Text is trimmed; None stays None. Raises ConfigError in Kafka's words.
+
+    BOOLEAN gives bool; INT, SHORT, LONG int; DOUBLE float; STRING and CLASS str; LIST list of str; PASSWORD
+    :class:`Password`. A CLASS stays the name that was given: what it stands for is the plugin registry's to say.
+    """
+    if value is None:
+        return None
+    trimmed = value.strip() if isinstance(value, str) else value
+    match type:
+        case ConfigType.BOOLEAN:
+            if isinstance(trimmed, bool):
+                return trimmed
+            if isinstance(trimmed, str) and trimmed.lower() in ("true", "false"):
+                return trimmed.lower() == "true"
+            raise ConfigError.invalid(name, _shown(value), "Expected value to be either true or false")
+        case ConfigType.STRING:
+            if isinstance(trimmed, str):
+                return trimmed
+            raise ConfigError.invalid(
+                name, _shown(value), f"Expected value to be a string, but it was a {_java_class(value)}"
+            )
+        case ConfigType.PASSWORD:
+            if isinstance(trimmed, Password):
+                return trimmed
+            if isinstance(trimmed, str):
+                return Password(trimmed)
+            raise ConfigError.invalid(name, HIDDEN, f"Expected value to be a string, but it was a {_java_class(value)}")
+        case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
+            return _parse_integer(name, trimmed, type)
+        case ConfigType.DOUBLE:
+            if isinstance(trimmed, int | float) and not isinstance(trimmed, bool):
+                return float(trimmed)
+            if isinstance(trimmed, str):
+                try:
+                    return float(trimmed)
+                except ValueError:
+                    pass
+            raise ConfigError.invalid(name, _shown(value), "Not a number of type DOUBLE")
+        case ConfigType.LIST:
+            if isinstance(trimmed, list | tuple):
+                return list(trimmed)
+            if isinstance(trimmed, str):
+                return [] if not trimmed else re.split(r"\s*,\s*", trimmed)
+            raise ConfigError.invalid(name, _shown(value), "Expected a comma separated list.")
+        case ConfigType.CLASS:
+            if isinstance(trimmed, str):
+                return trimmed
+            if isinstance(trimmed, _Class):
+                return f"{trimmed.__module__}.{trimmed.__qualname__}"
+            raise ConfigError.invalid(name, _shown(value), "Expected a Class instance or class name.")
+
+
+def _parse_integer(name: str, value: Any, type: ConfigType) -> int:
+    bits = _RANGES[type]
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ConfigError.invalid(
+            name, _shown(value), f"Expected value to be a {bits}-bit integer, but it was a {_java_class(value)}"
+        )
+    if isinstance(value, str) and not _INTEGER.fullmatch(value):
+        raise ConfigError.invalid(name, value, f"Not a number of type {type.value}")
+    number = int(value)
+    if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise ConfigError.invalid(name, value, f"Not a number of type {type.value}")
+    return number
+
+
+def to_text(value: Any, type: ConfigType) -> str | None:
+    """The value as REST shows it: lists joined by commas, booleans in lower case, secrets hidden."""
+    if value is None:
+        return None
+    match type:
+        case ConfigType.PASSWORD:
+            return HIDDEN
+        case ConfigType.BOOLEAN:
+            return "true" if value else "false"
+        case ConfigType.LIST:
+            return ",".join(str(v) for v in value)
+        case ConfigType.DOUBLE:
+            return repr(float(value))
+        case _:
+            return str(value)
+
+
+def _java_class(value: Any) -> str:
+    # The message names Java's classes because clients have matched on them for years.
+    names = {bool: "java.lang.Boolean", int: "java.lang.Integer", float: "java.lang.Double", str: "java.lang.String"}
+    return names.get(value.__class__, value.__class__.__name__)
+
+
+def _shown(value: Any) -> Any:
+    return ("true" if value else "false") if isinstance(value, bool) else value

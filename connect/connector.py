@@ -1,0 +1,121 @@
+"""Connectors: they split a job into task configurations and watch over it. Source: KIP-26, Kafka Connect's API.
+
+All methods are called by the worker, never two at once for one instance. They may block for as long as an operator would
+wait for a REST answer; a connector that must watch something starts a thread of its own in ``start`` and ends it in ``stop``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, ClassVar, Protocol
+
+from connect.config.definition import ConfigDef, ConfigValue
+from connect.errors import UnsupportedError
+from connect.record import TopicPartition
+from connect.sink import SinkTask
+from connect.source import OffsetReader, SourceTask
+
+
+class ExactlyOnceSupport(Enum):
+    """Whether a source can be exactly-once with a given configuration (KIP-618)."""
+
+    SUPPORTED = "supported"
+    UNSUPPORTED = "unsupported"
+
+
+class ConnectorContext(Protocol):
+    """What the worker offers a connector. Every method may be called from any thread."""
+
+    def request_task_reconfiguration(self) -> None:
+        """Asks the worker to call ``task_configs`` again, soon, and to restart the tasks if they changed."""
+
+    def raise_error(self, error: Exception) -> None:
+        """Fails the connector with this error."""
+
+
+class SourceConnectorContext(ConnectorContext, Protocol):
+    """A source connector can read its stored offsets too."""
+
+    def offset_reader(self) -> OffsetReader:
+        """Reads the offsets that this connector's tasks stored."""
+
+
+class Connector(ABC):
+    """Base of all connectors. Order of calls: ``initialize``, ``start``, ``task_configs`` (any number of times), ``stop``.
+
+    After ``stop`` the worker may call ``start`` again on the same instance (resume).
+    """
+
+    version: ClassVar[str] = "unknown"
+    """Shown by REST. A plugin of a distribution usually gives that distribution's version."""
+
+    context: ConnectorContext
+
+    def initialize(self, context: ConnectorContext) -> None:
+        """Called once, before ``start``."""
+        self.context = context
+
+    @abstractmethod
+    def start(self, config: Mapping[str, str]) -> None:
+        """Takes the connector's configuration, variables resolved. Raises ConfigError when it cannot work."""
+
+    @abstractmethod
+    def task_class(self) -> type[SourceTask] | type[SinkTask]:
+        """The class of which each task is an instance."""
+
+    @abstractmethod
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """At most ``max_tasks`` configurations, one a task, in a stable order: the same job gives the same list."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Ends what ``start`` began. May be called without a successful ``start``, and more than once."""
+
+    @abstractmethod
+    def config_def(self) -> ConfigDef:
+        """The table of this connector's keys. Called on instances that were never started."""
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        """Checks a configuration; override to look at the outside world (connection, tables). Must not change anything.
+
+        Called on an instance that was never started. Returns one entry a key of :meth:`config_def`.
+        """
+        return self.config_def().validate(config)
+
+
+class SourceConnector(Connector):
+    """Reads some system into topics."""
+
+    @abstractmethod
+    def task_class(self) -> type[SourceTask]: ...
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """None says: unknown, as old connectors do."""
+        return None
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
+        return False
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
+    ) -> bool:
+        """Called before stored offsets are changed over REST, on a stopped connector.
+
+        ``offsets`` maps a source partition (its items, as a tuple) to the new offset, or None to forget it. Returns True
+        when the connector has done all there is to do; raises BadRequestError for offsets that make no sense. The base
+        answers that the connector does not support it.
+        """
+        raise UnsupportedError("alter_offsets is not implemented")
+
+
+class SinkConnector(Connector):
+    """Writes topics into some system."""
+
+    @abstractmethod
+    def task_class(self) -> type[SinkTask]: ...
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """Called before the consumer group's offsets are changed over REST, on a stopped connector; see the source's."""
+        return True

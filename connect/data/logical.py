@@ -1,0 +1,127 @@
+"""Logical types: schemas whose name gives the value another Python type.
+
+| schema name (version 1)                      | stored type          | Python value                               |
+| -------------------------------------------- | -------------------- | ------------------------------------------ |
+| org.apache.kafka.connect.data.Decimal        | bytes, param scale   | decimal.Decimal with exactly that scale    |
+| org.apache.kafka.connect.data.Date           | int32 days           | datetime.date                              |
+| org.apache.kafka.connect.data.Time           | int32 ms of the day  | datetime.time, no zone, whole milliseconds |
+| org.apache.kafka.connect.data.Timestamp      | int64 ms since 1970  | datetime.datetime in UTC, whole ms         |
+
+Other names (Debezium's ``io.debezium.time.*`` among them) are semantic only: the value stays what the stored type says.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from typing import Any
+
+from connect.data.schema import Schema, Type
+from connect.errors import DataError
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+DATE = "org.apache.kafka.connect.data.Date"
+TIME = "org.apache.kafka.connect.data.Time"
+TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
+SCALE_PARAMETER = "scale"
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+EPOCH_DAY = dt.date(1970, 1, 1)
+EPOCH_ORDINAL = EPOCH_DAY.toordinal()
+_MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+def decimal_schema(scale: int, *, optional: bool = False, **members: Any) -> Schema:
+    """The Decimal schema with that scale."""
+    return Schema(
+        Type.BYTES, optional=optional, name=DECIMAL, version=1, parameters={SCALE_PARAMETER: str(scale)}, **members
+    )
+
+
+def date_schema(*, optional: bool = False, **members: Any) -> Schema:
+    return Schema(Type.INT32, optional=optional, name=DATE, version=1, **members)
+
+
+def time_schema(*, optional: bool = False, **members: Any) -> Schema:
+    return Schema(Type.INT32, optional=optional, name=TIME, version=1, **members)
+
+
+def timestamp_schema(*, optional: bool = False, **members: Any) -> Schema:
+    return Schema(Type.INT64, optional=optional, name=TIMESTAMP, version=1, **members)
+
+
+def decimal_scale(schema: Schema) -> int:
+    """The scale of a Decimal schema. Raises DataError when the parameter is missing or no integer."""
+    text = (schema.parameters or {}).get(SCALE_PARAMETER)
+    if text is None:
+        raise DataError("Invalid Decimal schema: scale parameter not found.")
+    try:
+        return int(text)
+    except ValueError as e:
+        raise DataError("Invalid scale parameter found in Decimal schema: " + text) from e
+
+
+def decimal_to_bytes(value: decimal.Decimal, scale: int) -> bytes:
+    """Unscaled value, big endian two's complement, as short as it goes. Raises DataError when the scale differs."""
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise DataError(f"Decimal {value} has no finite value")
+    if -exponent != scale:
+        raise DataError(
+            f"Decimal value has mismatching scale for given Decimal schema. Schema has scale {scale}, value has scale {-exponent}."
+        )
+    unscaled = int("".join(map(str, digits))) if digits else 0
+    return int_to_bytes(-unscaled if sign else unscaled)
+
+
+def int_to_bytes(unscaled: int) -> bytes:
+    """Java's BigInteger.toByteArray: big endian, two's complement, at least one byte."""
+    magnitude = unscaled if unscaled >= 0 else ~unscaled
+    return unscaled.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
+
+
+def bytes_to_decimal(data: bytes, scale: int) -> decimal.Decimal:
+    """The exact Decimal of an unscaled big-endian value."""
+    unscaled = int.from_bytes(data, "big", signed=True)
+    digits = tuple(map(int, str(abs(unscaled))))
+    return decimal.Decimal((1 if unscaled < 0 else 0, digits, -scale))
+
+
+def date_to_days(value: dt.date) -> int:
+    return value.toordinal() - EPOCH_ORDINAL
+
+
+def days_to_date(days: int) -> dt.date:
+    try:
+        return dt.date.fromordinal(days + EPOCH_ORDINAL)
+    except (ValueError, OverflowError) as e:
+        raise DataError(f"Date {days} days from 1970 is outside the years 1 to 9999") from e
+
+
+def time_to_millis(value: dt.time) -> int:
+    if value.microsecond % 1000:
+        raise DataError(f"Time {value} has more than milliseconds; schema {TIME} cannot hold it")
+    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
+
+
+def millis_to_time(millis: int) -> dt.time:
+    if not 0 <= millis < 86_400_000:
+        raise DataError(f"Time {millis} is not between 0 and 86399999 ms of a day")
+    seconds, ms = divmod(millis, 1000)
+    return dt.time(seconds // 3600, seconds // 60 % 60, seconds % 60, ms * 1000)
+
+
+def timestamp_to_millis(value: dt.datetime) -> int:
+    if value.tzinfo is None:
+        raise DataError(f"Timestamp {value} has no time zone; give it one (UTC)")
+    millis, rest = divmod(value - EPOCH, _MILLISECOND)
+    if rest:
+        raise DataError(f"Timestamp {value} has more than milliseconds; schema {TIMESTAMP} cannot hold it")
+    return millis
+
+
+def millis_to_timestamp(millis: int) -> dt.datetime:
+    try:
+        return EPOCH + dt.timedelta(milliseconds=millis)
+    except OverflowError as e:
+        raise DataError(f"Timestamp {millis} ms from 1970 is outside the years 1 to 9999") from e

@@ -1,0 +1,108 @@
+"""Struct: values by position under a struct schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from connect.data.schema import Field, Schema, Type
+from connect.errors import DataError
+
+
+class Struct:
+    """A record with named, typed fields.
+
+    ``values`` is a list in the order of ``schema.fields``; connectors and converters that build many rows hand it over
+    directly (it is not copied and not checked here: converters check what they write). ``put`` checks the value.
+    """
+
+    __slots__ = ("schema", "values")
+
+    def __init__(self, schema: Schema, values: list[Any] | None = None) -> None:
+        if schema.fields is None:
+            raise DataError(f"Not a struct schema: {schema!r}")
+        self.schema = schema
+        self.values: list[Any] = [None] * len(schema.fields) if values is None else values
+
+    @classmethod
+    def of(cls, schema: Schema, **members: Any) -> Struct:
+        """A checked struct from keyword arguments; fields not named are left null."""
+        struct = cls(schema)
+        for name, value in members.items():
+            struct.put(name, value)
+        return struct
+
+    def _index(self, field: str | Field) -> int:
+        if isinstance(field, Field):
+            return field.index
+        index = self.schema.index_of(field)
+        if index is None:
+            raise DataError(f"{field} is not a valid field name")
+        return index
+
+    def get(self, field: str | Field) -> Any:
+        """The value; a null gives the field's default if it has one. Raises DataError for an unknown name."""
+        index = self._index(field)
+        value = self.values[index]
+        if value is None and self.schema.fields is not None:
+            return self.schema.fields[index].schema.default
+        return value
+
+    def get_without_default(self, field: str | Field) -> Any:
+        """The value as it was put, null included."""
+        return self.values[self._index(field)]
+
+    def __getitem__(self, field: str) -> Any:
+        return self.get(field)
+
+    def __setitem__(self, field: str, value: Any) -> None:
+        self.put(field, value)
+
+    def put(self, field: str | Field, value: Any) -> Struct:
+        """Sets a checked value; returns the struct for chaining. Raises DataError for a name or value that does not fit."""
+        from connect.data.validation import validate_field_value
+
+        index = self._index(field)
+        assert self.schema.fields is not None
+        target = self.schema.fields[index]
+        validate_field_value(target.name, target.schema, value)
+        self.values[index] = value
+        return self
+
+    def validate(self) -> None:
+        """Checks every field against the schema. Raises DataError that names the first that does not fit."""
+        from connect.data.validation import validate_value
+
+        validate_value(self.schema, self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """A plain dict of the values, nested structs too; for people and tests."""
+        assert self.schema.fields is not None
+        return {f.name: _plain(v) for f, v in zip(self.schema.fields, self.values, strict=True)}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Struct):
+            return NotImplemented
+        return self.schema == other.schema and self.values == other.values
+
+    def __hash__(self) -> int:
+        return hash(self.schema)
+
+    def __repr__(self) -> str:
+        assert self.schema.fields is not None
+        shown = (f"{f.name}={v!r}" for f, v in zip(self.schema.fields, self.values, strict=True) if v is not None)
+        return f"Struct{{{','.join(shown)}}}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Struct):
+        return value.as_dict()
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return value
+
+
+def is_struct_schema(schema: Schema | None) -> bool:
+    """True when the schema is there and is a struct."""
+    return schema is not None and schema.type is Type.STRUCT

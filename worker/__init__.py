@@ -1,0 +1,1 @@
+"""The engine: runs tasks, standalone or distributed; offsets, configs, statuses, membership, executors."""

@@ -1,0 +1,1 @@
+"""The one home of the Kafka client: producers, consumers, admin."""
