@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Any, Protocol
 
 from connect.converters.api import Converter
 from connect.record import RawBatch, SinkRecord, TopicPartition
@@ -122,6 +122,10 @@ class SinkTask(ABC):
         """Records not yet visible at the destination per partition, when the task knows better than the consumer's
         position; None otherwise. May be called from any thread."""
         return None
+
+    def progress(self) -> Mapping[str, Any]:
+        """What the task can tell about itself, as plain JSON-able values; see :meth:`SourceTask.progress`."""
+        return {}
 
     def stop(self) -> None:
         """A request to end, from another thread, while ``put`` may be running. Must not block or close anything."""

@@ -86,6 +86,11 @@ class SourceTask(ABC):
     def commit_record(self, record: SourceRecord, metadata: Any | None) -> None:
         """One record was acknowledged, or dropped by a transform (``metadata`` None). Only with ``wants_commit_record``."""
 
+    def progress(self) -> Mapping[str, Any]:
+        """What the task can tell about its own progress (snapshot tables, rows, estimate), as plain JSON-able values; shown by
+        tools. Called from any thread while the task runs, so it must be quick and not block."""
+        return {}
+
     @abstractmethod
     def stop(self) -> None:
         """Asks the task to end: makes a blocked ``poll`` return. Called from another thread; must not block or close."""

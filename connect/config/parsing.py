@@ -53,9 +53,7 @@ def parse_value(name: str, value: Any, type: ConfigType) -> Any:
         case ConfigType.STRING:
             if isinstance(trimmed, str):
                 return trimmed
-            raise ConfigError.invalid(
-                name, _shown(value), f"Expected value to be a string, but it was a {_java_class(value)}"
-            )
+            raise ConfigError.invalid(name, _shown(value), f"Expected value to be a string, but it was a {_java_class(value)}")
         case ConfigType.PASSWORD:
             if isinstance(trimmed, Password):
                 return trimmed
@@ -121,7 +119,7 @@ def to_text(value: Any, type: ConfigType) -> str | None:
 def _java_class(value: Any) -> str:
     # The message names Java's classes because clients have matched on them for years.
     names = {bool: "java.lang.Boolean", int: "java.lang.Integer", float: "java.lang.Double", str: "java.lang.String"}
-    return names.get(value.__class__, value.__class__.__name__)
+    return names.get(value.__class__) or str(value.__class__.__name__)
 
 
 def _shown(value: Any) -> Any:

@@ -29,9 +29,7 @@ class Converter(ABC):
         """The table of this converter's keys."""
 
     @abstractmethod
-    def from_connect_data(
-        self, topic: str, schema: Schema | None, value: Any, headers: Headers | None = None
-    ) -> bytes | None:
+    def from_connect_data(self, topic: str, schema: Schema | None, value: Any, headers: Headers | None = None) -> bytes | None:
         """The bytes of one value; None stays a tombstone where the format allows. Raises DataError that names the field."""
 
     @abstractmethod

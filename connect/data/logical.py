@@ -33,9 +33,7 @@ _MILLISECOND = dt.timedelta(milliseconds=1)
 
 def decimal_schema(scale: int, *, optional: bool = False, **members: Any) -> Schema:
     """The Decimal schema with that scale."""
-    return Schema(
-        Type.BYTES, optional=optional, name=DECIMAL, version=1, parameters={SCALE_PARAMETER: str(scale)}, **members
-    )
+    return Schema(Type.BYTES, optional=optional, name=DECIMAL, version=1, parameters={SCALE_PARAMETER: str(scale)}, **members)
 
 
 def date_schema(*, optional: bool = False, **members: Any) -> Schema:

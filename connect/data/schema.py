@@ -190,9 +190,7 @@ class Schema:
     def __hash__(self) -> int:
         if self._hash is None:
             fields = tuple((f.name, hash(f.schema)) for f in self.fields) if self.fields is not None else None
-            self._hash = hash(
-                (self.type, self.optional, self.name, self.version, fields, self.key_schema, self.value_schema)
-            )
+            self._hash = hash((self.type, self.optional, self.name, self.version, fields, self.key_schema, self.value_schema))
         return self._hash
 
     def __repr__(self) -> str:

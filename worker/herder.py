@@ -1,0 +1,189 @@
+"""What a worker can do for its operators, whatever mode it runs in: the seam between the engine and the door.
+
+`rest/` and `sluice/` know only this module and the dataclasses in it; standalone and (later) distributed workers implement
+:class:`Herder`. Every method may be called from any thread and may block up to the request timeout. Errors are those of
+:mod:`connect.errors`; REST maps them to statuses in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+
+class TargetState(Enum):
+    """What an operator wants of a connector (KIP-52, KIP-875)."""
+
+    STARTED = "STARTED"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+
+
+class State(Enum):
+    """What a connector or task is doing. STOPPED is for connectors only."""
+
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    FAILED = "FAILED"
+    RESTARTING = "RESTARTING"
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TaskId:
+    """One task: connector name and number."""
+
+    connector: str
+    task: int
+
+    def __str__(self) -> str:
+        return f"{self.connector}-{self.task}"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The state of one connector or task. ``trace`` is the failure as text, secrets masked; ``cause`` its first line."""
+
+    state: State
+    worker_id: str
+    trace: str | None = None
+    generation: int = 0
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorInfo:
+    """A connector as it was configured: variables unresolved."""
+
+    name: str
+    config: Mapping[str, str | None]
+    tasks: Sequence[TaskId]
+    type: str
+    """``source``, ``sink`` or ``unknown``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatus:
+    """A connector's state with its tasks', sorted by number."""
+
+    name: str
+    connector: Status
+    tasks: Sequence[tuple[int, Status]]
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInfo:
+    """A task's configuration, variables unresolved."""
+
+    id: TaskId
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What ``GET /`` shows."""
+
+    version: str
+    commit: str
+    kafka_cluster_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """``healthy``, ``starting`` or ``unhealthy``, with the sentence that says so."""
+
+    status: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPlan:
+    """What a restart of several instances touches, for the answer 202."""
+
+    status: ConnectorStatus
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetEntry:
+    """One stored offset: a source's own maps, or for sinks kafka_topic/kafka_partition and kafka_offset."""
+
+    partition: Mapping[str, Any]
+    offset: Mapping[str, Any] | None
+
+
+@dataclass(slots=True)
+class TaskProgress:
+    """What a running task reports about itself, beyond Apache's status; all counts since the task started."""
+
+    records: int = 0
+    """Records sent to or taken from Kafka."""
+    bytes: int = 0
+    lag: Mapping[str, int] | None = None
+    """For sinks: per ``topic-partition`` the records not yet delivered."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What the connector itself tells, as snapshot progress: ``SourceTask.progress()``."""
+
+
+class Herder(Protocol):
+    """The operations behind the REST API. Unknown connectors raise NotFoundError unless a method says otherwise."""
+
+    @property
+    def worker_id(self) -> str:
+        """``host:port`` as shown in statuses."""
+
+    def server_info(self) -> ServerInfo: ...
+
+    def health(self) -> Health: ...
+
+    def connectors(self) -> list[str]:
+        """Names, sorted."""
+
+    def connector_info(self, name: str) -> ConnectorInfo: ...
+
+    def connector_status(self, name: str) -> ConnectorStatus: ...
+
+    def task_status(self, task: TaskId) -> Status: ...
+
+    def task_infos(self, name: str) -> list[TaskInfo]: ...
+
+    def put_connector(
+        self,
+        name: str,
+        config: Mapping[str, str | None],
+        *,
+        replace: bool,
+        target_state: TargetState | None = None,
+    ) -> tuple[ConnectorInfo, bool]:
+        """Creates or changes a connector; the flag says whether it was created. Returns when its tasks were asked to start.
+
+        Raises AlreadyExistsError when it exists and ``replace`` is False, BadRequestError with Kafka's list of errors when
+        the configuration is invalid.
+        """
+
+    def patch_connector(self, name: str, changes: Mapping[str, str | None]) -> ConnectorInfo:
+        """Merges changes into the configuration; a None takes the key out."""
+
+    def delete_connector(self, name: str) -> None: ...
+
+    def set_target_state(self, name: str, state: TargetState) -> None:
+        """Pause, resume, stop. Returns before the tasks have followed."""
+
+    def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> RestartPlan | None:
+        """Restarts; None for the plain form (connector instance only), else the plan that is being carried out."""
+
+    def restart_task(self, task: TaskId) -> None: ...
+
+    def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The whole validation answer as REST gives it (name, error_count, groups, configs)."""
+
+    def offsets(self, name: str) -> list[OffsetEntry]: ...
+
+    def progress(self, task: TaskId) -> TaskProgress | None:
+        """Live numbers of a task that runs on this worker, else None."""
+
+    def close(self, timeout_s: float) -> None:
+        """Stops all tasks and connectors gracefully and commits what they have, within the time."""
