@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import queue
+import select
 import signal
 import subprocess
 import sys
@@ -81,12 +82,13 @@ def spawn(
     environment: Mapping[str, str] | None = None,
     user: str | None = None,
     death_signal: signal.Signals | None = None,
+    inherited: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start ``command`` (absolute path first) in a session of its own, its output appended to ``log``.
 
     A session of its own, so that Ctrl-C in the terminal reaches the owner alone, who then stops its servers in order. With
     ``death_signal`` the kernel sends that signal when this process dies, however it dies (Linux; elsewhere the owner's own
-    clean-up must do). With ``user`` the server runs as that user; needs root.
+    clean-up must do). With ``user`` the server runs as that user; needs root. File descriptors in ``inherited`` stay open in it.
     """
 
     def start() -> subprocess.Popen[bytes]:
@@ -104,6 +106,7 @@ def spawn(
                 cwd=cwd,
                 env=dict(environment) if environment is not None else None,
                 start_new_session=True,
+                pass_fds=inherited,
             )
 
     return _in_lasting_thread(start) if death_signal else start()
@@ -159,24 +162,31 @@ def end(server: Server, *, first: signal.Signals, grace_s: float, kill_tree: boo
             process.kill()
         if not _gone(process, 10):
             raise ConnectError(f"process {server.pid} does not end, not even by SIGKILL")
-    _, left = psutil.wait_procs(children, timeout=5)
-    for child in left:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            child.kill()
-    psutil.wait_procs(left, timeout=5)
+    for child in children:
+        if not _gone(child, 5):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+            _gone(child, 5)
     return graceful
 
 
 def _gone(process: psutil.Process, timeout_s: float) -> bool:
-    try:
-        process.wait(timeout_s)
-    except psutil.TimeoutExpired:
-        # A zombie of another parent counts as ended: it holds nothing any more.
+    """Wait until the process has ended. A zombie has: it holds nothing any more, and reaping it is its parent's affair."""
+    if sys.platform != "linux":
         try:
-            return process.status() == psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return True
-    return True
+            process.wait(timeout_s)
+        except psutil.TimeoutExpired:
+            return False
+        return True
+    try:
+        handle = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        # Checked with the handle open, so that it cannot be of a later process with the same pid.
+        return not process.is_running() or bool(select.select([handle], [], [], timeout_s)[0])
+    finally:
+        os.close(handle)
 
 
 def wait_ready(

@@ -1,0 +1,1 @@
+"""The main job on embedded parts, from start to proof: PostgreSQL -> Kafka -> Delta tables."""

@@ -1,0 +1,153 @@
+"""Is a lake table equal to its database table, row by row and column by column?
+
+Both sides are brought to Arrow columns of the same plain types (exact: decimals as text, times as microseconds, doubles as
+doubles), sorted, and compared whole.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pv
+from psycopg import sql
+
+from sluice.demo.delta_table import open_delta
+
+_COLUMNS = """
+SELECT a.attname, format_type(a.atttypid, NULL) FROM pg_attribute a
+WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was found about one table. ``differences`` are sentences, empty when the tables are equal."""
+
+    table: str
+    rows: int
+    differences: list[str]
+
+    @property
+    def equal(self) -> bool:
+        return not self.differences
+
+
+def compare_table(connection: psycopg.Connection, schema: str, table: str, location: Path, order_by: list[str]) -> Comparison:
+    """Compares ``schema.table`` with the Delta table at ``location``; ``order_by`` makes the order of rows certain.
+
+    Extra columns of the lake table whose names start with two underscores are metadata and left out.
+    """
+    columns = dict(connection.execute(_COLUMNS, (f"{schema}.{table}",)).fetchall())
+    snapshot = open_delta(location)
+    ours = {name for name in snapshot.columns if not name.startswith("__")}
+    if ours != set(columns):
+        gone, more = sorted(set(columns) - ours), sorted(ours - set(columns))
+        return Comparison(table, 0, [f"columns differ: not in the lake {gone}, only in the lake {more}"])
+    expected = _from_database(connection, schema, table, columns)
+    actual = pa.table({name: _plain(column, columns[name]) for name, column in _columns(snapshot.read(list(columns)))})
+    if expected.num_rows != actual.num_rows:
+        return Comparison(table, actual.num_rows, [f"{expected.num_rows} rows in the database, {actual.num_rows} in the lake"])
+    keys: list[tuple[str, str]] = [(name, "ascending") for name in order_by]
+    expected, actual = expected.sort_by(keys), actual.sort_by(keys)
+    differences = [text for name in columns if (text := _difference(name, expected[name], actual[name], expected, order_by))]
+    return Comparison(table, actual.num_rows, differences)
+
+
+def _columns(table: pa.Table) -> list[tuple[str, pa.ChunkedArray]]:
+    return list(zip(table.column_names, table.columns, strict=True))
+
+
+def _difference(name: str, expected: pa.ChunkedArray, actual: pa.ChunkedArray, rows: pa.Table, keys: list[str]) -> str | None:
+    if expected.type != actual.type:
+        return f"{name}: {expected.type} in the database, {actual.type} in the lake"
+    if expected.equals(actual):
+        return None
+    same = pc.fill_null(pc.equal(expected, actual), False)
+    both_null = pc.and_(pc.is_null(expected), pc.is_null(actual))
+    wrong = pc.indices_nonzero(pc.invert(pc.or_(same, both_null)))
+    if len(wrong) == 0:  # only -0.0 against 0.0 or NaN, which compare by their own rules
+        return None
+    first = wrong[0].as_py()
+    where = ", ".join(f"{key}={rows[key][first].as_py()!r}" for key in keys)
+    return (
+        f"{name}: {len(wrong)} rows differ, the first at {where}: "
+        f"{expected[first].as_py()!r} in the database, {actual[first].as_py()!r} in the lake"
+    )
+
+
+def _from_database(connection: psycopg.Connection, schema: str, table: str, columns: dict[str, str]) -> pa.Table:
+    shown = sql.SQL(", ").join(_database_expression(name, kind) for name, kind in columns.items())
+    query = sql.SQL("COPY (SELECT {} FROM {}.{}) TO STDOUT (FORMAT csv)").format(
+        shown, sql.Identifier(schema), sql.Identifier(table)
+    )
+    data = io.BytesIO()
+    with connection.cursor() as cursor, cursor.copy(query) as copy:
+        for block in copy:
+            data.write(block)
+    data.seek(0)
+    return pv.read_csv(
+        data,
+        read_options=pv.ReadOptions(column_names=list(columns), block_size=1 << 24),
+        parse_options=pv.ParseOptions(newlines_in_values=True),
+        convert_options=pv.ConvertOptions(
+            column_types={name: _plain_type(kind) for name, kind in columns.items()},
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            null_values=[""],
+            true_values=["t"],
+            false_values=["f"],
+        ),
+    ) if data.getbuffer().nbytes else pa.schema([(n, _plain_type(k)) for n, k in columns.items()]).empty_table()  # fmt: skip
+
+
+def _database_expression(name: str, kind: str) -> sql.Composable:
+    column = sql.Identifier(name)
+    if kind.endswith("[]"):
+        return sql.SQL("array_to_json({})::text").format(column)
+    if kind in ("timestamp without time zone", "timestamp with time zone"):
+        return sql.SQL("(extract(epoch FROM {}) * 1000000)::bigint").format(column)
+    if kind == "time without time zone":
+        return sql.SQL("(extract(epoch FROM {}) * 1000000)::bigint").format(column)
+    if kind == "bytea":
+        return sql.SQL("encode({}, 'hex')").format(column)
+    if kind in ("bigint", "integer", "smallint", "boolean", "double precision"):
+        return column
+    return sql.SQL("{}::text").format(column)
+
+
+def _plain_type(kind: str) -> pa.DataType:
+    if kind in ("timestamp without time zone", "timestamp with time zone", "time without time zone"):
+        return pa.int64()
+    return {
+        "bigint": pa.int64(),
+        "integer": pa.int64(),
+        "smallint": pa.int64(),
+        "boolean": pa.bool_(),
+        "double precision": pa.float64(),
+    }.get(kind, pa.string())
+
+
+def _plain(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
+    """A lake column in the plain type that its database column has."""
+    type_ = column.type
+    if pa.types.is_list(type_):
+        return pa.chunked_array([pa.array([_json(v) for v in column.to_pylist()], pa.string())])
+    if pa.types.is_timestamp(type_):
+        return column.cast(pa.int64())
+    if pa.types.is_binary(type_):
+        return pa.chunked_array([pa.array([None if v is None else v.hex() for v in column.to_pylist()], pa.string())])
+    if kind == "time without time zone" and pa.types.is_string(type_):
+        return pc.cast(pc.cast(column, pa.time64("us")), pa.int64())
+    wanted = _plain_type(kind)
+    return column.cast(wanted) if type_ != wanted else column
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))

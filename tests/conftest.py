@@ -1,0 +1,76 @@
+"""Real parts for all tests: one broker and one database server a session, in a folder that goes when the session ends.
+
+Both are started at their first use. A test may kill or stop one: the fixture starts it again for the next test, on the same
+port and data.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.postgres import EmbeddedPostgres
+
+
+@pytest.fixture(scope="session")
+def parts_dir() -> Iterator[Path]:
+    """A folder for the session's servers."""
+    folder = Path(tempfile.mkdtemp(prefix="sluice-tests-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def _broker(parts_dir: Path) -> Iterator[EmbeddedBroker]:
+    server = EmbeddedBroker(parts_dir / "broker", dies_with_parent=True)
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def _postgres(parts_dir: Path) -> Iterator[EmbeddedPostgres]:
+    server = EmbeddedPostgres(parts_dir / "postgres", dies_with_parent=True)
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def broker(_broker: EmbeddedBroker) -> EmbeddedBroker:
+    """The session's broker, running: ``.bootstrap``, ``.port``, ``.kill()``, ``.stop()``, ``.start()``, ``.restart()``."""
+    _broker.start()
+    return _broker
+
+
+@pytest.fixture
+def postgres(_postgres: EmbeddedPostgres) -> EmbeddedPostgres:
+    """The session's PostgreSQL, running: ``.host .port .user .password``, ``.dsn(db)``, ``.connect(db)``, ``.kill()`` ..."""
+    _postgres.start()
+    return _postgres
+
+
+@pytest.fixture
+def unique_name() -> Callable[[str], str]:
+    """Makes names nobody else uses, for topics, groups, slots and tables: ``unique_name("orders")`` -> ``orders_3f9c01ab``."""
+
+    def name(stem: str) -> str:
+        return f"{stem}_{uuid.uuid4().hex[:8]}"
+
+    return name
+
+
+@pytest.fixture
+def database(postgres: EmbeddedPostgres, unique_name: Callable[[str], str]) -> Iterator[str]:
+    """The name of an empty database of this test's own. Dropped at the end with its replication slots."""
+    name = unique_name("db")
+    postgres.create_database(name)
+    yield name
+    postgres.start()  # the test may have left it down
+    postgres.drop_database(name)
