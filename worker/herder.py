@@ -180,6 +180,16 @@ class Herder(Protocol):
     def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
         """The whole validation answer as REST gives it (name, error_count, groups, configs)."""
 
+    def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
+        """What this worker can run, as REST lists it: class, type, version. ``worker.validation.plugin_list`` makes it."""
+
+    def plugin_config(self, plugin: str, version: str | None = None) -> list[dict[str, Any]]:
+        """The table of a plugin's keys as REST shows it; ``worker.validation.plugin_config`` makes it.
+
+        Raises NotFoundError for an unknown plugin, BadRequestError for a class that is no plugin with a table, or a version
+        that is not there.
+        """
+
     def offsets(self, name: str) -> list[OffsetEntry]: ...
 
     def progress(self, task: TaskId) -> TaskProgress | None:

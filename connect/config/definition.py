@@ -171,16 +171,21 @@ class ConfigDef:
             entry = values[name]
             try:
                 if given:
-                    parsed[name] = parse_value(name, raw, key.type)
-                    if key.validator is not None:
-                        key.validator(name, parsed[name])
+                    entry.value = parse_value(name, raw, key.type)
                 elif key.default is NO_DEFAULT:
                     entry.errors.append(f'Missing required configuration "{name}" which has no default value.')
                 else:
-                    parsed[name] = key.default
+                    entry.value = key.default
             except ConfigError as e:
                 entry.errors.append(e.message)
-            entry.value = parsed.get(name)
+            # The rule is asked although there is no value, as in Kafka: tasks.max=abc has two errors
+            # (recording validate-source-bad-numbers).
+            if key.validator is not None:
+                try:
+                    key.validator(name, entry.value)
+                except ConfigError as e:
+                    entry.errors.append(e.message)
+            parsed[name] = entry.value
         for name, key in self.keys.items():
             if key.recommender is not None:
                 entry = values[name]
