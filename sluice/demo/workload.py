@@ -108,7 +108,8 @@ class Workload:
         self._next_order += 1
         connection.execute(
             "INSERT INTO customers SELECT %s, gen_random_uuid(), 'New ' || %s::bigint, NULL, 'new', true, 100.10, 4.5,"
-            " DATE '1990-05-17', TIME '07:30:00.25', ARRAY['fresh'], '{\"visits\": 1}', '\\xdeadbeef', repeat(md5(random()::text), 120),"
+            " DATE '1990-05-17',"
+            " TIME '07:30:00.25', ARRAY['fresh'], '{\"visits\": 1}', '\\xdeadbeef', repeat(md5(random()::text), 120),"
             " clock_timestamp()::timestamp, clock_timestamp()",
             (customer, customer),
         )

@@ -1,0 +1,21 @@
+"""``python -m benchmarks [NAME ...]``: runs the named benchmarks, or all, each in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+ALL = ("worker_start", "file_source", "file_sink", "postgres_snapshot", "postgres_stream", "spark_append")
+
+
+def main() -> int:
+    names = sys.argv[1:] or list(ALL)
+    unknown = [name for name in names if name not in ALL]
+    if unknown:
+        print(f"unknown: {', '.join(unknown)}; there are {', '.join(ALL)}", file=sys.stderr)
+        return 2
+    return max(subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode for name in names)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""Snapshot of 500,000 nine-column rows into a topic, JSON without schemas; beside COPY into a bare producer."""
+
+from __future__ import annotations
+
+import psycopg
+
+from benchmarks.measure import Measured, measure_here, report
+from benchmarks.scene import JSON, Scene, customers_table, database, scene, source_config
+from sluice.embedded.postgres import EmbeddedPostgres
+
+ROWS = 500_000
+
+
+def _bare(scene_: Scene, server: EmbeddedPostgres, topic: str) -> None:
+    """The rows as the database writes them, split into lines, one record each: no types, no envelope, no JSON."""
+    producer = scene_.producer()
+    rest = b""
+    with psycopg.connect(server.dsn()) as connection, connection.cursor().copy("COPY customers TO STDOUT") as copy:
+        for block in copy:
+            lines = (rest + bytes(block)).split(b"\n")
+            rest = lines.pop()
+            for line in lines:
+                while True:
+                    try:
+                        producer.produce(topic, line)
+                        break
+                    except BufferError:
+                        producer.poll(0.1)
+    producer.flush()
+
+
+def main() -> None:
+    with scene() as here, database(here.home) as server:
+        customers_table(server, ROWS)
+        limit_topic = here.create_topic("limit")
+        limit = measure_here(ROWS, lambda: _bare(here, server, limit_topic))
+        topic = here.create_topic("bench.public.customers")
+        plain = {"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false"}
+        worker_settings = {"key.converter": JSON, "value.converter": JSON, **plain}
+        command, _ = here.worker_command(worker_settings, [source_config(server, "bench", **{"slot.drop.on.stop": "true"})])
+        with Measured(command, here.home / "log") as worker:
+            worker.wait_until(lambda: here.end_offset(topic) > 0, 60)
+            worker.mark_first()
+            worker.wait_until(lambda: here.end_offset(topic) >= ROWS, 180)
+            ours = worker.figures(ROWS)
+        report("postgres_snapshot", ours, limit)
+
+
+if __name__ == "__main__":
+    main()

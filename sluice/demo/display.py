@@ -1,0 +1,86 @@
+"""What the demo shows while it runs: a progress bar on a terminal, a line now and then elsewhere. All of it on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+_PLAIN_INTERVAL_S = 5.0
+
+
+class Display:
+    """Steps and progress, one at a time. ``quiet`` shows nothing."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+        self._quiet = quiet
+        self._started = time.monotonic()
+
+    def step(self, text: str) -> None:
+        """Says that something begins."""
+        self._console.print(f"[dim]{time.monotonic() - self._started:6.1f} s[/dim]  {text}")
+
+    def note(self, text: str) -> None:
+        self._console.print(f"          {text}", markup=False)
+
+    @contextmanager
+    def bar(self, text: str, total: float) -> Iterator[Bar]:
+        """A bar for one stretch of work; ``total`` in whatever unit ``update`` uses."""
+        if self._console.is_terminal and not self._quiet:
+            columns = (
+                TextColumn("          {task.description}"),
+                BarColumn(bar_width=30),
+                TaskProgressColumn(),
+                TextColumn("{task.fields[note]}"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+            )
+            with Progress(*columns, console=self._console, transient=True) as progress:
+                yield _RichBar(progress, progress.add_task(text, total=total, note=""))
+        else:
+            yield _PlainBar(self, text, total)
+
+
+class Bar:
+    """A running bar."""
+
+    def update(self, done: float, total: float, note: str) -> None:
+        """The work done so far, of how much; ``note`` is shown beside it."""
+        raise NotImplementedError
+
+
+class _RichBar(Bar):
+    def __init__(self, progress: Progress, task: object) -> None:
+        self._progress = progress
+        self._task = task
+
+    def update(self, done: float, total: float, note: str) -> None:
+        self._progress.update(self._task, completed=min(done, total), total=total, note=note)  # type: ignore[arg-type]
+
+
+class _PlainBar(Bar):
+    def __init__(self, display: Display, text: str, total: float) -> None:
+        self._display = display
+        self._text = text
+        self._due = time.monotonic()
+        self._begun = time.monotonic()
+
+    def update(self, done: float, total: float, note: str) -> None:
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + _PLAIN_INTERVAL_S
+        rate = done / (now - self._begun) if now > self._begun else 0
+        left = f", about {max(0.0, total - done) / rate:.0f} s left" if rate > 0 and done else ""
+        self._display.note(f"{self._text}: {done / total if total else 1:.0%} ({note}{left})")
+
+
+def is_terminal() -> bool:
+    """Whether a person watches stderr."""
+    return sys.stderr.isatty()
