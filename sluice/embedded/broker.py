@@ -19,15 +19,15 @@ import struct
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from connect.errors import ConfigError, ConnectError, IllegalStateError
-from sluice.embedded import jars, places, process
+from sluice.embedded import class_archive, jars, places, process
 from sluice.embedded.jarsets import KAFKA_VERSION
-from sluice.embedded.java import ensure_java
+from sluice.embedded.java import Java, ensure_java
 
 DEFAULT_PORT = 9092
 
@@ -74,7 +74,8 @@ class EmbeddedBroker:
 
     ``port`` is kept across restarts of the folder; None means the port used before, or a free one. With
     ``dies_with_parent`` the broker is killed when this process ends in whatever way (Linux). ``settings`` are further lines
-    for server.properties. Not thread-safe; processes are kept apart by a lock file.
+    for server.properties; ``jvm_options`` replace the use of the class archive. Not thread-safe; processes are kept apart by
+    a lock file.
     """
 
     def __init__(
@@ -84,12 +85,14 @@ class EmbeddedBroker:
         port: int | None = None,
         dies_with_parent: bool = False,
         settings: Mapping[str, str] | None = None,
+        jvm_options: Sequence[str] | None = None,
     ) -> None:
         self.data_dir = Path(data_dir).expanduser().absolute()
         self.log_file = self.data_dir / "broker.log"
         self._wanted_port = port
         self._dies_with_parent = dies_with_parent
         self._settings = dict(settings or {})
+        self._jvm_options = jvm_options
         self._pid_file = process.PidFile(self.data_dir / "broker.pid")
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -142,10 +145,10 @@ class EmbeddedBroker:
                     return
             port, controller_port = self._choose_ports()
             class_path = jars.class_path(jars.ensure_jars("kafka"))
-            java = str(ensure_java().executable)
+            java = ensure_java()
             self._write_properties(port, controller_port)
             if not (self.data_dir / "log" / "meta.properties").exists():
-                self._format(java, class_path)
+                self._format(str(java.executable), class_path)
             self._launch(java, class_path, port, timeout_s)
 
     def stop(self, grace_s: float = 20.0) -> bool:
@@ -246,12 +249,16 @@ class EmbeddedBroker:
                 raise ConnectError(f"formatting the broker's storage failed:\n{answer.stdout}{answer.stderr}")
             (Path(work) / "log" / "bootstrap.checkpoint").replace(template)
 
-    def _launch(self, java: str, class_path: str, port: int, timeout_s: float) -> None:
+    def _launch(self, java: Java, class_path: str, port: int, timeout_s: float) -> None:
         log_from = process.log_size(self.log_file)
+        options = class_archive.options_for(java) if self._jvm_options is None else self._jvm_options
         logging = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
         stamp = "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS"
         self._child = process.spawn(
-            [java, *_JVM, *logging, stamp, "-cp", class_path, "kafka.Kafka", self.data_dir / "server.properties"],
+            [
+                *(str(java.executable), *_JVM, *options, *logging, stamp, "-cp", class_path),
+                *("kafka.Kafka", str(self.data_dir / "server.properties")),
+            ],
             log=self.log_file,
             cwd=self.data_dir,
             death_signal=signal.SIGKILL if self._dies_with_parent else None,

@@ -188,7 +188,9 @@ def _failure(wanted: JarSet, said: list[str]) -> ConnectError:
 def _ivy_jar() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise ConfigError("pyspark is not installed, and the Ivy jar inside it is what fetches jars; install sluice-connect again")
+        raise ConfigError(
+            "pyspark is not installed, and the Ivy jar inside it is what fetches jars; install sluice-connect again"
+        )
     found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
     if not found:
         raise ConfigError(f"there is no Ivy jar in {Path(spec.origin).parent / 'jars'}; install pyspark again")

@@ -53,7 +53,10 @@ class Installer:
 
 
 INSTALLERS = (
-    Installer("apt-get", (("apt-get", "update", "-qq"), ("apt-get", "install", "-y", "-qq", "--no-install-recommends", "openjdk-17-jre-headless"))),
+    Installer(
+        "apt-get",
+        (("apt-get", "update", "-qq"), ("apt-get", "install", "-y", "-qq", "--no-install-recommends", "openjdk-17-jre-headless")),
+    ),
     Installer("dnf", (("dnf", "install", "-y", "-q", "java-17-openjdk-headless"),)),
     Installer("apk", (("apk", "add", "-q", "openjdk17-jre-headless"),)),
     Installer("brew", (("brew", "install", "--quiet", "openjdk@17"),), needs_root=False),
@@ -111,7 +114,9 @@ def ensure_java(say: Callable[[str], None] = lambda _: None) -> Java:
         _run([*prefix, *command], installer)
     if java := find_java():
         return java
-    raise ConfigError(f"{installer.program} installed Java, but none of version {OLDEST} or later was found; {_by_hand(installer)}")
+    raise ConfigError(
+        f"{installer.program} installed Java, but none of version {OLDEST} or later was found; {_by_hand(installer)}"
+    )
 
 
 def _privilege(installer: Installer) -> list[str] | None:

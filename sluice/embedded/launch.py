@@ -67,7 +67,7 @@ def _keep(libc: ctypes.CDLL, capability: int) -> bool:
     data[0] = _Data(1 << capability, 1 << capability, 1 << capability)
     if libc.capset(ctypes.byref(_Header(CAPABILITY_VERSION_3, 0)), data) != 0:
         return False
-    return libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) == 0
+    return bool(libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) == 0)
 
 
 if __name__ == "__main__":

@@ -268,9 +268,7 @@ class EmbeddedPostgres:
         )
         try:
             self._pid_file.write(self._child.pid, port)
-            process.wait_ready(
-                "PostgreSQL", self._child, lambda: self._accepts_login(port), self.log_file, log_from, timeout_s
-            )
+            process.wait_ready("PostgreSQL", self._child, lambda: self._accepts_login(port), self.log_file, log_from, timeout_s)
         except BaseException:
             self.kill()
             raise

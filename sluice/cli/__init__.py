@@ -1,0 +1,25 @@
+"""The command ``sluice``. Commands are listed here and imported when they are called, so that ``--help`` stays fast."""
+
+from __future__ import annotations
+
+import sys
+
+from sluice.cli.app import Command, build
+from sluice.cli.failures import run
+
+# One line per command: where it lives, and its line in ``sluice --help`` (shown without importing it).
+COMMANDS: dict[str, Command] = {
+    "demo": Command("sluice.cli.demo:demo", "Copy a PostgreSQL shop into Spark tables on embedded parts, and prove it equal."),
+    "up": Command("sluice.cli.demo:up", "Start the embedded broker, database and worker, and print their addresses."),
+    "down": Command("sluice.cli.demo:down", "Stop what 'up' started."),
+    "broker": Command("sluice.cli.broker:broker", "Start, stop and look at the embedded Apache Kafka."),
+    "topic": Command("sluice.cli.topic:topic", "List, create, alter, delete, read and write topics."),
+    "group": Command("sluice.cli.group:group", "Look at consumer groups and reset their offsets."),
+    "doctor": Command("sluice.cli.doctor:doctor", "Check what is installed and reachable, and how to fix what is not."),
+    "setup": Command("sluice.cli.setup:setup", "Fetch and prepare everything the embedded parts need."),
+}
+
+
+def main() -> None:
+    """Entry point of the console script. Ends the process with 0 ok, 1 failed, 2 bad usage or config, 3 cannot reach."""
+    sys.exit(run(build(COMMANDS)))

@@ -1,0 +1,61 @@
+"""Options by which commands find a Kafka cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from connect.errors import ConfigError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_BOOTSTRAP = "localhost:9092"
+
+
+def bootstrap_options(function: F) -> F:
+    """Adds ``--bootstrap-server`` and ``--command-config``; the command receives both, for `client_properties`."""
+    server = click.option(
+        "--bootstrap-server",
+        envvar="SLUICE_BOOTSTRAP_SERVERS",
+        default=DEFAULT_BOOTSTRAP,
+        show_default=True,
+        help="Kafka to talk to, HOST:PORT[,HOST:PORT...]; also SLUICE_BOOTSTRAP_SERVERS.",
+    )
+    config = click.option(
+        "--command-config",
+        type=click.Path(path_type=Path),
+        help="Properties file with client settings, such as those for security.",
+    )
+    return server(config(function))
+
+
+def client_properties(bootstrap_server: str, command_config: Path | None) -> dict[str, str]:
+    """Client properties from the two options. Raises `ConfigError` for a file that cannot be read or a malformed address."""
+    properties: dict[str, str] = {}
+    if command_config is not None:
+        import javaproperties
+
+        try:
+            with command_config.open("rb") as file:
+                properties.update(javaproperties.load(file))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot read {command_config}: {error}") from error
+    for server in bootstrap_server.split(","):
+        host, _, port = server.strip().rpartition(":")
+        if not host or not port.isdigit():
+            raise ConfigError(f"'{server}' in --bootstrap-server is not HOST:PORT")
+    return {**properties, "bootstrap.servers": bootstrap_server}
+
+
+def key_values(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Click callback: repeated ``KEY=VALUE`` options as a dict."""
+    found: dict[str, str] = {}
+    for word in values:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"'{word}' is not KEY=VALUE", ctx, parameter)
+        found[key] = value
+    return found

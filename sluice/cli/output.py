@@ -1,0 +1,130 @@
+"""What commands print: data on stdout, notices on stderr, colours only where a terminal wants them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def output_option(function: F) -> F:
+    """Adds ``-o/--output text|json`` to a command; it receives ``output: str``."""
+    return click.option(
+        "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the data on stdout."
+    )(function)
+
+
+def print_json(value: object) -> None:
+    """One JSON document on one line of stdout."""
+    print(json.dumps(value, ensure_ascii=False, default=str), flush=True)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table with a header: ruled on a terminal, columns of plain text elsewhere. None shows as ``-``."""
+    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    if wants_colour(sys.stdout):
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for name, numeric in zip(columns, _numeric(columns, rows), strict=True):
+            table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        for row in cells:
+            table.add_row(*(Text(cell) for cell in row))
+        Console().print(table)
+        return
+    widths = [max(len(name), *(len(row[at]) for row in cells)) if cells else len(name) for at, name in enumerate(columns)]
+    for line in ([name.upper() for name in columns], *cells):
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _numeric(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[bool]:
+    return [bool(rows) and all(row[at] is None or isinstance(row[at], int | float) for row in rows) for at in range(len(columns))]
+
+
+def emit(output: str, value: Any, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """``value`` as JSON, or ``rows`` as a table, as ``-o`` says."""
+    if output == "json":
+        print_json(value)
+    else:
+        print_table(columns, rows)
+
+
+def notice(text: str) -> None:
+    """Something the user should know; not data."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def error(text: str) -> None:
+    """Why the command failed."""
+    label = "\x1b[1;31merror:\x1b[0m" if wants_colour(sys.stderr) else "error:"
+    print(f"{label} {text}", file=sys.stderr, flush=True)
+
+
+def wants_colour(stream: Any) -> bool:
+    """Whether ``stream`` is a terminal whose user did not say NO_COLOR."""
+    return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A progress bar on a terminal's stderr, a line for the start and the end elsewhere.
+
+    Yields what takes (done, total, what is at hand). Nothing is shown until it is called.
+    """
+    if wants_colour(sys.stderr):
+        yield from _bar(title)
+    else:
+        yield from _lines(title)
+
+
+def _bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[at]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(title, total=None, at="", visible=False)
+        yield lambda done, total, at: bar.update(task, completed=done, total=total, at=at, visible=True)
+
+
+def _lines(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    shown = -1
+
+    def show(done: int, total: int, _: str) -> None:
+        nonlocal shown
+        quarter = 4 * done // total if total else 4
+        if quarter != shown:
+            shown = quarter
+            notice(f"{title}: {done} of {total}")
+
+    yield show
+
+
+def as_dict(value: Any) -> dict[str, Any]:
+    """A dataclass (slots and all) as JSON-ready values."""
+    from dataclasses import asdict
+
+    return dict(_plain(asdict(value)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value

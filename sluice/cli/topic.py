@@ -1,0 +1,251 @@
+"""``sluice topic``: topics and their records."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sluice.cli.connection import bootstrap_options, client_properties, key_values
+from sluice.cli.output import as_dict, emit, notice, output_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from worker.kafka.admin import KafkaAdmin
+    from worker.kafka.console import ConsoleRecord
+
+
+def _admin(bootstrap_server: str, command_config: Path | None) -> KafkaAdmin:
+    from worker.kafka.admin import KafkaAdmin
+
+    return KafkaAdmin(client_properties(bootstrap_server, command_config))
+
+
+@click.group()
+def topic() -> None:
+    """List, create, describe, alter and delete topics; read and write their records."""
+
+
+@topic.command("ls")
+@click.option("--internal", is_flag=True, help="Also topics whose names begin with two underscores.")
+@bootstrap_options
+@output_option
+def list_topics(internal: bool, bootstrap_server: str, command_config: Path | None, output: str) -> None:
+    """List topics by name."""
+    names = _admin(bootstrap_server, command_config).topic_names()
+    names = [name for name in names if internal or not name.startswith("__")]
+    if output == "json":
+        print_json(names)
+    else:
+        for name in names:
+            print(name)
+
+
+@topic.command()
+@click.argument("name")
+@click.option("--partitions", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--replication-factor", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--config", "configs", multiple=True, callback=key_values, metavar="KEY=VALUE", help="Topic config; repeatable.")
+@click.option("--if-not-exists", is_flag=True, help="No error when the topic exists.")
+@bootstrap_options
+@output_option
+def create(
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    configs: dict[str, str],
+    if_not_exists: bool,
+    bootstrap_server: str,
+    command_config: Path | None,
+    output: str,
+) -> None:
+    """Create topic NAME."""
+    from connect.errors import AlreadyExistsError
+
+    created = True
+    try:
+        _admin(bootstrap_server, command_config).create_topic(name, partitions, replication_factor, configs)
+    except AlreadyExistsError:
+        if not if_not_exists:
+            raise
+        created = False
+    _done(output, {"topic": name, "created": created}, f"topic '{name}' {'created' if created else 'already exists'}")
+
+
+@topic.command()
+@click.argument("name")
+@bootstrap_options
+@output_option
+def describe(name: str, bootstrap_server: str, command_config: Path | None, output: str) -> None:
+    """Show partitions, replicas, offsets and changed configs of topic NAME."""
+    found = _admin(bootstrap_server, command_config).describe_topic(name)
+    if output == "json":
+        print_json(as_dict(found))
+        return
+    for key, value in found.configs.items():
+        notice(f"{key}={value}")
+    print_table(
+        ["partition", "leader", "replicas", "in sync", "earliest", "latest", "records"],
+        [
+            [
+                one.partition,
+                one.leader,
+                _ids(one.replicas),
+                _ids(one.in_sync),
+                one.earliest,
+                one.latest,
+                one.latest - one.earliest,
+            ]
+            for one in found.partitions
+        ],
+    )
+
+
+@topic.command()
+@click.argument("name")
+@click.option("--config", "configs", multiple=True, callback=key_values, metavar="KEY=VALUE", help="Set a config; repeatable.")
+@click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Back to the broker's default; repeatable.")
+@click.option("--partitions", type=click.IntRange(1), help="Grow to this many partitions.")
+@bootstrap_options
+@output_option
+def alter(
+    name: str,
+    configs: dict[str, str],
+    deleted: tuple[str, ...],
+    partitions: int | None,
+    bootstrap_server: str,
+    command_config: Path | None,
+    output: str,
+) -> None:
+    """Change configs of topic NAME, or give it more partitions."""
+    changes: dict[str, str | None] = {**configs, **dict.fromkeys(deleted)}
+    if not changes and partitions is None:
+        raise click.UsageError("nothing to alter: give --config, --delete-config or --partitions")
+    admin = _admin(bootstrap_server, command_config)
+    if partitions is not None:
+        admin.add_partitions(name, partitions)
+    if changes:
+        admin.alter_configs(name, changes)
+    _done(output, {"topic": name, "altered": True}, f"topic '{name}' altered")
+
+
+@topic.command()
+@click.argument("name")
+@bootstrap_options
+@output_option
+def delete(name: str, bootstrap_server: str, command_config: Path | None, output: str) -> None:
+    """Delete topic NAME and all its records."""
+    _admin(bootstrap_server, command_config).delete_topic(name)
+    _done(output, {"topic": name, "deleted": True}, f"topic '{name}' deleted")
+
+
+@topic.command()
+@click.argument("name")
+@bootstrap_options
+@output_option
+def offsets(name: str, bootstrap_server: str, command_config: Path | None, output: str) -> None:
+    """Show the first and the next offset of each partition of topic NAME."""
+    found = _admin(bootstrap_server, command_config).describe_topic(name).partitions
+    rows = [[name, one.partition, one.earliest, one.latest] for one in found]
+    columns = ["topic", "partition", "earliest", "latest"]
+    emit(output, [dict(zip(columns, row, strict=True)) for row in rows], columns, rows)
+
+
+@topic.command()
+@click.argument("name")
+@click.option("--from-beginning", is_flag=True, help="From the first record; without it, from now on.")
+@click.option("--max-messages", type=click.IntRange(1), help="End after this many records.")
+@click.option("--timeout-ms", type=click.IntRange(0), help="End when no record came for this long.")
+@click.option("--partition", type=click.IntRange(0), help="This partition alone.")
+@click.option("--offset", type=click.IntRange(0), help="Begin at this offset; needs --partition.")
+@click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    callback=key_values,
+    metavar="KEY=VALUE",
+    help="print.key, print.value, print.partition, print.offset, print.timestamp, print.headers, key.separator, null.literal.",
+)
+@bootstrap_options
+@output_option
+def consume(
+    name: str,
+    from_beginning: bool,
+    max_messages: int | None,
+    timeout_ms: int | None,
+    partition: int | None,
+    offset: int | None,
+    properties: dict[str, str],
+    bootstrap_server: str,
+    command_config: Path | None,
+    output: str,
+) -> None:
+    """Print records of topic NAME, one value a line, as kafka-console-consumer does; with -o json, one object a line."""
+    from sluice.cli.records import formatter
+    from worker.kafka.console import consume as read
+
+    if offset is not None and partition is None:
+        raise click.UsageError("--offset needs --partition")
+    show = formatter(output, properties)
+    records = read(
+        client_properties(bootstrap_server, command_config),
+        name,
+        from_beginning=from_beginning,
+        partition=partition,
+        offset=offset,
+        max_messages=max_messages,
+        timeout_ms=timeout_ms,
+    )
+    count = _write(records, show)
+    notice(f"Processed a total of {count} messages")
+
+
+def _write(records: Iterator[ConsoleRecord], show: Any) -> int:
+    count = 0
+    for count, record in enumerate(records, 1):  # noqa: B007
+        sys.stdout.buffer.write(show(record))
+        sys.stdout.buffer.flush()
+    return count
+
+
+@topic.command()
+@click.argument("name")
+@click.option("--partition", type=click.IntRange(0), help="Write to this partition.")
+@click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    callback=key_values,
+    metavar="KEY=VALUE",
+    help="parse.key, key.separator (default: tab), null.marker.",
+)
+@bootstrap_options
+@output_option
+def produce(
+    name: str,
+    partition: int | None,
+    properties: dict[str, str],
+    bootstrap_server: str,
+    command_config: Path | None,
+    output: str,
+) -> None:
+    """Write the lines of stdin to topic NAME, one record a line, as kafka-console-producer does."""
+    from sluice.cli.records import parse_lines
+    from worker.kafka.console import produce as write
+
+    records = parse_lines(sys.stdin.buffer, properties)
+    count = write(client_properties(bootstrap_server, command_config), name, records, partition=partition)
+    _done(output, {"topic": name, "records": count}, f"{count} records written to '{name}'")
+
+
+def _done(output: str, value: dict[str, object], text: str) -> None:
+    if output == "json":
+        print_json(value)
+    else:
+        notice(text)
+
+
+def _ids(numbers: tuple[int, ...]) -> str:
+    return ",".join(map(str, numbers))

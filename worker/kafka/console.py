@@ -1,0 +1,141 @@
+"""Records to and from a terminal: what ``sluice topic consume`` and ``produce`` do, as kafka-console-consumer does it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from worker.kafka.admin import KafkaAdmin, consumer, translated, unreachable
+
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleRecord:
+    """One record as bytes. ``timestamp_ms`` is None when the record has none."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+
+def consume(
+    properties: Mapping[str, str],
+    topic: str,
+    *,
+    from_beginning: bool,
+    partition: int | None = None,
+    offset: int | None = None,
+    max_messages: int | None = None,
+    timeout_ms: int | None = None,
+) -> Iterator[ConsoleRecord]:
+    """Records of ``topic`` as they come, in the order of each partition.
+
+    Starts at the end, at the beginning, or for one ``partition`` at ``offset``. Ends after ``max_messages``, or when no record
+    came for ``timeout_ms``; else never. Joins no group and commits nothing. Raises `NotFoundError` and `UnreachableError`.
+    """
+    numbers = KafkaAdmin(properties).partition_numbers(topic)
+    if partition is not None:
+        numbers = [partition]
+    start = offset if offset is not None else OFFSET_BEGINNING if from_beginning else OFFSET_END
+    client = consumer({**properties, "auto.offset.reset": "earliest"})
+    try:
+        client.assign([TopicPartition(topic, number, start) for number in numbers])
+        yield from _poll(client, properties["bootstrap.servers"], topic, max_messages, timeout_ms)
+    finally:
+        client.close()
+
+
+def _poll(
+    client: Consumer, bootstrap: str, topic: str, max_messages: int | None, timeout_ms: int | None
+) -> Iterator[ConsoleRecord]:
+    seen = 0
+    last = time.monotonic()
+    while max_messages is None or seen < max_messages:
+        room = 500 if max_messages is None else min(500, max_messages - seen)
+        for message in client.consume(room, _POLL_S):
+            if (error := message.error()) is None:
+                yield _record(message)
+                seen += 1
+                last = time.monotonic()
+            elif error.code() != KafkaError._PARTITION_EOF and (error.fatal() or not error.retriable()):
+                raise translated(error, f"topic '{topic}'", bootstrap)
+        if timeout_ms is not None and (time.monotonic() - last) * 1000 > timeout_ms:
+            return
+
+
+def _record(message: Message) -> ConsoleRecord:
+    kind, timestamp_ms = message.timestamp()
+    return ConsoleRecord(
+        topic=message.topic(),
+        partition=message.partition(),
+        offset=message.offset(),
+        timestamp_ms=None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
+        key=message.key(),
+        value=message.value(),
+        headers=message.headers() or [],
+    )
+
+
+def produce(
+    properties: Mapping[str, str],
+    topic: str,
+    records: Iterable[tuple[bytes | None, bytes | None]],
+    *,
+    partition: int | None = None,
+    timeout_s: float = 30.0,
+) -> int:
+    """Write (key, value) pairs to ``topic``. All are acknowledged on return; the number of them is returned.
+
+    Raises the error of the first record that was refused, `UnreachableError` when the broker does not take them in time.
+    """
+    failed: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    settings = {"log_level": "0", "linger.ms": "5", "acks": "all", "enable.idempotence": "true"}
+    settings["delivery.timeout.ms"] = str(int(timeout_s * 1000))
+    client = Producer({**settings, **properties})
+    bootstrap = properties["bootstrap.servers"]
+    where = {} if partition is None else {"partition": partition}
+    count = 0
+    for key, value in records:
+        while True:
+            try:
+                client.produce(topic, value=value, key=key, on_delivery=delivered, **where)
+                break
+            except BufferError:  # the queue is full: let acknowledgements come in
+                client.poll(_POLL_S)
+            except KafkaException as error:
+                raise translated(error.args[0], f"topic '{topic}'", bootstrap) from error
+            if failed:
+                break
+        count += 1
+        client.poll(0)
+        if failed:
+            break
+    left = client.flush(timeout_s)
+    if failed:
+        raise translated(failed[0], f"topic '{topic}'", bootstrap)
+    if left:
+        raise unreachable(bootstrap)
+    return count
