@@ -25,6 +25,7 @@ from sluice.embedded.java import ensure_java
 
 _MANIFEST = "manifest.json"
 _LOCK_TIMEOUT_S = 900.0
+_NETWORK_TROUBLE = r"UnknownHost|ConnectException|Server access error|timed out|NoRouteToHost|SSLHandshake"
 
 Progress = Callable[[int, int, str], None]
 """Called with (jars done, jars of the set, the jar at hand). From the calling thread."""
@@ -178,10 +179,9 @@ def _failure(wanted: JarSet, said: list[str]) -> ConnectError:
     problems = [line.strip() for line in said if re.search(r"WARN|ERROR|not found|Exception", line)]
     shown = "\n".join(f"  {line}" for line in (problems or said)[:12])
     text = f"the jars of {wanted.purpose} could not be fetched:\n{shown}"
-    if re.search(r"UnknownHost|ConnectException|Server access error|timed out|NoRouteToHost|SSLHandshake", "\n".join(said)):
-        return UnreachableError(
-            f"{text}\nCheck the network; behind a proxy set HTTPS_PROXY, behind a mirror set SLUICE_MAVEN_REPOSITORY to its address"
-        )
+    if re.search(_NETWORK_TROUBLE, "\n".join(said)):
+        fix = "Check the network; behind a proxy set HTTPS_PROXY, behind a mirror set SLUICE_MAVEN_REPOSITORY to its address"
+        return UnreachableError(f"{text}\n{fix}")
     return ConnectError(text)
 
 
