@@ -1,0 +1,222 @@
+"""The pipeline that the crash tests kill: PostgreSQL -> topics -> Delta tables, one worker, steady changes beside it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+from confluent_kafka import Consumer, TopicPartition
+
+from rest.client import WorkerClient
+from sluice.embedded import jars
+from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.places import free_ports
+from sluice.embedded.postgres import EmbeddedPostgres
+
+SOURCE, UPSERT, APPEND = "chaos-source", "chaos-upsert", "chaos-append"
+
+
+class Changes:
+    """Commits numbered changes until told to stop; rides out database restarts.
+
+    ``counters(id, n, note)``: every update sets ``n`` one higher, so that order shows. ``events(n)`` has no key: each insert
+    is one event with the next number.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="chaos-changes", daemon=True)
+        self.committed = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        n = 0
+        while not self._stop.is_set():
+            try:
+                with psycopg.connect(self._dsn, autocommit=True, connect_timeout=5) as connection:
+                    row = connection.execute("SELECT coalesce(max(n), 0) FROM events").fetchone()
+                    assert row is not None
+                    n = row[0]  # a commit whose answer was lost to a restart counts too
+                    while not self._stop.is_set():
+                        n += 1
+                        self._one(connection, n)
+                        self.committed += 1
+                        self._stop.wait(0.01)
+            except psycopg.OperationalError:
+                self._stop.wait(0.2)
+
+    @staticmethod
+    def _one(connection: psycopg.Connection, n: int) -> None:
+        with connection.transaction():
+            connection.execute("INSERT INTO events VALUES (%s)", (n,))
+            connection.execute("UPDATE counters SET n = n + 1 WHERE id BETWEEN %s AND %s", (n % 50, n % 50 + 3))
+            if n % 5 == 0:
+                connection.execute("INSERT INTO counters VALUES (%s, 1, repeat(md5(%s::text), 100))", (1000 + n, n))
+            if n % 7 == 0:
+                connection.execute("DELETE FROM counters WHERE id = %s", (1000 + n - n % 5 - 10,))
+            if n % 11 == 0:
+                connection.execute("UPDATE counters SET id = id + 1000000 WHERE id = %s", (1000 + n - n % 5 - 5,))
+
+
+def create_tables(database: EmbeddedPostgres, name: str, rows: int) -> None:
+    with database.connect(name) as connection:
+        connection.execute("CREATE TABLE counters(id bigint PRIMARY KEY, n bigint NOT NULL, note text)")
+        connection.execute("ALTER TABLE counters ALTER COLUMN note SET STORAGE EXTERNAL")
+        connection.execute("CREATE TABLE events(n bigint NOT NULL)")
+        connection.execute("INSERT INTO counters SELECT i, 1, repeat(md5(i::text), 100) FROM generate_series(0, 999) i")
+        connection.execute("INSERT INTO counters SELECT i, 1, 'old' FROM generate_series(-%s::bigint, -1) i", (rows,))
+
+
+class Pipeline:
+    """The worker with its connectors, started and killed at will. All state is in ``home``, the broker and the database."""
+
+    def __init__(self, home: Path, broker: EmbeddedBroker, postgres: EmbeddedPostgres, database: str) -> None:
+        self.home = home
+        self.prefix = database
+        self.lake = home / "lake"
+        self.log = home / "worker.log"
+        self._broker = broker
+        self._postgres = postgres
+        self._port = free_ports(1)[0]
+        self.child: subprocess.Popen[bytes] | None = None
+        self._files = [self._write("worker", self._worker()), self._write(SOURCE, self._source())]
+        self._files += [self._write(UPSERT, self._sink(UPSERT, "counters", "upsert"))]
+        self._files += [self._write(APPEND, self._sink(APPEND, "events", "append"))]
+
+    def _worker(self) -> dict[str, str]:
+        return {
+            "bootstrap.servers": self._broker.bootstrap,
+            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "offset.storage.file.filename": str(self.home / "offsets"),
+            "offset.flush.interval.ms": "500",
+            "listeners": f"http://127.0.0.1:{self._port}",
+        }
+
+    def _source(self) -> dict[str, str]:
+        return {
+            "name": SOURCE,
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "database.hostname": self._postgres.host,
+            "database.port": str(self._postgres.port),
+            "database.user": self._postgres.user,
+            "database.password": self._postgres.password,
+            "database.dbname": self.prefix,
+            "topic.prefix": self.prefix,
+            "slot.name": self.prefix,
+            "publication.name": self.prefix,
+            "plugin.name": "pgoutput",
+            "table.include.list": "public.counters,public.events",
+            "retriable.restart.connector.wait.ms": "500",
+        }
+
+    def _sink(self, name: str, table: str, mode: str) -> dict[str, str]:
+        return {
+            "name": name,
+            "connector.class": "SparkSink",
+            "topics": f"{self.prefix}.public.{table}",
+            "spark.master": "local[2]",
+            "spark.conf.spark.driver.memory": "1g",
+            "table.location": str(self.lake),
+            "table.name.format": "${table}",
+            "write.mode": mode,
+            "commit.interval.ms": "1000",
+        }
+
+    def _write(self, name: str, properties: dict[str, str]) -> str:
+        path = self.home / f"{name}.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
+        return str(path)
+
+    def start(self, crash_at: str | None = None) -> None:
+        """Launches the worker and returns at once; with ``crash_at`` it kills itself at that point."""
+        jars.ensure_jars("spark")
+        environment = {**os.environ, "SLUICE_SPARK_JARS": str(jars.folder_of(jars.jar_set("spark")))}
+        if crash_at:
+            environment["SLUICE_CRASH_AT"] = crash_at
+        with self.log.open("ab") as log:
+            self.child = subprocess.Popen(
+                [sys.executable, "-m", "sluice.standalone", *self._files],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def wait_for_crash(self, timeout_s: float) -> bool:
+        """True when the worker killed itself in time."""
+        assert self.child is not None
+        try:
+            return self.child.wait(timeout_s) == -signal.SIGKILL
+        except subprocess.TimeoutExpired:
+            return False
+
+    def kill(self) -> None:
+        """SIGKILL, now."""
+        assert self.child is not None
+        self.child.kill()
+        self.child.wait(30)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        assert self.child is not None
+        self.child.terminate()
+        return self.child.wait(60)
+
+    def client(self) -> WorkerClient:
+        return WorkerClient(f"http://127.0.0.1:{self._port}")
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            assert self.child is not None
+            assert self.child.poll() is None, f"the worker ended with {self.child.returncode}:\n{self.log_tail()}"
+            if condition():
+                return
+            assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}\n{self.log_tail()}"
+            time.sleep(0.2)
+
+    def log_tail(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")[-6000:]
+
+    def topic_values(self, table: str) -> list[bytes | None]:
+        """All values of a table's topic, in order."""
+        topic = TopicPartition(f"{self.prefix}.public.{table}", 0, 0)
+        consumer = Consumer({"bootstrap.servers": self._broker.bootstrap, "group.id": "chaos-look", "enable.auto.commit": False})
+        end = consumer.get_watermark_offsets(topic, timeout=30)[1]
+        consumer.assign([topic])
+        values: list[bytes | None] = []
+        deadline = time.monotonic() + 60
+        position = 0
+        while position < end:
+            assert time.monotonic() < deadline
+            for message in consumer.consume(5000, 1.0):
+                assert message.error() is None, message.error()
+                values.append(message.value())
+                position = message.offset() + 1
+        consumer.close()
+        return values
+
+    def end_offset(self, table: str) -> int:
+        topic = TopicPartition(f"{self.prefix}.public.{table}", 0)
+        consumer = Consumer({"bootstrap.servers": self._broker.bootstrap, "group.id": "chaos-look"})
+        try:
+            return int(consumer.get_watermark_offsets(topic, timeout=30)[1])
+        finally:
+            consumer.close()

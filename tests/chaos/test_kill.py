@@ -1,0 +1,146 @@
+"""The worker is killed again and again, at chosen points and at random; the promises hold.
+
+- the upsert table equals the database,
+- the topics hold every change at least once, and in order,
+- the append table holds every record of its topic exactly once.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from connect.crash import POINTS
+from sluice.demo.compare import compare_table
+from sluice.demo.delta_table import open_delta
+from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.postgres import EmbeddedPostgres
+from tests.chaos.pipeline import APPEND, UPSERT, Changes, Pipeline, create_tables
+
+KILLS = int(os.environ.get("SLUICE_CHAOS_KILLS", "30"))
+SEED = int(os.environ.get("SLUICE_CHAOS_SEED", "20261121"))
+
+
+def caught_up(pipeline: Pipeline) -> bool:
+    """Both sinks have delivered everything that is in their topics."""
+    lags = [task.lag for name in (UPSERT, APPEND) for task in pipeline.client().progress(name)]
+    return len(lags) == 2 and all(lag and not any(lag.values()) for lag in lags)
+
+
+def assert_promises(pipeline: Pipeline, postgres: EmbeddedPostgres, database: str) -> None:
+    with postgres.connect(database) as connection:
+        found = compare_table(connection, "public", "counters", pipeline.lake / "counters", ["id"])
+        assert found.equal, found.differences
+        expected = [row[0] for row in connection.execute("SELECT n FROM events ORDER BY n").fetchall()]
+    payloads = [orjson.loads(value)["payload"] for value in pipeline.topic_values("events") if value is not None]
+    numbers = [payload["after"]["n"] for payload in payloads]
+    assert in_first_order(numbers) == expected, "the topic lacks an event, or has one out of order"
+    table = open_delta(pipeline.lake / "events").read(["n", "__offset"])
+    offsets = sorted(table.column("__offset").to_pylist())
+    assert offsets == list(range(len(numbers))), "the append table has a record of its topic twice, or not at all"
+    by_offset = sorted(zip(table.column("__offset").to_pylist(), table.column("n").to_pylist(), strict=True))
+    assert [n for _, n in by_offset] == numbers
+    assert_versions_in_order(pipeline)
+
+
+def in_first_order(numbers: list[int]) -> list[int]:
+    """The numbers in the order of their first appearance: a replay repeats, it never skips ahead."""
+    return list(dict.fromkeys(numbers))
+
+
+def assert_versions_in_order(pipeline: Pipeline) -> None:
+    """Per row, versions first appear in the order they were committed in, none left out after the first that was seen."""
+    seen: dict[int, int] = {}
+    for value in pipeline.topic_values("counters"):
+        payload = None if value is None else orjson.loads(value)["payload"]
+        if payload is None or payload["after"] is None:
+            continue
+        key, version = payload["after"]["id"], payload["after"]["n"]
+        latest = seen.get(key)
+        if latest is None or version > latest:
+            assert latest is None or version == latest + 1, f"row {key}: version {version} came after {latest}"
+            seen[key] = version
+
+
+def settle_and_check(pipeline: Pipeline, changes: Changes, postgres: EmbeddedPostgres, database: str) -> None:
+    """Lets an undisturbed worker finish the job, then checks every promise."""
+    changes.stop()
+    pipeline.start()
+
+    def everything_there() -> bool:
+        with postgres.connect(database) as connection:
+            row = connection.execute("SELECT max(n) FROM events").fetchone()
+        values = pipeline.topic_values("events")
+        newest = orjson.loads(values[-1])["payload"]["after"]["n"] if values and values[-1] else 0
+        return bool(row) and newest == row[0] and caught_up(pipeline)
+
+    try:
+        pipeline.wait_for(everything_there, 120, "everything to arrive")
+        assert_promises(pipeline, postgres, database)
+        assert pipeline.stop() == 0
+    finally:
+        if pipeline.child is not None and pipeline.child.poll() is None:
+            pipeline.kill()
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(900)
+def test_worker_killed_many_times_loses_nothing(
+    tmp_path: Path,
+    broker: EmbeddedBroker,
+    postgres: EmbeddedPostgres,
+    database: str,
+) -> None:
+    create_tables(postgres, database, rows=20_000)
+    pipeline = Pipeline(tmp_path, broker, postgres, database)
+    changes = Changes(postgres.dsn(database))
+    changes.start()
+    chance = random.Random(SEED)
+    plan: list[str | None] = [*POINTS, *(f"{point}:{chance.randint(2, 4)}" for point in POINTS)]
+    chance.shuffle(plan)
+    plan = ["postgres.snapshot", *[point for point in plan if point != "postgres.snapshot"]][:KILLS]
+    plan += [None] * (KILLS - len(plan))
+    missed: list[str] = []
+    for point in plan:
+        pipeline.start(point)
+        if point is None:
+            if not pipeline.wait_for_crash(chance.uniform(0.5, 9)):
+                pipeline.kill()
+        elif not pipeline.wait_for_crash(45):
+            missed.append(point)
+            pipeline.kill()
+    # A point of the snapshot cannot be reached once the snapshot is done; every other one must have been.
+    assert not [point for point in missed if not point.startswith("postgres.snapshot")], f"never reached: {missed}"
+    settle_and_check(pipeline, changes, postgres, database)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("part", ["broker", "database"])
+def test_killed_servers_come_back_and_nothing_is_lost(
+    part: str, tmp_path: Path, broker: EmbeddedBroker, postgres: EmbeddedPostgres, database: str
+) -> None:
+    create_tables(postgres, database, rows=500)
+    pipeline = Pipeline(tmp_path, broker, postgres, database)
+    changes = Changes(postgres.dsn(database))
+    changes.start()
+    pipeline.start()
+    try:
+        pipeline.wait_for(lambda: (pipeline.lake / "events" / "_delta_log").is_dir(), 90, "the first table")
+        for _ in range(2):
+            before = changes.committed
+            server: EmbeddedBroker | EmbeddedPostgres = broker if part == "broker" else postgres
+            server.kill()
+            server.start()
+            moved_on: Callable[[], bool] = lambda before=before: changes.committed > before + 50  # noqa: E731
+            pipeline.wait_for(moved_on, 60, "changes after the restart")
+        assert pipeline.stop() == 0
+    finally:
+        if pipeline.child is not None and pipeline.child.poll() is None:
+            pipeline.kill()
+    settle_and_check(pipeline, changes, postgres, database)
