@@ -40,7 +40,9 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        result = command.main(args=words, prog_name=command.name, standalone_mode=False)
+        # Not `Command.main`, which ends the process with 1 when the reader of a pipe has left.
+        with command.make_context(command.name, list(words)) as context:
+            result = command.invoke(context)
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:

@@ -6,6 +6,7 @@ return, so none of this belongs in a running task.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -101,11 +102,15 @@ class Group:
 
 
 class KafkaAdmin:
-    """Administration of one Kafka cluster. ``properties`` are Kafka client properties; ``bootstrap.servers`` is required."""
+    """Administration of one Kafka cluster. ``properties`` are Kafka client properties; ``bootstrap.servers`` is required.
+
+    Raises `UnreachableError` at once when no server takes a connection, later when none answers within ``timeout_s``.
+    """
 
     def __init__(self, properties: Mapping[str, str], timeout_s: float = 10.0) -> None:
         self.bootstrap = properties["bootstrap.servers"]
         self._timeout_s = timeout_s
+        require_reachable(self.bootstrap)
         quiet = {"log_level": "0", "socket.connection.setup.timeout.ms": "5000", "reconnect.backoff.ms": "20"}
         self._properties = {**quiet, **properties}
         self._client = AdminClient(dict(self._properties))
@@ -171,6 +176,8 @@ class KafkaAdmin:
     def group_names(self) -> list[tuple[str, str]]:
         """All consumer groups with their states, sorted by name."""
         answer = self._wait(self._client.list_consumer_groups(request_timeout=self._timeout_s), "the consumer groups")
+        if answer.errors:
+            raise translated(answer.errors[0].args[0], "the consumer groups", self.bootstrap)
         return sorted((group.group_id, group.state.name) for group in answer.valid)
 
     def describe_group(self, name: str) -> Group:
@@ -261,6 +268,22 @@ def consumer(properties: Mapping[str, str], make: Callable[[dict[str, str]], Con
     settings = {"group.id": "sluice-console", "log_level": "0", "socket.connection.setup.timeout.ms": "5000"}
     fixed = {"enable.auto.commit": "false", "enable.partition.eof": "true", "allow.auto.create.topics": "false"}
     return make({**settings, **properties, **fixed})
+
+
+def require_reachable(bootstrap: str) -> None:
+    """Raise `UnreachableError` unless one of the servers takes a TCP connection.
+
+    The client itself tries again until its time is up, so that a mistyped port would cost ten seconds to learn of.
+    """
+    for server in bootstrap.split(","):
+        host, _, port = server.strip().rpartition(":")
+        try:
+            # Brackets are how an IPv6 address is kept apart from its port.
+            socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
+        except (OSError, ValueError):
+            continue
+        return
+    raise unreachable(bootstrap)
 
 
 def unreachable(bootstrap: str) -> UnreachableError:

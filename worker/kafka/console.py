@@ -18,7 +18,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from worker.kafka.admin import KafkaAdmin, consumer, translated, unreachable
+from worker.kafka.admin import KafkaAdmin, consumer, require_reachable, translated, unreachable
 
 _POLL_S = 0.1
 
@@ -112,6 +112,7 @@ def produce(
         if error is not None:
             failed.append(error)
 
+    require_reachable(properties["bootstrap.servers"])
     settings = {"log_level": "0", "linger.ms": "5", "acks": "all", "enable.idempotence": "true"}
     settings["delivery.timeout.ms"] = str(int(timeout_s * 1000))
     client = Producer({**settings, **properties})

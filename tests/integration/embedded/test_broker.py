@@ -1,0 +1,141 @@
+"""The embedded broker: its life, its data, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from connect.errors import ConfigError, ConnectError, IllegalStateError
+from sluice.embedded import places
+from sluice.embedded.broker import EmbeddedBroker, has_live_broker
+from worker.kafka.admin import KafkaAdmin
+from worker.kafka.console import consume, produce
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    """A broker of this test's own, not started."""
+    server = EmbeddedBroker(tmp_path / "broker", dies_with_parent=True)
+    yield server
+    server.remove()
+
+
+def client(server: EmbeddedBroker) -> dict[str, str]:
+    return {"bootstrap.servers": server.bootstrap}
+
+
+def values(server: EmbeddedBroker, topic: str, count: int) -> list[bytes | None]:
+    records = consume(client(server), topic, from_beginning=True, max_messages=count, timeout_ms=10_000)
+    return [record.value for record in records]
+
+
+def test_records_survive_a_stop_and_a_kill_on_the_same_port(own: EmbeddedBroker) -> None:
+    own.start()
+    bootstrap = own.bootstrap
+    assert produce(client(own), "kept", [(None, b"1"), (None, b"2")]) == 2
+    assert own.stop()
+    assert not own.running
+    own.start()
+    assert own.bootstrap == bootstrap
+    assert produce(client(own), "kept", [(None, b"3")]) == 1
+    assert own.kill()
+    assert not own.running
+    own.start()
+    assert own.bootstrap == bootstrap
+    assert values(own, "kept", 3) == [b"1", b"2", b"3"]
+
+
+def test_starting_twice_is_starting_once(own: EmbeddedBroker) -> None:
+    own.start()
+    pid = own.pid
+    own.start()
+    assert own.pid == pid
+    other = EmbeddedBroker(own.data_dir)
+    assert (other.pid, other.bootstrap, other.answers()) == (pid, own.bootstrap, True)
+    with pytest.raises(IllegalStateError, match=f"already runs on port {own.port}"):
+        EmbeddedBroker(own.data_dir, port=own.port + 1).start()
+    assert other.stop()
+    assert not own.stop()
+
+
+def test_it_listens_on_loopback_alone(broker: EmbeddedBroker) -> None:
+    assert broker.pid is not None
+    listening = [one.laddr.ip for one in psutil.Process(broker.pid).net_connections("tcp") if one.status == "LISTEN"]
+    assert {ip.removeprefix("::ffff:") for ip in listening} == {places.LOOPBACK}
+
+
+def test_a_taken_port_is_told_and_nothing_starts(tmp_path: Path) -> None:
+    with socket.create_server((places.LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        server = EmbeddedBroker(tmp_path / "broker", port=port)
+        with pytest.raises(ConfigError, match=f"{port}: the port is taken; choose another with --port"):
+            server.start()
+        assert not server.running
+
+
+def test_a_broker_that_cannot_start_shows_its_log_and_leaves_nothing(own: EmbeddedBroker) -> None:
+    broken = EmbeddedBroker(own.data_dir, settings={"log.retention.ms": "often"})
+    with pytest.raises(ConnectError, match=r"(?s)ended while starting.*log\.retention\.ms"):
+        broken.start()
+    assert not broken.running
+    assert not (own.data_dir / "broker.pid").exists()
+    own.start()
+
+
+def test_a_port_that_is_no_kafka_is_no_live_broker() -> None:
+    with socket.create_server((places.LOOPBACK, 0)) as silent:
+        port = silent.getsockname()[1]
+        silent.close()
+        assert not has_live_broker(port)
+
+
+def test_groups_and_transactions_work_on_one_node(broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> None:
+    from confluent_kafka import Consumer, Producer
+
+    topic = unique_name("tx")
+    producer = Producer({**client(broker), "transactional.id": topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"aborted")
+    producer.abort_transaction(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"committed")
+    producer.commit_transaction(30)
+    settings = {"group.id": topic, "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+    consumer = Consumer({**client(broker), **settings, "enable.auto.commit": "false"})
+    consumer.subscribe([topic])
+    message = consumer.poll(30)
+    assert message is not None
+    assert message.value() == b"committed"
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    (partition,) = KafkaAdmin(client(broker)).describe_group(topic).partitions
+    assert partition.lag is not None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
+def test_it_dies_with_a_killed_parent(own: EmbeddedBroker) -> None:
+    code = (
+        "import os, signal; from sluice.embedded.broker import EmbeddedBroker;"
+        f"server = EmbeddedBroker({str(own.data_dir)!r}, dies_with_parent=True); server.start();"
+        "print(server.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    try:
+        psutil.Process(int(done.stdout)).wait(10)
+    except psutil.NoSuchProcess:
+        pass
+    except psutil.TimeoutExpired:
+        assert psutil.Process(int(done.stdout)).status() == psutil.STATUS_ZOMBIE
+    assert not own.running
+    assert os.path.exists(own.data_dir / "broker.pid"), "nobody was left to remove it"
+    own.start()

@@ -1,0 +1,195 @@
+"""The command line against a real broker, run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluice.embedded import places
+from sluice.embedded.broker import EmbeddedBroker
+
+Sluice = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def sluice(broker: EmbeddedBroker) -> Sluice:
+    """Runs ``sluice`` with arguments (and ``stdin``) against the session's broker."""
+
+    def call(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", "from sluice.cli import main; main()", *arguments]
+        variables = {**os.environ, "SLUICE_BOOTSTRAP_SERVERS": broker.bootstrap, **environment}
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, env=variables, timeout=120, check=False)
+
+    return call
+
+
+def document(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_topic_from_creation_to_deletion(sluice: Sluice, unique_name: Callable[[str], str]) -> None:
+    name = unique_name("life")
+    done = sluice("topic", "create", name, "--partitions", "2", "--config", "cleanup.policy=compact")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"topic '{name}' created\n")
+    again = sluice("topic", "create", name)
+    assert (again.returncode, again.stderr) == (1, f"error: topic '{name}' already exists\n")
+    assert sluice("topic", "create", name, "--if-not-exists").returncode == 0
+    assert name in sluice("topic", "ls").stdout.splitlines()
+    assert name in document(sluice("topic", "ls", "-o", "json"))
+
+    described = document(sluice("topic", "describe", name, "-o", "json"))
+    assert described["configs"] == {"cleanup.policy": "compact"}
+    assert [(one["partition"], one["leader"], one["latest"]) for one in described["partitions"]] == [(0, 1, 0), (1, 1, 0)]
+
+    done = sluice(
+        "topic", "alter", name, "--partitions", "3", "--config", "segment.ms=60000", "--delete-config", "cleanup.policy"
+    )
+    assert done.returncode == 0, done.stderr
+    described = document(sluice("topic", "describe", name, "-o", "json"))
+    assert (len(described["partitions"]), described["configs"]) == (3, {"segment.ms": "60000"})
+
+    assert sluice("topic", "delete", name).returncode == 0
+    assert name not in sluice("topic", "ls").stdout.splitlines()
+
+
+def test_a_missing_topic_is_named_with_the_nearest_and_not_created(sluice: Sluice, unique_name: Callable[[str], str]) -> None:
+    name = unique_name("orders")
+    assert sluice("topic", "create", name).returncode == 0
+    wrong = name.replace("orders", "ordres")
+    for command in ("describe", "offsets", "consume"):
+        done = sluice("topic", command, wrong)
+        assert (done.returncode, done.stderr) == (1, f"error: there is no topic '{wrong}'; did you mean '{name}'?\n")
+    assert wrong not in sluice("topic", "ls").stdout.splitlines()
+
+
+def test_lines_go_in_and_come_out(sluice: Sluice, unique_name: Callable[[str], str]) -> None:
+    name = unique_name("lines")
+    done = sluice("topic", "produce", name, stdin="foo\nbär\n")
+    assert (done.returncode, done.stderr) == (0, f"2 records written to '{name}'\n")
+    with_key = ("--property", "parse.key=true", "--property", "key.separator=:")
+    assert sluice("topic", "produce", name, *with_key, stdin="k:v:w\n").returncode == 0
+
+    read = ("topic", "consume", name, "--timeout-ms", "10000", "--max-messages", "3")
+    done = sluice(*read, "--from-beginning")
+    assert (done.returncode, done.stdout) == (0, "foo\nbär\nv:w\n")
+    assert done.stderr == "Processed a total of 3 messages\n"
+    assert sluice(*read, "--from-beginning", "--max-messages", "1").stdout == "foo\n"
+    assert sluice(*read, "--partition", "0", "--offset", "1", "--max-messages", "2").stdout == "bär\nv:w\n"
+    assert sluice(*read, "--from-beginning", "--property", "print.key=true").stdout == "null\tfoo\nnull\tbär\nk\tv:w\n"
+    assert sluice("topic", "consume", name, "--timeout-ms", "1000").stdout == "", (
+        "without --from-beginning only what comes from now on"
+    )
+    records = [json.loads(line) for line in sluice(*read, "--from-beginning", "-o", "json").stdout.splitlines()]
+    assert [(one["offset"], one["key"], one["value"]) for one in records] == [(0, None, "foo"), (1, None, "bär"), (2, "k", "v:w")]
+    assert document(sluice("topic", "offsets", name, "-o", "json")) == [
+        {"topic": name, "partition": 0, "earliest": 0, "latest": 3}
+    ]
+
+
+def test_a_reader_that_leaves_early_is_no_error(
+    sluice: Sluice, broker: EmbeddedBroker, unique_name: Callable[[str], str]
+) -> None:
+    name = unique_name("pipe")
+    sluice("topic", "produce", name, stdin="x\n" * 20_000)
+    program = f"{sys.executable} -c 'from sluice.cli import main; main()'"
+    command = f"{program} topic consume {name} --from-beginning --timeout-ms 20000"
+    environment = {**os.environ, "SLUICE_BOOTSTRAP_SERVERS": broker.bootstrap}
+    line = ["bash", "-c", f"{command} | head -1; exit ${{PIPESTATUS[0]}}"]
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "x\n", "")
+
+
+def test_groups_show_lag_and_can_be_reset(sluice: Sluice, broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    name = unique_name("lag")
+    sluice("topic", "produce", name, stdin="a\nb\nc\nd\n")
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": name, "auto.offset.reset": "earliest"})
+    consumer.commit(offsets=[TopicPartition(name, 0, 1)], asynchronous=False)
+    consumer.close()
+
+    assert {"group": name, "state": "EMPTY"} in document(sluice("group", "ls", "-o", "json"))
+    described = document(sluice("group", "describe", name, "-o", "json"))
+    assert (described["state"], described["lag"], described["partitions"][0]["committed"]) == ("EMPTY", 3, 1)
+    header = sluice("group", "describe", name).stdout.splitlines()[0]
+    assert header.split()[:5] == ["TOPIC", "PARTITION", "COMMITTED", "LATEST", "LAG"]
+
+    def reset(*how: str) -> Any:
+        return document(sluice("group", "reset", name, "--topic", name, *how, "-o", "json"))
+
+    planned = reset("--to-latest")
+    assert planned == {
+        "group": name,
+        "executed": False,
+        "offsets": [{"topic": name, "partition": 0, "before": 1, "after": 4}],
+    }
+    assert document(sluice("group", "describe", name, "-o", "json"))["lag"] == 3, "a dry run changes nothing"
+    for how, lag in (
+        (["--to-latest"], 0),
+        (["--by", "-1"], 1),
+        (["--to-offset", "2"], 2),
+        (["--to-earliest"], 4),
+    ):
+        assert reset(*how, "--execute")["executed"]
+        assert document(sluice("group", "describe", name, "-o", "json"))["lag"] == lag
+    missing = sluice("group", "describe", "no-such-group")
+    assert (missing.returncode, missing.stderr.startswith("error: there is no consumer group 'no-such-group'")) == (1, True)
+
+
+def test_a_group_with_members_is_not_reset(sluice: Sluice, broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> None:
+    from confluent_kafka import Consumer
+
+    name = unique_name("busy")
+    sluice("topic", "produce", name, stdin="a\n")
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": name, "auto.offset.reset": "earliest"})
+    consumer.subscribe([name])
+    assert consumer.poll(30) is not None
+    try:
+        done = sluice("group", "reset", name, "--topic", name, "--to-earliest", "--execute")
+        assert done.returncode == 1
+        assert "its members must stop before offsets can be set" in done.stderr
+        described = document(sluice("group", "describe", name, "-o", "json"))
+        assert (described["state"], described["members"]) == ("STABLE", 1)
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("command", [["topic", "ls"], ["topic", "consume", "t"], ["group", "ls"]])
+def test_no_broker_is_exit_code_3_with_the_address(sluice: Sluice, command: list[str]) -> None:
+    (port,) = places.free_ports(1)
+    done = sluice(*command, "--bootstrap-server", f"127.0.0.1:{port}")
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"error: no Kafka broker answers at 127.0.0.1:{port}; start one with 'sluice broker start'")
+
+
+def test_the_broker_command_starts_shows_and_stops(sluice: Sluice, tmp_path: Path) -> None:
+    folder = str(tmp_path / "own")
+    assert sluice("broker", "status", "--data-dir", folder).returncode == 3
+    (port,) = places.free_ports(1)
+    try:
+        started = document(sluice("broker", "start", "--port", str(port), "--data-dir", folder, "-o", "json"))
+        assert (started["bootstrap"], started["running"]) == (f"127.0.0.1:{port}", True)
+        status = sluice("broker", "status", "--data-dir", folder)
+        assert (status.returncode, status.stdout) == (0, f"127.0.0.1:{port}\n")
+        second = sluice("broker", "start", "--port", str(port), "--data-dir", str(tmp_path / "second"))
+        assert (second.returncode, "the port is taken" in second.stderr) == (2, True)
+    finally:
+        stopped = document(sluice("broker", "stop", "--data-dir", folder, "-o", "json"))
+    assert stopped["stopped"]
+    assert document(sluice("broker", "stop", "--data-dir", folder, "-o", "json"))["stopped"] is False
+    assert places.port_is_free(port)
+
+
+def test_the_doctor_finds_this_machine_well(sluice: Sluice, broker: EmbeddedBroker) -> None:
+    findings = document(sluice("doctor", "-o", "json"))
+    states = {one["what"]: one["state"] for one in findings}
+    assert states["java"] == states["broker"] == states["embedded PostgreSQL"] == "ok"
+    assert "wrong" not in states.values()

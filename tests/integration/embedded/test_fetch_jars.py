@@ -1,0 +1,76 @@
+"""Fetching jars for real: once, by one process, and past a broken Maven cache of the user's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from connect.errors import ConnectError
+from sluice.embedded import jars
+from sluice.embedded.jarsets import JAR_SETS, Jar, JarSet
+
+SMALL = JarSet("small", "a small set", (Jar("org.slf4j", "slf4j-api", "1.7.36"), Jar("org.slf4j", "slf4j-simple", "1.7.36")))
+
+FETCH = """
+import sys
+from sluice.embedded import jars
+from sluice.embedded.jarsets import JAR_SETS, Jar, JarSet
+JAR_SETS["small"] = JarSet("small", "a small set", tuple(Jar("org.slf4j", n, "1.7.36") for n in ("slf4j-api", "slf4j-simple")))
+jars.ensure_jars("small", lambda done, total, jar: print(done, total, jar, flush=True))
+"""
+
+
+@pytest.fixture
+def half_filled_home(tmp_path: Path) -> Path:
+    """A home whose Maven cache has a pom without its jar, and whose Ivy settings lead nowhere."""
+    home = tmp_path / "home"
+    module = home / ".m2" / "repository" / "org" / "slf4j" / "slf4j-api" / "1.7.36"
+    module.mkdir(parents=True)
+    (module / "slf4j-api-1.7.36.pom").write_text(
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>org.slf4j</groupId>'
+        "<artifactId>slf4j-api</artifactId><version>1.7.36</version></project>",
+        encoding="utf-8",
+    )
+    (home / ".ivy2").mkdir()
+    (home / ".ivy2" / "ivysettings.xml").write_text("<ivysettings><broken/>", encoding="utf-8")
+    return home
+
+
+def test_a_half_filled_maven_cache_does_not_matter_and_two_processes_fetch_once(half_filled_home: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "HOME": str(half_filled_home), "SLUICE_CACHE_DIR": str(tmp_path / "cache")}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", FETCH], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    outcomes = [one.communicate(timeout=120) for one in both]
+    assert [one.returncode for one in both] == [0, 0], outcomes
+    lines = sorted((out.splitlines() for out, _ in outcomes), key=len)
+    assert lines == [[], ["0 2 ", "1 2 slf4j-api.jar", "2 2 slf4j-simple.jar"]]
+    (folder,) = (tmp_path / "cache" / "jars").glob("small-*")
+    assert sorted(path.name for path in folder.iterdir()) == ["manifest.json", "slf4j-api-1.7.36.jar", "slf4j-simple-1.7.36.jar"]
+    assert sorted(path.name for path in half_filled_home.iterdir()) == [".ivy2", ".m2"]
+
+
+def test_what_is_here_needs_no_network_and_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = jars.ensure_jars("kafka")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("SLUICE_MAVEN_REPOSITORY", "file:///nowhere")
+    assert jars.ensure_jars("kafka") == found
+
+
+def test_a_jar_that_does_not_exist_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = JarSet("small", "a small set", (Jar("org.slf4j", "slf4j-nonsense", "0.0.1"),))
+    (tmp_path / "repository").mkdir()
+    monkeypatch.setitem(JAR_SETS, "small", wrong)
+    monkeypatch.setenv("SLUICE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("SLUICE_MAVEN_REPOSITORY", (tmp_path / "repository").as_uri())
+    with pytest.raises(ConnectError, match=r"(?s)a small set could not be fetched.*slf4j-nonsense"):
+        jars.ensure_jars("small")
+    assert [path.name for path in (tmp_path / "cache" / "jars").iterdir()] == [".small.lock"]

@@ -1,0 +1,159 @@
+"""The embedded PostgreSQL: its life, logical decoding, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import psycopg
+import psycopg2
+import psycopg2.extras
+import pytest
+
+from connect.errors import ConfigError, ConnectError
+from sluice.embedded import places
+from sluice.embedded.postgres import EmbeddedPostgres
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
+    """A server of this test's own, not started."""
+    server = EmbeddedPostgres(tmp_path / "postgres", dies_with_parent=True)
+    yield server
+    server.remove()
+
+
+def test_committed_rows_survive_a_stop_and_a_kill_on_the_same_port(own: EmbeddedPostgres) -> None:
+    own.start()
+    port, password = own.port, own.password
+    with own.connect() as connection:
+        connection.execute("CREATE TABLE kept (n int)")
+        connection.execute("INSERT INTO kept VALUES (1)")
+    own.restart()
+    with own.connect() as connection:
+        connection.execute("INSERT INTO kept VALUES (2)")
+    assert own.kill()
+    assert not own.running
+    own.start()
+    assert (own.port, own.password) == (port, password)
+    with own.connect() as connection:
+        assert connection.execute("SELECT n FROM kept ORDER BY n").fetchall() == [(1,), (2,)]
+
+
+def test_a_kill_leaves_none_of_its_processes(own: EmbeddedPostgres) -> None:
+    own.start()
+    assert own.pid is not None
+    family = psutil.Process(own.pid).children(recursive=True)
+    assert family
+    own.kill()
+    assert [one for one in family if one.is_running() and one.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_it_decodes_changes_with_pgoutput(postgres: EmbeddedPostgres, database: str) -> None:
+    with postgres.connect(database) as connection:
+        connection.execute("CREATE TABLE t (id int PRIMARY KEY)")
+        connection.execute("CREATE PUBLICATION p FOR TABLE t")
+        connection.execute("SELECT pg_create_logical_replication_slot('embedded_decodes', 'pgoutput')")
+        connection.execute("INSERT INTO t VALUES (1)")
+    replication = psycopg2.connect(postgres.dsn(database), connection_factory=psycopg2.extras.LogicalReplicationConnection)
+    try:
+        cursor = replication.cursor()
+        options = {"proto_version": "1", "publication_names": "p"}
+        cursor.start_replication("embedded_decodes", decode=False, options=options)
+        kinds: list[bytes] = []
+        while len(kinds) < 4:
+            if (message := cursor.read_message()) is not None:
+                kinds.append(message.payload[:1])
+        assert kinds == [b"B", b"R", b"I", b"C"]
+    finally:
+        replication.close()
+
+
+def test_a_wrong_password_is_refused(postgres: EmbeddedPostgres) -> None:
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        postgres.connect(password="wrong").close()
+
+
+def test_it_listens_on_loopback_alone(postgres: EmbeddedPostgres) -> None:
+    assert postgres.pid is not None
+    listening = {one.laddr.ip for one in psutil.Process(postgres.pid).net_connections("tcp") if one.status == "LISTEN"}
+    assert listening == {places.LOOPBACK}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives up root")
+def test_started_by_root_it_runs_as_somebody_else_and_opens_no_folder(own: EmbeddedPostgres) -> None:
+    own.data_dir.parent.chmod(0o700)
+    own.start()
+    assert own.pid is not None
+    assert psutil.Process(own.pid).uids().effective != 0
+    assert own.data_dir.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_password_is_given_or_drawn_and_readable_by_its_owner_alone(own: EmbeddedPostgres, tmp_path: Path) -> None:
+    given = EmbeddedPostgres(tmp_path / "given", password="s3cret", dies_with_parent=True)
+    try:
+        given.start()
+        assert given.password == "s3cret"
+        assert given.answers()
+        assert (given.data_dir / "password").stat().st_mode & 0o777 == 0o600
+    finally:
+        given.remove()
+
+
+def test_settings_can_be_changed_at_a_restart(own: EmbeddedPostgres) -> None:
+    changed = EmbeddedPostgres(own.data_dir, settings={"wal_level": "replica"}, dies_with_parent=True)
+    changed.start()
+    with changed.connect() as connection:
+        assert connection.execute("SHOW wal_level").fetchone() == ("replica",)
+    changed.stop()
+    own.start()
+    with own.connect() as connection:
+        assert connection.execute("SHOW wal_level").fetchone() == ("logical",)
+
+
+def test_a_taken_port_is_told_and_nothing_starts(tmp_path: Path) -> None:
+    with socket.create_server((places.LOOPBACK, 0)) as taken:
+        server = EmbeddedPostgres(tmp_path / "postgres", port=taken.getsockname()[1])
+        with pytest.raises(ConfigError, match="the port is taken"):
+            server.start()
+        assert not server.running
+
+
+def test_a_server_that_cannot_start_shows_its_log_and_leaves_nothing(own: EmbeddedPostgres) -> None:
+    broken = EmbeddedPostgres(own.data_dir, settings={"wal_level": "sideways"})
+    with pytest.raises(ConnectError, match=r"(?s)ended while starting.*wal_level.*sideways"):
+        broken.start()
+    assert not broken.running
+    own.start()
+
+
+def test_a_half_made_cluster_is_made_again(own: EmbeddedPostgres) -> None:
+    (own.data_dir / "cluster" / "base").mkdir(parents=True)
+    own.start()
+    assert own.answers()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
+def test_it_dies_with_a_killed_parent(own: EmbeddedPostgres) -> None:
+    code = (
+        "import os, signal; from sluice.embedded.postgres import EmbeddedPostgres;"
+        f"server = EmbeddedPostgres({str(own.data_dir)!r}, dies_with_parent=True); server.start();"
+        "print(server.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    try:
+        psutil.Process(int(done.stdout)).wait(10)
+    except psutil.NoSuchProcess:
+        pass
+    except psutil.TimeoutExpired:
+        assert psutil.Process(int(done.stdout)).status() == psutil.STATUS_ZOMBIE
+    assert not own.running
+    own.start()
+    assert own.answers()

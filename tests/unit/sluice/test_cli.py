@@ -1,0 +1,201 @@
+"""The command line without a broker: help, usage errors, exit codes, record formats, offset plans."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from connect.errors import ConfigError, ConnectError, DataError, NotFoundError, PluginNotFoundError, UnreachableError
+from sluice.cli import COMMANDS
+from sluice.cli.app import Command, build
+from sluice.cli.connection import client_properties
+from sluice.cli.failures import exit_code_of, run
+from sluice.cli.group import planned
+from sluice.cli.records import formatter, parse_lines
+from worker.kafka.console import ConsoleRecord
+
+RECORD = ConsoleRecord("t", 2, 7, 1700000000000, b"k", "grün".encode(), [("h", b"1"), ("n", None)])
+TOMBSTONE = ConsoleRecord("t", 0, 8, None, b"k", None, [])
+
+
+def test_help_imports_no_client_and_no_command() -> None:
+    code = (
+        "import sys; from sluice.cli import COMMANDS; from sluice.cli.failures import run; from sluice.cli.app import build;"
+        "run(build(COMMANDS), ['--help']);"
+        "print([m for m in ('confluent_kafka', 'rich', 'pyspark', 'psycopg', 'fastapi', 'sluice.cli.topic') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert all(f"  {name} " in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_listed_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(build(COMMANDS), [name, "--help"]) == 0
+    assert "Usage: sluice" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(build(COMMANDS), ["--version"]) == 0
+    assert capsys.readouterr().out.startswith("sluice ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["brokr", "start"], "No such command 'brokr'. Did you mean 'broker'?"),
+        (["broker", "start", "--port", "0"], "0 is not in the range 1<=x<=65535"),
+        (["topic", "consume", "t", "--offset", "3"], "--offset needs --partition"),
+        (["topic", "consume", "t", "--property", "print.kee=true"], "unknown property 'print.kee'; known are"),
+        (["topic", "create", "t", "--config", "x"], "'x' is not KEY=VALUE"),
+        (["topic", "alter", "t"], "nothing to alter"),
+        (["group", "reset", "g", "--topic", "t"], "exactly one of"),
+        (["topic", "ls", "--bootstrap-server", "nowhere"], "'nowhere' in --bootstrap-server is not HOST:PORT"),
+        (["topic", "ls", "--command-config", "missing.properties"], "cannot read missing.properties"),
+    ],
+)
+def test_bad_usage_is_exit_code_2_with_the_reason_on_stderr(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(build(COMMANDS), arguments) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
+
+
+def test_json_output_reports_errors_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(build(COMMANDS), ["topic", "alter", "t", "-o", "json"]) == 2
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert error["class"] == "UsageError"
+    assert "nothing to alter" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConnectError("x"), 1),
+        (DataError("x"), 1),
+        (NotFoundError("x"), 1),
+        (ConfigError("x"), 2),
+        (PluginNotFoundError("x"), 2),
+        (UnreachableError("x"), 3),
+    ],
+)
+def test_the_class_of_an_error_decides_the_exit_code(error: ConnectError, code: int) -> None:
+    assert exit_code_of(error) == code
+
+
+def test_a_commands_own_code_and_errors_reach_the_shell(capsys: pytest.CaptureFixture[str]) -> None:
+    @click.command("three")
+    def three() -> int:
+        return 3
+
+    @click.command("fails")
+    def fails() -> None:
+        raise UnreachableError("no broker answers")
+
+    @click.command("stopped")
+    def stopped() -> None:
+        raise KeyboardInterrupt
+
+    assert run(three, []) == 3
+    assert run(fails, []) == 3
+    assert capsys.readouterr().err == "error: no broker answers\n"
+    assert run(stopped, []) == 130
+
+
+def test_a_lazy_command_is_loaded_when_called() -> None:
+    group = build({"later": Command("no.such.module:attribute", "Later.")})
+    assert run(group, ["--help"]) == 0
+    with pytest.raises(ModuleNotFoundError):
+        run(group, ["later"])
+
+
+@pytest.mark.parametrize(
+    ("properties", "line"),
+    [
+        ({}, "grün\n"),
+        ({"print.key": "true"}, "k\tgrün\n"),
+        ({"print.key": "true", "print.value": "false"}, "k\n"),
+        ({"print.key": "true", "key.separator": "="}, "k=grün\n"),
+        (
+            dict.fromkeys(("print.timestamp", "print.partition", "print.offset", "print.headers", "print.key"), "true"),
+            "CreateTime:1700000000000\tPartition:2\tOffset:7\th:1,n:null\tk\tgrün\n",
+        ),
+    ],
+)
+def test_records_are_printed_as_kafkas_console_does(properties: dict[str, str], line: str) -> None:
+    assert formatter("text", properties)(RECORD).decode() == line
+
+
+def test_what_a_record_lacks_is_said() -> None:
+    assert (
+        formatter("text", {"print.timestamp": "true", "print.headers": "true"})(TOMBSTONE) == b"NO_TIMESTAMP\tNO_HEADERS\tnull\n"
+    )
+    assert formatter("text", {"null.literal": "~"})(TOMBSTONE) == b"~\n"
+
+
+def test_bytes_that_are_no_text_are_printed_as_they_are() -> None:
+    assert formatter("text", {})(ConsoleRecord("t", 0, 0, None, None, b"\xff\x00", [])) == b"\xff\x00\n"
+
+
+def test_json_lines_carry_everything() -> None:
+    value = json.loads(formatter("json", {})(RECORD))
+    assert value == {
+        "topic": "t",
+        "partition": 2,
+        "offset": 7,
+        "timestamp": 1700000000000,
+        "key": "k",
+        "value": "grün",
+        "headers": [["h", "1"], ["n", None]],
+    }
+
+
+def test_lines_become_records() -> None:
+    assert list(parse_lines(io.BytesIO("a\nü\r\n\nlast".encode()), {})) == [
+        (None, b"a"),
+        (None, "ü".encode()),
+        (None, b""),
+        (None, b"last"),
+    ]
+    with_key = {"parse.key": "true", "key.separator": ":", "null.marker": "NULL"}
+    assert list(parse_lines(io.BytesIO(b"k:v:w\nk:NULL\n"), with_key)) == [(b"k", b"v:w"), (b"k", None)]
+
+
+def test_a_line_without_separator_is_named() -> None:
+    with pytest.raises(click.UsageError, match="line 2 has no key separator ':': oops"):
+        list(parse_lines(io.BytesIO(b"k:v\noops\n"), {"parse.key": "true", "key.separator": ":"}))
+
+
+ENDS = {("t", 0): (10, 100), ("t", 1): (0, 0)}
+BEFORE = {("t", 0): 50, ("t", 1): 0}
+
+
+@pytest.mark.parametrize(
+    ("how", "offsets"),
+    [
+        ({"earliest": True}, [10, 0]),
+        ({}, [100, 0]),
+        ({"to_offset": 20}, [20, 0]),
+        ({"to_offset": 5}, [10, 0]),
+        ({"by": -10}, [40, 0]),
+        ({"by": 1000}, [100, 0]),
+        ({"by": -1000}, [10, 0]),
+    ],
+)
+def test_a_reset_stays_within_the_topic(how: dict[str, int], offsets: list[int]) -> None:
+    goal = planned(ENDS, BEFORE, earliest=bool(how.get("earliest")), to_offset=how.get("to_offset"), by=how.get("by"))
+    assert list(goal.values()) == offsets
+
+
+def test_client_properties_come_from_the_file_but_the_address_from_the_option(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SSL\nbootstrap.servers=other:1\n", encoding="utf-8")
+    assert client_properties("a:1,b:2", file) == {"security.protocol": "SSL", "bootstrap.servers": "a:1,b:2"}

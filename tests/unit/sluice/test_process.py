@@ -1,0 +1,136 @@
+"""Server processes: started, recognised, ended; and the ports and folders they get."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from connect.errors import ConfigError, ConnectError
+from sluice.embedded import places, process
+
+
+def sleeper(tmp_path: Path, code: str = "import time; time.sleep(60)") -> subprocess.Popen[bytes]:
+    return process.spawn([sys.executable, "-c", code], log=tmp_path / "log", cwd=tmp_path)
+
+
+def test_a_pid_file_recognises_its_process_until_it_ends(tmp_path: Path) -> None:
+    child = sleeper(tmp_path)
+    pid_file = process.PidFile(tmp_path / "pid")
+    server = pid_file.write(child.pid, 1234)
+    assert pid_file.read() == server
+    assert process.end(server, first=signal.SIGTERM, grace_s=5)
+    assert pid_file.read() is None
+    child.wait(5)
+
+
+def test_a_pid_that_went_to_another_process_is_not_taken_for_ours(tmp_path: Path) -> None:
+    record = {"pid": os.getpid(), "created": 12345.0, "port": 1}
+    (tmp_path / "pid").write_text(json.dumps(record), encoding="utf-8")
+    assert process.PidFile(tmp_path / "pid").read() is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}', '{"pid": 999999999, "created": 1, "port": 1}'])
+def test_a_stale_or_torn_pid_file_reads_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pid").write_text(text, encoding="utf-8")
+    assert process.PidFile(tmp_path / "pid").read() is None
+
+
+def test_what_ignores_the_first_signal_is_killed(tmp_path: Path) -> None:
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    child = sleeper(tmp_path, code)
+    process.wait_ready("it", child, lambda: process.log_size(tmp_path / "log") > 0, tmp_path / "log", 0, 10)
+    server = process.PidFile(tmp_path / "pid").write(child.pid, 1)
+    assert not process.end(server, first=signal.SIGTERM, grace_s=0.2)
+    assert child.wait(5) == -signal.SIGKILL
+
+
+def test_a_server_that_fails_to_start_is_quoted(tmp_path: Path) -> None:
+    child = sleeper(tmp_path, "raise SystemExit('the disk is full')")
+    with pytest.raises(ConnectError, match=r"(?s)ended while starting \(exit code 1\).*the disk is full.*full log is"):
+        process.wait_ready("the server", child, lambda: False, tmp_path / "log", 0, 10)
+
+
+def test_a_server_that_never_answers_meets_the_deadline(tmp_path: Path) -> None:
+    child = sleeper(tmp_path)
+    with pytest.raises(ConnectError, match=r"did not answer within 0\.2 s"):
+        process.wait_ready("the server", child, lambda: False, tmp_path / "log", 0, 0.2)
+    child.kill()
+    child.wait(5)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
+def test_a_tied_server_dies_with_its_parent_but_not_with_the_thread_that_started_it(tmp_path: Path) -> None:
+    # The parent starts the server from a thread that ends, says whether the server outlived the thread, and kills itself.
+    parent = f"""
+import os, signal, sys, threading, time
+from pathlib import Path
+from sluice.embedded import process
+started = []
+def start():
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    started.append(process.spawn(command, log=Path({str(tmp_path / "log")!r}), cwd=Path("/"), death_signal=signal.SIGKILL))
+thread = threading.Thread(target=start)
+thread.start()
+thread.join()
+try:
+    started[0].wait(0.5)
+    print("died", flush=True)
+except Exception:
+    print(started[0].pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", parent], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    pid = int(done.stdout)
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([handle], [], [], 5)[0], "the server outlived its parent"
+    finally:
+        os.close(handle)
+
+
+def test_a_lock_is_waited_for_and_then_refused(tmp_path: Path) -> None:
+    with (
+        process.exclusive(tmp_path / "lock", 1, "busy"),
+        pytest.raises(ConnectError, match="somebody else"),
+        process.exclusive(tmp_path / "lock", 0.1, "somebody else"),
+    ):
+        pass
+    with process.exclusive(tmp_path / "lock", 0.1, "busy"):
+        pass
+
+
+def test_a_taken_port_is_refused_with_the_way_out() -> None:
+    with socket.create_server((places.LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"it cannot listen on 127.0.0.1:{port}: the port is taken; choose another"):
+            places.require_free_port(port, "it", "choose another")
+
+
+def test_free_ports_are_distinct_and_free() -> None:
+    ports = places.free_ports(5)
+    assert len(set(ports)) == 5
+    assert all(places.port_is_free(port) for port in ports)
+
+
+def test_folders_follow_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("SLUICE_CACHE_DIR", "SLUICE_DATA_DIR", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert places.cache_dir() == tmp_path / ".cache" / "sluice"
+    assert places.data_home() == tmp_path / ".local" / "share" / "sluice"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert places.cache_dir() == tmp_path / "xdg" / "sluice"
+    monkeypatch.setenv("SLUICE_CACHE_DIR", str(tmp_path / "own"))
+    assert places.cache_dir() == tmp_path / "own"
