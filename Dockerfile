@@ -1,0 +1,35 @@
+# A worker with everything it needs: Python, a Java runtime for Spark, and Spark's jars, so that no start downloads anything.
+FROM python:3.11-slim-bookworm
+
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends openjdk-17-jre-headless tini \
+    && rm -rf /var/lib/apt/lists/*
+
+RUN useradd --create-home --uid 10001 sluice
+ENV SLUICE_CACHE_DIR=/opt/sluice/cache \
+    SLUICE_SPARK_JARS=/opt/sluice/spark-jars \
+    PYTHONUNBUFFERED=1
+WORKDIR /opt/sluice
+
+# Packages first: they change less often than the code, and their layer is large.
+COPY constraints.txt pyproject.toml README.md ./
+RUN mkdir connect connectors worker rest sluice \
+    && pip install --no-cache-dir --constraint constraints.txt --editable .
+
+COPY connect connect
+COPY connectors connectors
+COPY worker worker
+COPY rest rest
+COPY sluice sluice
+COPY configs configs
+
+# The folder's name carries a digest; the link gives it a fixed one.
+RUN python -c "from sluice.embedded import jars; jars.ensure_jars('spark')" \
+    && ln -s "$(python -c "from sluice.embedded import jars; print(jars.folder_of(jars.jar_set('spark')))")" "$SLUICE_SPARK_JARS" \
+    && mkdir -p /tmp/sluice && chown sluice: /tmp/sluice
+
+USER sluice
+EXPOSE 8083
+# Spark's JVM is a grandchild: something has to reap it.
+ENTRYPOINT ["tini", "--"]
+CMD ["connect-standalone", "configs/connect-standalone.properties"]
