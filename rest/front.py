@@ -36,7 +36,7 @@ class Front:
         reason = _ambiguity(scope.get("raw_path") or b"")
         if reason is not None:
             page = _HTML.format(reason=reason)
-            answer = Response(page, 400, media_type="text/html;charset=iso-8859-1")
+            answer = Response(page, 400, headers={"Content-Type": "text/html;charset=iso-8859-1"})
             await answer(scope, receive, send)
             return
         path: str = scope["path"]

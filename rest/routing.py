@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from rest.answers import JSON_TYPE, error_answer, http_error
@@ -96,14 +96,7 @@ def _options_handler(methods: set[str]) -> Callable[[Request], Awaitable[Respons
     ordered = [m for m in _ALLOW_ORDER if m in methods]
 
     async def options(request: Request) -> Response:
-        return _PlainOptions(", ".join(ordered), headers={"Allow": ",".join(ordered)})
+        # Set as a header, so that no charset is added: Apache says text/plain.
+        return Response(", ".join(ordered), headers={"Content-Type": "text/plain", "Allow": ",".join(ordered)})
 
     return options
-
-
-class _PlainOptions(PlainTextResponse):
-    # Apache says text/plain without a charset.
-    charset = ""
-
-    def render(self, content: Any) -> bytes:
-        return str(content).encode()

@@ -1,0 +1,24 @@
+"""Validation of connector configurations: the tables of the framework and the answers that REST gives."""
+
+from worker.validation.answer import create_error_message
+from worker.validation.catalogue import CONNECTORS, Catalogue, Kind, Plugin
+from worker.validation.checks import dlq_topic, topics_of
+from worker.validation.framework import plain_def
+from worker.validation.listing import plugin_config, plugin_list
+from worker.validation.validate import kind_of, new_connector, validate
+
+__all__ = [
+    "CONNECTORS",
+    "Catalogue",
+    "Kind",
+    "Plugin",
+    "create_error_message",
+    "dlq_topic",
+    "kind_of",
+    "new_connector",
+    "plain_def",
+    "plugin_config",
+    "plugin_list",
+    "topics_of",
+    "validate",
+]

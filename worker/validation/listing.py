@@ -1,0 +1,68 @@
+"""``GET /connector-plugins`` and the table of one plugin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from connect.config.definition import ConfigDef
+from connect.connector import Connector
+from connect.converters.api import Converter, HeaderConverter
+from connect.errors import BadRequestError, ConnectError, NotFoundError
+from connect.transforms.api import Predicate, Transformation
+from worker.validation.answer import key_json
+from worker.validation.catalogue import CONNECTORS, Catalogue, Kind
+from worker.validation.framework import plain_def
+from worker.validation.validate import kind_of
+from worker.validation.versions import shown_range, version_fits
+
+
+def plugin_list(catalogue: Catalogue, *, connectors_only: bool) -> list[dict[str, str]]:
+    """Class, type and version of every plugin: sinks, sources, transformations, predicates, converters, header converters."""
+    listed = []
+    for kind in CONNECTORS if connectors_only else Kind:
+        for plugin in catalogue.listed(kind):
+            entry = {"class": plugin.name, "type": kind.value}
+            if plugin.version is not None:
+                entry["version"] = plugin.version
+            listed.append(entry)
+    return listed
+
+
+def plugin_config(name: str, catalogue: Catalogue, version: str | None = None) -> list[dict[str, Any]]:
+    """The keys of one plugin as REST shows them; a connector's own first, then the framework's that it doesn't define.
+
+    Raises NotFoundError for an unknown plugin, BadRequestError for a version that there is not or a class without a table.
+    """
+    plugin = catalogue.find(name)
+    if plugin is None:
+        raise NotFoundError(f"Unknown plugin {name}.")
+    if not version_fits(version, plugin.version):
+        raise BadRequestError(
+            f"Plugin {name} not found that matches the version range {shown_range(version or '')}, "
+            f"available versions: [{plugin.version or ''}]"
+        )
+    keys = dict(_own_def(name, plugin.load()).keys)
+    for kind in CONNECTORS:
+        if kind in plugin.kinds:
+            for key in plain_def(kind).keys.values():
+                keys.setdefault(key.name, key)
+    return [key_json(key) for key in keys.values()]
+
+
+def _own_def(name: str, cls: type) -> ConfigDef:
+    if issubclass(cls, Connector):
+        connector = _instance(cls)
+        kind_of(connector)
+        return connector.config_def()
+    if issubclass(cls, Converter | HeaderConverter | Transformation | Predicate):
+        return cls.config_def()
+    raise BadRequestError(
+        f"Invalid plugin class {name}. Valid types are sink, source, converter, header_converter, transformation, predicate."
+    )
+
+
+def _instance(cls: type[Connector]) -> Connector:
+    try:
+        return cls()
+    except TypeError as e:
+        raise ConnectError("Instantiation error") from e
