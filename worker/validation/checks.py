@@ -26,8 +26,11 @@ def check_sink(props: Mapping[str, str | None], values: dict[str, ConfigValue]) 
     if has_list:
         topics = topics_of(props)
         if dlq in topics:
-            shown = f"[{', '.join(topics)}]"
-            shown = f"('topics.regex={regex}')"
+            shown = f"('topics=[{', '.join(topics)}]')"
+            message = f"The DLQ topic '{dlq}' may not be included in the list of topics {shown} consumed by the connector"
+            _add_errors(values, ("topics",), message)
+    if has_regex and regex is not None and _matches(regex, dlq):
+        shown = f"('topics.regex={regex}')"
         message = f"The DLQ topic '{dlq}' may not be matched by the regex for the topics {shown} consumed by the connector"
         _add_errors(values, ("topics.regex",), message)
 

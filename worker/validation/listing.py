@@ -35,6 +35,9 @@ def plugin_config(name: str, catalogue: Catalogue, version: str | None = None) -
     """
     plugin = catalogue.find(name)
     if plugin is None:
+        if catalogue.find(f"{name}$Value") is not None:
+            # The class that Cast$Key and Cast$Value share: it is there, but abstract (recording plugin-config-smt-no-suffix).
+            raise ConnectError("Instantiation error")
         raise NotFoundError(f"Unknown plugin {name}.")
     if not version_fits(version, plugin.version):
         raise BadRequestError(
