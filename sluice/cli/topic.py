@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,7 +13,6 @@ from sluice.cli.output import as_dict, emit, notice, output_option, print_json, 
 
 if TYPE_CHECKING:
     from worker.kafka.admin import KafkaAdmin
-    from worker.kafka.console import ConsoleRecord
 
 
 def _admin(bootstrap_server: str, command_config: Path | None) -> KafkaAdmin:
@@ -198,16 +196,16 @@ def consume(
         max_messages=max_messages,
         timeout_ms=timeout_ms,
     )
-    count = _write(records, show)
-    notice(f"Processed a total of {count} messages")
-
-
-def _write(records: Iterator[ConsoleRecord], show: Any) -> int:
     count = 0
-    for count, record in enumerate(records, 1):  # noqa: B007
-        sys.stdout.buffer.write(show(record))
-        sys.stdout.buffer.flush()
-    return count
+    try:
+        for record in records:
+            sys.stdout.buffer.write(show(record))
+            count += 1  # before the flush: an interrupt after it finds the count right
+            sys.stdout.buffer.flush()
+    except KeyboardInterrupt:  # the usual end of reading what has no end
+        notice(f"Processed a total of {count} messages")
+        raise
+    notice(f"Processed a total of {count} messages")
 
 
 @topic.command()

@@ -141,7 +141,8 @@ class EmbeddedBroker:
                     raise IllegalStateError(
                         f"the broker in {self.data_dir} already runs on port {server.port} (pid {server.pid}); stop it first"
                     )
-                if has_live_broker(server.port):
+                process.wait_answer("the broker", server, self.answers, self.log_file, timeout_s)
+                if self.running:
                     return
             port, controller_port = self._choose_ports()
             class_path = jars.class_path(jars.ensure_jars("kafka"))

@@ -163,7 +163,8 @@ class EmbeddedPostgres:
                     raise IllegalStateError(
                         f"PostgreSQL in {self.data_dir} already runs on port {server.port} (pid {server.pid}); stop it first"
                     )
-                if self._accepts_login(server.port):
+                process.wait_answer("PostgreSQL", server, self.answers, self.log_file, timeout_s)
+                if self.running:
                     return
             binaries = binary_dir()
             port = self._choose_port()

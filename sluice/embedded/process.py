@@ -204,6 +204,18 @@ def wait_ready(
         raise ConnectError(f"{name} ended while starting (exit code {code}):\n{log_tail(log, log_from)}\nThe full log is {log}")
 
 
+def wait_answer(name: str, server: Server, is_ready: Callable[[], bool], log: Path, timeout_s: float) -> None:
+    """Wait for a server that another process has started, perhaps one that was killed while it waited itself.
+
+    Returns when it is ready or has ended. Raises `ConnectError` when it lives and does not answer in time.
+    """
+    deadline = time.monotonic() + timeout_s
+    while (process := server.process()) is not None and not is_ready():
+        if time.monotonic() > deadline:
+            raise ConnectError(f"{name} (pid {server.pid}) runs but does not answer; stop it first. Its log is {log}")
+        _gone(process, 0.05)
+
+
 def log_tail(log: Path, start: int = 0, lines: int = 15) -> str:
     """The last lines that ``log`` gained since byte ``start``."""
     try:

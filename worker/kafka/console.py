@@ -18,6 +18,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from connect.errors import NotFoundError
 from worker.kafka.admin import KafkaAdmin, consumer, require_reachable, translated, unreachable
 
 _POLL_S = 0.1
@@ -53,6 +54,8 @@ def consume(
     """
     numbers = KafkaAdmin(properties).partition_numbers(topic)
     if partition is not None:
+        if partition not in numbers:
+            raise NotFoundError(f"topic '{topic}' has no partition {partition}; it has {len(numbers)}")
         numbers = [partition]
     start = offset if offset is not None else OFFSET_BEGINNING if from_beginning else OFFSET_END
     client = consumer({**properties, "auto.offset.reset": "earliest"})

@@ -139,3 +139,20 @@ def test_it_dies_with_a_killed_parent(own: EmbeddedBroker) -> None:
     assert not own.running
     assert os.path.exists(own.data_dir / "broker.pid"), "nobody was left to remove it"
     own.start()
+
+
+def test_a_start_waits_for_a_broker_whose_starter_was_killed(own: EmbeddedBroker) -> None:
+    own.start()
+    own.stop()
+    code = (
+        "import os, signal; from sluice.embedded import process;"
+        "process.wait_ready = lambda *_: os.kill(os.getpid(), signal.SIGKILL);"
+        "from sluice.embedded.broker import EmbeddedBroker;"
+        f"EmbeddedBroker({str(own.data_dir)!r}).start()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    pid = own.pid
+    assert pid is not None
+    own.start()
+    assert (own.pid, own.answers()) == (pid, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -193,3 +194,23 @@ def test_the_doctor_finds_this_machine_well(sluice: Sluice, broker: EmbeddedBrok
     states = {one["what"]: one["state"] for one in findings}
     assert states["java"] == states["broker"] == states["embedded PostgreSQL"] == "ok"
     assert "wrong" not in states.values()
+
+
+def test_reading_is_ended_by_ctrl_c(broker: EmbeddedBroker, sluice: Sluice, unique_name: Callable[[str], str]) -> None:
+    name = unique_name("endless")
+    sluice("topic", "produce", name, stdin="x\n")
+    command = [sys.executable, "-c", "from sluice.cli import main; main()", "topic", "consume", name, "--from-beginning"]
+    command += ["--bootstrap-server", broker.bootstrap]
+    reader = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == "x\n"
+    reader.send_signal(signal.SIGINT)
+    _, said = reader.communicate(timeout=30)
+    assert (reader.returncode, said) == (130, "Processed a total of 1 messages\ninterrupted\n")
+
+
+def test_a_missing_partition_is_told(sluice: Sluice, unique_name: Callable[[str], str]) -> None:
+    name = unique_name("narrow")
+    sluice("topic", "create", name)
+    done = sluice("topic", "consume", name, "--partition", "5", "--from-beginning")
+    assert (done.returncode, done.stderr) == (1, f"error: topic '{name}' has no partition 5; it has 1\n")
