@@ -14,7 +14,7 @@ from worker.config import WorkerConfig
 from worker.kafka.settings import ClientKind, client_settings_of
 
 _PRINCIPAL_KEYS: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
-_JAVA_POLICIES: Final = {
+JAVA_POLICIES: Final = {
     "org.apache.kafka.connect.connector.policy.AllConnectorClientConfigOverridePolicy": "All",
     "org.apache.kafka.connect.connector.policy.PrincipalConnectorClientConfigOverridePolicy": "Principal",
     "org.apache.kafka.connect.connector.policy.NoneConnectorClientConfigOverridePolicy": "None",
@@ -58,7 +58,7 @@ _CONSUMER_DEFAULTS: Final = {
 
 def canonical_policy(policy: str) -> str:
     """``All``, ``Principal`` or ``None`` for any of a policy's names. Raises ConfigError for others."""
-    name = _JAVA_POLICIES.get(policy, policy)
+    name = JAVA_POLICIES.get(policy, policy)
     for known in ("All", "Principal", "None"):
         if name.lower() == known.lower():
             return known

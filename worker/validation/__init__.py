@@ -3,6 +3,7 @@
 from worker.validation.answer import create_error_message
 from worker.validation.catalogue import CONNECTORS, Catalogue, Kind, Plugin
 from worker.validation.checks import dlq_topic, topics_of
+from worker.validation.discovered import DiscoveredCatalogue
 from worker.validation.framework import plain_def
 from worker.validation.listing import plugin_config, plugin_list
 from worker.validation.validate import kind_of, new_connector, validate
@@ -10,6 +11,7 @@ from worker.validation.validate import kind_of, new_connector, validate
 __all__ = [
     "CONNECTORS",
     "Catalogue",
+    "DiscoveredCatalogue",
     "Kind",
     "Plugin",
     "create_error_message",

@@ -50,3 +50,6 @@ class Catalogue(Protocol):
 
     def listed(self, kind: Kind) -> list[Plugin]:
         """All of a kind, sorted by name."""
+
+    def unknown_connector(self, name: str) -> str:
+        """The message for a connector class that :meth:`find` does not find: the nearest and all known names."""

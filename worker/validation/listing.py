@@ -9,6 +9,7 @@ from connect.connector import Connector
 from connect.converters.api import Converter, HeaderConverter
 from connect.errors import BadRequestError, ConnectError, NotFoundError
 from connect.transforms.api import Predicate, Transformation
+from worker.client_overrides import JAVA_POLICIES
 from worker.validation.answer import key_json
 from worker.validation.catalogue import CONNECTORS, Catalogue, Kind
 from worker.validation.framework import plain_def
@@ -38,6 +39,8 @@ def plugin_config(name: str, catalogue: Catalogue, version: str | None = None) -
         if catalogue.find(f"{name}$Value") is not None:
             # The class that Cast$Key and Cast$Value share: it is there, but abstract (recording plugin-config-smt-no-suffix).
             raise ConnectError("Instantiation error")
+        if name in JAVA_POLICIES:
+            raise BadRequestError(_no_table(name))
         raise NotFoundError(f"Unknown plugin {name}.")
     if not version_fits(version, plugin.version):
         raise BadRequestError(
@@ -59,9 +62,11 @@ def _own_def(name: str, cls: type) -> ConfigDef:
         return connector.config_def()
     if issubclass(cls, Converter | HeaderConverter | Transformation | Predicate):
         return cls.config_def()
-    raise BadRequestError(
-        f"Invalid plugin class {name}. Valid types are sink, source, converter, header_converter, transformation, predicate."
-    )
+    raise BadRequestError(_no_table(name))
+
+
+def _no_table(name: str) -> str:
+    return f"Invalid plugin class {name}. Valid types are sink, source, converter, header_converter, transformation, predicate."
 
 
 def _instance(cls: type[Connector]) -> Connector:

@@ -71,10 +71,7 @@ def new_connector(name: str, catalogue: Catalogue) -> tuple[Plugin, Connector]:
     """The plugin and a fresh instance. Raises BadRequestError with what there is, when there is no such connector."""
     plugin = catalogue.find(name.strip(), CONNECTORS)
     if plugin is None or not plugin.kinds.intersection(CONNECTORS):
-        known = ", ".join(listed.name for kind in CONNECTORS for listed in catalogue.listed(kind))
-        raise BadRequestError(
-            f"Failed to find any class that implements Connector and which name matches {name}, available connectors are: {known}"
-        )
+        raise BadRequestError(catalogue.unknown_connector(name))
     cls = plugin.load()
     if not issubclass(cls, Connector) or inspect.isabstract(cls):
         raise BadRequestError(f"Class {plugin.name} is no connector that can be created")
