@@ -199,8 +199,8 @@ def consume(
     count = 0
     try:
         for record in records:
+            count += 1  # before the write: whoever has seen the record may interrupt at once
             sys.stdout.buffer.write(show(record))
-            count += 1  # before the flush: an interrupt after it finds the count right
             sys.stdout.buffer.flush()
     except KeyboardInterrupt:  # the usual end of reading what has no end
         notice(f"Processed a total of {count} messages")
