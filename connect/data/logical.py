@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from typing import Any
+from typing import Any, Final
 
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
@@ -28,7 +28,21 @@ SCALE_PARAMETER = "scale"
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 EPOCH_DAY = dt.date(1970, 1, 1)
 EPOCH_ORDINAL = EPOCH_DAY.toordinal()
+MILLIS_PER_DAY = 86_400_000
 _MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+class _EndOfDay(dt.time):
+    """24:00, which Connect's Time and PostgreSQL's time can hold and Python's cannot."""
+
+    def __str__(self) -> str:
+        return "24:00:00"
+
+    __repr__ = __str__
+
+
+END_OF_DAY: Final = _EndOfDay(23, 59, 59, 999_999)
+"""The time 24:00:00: 86,400,000 ms of the day. Sorts after every other time; compare with ``is``."""
 
 
 def decimal_schema(scale: int, *, optional: bool = False, **members: Any) -> Schema:
@@ -66,7 +80,8 @@ def decimal_to_bytes(value: decimal.Decimal, scale: int) -> bytes:
         raise DataError(f"Decimal {value} has no finite value")
     if -exponent != scale:
         raise DataError(
-            f"Decimal value has mismatching scale for given Decimal schema. Schema has scale {scale}, value has scale {-exponent}."
+            "Decimal value has mismatching scale for given Decimal schema. "
+            f"Schema has scale {scale}, value has scale {-exponent}."
         )
     unscaled = int("".join(map(str, digits))) if digits else 0
     return int_to_bytes(-unscaled if sign else unscaled)
@@ -97,14 +112,19 @@ def days_to_date(days: int) -> dt.date:
 
 
 def time_to_millis(value: dt.time) -> int:
+    if value is END_OF_DAY:
+        return MILLIS_PER_DAY
     if value.microsecond % 1000:
         raise DataError(f"Time {value} has more than milliseconds; schema {TIME} cannot hold it")
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
 
 
 def millis_to_time(millis: int) -> dt.time:
-    if not 0 <= millis < 86_400_000:
-        raise DataError(f"Time {millis} is not between 0 and 86399999 ms of a day")
+    """The time of day; :data:`END_OF_DAY` for exactly 24 hours, which the original admits too."""
+    if not 0 <= millis < MILLIS_PER_DAY:
+        if millis == MILLIS_PER_DAY:
+            return END_OF_DAY
+        raise DataError("Time values must use number of milliseconds greater than 0 and less than 86400000")
     seconds, ms = divmod(millis, 1000)
     return dt.time(seconds // 3600, seconds // 60 % 60, seconds % 60, ms * 1000)
 
@@ -123,3 +143,16 @@ def millis_to_timestamp(millis: int) -> dt.datetime:
         return EPOCH + dt.timedelta(milliseconds=millis)
     except OverflowError as e:
         raise DataError(f"Timestamp {millis} ms from 1970 is outside the years 1 to 9999") from e
+
+
+def epoch_millis(value: dt.date | dt.time) -> int:
+    """Milliseconds since 1970 of a date, a time of day (on 1 January 1970) or a timestamp: the java.util.Date that the
+    original has in their place. What is finer than a millisecond is cut, for this is for showing values."""
+    if isinstance(value, dt.datetime):
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
+        return (aware - EPOCH) // _MILLISECOND
+    if isinstance(value, dt.time):
+        return (
+            MILLIS_PER_DAY if value is END_OF_DAY else time_to_millis(value.replace(microsecond=value.microsecond // 1000 * 1000))
+        )
+    return date_to_days(value) * MILLIS_PER_DAY

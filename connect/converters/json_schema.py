@@ -1,0 +1,132 @@
+"""Schemas as JSON and back: the ``schema`` member of JsonConverter's envelope."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from connect.converters.json_read import ReadOptions, read_value
+from connect.converters.json_write import WriteOptions, quote, write_value
+from connect.data.narrow import wrap_integer
+from connect.data.schema import Schema, Type
+from connect.data.validation import validate_value
+from connect.errors import DataError, SchemaError
+
+_PRIMITIVES = {t.value: t for t in Type if t.is_primitive}
+
+
+def schema_text(schema: Schema | None, options: WriteOptions, field: str | None = None) -> str:
+    """The schema as JSON text, members in the original's order."""
+    if schema is None:
+        return "null"
+    parts = [f'"type":"{schema.type.value}"']
+    if schema.type is Type.ARRAY:
+        parts.append(f'"items":{schema_text(schema.value_schema, options)}')
+    elif schema.type is Type.MAP:
+        parts.append(f'"keys":{schema_text(schema.key_schema, options)}')
+        parts.append(f'"values":{schema_text(schema.value_schema, options)}')
+    elif schema.type is Type.STRUCT:
+        fields = ",".join([schema_text(f.schema, options, f.name) for f in schema.fields or ()])
+        parts.append(f'"fields":[{fields}]')
+    parts.append(f'"optional":{"true" if schema.optional else "false"}')
+    if schema.name is not None:
+        parts.append(f'"name":{quote(schema.name)}')
+    if schema.version is not None:
+        parts.append(f'"version":{schema.version}')
+    if schema.doc is not None:
+        parts.append(f'"doc":{quote(schema.doc)}')
+    if schema.parameters:
+        members = ",".join([f"{quote(k)}:{quote(v)}" for k, v in schema.parameters.items()])
+        parts.append(f'"parameters":{{{members}}}')
+    if schema.default is not None:
+        parts.append(f'"default":{write_value(schema, schema.default, options)}')
+    if field is not None:
+        parts.append(f'"field":{quote(field)}')
+    return f"{{{','.join(parts)}}}"
+
+
+def parse_schema(node: Any, options: ReadOptions) -> Schema | None:
+    """The schema of a parsed JSON node; null gives None. Raises DataError."""
+    try:
+        return _parse(node, options)
+    except RecursionError as e:
+        raise DataError("A schema is nested too deeply") from e
+
+
+def _parse(node: Any, options: ReadOptions) -> Schema | None:
+    if node is None:
+        return None
+    name = node.get("type") if isinstance(node, dict) else None
+    if not isinstance(name, str):
+        raise DataError("Schema must contain 'type' field")
+    members = _members(node)
+    if name in _PRIMITIVES:
+        schema = Schema(_PRIMITIVES[name], **members)
+    elif name == "array":
+        items = node.get("items")
+        if items is None:
+            raise DataError("Array schema did not specify the element type")
+        schema = Schema(Type.ARRAY, value_schema=_parse(items, options), **members)
+    elif name == "map":
+        schema = Schema(Type.MAP, **_map_members(node, options), **members)
+    elif name == "struct":
+        schema = Schema(Type.STRUCT, fields=_fields(node, options), **members)
+    else:
+        raise DataError(f"Unknown schema type: {name}")
+    if "default" in node:
+        default = read_value(schema, node["default"], options)
+        if default is not None:
+            try:
+                validate_value(schema, default)
+            except DataError as e:
+                raise SchemaError("Invalid default value") from e
+            schema = schema.replace(default=default)
+    return schema
+
+
+def _members(node: dict[str, Any]) -> dict[str, Any]:
+    """What of a node every schema may have. Members of another JSON type are passed over, parameters are not."""
+    members: dict[str, Any] = {"optional": node.get("optional") is True}
+    if isinstance(node.get("name"), str):
+        members["name"] = node["name"]
+    if type(node.get("version")) is int:
+        members["version"] = wrap_integer(node["version"], 32)
+    if isinstance(node.get("doc"), str):
+        members["doc"] = node["doc"]
+    parameters = node.get("parameters")
+    if isinstance(parameters, dict):
+        if not all(isinstance(v, str) for v in parameters.values()):
+            raise DataError("Schema parameters must have string values.")
+        members["parameters"] = parameters
+    return members
+
+
+def _map_members(node: dict[str, Any], options: ReadOptions) -> dict[str, Any]:
+    if "keys" not in node:
+        raise DataError("Map schema did not specify the key type")
+    if "values" not in node:
+        raise DataError("Map schema did not specify the value type")
+    keys, values = _parse(node["keys"], options), _parse(node["values"], options)
+    if keys is None:
+        raise SchemaError("keySchema cannot be null.")
+    if values is None:
+        raise SchemaError("valueSchema cannot be null.")
+    return {"key_schema": keys, "value_schema": values}
+
+
+def _fields(node: dict[str, Any], options: ReadOptions) -> list[tuple[str, Schema]]:
+    fields = node.get("fields")
+    if not isinstance(fields, list):
+        raise DataError('Struct schema\'s "fields" argument is not an array.')
+    found: dict[str, Schema] = {}
+    for field in fields:
+        name = field.get("field") if isinstance(field, dict) else None
+        if not isinstance(name, str):
+            raise DataError("Struct schema's field name not specified properly")
+        schema = _parse(field, options)
+        if not name:
+            raise SchemaError("fieldName cannot be null.")
+        if name in found:
+            raise SchemaError(f"Cannot create field because of field name duplication {name}")
+        assert schema is not None
+        found[name] = schema
+    return list(found.items())

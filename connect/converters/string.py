@@ -1,0 +1,85 @@
+"""StringConverter: text as bytes. ``org.apache.kafka.connect.storage.StringConverter``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connect.config.definition import ConfigDef, Importance, Width
+from connect.config.types import ConfigType
+from connect.converters.api import Converter, HeaderConverter
+from connect.converters.charsets import charset
+from connect.converters.config import HEADER_TYPE, TYPE, converter_config_def, type_for
+from connect.data.headers import Headers
+from connect.data.java_text import java_text
+from connect.data.schema import Schema
+from connect.errors import DataError
+from connect.record import SchemaAndValue
+
+ENCODING = "converter.encoding"
+CONFIG = converter_config_def().define(
+    ENCODING,
+    ConfigType.STRING,
+    "UTF-8",
+    importance=Importance.HIGH,
+    doc="The name of the Java character set to use for encoding strings as byte arrays.",
+    width=Width.MEDIUM,
+    display_name="Encoding",
+)
+
+
+class StringConverter(Converter, HeaderConverter):
+    """Writes any value as Java's ``toString`` shows it and reads everything as an optional string. None stays None.
+
+    Characters that the charset does not have become ``?`` in bytes and U+FFFD in text, as in the original.
+    """
+
+    def __init__(self) -> None:
+        self._encode, self._decode = charset("UTF-8")
+        self.is_utf8 = True
+        """True when bytes are plain UTF-8: then a sink of lines may take them as they are."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return CONFIG
+
+    def configure(self, configs: Mapping[str, Any], is_key: bool | None = None) -> None:
+        kind = configs.get(TYPE, HEADER_TYPE) if is_key is None else type_for(is_key)
+        encoding = CONFIG.parse({**configs, TYPE: kind})[ENCODING]
+        self._encode, self._decode = charset(encoding)
+        self.is_utf8 = encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+
+    def from_connect_data(self, topic: str, schema: Schema | None, value: Any, headers: Headers | None = None) -> bytes | None:
+        return None if value is None else self._encode(_text(schema, value))
+
+    def to_connect_data(self, topic: str, data: bytes | None, headers: Headers | None = None) -> SchemaAndValue:
+        return SchemaAndValue(Schema.OPTIONAL_STRING, None if data is None else self._decode(data))
+
+    def encode_batch(self, topic: str, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
+        if self.is_utf8:
+            try:
+                return [value.encode() for value in values]
+            except (AttributeError, UnicodeEncodeError):
+                pass  # not all of them are text, or one holds half a surrogate pair
+        encode = self._encode
+        return [None if value is None else encode(_text(schema, value)) for value in values]
+
+    def decode_batch(self, topic: str, datas: Sequence[bytes | None]) -> list[SchemaAndValue]:
+        decode, schema = self._decode, Schema.OPTIONAL_STRING
+        return [SchemaAndValue(schema, None if data is None else decode(data)) for data in datas]
+
+    def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
+        return self.from_connect_data(topic, schema, value)
+
+    def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
+        return self.to_connect_data(topic, data)
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def _text(schema: Schema | None, value: Any) -> str:
+    try:
+        return java_text(schema, value)
+    except RecursionError as e:
+        raise DataError(f"A value of type {type(value).__name__} is nested too deeply to be written as text") from e

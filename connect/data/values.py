@@ -1,0 +1,137 @@
+"""Values from text and to text without a schema: what header values, and literals in configurations, go through.
+
+The rules are those of ``org.apache.kafka.connect.data.Values`` and pinned by values.jsonl. They are odd in places, and kept
+so: a number takes the narrowest type that holds it, ``1.0`` is an int8, a decimal that a 32-bit float can approximate becomes
+one, what follows the first delimiter of a top-level scalar is dropped, unquoted text inside a list makes the whole a string.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from typing import Any
+
+from connect.data.java_calendar import date_of_day
+from connect.data.java_names import java_class_name
+from connect.data.java_text import MILLIS_PER_DAY, decimal_text, double_text, float_text
+from connect.data.logical import epoch_millis
+from connect.data.narrow import Float32, Int8, Int16, Int32
+from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
+from connect.data.values_parser import parse_value
+from connect.errors import DataError
+from connect.record import NULL, SchemaAndValue
+
+
+def parse_string(text: str | None) -> SchemaAndValue:
+    """The value that a text stands for, with its schema. Never fails: what is nothing else is a string."""
+    if text is None:
+        return NULL
+    if not text:
+        return SchemaAndValue(Schema.STRING, text)
+    try:
+        return parse_value(text) or NULL
+    except RecursionError:
+        return SchemaAndValue(Schema.STRING, text)
+
+
+def convert_to_string(schema: Schema | None, value: Any) -> str | None:
+    """The text of a value; :func:`parse_string` reads it back as far as text can tell. Raises DataError."""
+    if value is None:
+        return None
+    try:
+        return _text(schema, value, embedded=False)
+    except RecursionError as e:
+        raise DataError("A value is nested too deeply to be written as text") from e
+
+
+def _text(schema: Schema | None, value: Any, *, embedded: bool) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _quoted(value) if embedded else value
+        case int():
+            return int.__repr__(value)
+        case float():
+            narrow = schema.type is Type.FLOAT32 if schema is not None else isinstance(value, Float32)
+            return float_text(value) if narrow else double_text(value)
+        case decimal.Decimal():
+            return decimal_text(value)
+        case bytes() | bytearray() | memoryview():
+            import base64
+
+            encoded = base64.b64encode(value).decode("ascii")
+            return f'"{encoded}"' if embedded else encoded
+        case list() | tuple():
+            element = schema.value_schema if schema is not None else None
+            return f"[{','.join([_text(element, v, embedded=True) for v in value])}]"
+        case dict():
+            keys, values = (schema.key_schema, schema.value_schema) if schema is not None else (None, None)
+            pairs = [f"{_text(keys, k, embedded=True)}:{_text(values, v, embedded=True)}" for k, v in value.items()]
+            return f"{{{','.join(pairs)}}}"
+        case Struct():
+            fields = value.schema.fields or ()
+            members = [f"{_quoted(f.name)}:{_text(f.schema, value.get(f), embedded=True)}" for f in fields]
+            return f"{{{','.join(members)}}}"
+        case dt.date() | dt.time():
+            return format_instant(value)
+        case _:
+            raise DataError(f"Failed to serialize unexpected value type {java_class_name(value)}: {value}")
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def format_instant(value: dt.date | dt.time) -> str:
+    """ISO 8601 text whose form follows the instant, not the type: before 2 January 1970 a time, at midnight a date."""
+    millis = epoch_millis(value)
+    day, of_day = divmod(millis, MILLIS_PER_DAY)
+    seconds, fraction = divmod(of_day, 1000)
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:03}Z"
+    if millis < MILLIS_PER_DAY:
+        return clock
+    year, month, day_of_month = date_of_day(day)
+    date = f"{year:04}-{month:02}-{day_of_month:02}"
+    return date if of_day == 0 else f"{date}T{clock}"
+
+
+_INFERRED: tuple[tuple[type | tuple[type, ...], Schema], ...] = (
+    (str, Schema.STRING), (bool, Schema.BOOLEAN), (Int8, Schema.INT8), (Int16, Schema.INT16), (Int32, Schema.INT32),
+    (int, Schema.INT64), (Float32, Schema.FLOAT32), (float, Schema.FLOAT64), ((bytes, bytearray, memoryview), Schema.BYTES),
+)  # fmt: skip
+
+
+def infer_schema(value: Any) -> Schema | None:
+    """The schema that a schemaless value would have, or None when there is no telling: null, an empty or mixed list."""
+    for kind, schema in _INFERRED:
+        if isinstance(value, kind):
+            return schema
+    if isinstance(value, Struct):
+        return value.schema
+    if isinstance(value, list) and value:
+        element = _common(value)
+        return None if element is None else Schema(Type.ARRAY, value_schema=element)
+    if isinstance(value, dict) and value:
+        key, element = _common(value), _common(value.values())
+        return None if key is None or element is None else Schema(Type.MAP, key_schema=key, value_schema=element)
+    return None
+
+
+def _common(values: Any) -> Schema | None:
+    """The schema of elements that share a type. Only the type survives: the original forgets what a list in a list holds."""
+    known: Type | None = None
+    optional = False
+    for value in values:
+        if value is None:
+            optional = True
+            continue
+        schema = infer_schema(value)
+        if schema is None or (known is not None and known is not schema.type):
+            return None
+        known = schema.type
+    return None if known is None else Schema(known, optional=optional)

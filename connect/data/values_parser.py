@@ -1,0 +1,335 @@
+"""The parser behind :func:`connect.data.values.parse_string`."""
+
+from __future__ import annotations
+
+import decimal
+import re
+from typing import Any
+
+from connect.data.java_calendar import day_of_date
+from connect.data.logical import (
+    DATE,
+    EPOCH,
+    TIME,
+    TIMESTAMP,
+    date_schema,
+    days_to_date,
+    decimal_schema,
+    millis_to_time,
+    millis_to_timestamp,
+    time_schema,
+    timestamp_schema,
+)  # fmt: skip
+from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32
+from connect.data.schema import Schema, Type
+from connect.data.validation import INT_RANGES
+from connect.errors import DataError
+from connect.record import SchemaAndValue
+
+_DELIMITERS = frozenset(':,{}[]"')
+_BLANK = "".join(map(chr, range(0x21)))
+"""What Java's ``trim`` takes off: everything up to the space."""
+
+_DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_NUMERIC = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
+_INTEGERS: tuple[tuple[Type, Schema, type[int]], ...] = (
+    (Type.INT8, Schema.INT8, Int8),
+    (Type.INT16, Schema.INT16, Int16),
+    (Type.INT32, Schema.INT32, Int32),
+    (Type.INT64, Schema.INT64, int),
+)
+_BOXES: dict[Type, type[int] | type[float]] = {
+    **{kind: box for kind, _, box in _INTEGERS},
+    Type.FLOAT32: Float32,
+    Type.FLOAT64: float,
+}
+_TRUE = SchemaAndValue(Schema.BOOLEAN, True)
+_FALSE = SchemaAndValue(Schema.BOOLEAN, False)
+_EXACT = decimal.Context(prec=decimal.MAX_PREC, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX, traps=[])
+_MAX_DIGITS = 4000
+_MAX_SCALE = 2**31 - 1
+
+_FIELD = r"[ \t]*(-?\d{1,9})"
+_DATE_TEXT = re.compile(rf"{_FIELD}-{_FIELD}-{_FIELD}")
+_TIME_TEXT = re.compile(rf"{_FIELD}:{_FIELD}:{_FIELD}\.{_FIELD}Z")
+_TIMESTAMP_TEXT = re.compile(rf"{_FIELD}-{_FIELD}-{_FIELD}T{_FIELD}:{_FIELD}:{_FIELD}\.{_FIELD}Z")
+_DATE_SCHEMA, _TIME_SCHEMA, _TIMESTAMP_SCHEMA = date_schema(), time_schema(), timestamp_schema()
+
+
+def parse_value(text: str) -> SchemaAndValue | None:
+    """The value of a text that is not empty; None for the literal ``null``."""
+    return _Parser(text).parse(embedded=False)
+
+
+class _Tokens:
+    """Text cut at delimiters that no backslash precedes; delimiters are tokens of their own."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._at = 0
+        self._waiting: str | None = None
+        self.previous: str | None = None
+
+    def mark(self) -> int:
+        return self._at - len(self._waiting or "")
+
+    def rewind(self, position: int) -> None:
+        self._at, self._waiting, self.previous = position, None, None
+
+    def has_next(self) -> bool:
+        return self._waiting is not None or self._at < len(self.text)
+
+    def next(self) -> str:
+        token = self._waiting if self._waiting is not None else self._read()
+        self._waiting = None
+        self.previous = token
+        return token
+
+    def next_several(self, count: int) -> str | None:
+        """The text of the next tokens, or None (and no move) when there are not so many."""
+        start = self.mark()
+        for _ in range(count):
+            if not self.has_next():
+                self.rewind(start)
+                return None
+            self.next()
+        return self.text[start : self._at]
+
+    def take(self, expected: str) -> bool:
+        """Takes the next token if it is this one; blank tokens before it are passed over."""
+        if self._waiting is None:
+            if not self.has_next():
+                return False
+            self._waiting = self._read()
+        while not self._waiting.strip(_BLANK) and self._at < len(self.text):
+            self._waiting = self._read()
+        if self._waiting.strip(_BLANK) != expected:
+            return False
+        self._waiting = None
+        return True
+
+    def _read(self) -> str:
+        text, start = self.text, self._at
+        escaped = False
+        for at in range(start, len(text)):
+            char = text[at]
+            if char == "\\":
+                escaped = not escaped
+                continue
+            if char in _DELIMITERS and not escaped:
+                self._at = at if at > start else at + 1
+                return text[start : self._at]
+            escaped = False
+        self._at = len(text)
+        return text[start:]
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._tokens = _Tokens(text)
+
+    def parse(self, *, embedded: bool) -> SchemaAndValue | None:
+        tokens = self._tokens
+        if not tokens.has_next():
+            return None
+        if embedded and tokens.take('"'):
+            return self._quoted()
+        for literal, value in (("null", None), ("true", _TRUE), ("false", _FALSE)):
+            if self._is_literal(literal, embedded):
+                return value
+        start = tokens.mark()
+        try:
+            if tokens.take("["):
+                return self._list()
+            if tokens.take("{"):
+                return self._map()
+        except DataError:
+            tokens.rewind(start)
+        token = tokens.next()
+        trimmed = token.strip(_BLANK)
+        return self._scalar(trimmed, embedded) if trimmed else SchemaAndValue(Schema.STRING, token)
+
+    def _is_literal(self, literal: str, embedded: bool) -> bool:
+        start = self._tokens.mark()
+        if self._tokens.take(literal) and (embedded or not self._tokens.has_next()):
+            return True
+        self._tokens.rewind(start)
+        return False
+
+    def _scalar(self, token: str, embedded: bool) -> SchemaAndValue:
+        starts_with_digit = token[0].isdecimal()
+        found = self._temporal(token) if starts_with_digit else None
+        if found is None and (starts_with_digit or token[0] in "+-"):
+            found = _number(token)
+        if found is not None:
+            return found
+        if embedded:
+            raise DataError("Failed to parse embedded value")
+        return SchemaAndValue(Schema.STRING, self._tokens.text)
+
+    def _temporal(self, token: str) -> SchemaAndValue | None:
+        # The colons of a time cut it into five tokens; try them together first.
+        position = self._tokens.mark()
+        rest = self._tokens.next_several(4)
+        if rest is not None:
+            found = parse_temporal(token + rest)
+            if found is not None:
+                return found
+        self._tokens.rewind(position)
+        return parse_temporal(token)
+
+    def _quoted(self) -> SchemaAndValue:
+        parts = []
+        while self._tokens.has_next():
+            if self._tokens.take('"'):
+                break
+            parts.append(self._tokens.next())
+        content = "".join(parts)
+        return parse_temporal(content) or SchemaAndValue(Schema.STRING, content)
+
+    def _list(self) -> SchemaAndValue:
+        tokens = self._tokens
+        found: list[SchemaAndValue | None] = []
+        while tokens.has_next():
+            if tokens.take("]"):
+                common = _common_schema(found)
+                values = [None if e is None else e.value for e in found]
+                if common is None:
+                    return SchemaAndValue(Schema(Type.ARRAY), values)
+                return SchemaAndValue(Schema(Type.ARRAY, value_schema=common), [_align(common, v) for v in values])
+            if tokens.take(","):
+                raise DataError(f"Unable to parse an empty array element: {tokens.text}")
+            found.append(self.parse(embedded=True))
+            position = tokens.mark()
+            if tokens.take("]"):
+                tokens.rewind(position)
+            elif not tokens.take(","):
+                raise DataError("Array elements missing ',' delimiter")
+        raise DataError(f"Array is missing terminating ']': {tokens.text}")
+
+    def _map(self) -> SchemaAndValue:
+        tokens = self._tokens
+        keys: list[SchemaAndValue | None] = []
+        values: list[SchemaAndValue | None] = []
+        entries: dict[Any, Any] = {}
+        while tokens.has_next():
+            if tokens.take("}"):
+                return _mapped(keys, values, entries)
+            if tokens.take(","):
+                raise DataError(f"Unable to parse a map entry with no key or value: {tokens.text}")
+            key = self.parse(embedded=True)
+            if key is None or key.value is None:
+                raise DataError(f"Map entry may not have a null key: {tokens.text}")
+            if not tokens.take(":"):
+                raise DataError(f"Map entry is missing ':': {tokens.text}")
+            value = self.parse(embedded=True)
+            if isinstance(key.value, list | dict):
+                raise DataError(f"A list or map as a map key cannot be held: {tokens.text}")
+            entries[key.value] = None if value is None else value.value
+            tokens.take(",")
+            keys.append(key)
+            values.append(value)
+        raise DataError(f"Map is missing terminating '}}': {tokens.text}")
+
+
+def _mapped(keys: list[SchemaAndValue | None], values: list[SchemaAndValue | None], entries: dict[Any, Any]) -> SchemaAndValue:
+    key_schema, value_schema = _common_schema(keys), _common_schema(values)
+    if key_schema is None:
+        return SchemaAndValue(Schema(Type.MAP), entries)
+    schema = Schema(Type.MAP, key_schema=key_schema, value_schema=value_schema)
+    return SchemaAndValue(
+        schema, {_align(key_schema, k): v if value_schema is None else _align(value_schema, v) for k, v in entries.items()}
+    )
+
+
+def _common_schema(found: list[SchemaAndValue | None]) -> Schema | None:
+    """The schema that holds all elements: numbers widen, of equal types the later wins, anything else has none."""
+    common: Schema | None = None
+    for element in found:
+        if element is None or element.schema is None:
+            continue
+        latest = element.schema
+        if common is None or common.type is latest.type:
+            common = latest
+        elif common.type in _NUMERIC and latest.type in _NUMERIC:
+            common = max(common, latest, key=lambda s: _NUMERIC.index(s.type))
+        else:
+            return None
+    return common
+
+
+def _align(schema: Schema, value: Any) -> Any:
+    """A parsed element as a value of the list's schema. Lists and maps stay as they are, whatever their own elements."""
+    if value is None:
+        raise DataError("Unable to convert a null value to a schema that requires a value")
+    if schema.name in (DATE, TIME, TIMESTAMP):
+        return _align_temporal(schema, value)
+    box = _BOXES.get(schema.type)
+    if box is None or isinstance(value, box):
+        return value
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise DataError(f"Unable to convert {value} to {schema!r}")
+    return box(round_to_float32(value)) if box is Float32 else box(value)
+
+
+def _align_temporal(schema: Schema, value: Any) -> Any:
+    if not isinstance(value, int):
+        return value
+    if schema.name == DATE:
+        return days_to_date(value)
+    return millis_to_time(value) if schema.name == TIME else millis_to_timestamp(value)
+
+
+def _number(token: str) -> SchemaAndValue | None:
+    """A number in the narrowest type: integers by value (``1.0``, ``1e2``), then float32, float64, and at last Decimal."""
+    if not _DECIMAL.fullmatch(token) or len(token) > _MAX_DIGITS:
+        return None
+    number = _EXACT.create_decimal(token)
+    _, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int) or abs(exponent) > _MAX_SCALE:
+        return None
+    if number == 0 or (number.adjusted() < 20 and (exponent >= 0 or not any(digits[exponent:]))):
+        integer = int(number)
+        for kind, schema, box in _INTEGERS:
+            low, high = INT_RANGES[kind]
+            if low <= integer <= high:
+                return SchemaAndValue(schema, box(integer))
+    if exponent != 0:
+        double = float(number)
+        single = round_to_float32(double)
+        if abs(single) != float("inf"):
+            return SchemaAndValue(Schema.FLOAT32, Float32(single))
+        if abs(double) != float("inf"):
+            return SchemaAndValue(Schema.FLOAT64, double)
+    return SchemaAndValue(decimal_schema(-exponent), number)
+
+
+def parse_temporal(token: str) -> SchemaAndValue | None:
+    """A date, time or timestamp, told by the length of the text and read leniently: 2024-02-30 is 1 March."""
+    text = token.replace("\\:", ":")
+    try:
+        if len(text) == 13:
+            found = _TIME_TEXT.match(text)
+            return found and SchemaAndValue(_TIME_SCHEMA, _time(_millis(1970, 1, 1, *_integers(found))))
+        if len(text) == 24:
+            found = _TIMESTAMP_TEXT.match(text)
+            return found and SchemaAndValue(_TIMESTAMP_SCHEMA, millis_to_timestamp(_millis(*_integers(found))))
+        if len(text) == 10:
+            found = _DATE_TEXT.match(text)
+            return found and SchemaAndValue(_DATE_SCHEMA, days_to_date(day_of_date(*_integers(found))))
+    except DataError:
+        return None  # a year that Python's dates do not have
+    return None
+
+
+def _integers(found: re.Match[str]) -> list[int]:
+    return [int(group) for group in found.groups()]
+
+
+def _millis(year: int, month: int, day: int, hour: int, minute: int, second: int, millis: int) -> int:
+    return (((day_of_date(year, month, day) * 24 + hour) * 60 + minute) * 60 + second) * 1000 + millis
+
+
+def _time(millis: int) -> Any:
+    # A time of 25 o'clock is an instant of the next day in the original, which a time of day cannot be.
+    return millis_to_time(millis) if 0 <= millis <= 86_400_000 else EPOCH + (millis_to_timestamp(millis) - EPOCH)

@@ -1,0 +1,282 @@
+"""Plugins by name: which there are, and which one a name in a configuration means.
+
+Two kinds of entry points make a plugin known. A *table* (group ``connect.tables``) names a tuple of :class:`PluginEntry`, one
+table a package, beside the classes, in a module that imports nothing heavy: it says what Java names stand for which class. A
+single class (groups ``connect.connectors``, ``connect.converters``, ...) is the short way for a third party; the entry point's
+name is its alias. Reading them imports no plugin: only :meth:`Plugins.load` does.
+
+Names resolve as in Apache's workers (KIP-898's aliases): a full Java name, a Python path ``package.module:Class``, an alias, the
+simple class name, and that without ``Connector``, ``Converter`` and so on, as long as it means one class only.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from importlib.metadata import Distribution, EntryPoint, entry_points
+from typing import Any
+
+from connect.connector import Connector, SinkConnector, SourceConnector
+from connect.converters.api import Converter, HeaderConverter
+from connect.errors import ConfigError, PluginNotFoundError
+from connect.transforms.api import Predicate, Transformation
+
+TABLES = "connect.tables"
+_log = logging.getLogger(__name__)
+
+
+class Kind(Enum):
+    """The kinds of plugin. ``value`` is the entry-point group of single classes."""
+
+    CONNECTOR = "connect.connectors"
+    CONVERTER = "connect.converters"
+    HEADER_CONVERTER = "connect.header_converters"
+    TRANSFORMATION = "connect.transforms"
+    PREDICATE = "connect.predicates"
+    CONFIG_PROVIDER = "connect.config_providers"
+
+
+_BASES: dict[Kind, type] = {
+    Kind.CONNECTOR: Connector,
+    Kind.CONVERTER: Converter,
+    Kind.HEADER_CONVERTER: HeaderConverter,
+    Kind.TRANSFORMATION: Transformation,
+    Kind.PREDICATE: Predicate,
+}
+_SUFFIXES = {
+    Kind.CONNECTOR: "Connector",
+    Kind.CONVERTER: "Converter",
+    Kind.HEADER_CONVERTER: "HeaderConverter",
+    Kind.TRANSFORMATION: "Transformation",
+    Kind.PREDICATE: "Predicate",
+    Kind.CONFIG_PROVIDER: "ConfigProvider",
+}
+_NOUNS = {
+    Kind.CONNECTOR: "connector",
+    Kind.CONVERTER: "converter",
+    Kind.HEADER_CONVERTER: "header converter",
+    Kind.TRANSFORMATION: "transformation",
+    Kind.PREDICATE: "predicate",
+    Kind.CONFIG_PROVIDER: "config provider",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PluginEntry:
+    """One line of a package's table. ``type`` is ``source`` or ``sink`` for connectors and needs no word for other kinds."""
+
+    kind: Kind
+    path: str
+    """``package.module:Class``."""
+    java_names: tuple[str, ...] = ()
+    """Full names of the classes it stands in for; the first is the one shown."""
+    aliases: tuple[str, ...] = ()
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginDesc:
+    """What is known of a plugin without importing it."""
+
+    kind: Kind
+    path: str
+    java_names: tuple[str, ...]
+    aliases: tuple[str, ...]
+    type: str
+    """As REST names it: ``source``, ``sink``, ``converter``, ``header_converter``, ``transformation``, ``predicate``."""
+    version: str
+    distribution: str
+
+    @property
+    def class_name(self) -> str:
+        """The name REST shows: the Java name where there is one, else the Python path."""
+        return self.java_names[0] if self.java_names else self.path
+
+    def names(self) -> Iterator[str]:
+        """Every name that means this plugin, whatever other plugins there are."""
+        yield self.path
+        yield self.path.replace(":", ".")
+        yield from self.java_names
+        yield from self.aliases
+
+    def short_names(self) -> Iterator[str]:
+        """Names that mean it only if they mean no other: simple class names, also without the suffix of the kind."""
+        for simple in {self.path.rpartition(":")[2], *(name.rpartition(".")[2].rpartition("$")[2] for name in self.java_names)}:
+            yield simple
+            position = simple.rfind(_SUFFIXES[self.kind])
+            if position > 0:
+                yield simple[:position]
+
+
+class Plugins:
+    """The plugins of this environment. Immutable; safe from any thread."""
+
+    def __init__(self, descs: Iterable[PluginDesc]) -> None:
+        self._descs = sorted(descs, key=lambda d: (d.class_name, d.kind.value))
+        self._by_name: dict[tuple[Kind, str], PluginDesc] = {}
+        shared: set[tuple[Kind, str]] = set()
+        for desc in self._descs:
+            for name in desc.names():
+                self._by_name.setdefault((desc.kind, name), desc)
+        for desc in self._descs:
+            for name in set(desc.short_names()):
+                known = self._by_name.setdefault((desc.kind, name), desc)
+                if known is not desc and name not in known.names():
+                    shared.add((desc.kind, name))
+        for key in shared:
+            del self._by_name[key]
+
+    @classmethod
+    def discover(cls) -> Plugins:
+        """The plugins of every installed distribution. Read once a process; nothing heavy is imported."""
+        return _discover()
+
+    def all(self) -> list[PluginDesc]:
+        """Every plugin, sorted by the name shown."""
+        return list(self._descs)
+
+    def of(self, kind: Kind) -> list[PluginDesc]:
+        return [d for d in self._descs if d.kind is kind]
+
+    def connectors(self) -> list[PluginDesc]:
+        return self.of(Kind.CONNECTOR)
+
+    def converters(self) -> list[PluginDesc]:
+        return self.of(Kind.CONVERTER)
+
+    def header_converters(self) -> list[PluginDesc]:
+        return self.of(Kind.HEADER_CONVERTER)
+
+    def transforms(self) -> list[PluginDesc]:
+        return self.of(Kind.TRANSFORMATION)
+
+    def predicates(self) -> list[PluginDesc]:
+        return self.of(Kind.PREDICATE)
+
+    def resolve(self, kind: Kind, name: str) -> PluginDesc:
+        """The plugin of that name. A Python path need not be registered. Raises PluginNotFoundError, which tells the nearest
+        and all known names."""
+        found = self._by_name.get((kind, name.strip()))
+        if found is not None:
+            return found
+        module, colon, attribute = name.strip().partition(":")
+        if colon and all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
+            desc = PluginDesc(kind, f"{module}:{attribute}", (), (), _default_type(kind), "unknown", "")
+            if kind is Kind.CONNECTOR:
+                desc = _typed_by_class(desc, self.load(desc))
+            return desc
+        raise PluginNotFoundError(self._unknown(kind, name))
+
+    def find(self, name: str) -> PluginDesc:
+        """The plugin of that name, of whatever kind; connectors first. Raises PluginNotFoundError."""
+        for kind in Kind:
+            found = self._by_name.get((kind, name))
+            if found is not None:
+                return found
+        raise PluginNotFoundError(f"Unknown plugin {name}.")
+
+    def _unknown(self, kind: Kind, name: str) -> str:
+        base, noun = _SUFFIXES[kind], _NOUNS[kind]
+        known = ", ".join(_shown(d) for d in self.of(kind)) or "none"
+        text = f"Failed to find any class that implements {base} and which name matches {name}, available {noun}s are: {known}"
+        names = {n: d for (k, n), d in self._by_name.items() if k is kind}
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+        if not near:
+            simple = {n.rpartition(".")[2]: n for n in names}
+            near = [simple[n] for n in difflib.get_close_matches(name.rpartition(".")[2], simple, n=1, cutoff=0.7)]
+        return f"{text}. Did you mean {near[0]}?" if near else text
+
+    def load(self, desc: PluginDesc) -> type[Any]:
+        """The class itself; imports its module. Raises PluginNotFoundError when that fails, ConfigError when it is of
+        another kind."""
+        module, _, attribute = desc.path.partition(":")
+        try:
+            found: Any = importlib.import_module(module)
+            for part in attribute.split("."):
+                found = getattr(found, part)
+        except (ImportError, AttributeError) as e:
+            raise PluginNotFoundError(f"The {_NOUNS[desc.kind]} {desc.class_name} cannot be loaded from {desc.path}: {e}") from e
+        base = _BASES.get(desc.kind)
+        if not isinstance(found, type) or (base is not None and not issubclass(found, base)):
+            raise ConfigError(f"{desc.path} is no {_NOUNS[desc.kind]}: it does not extend {_SUFFIXES[desc.kind]}")
+        return found
+
+    def new_connector(self, name: str) -> Connector:
+        return self._new(Kind.CONNECTOR, name)  # type: ignore[no-any-return]
+
+    def new_converter(self, name: str) -> Converter:
+        """A converter that still has to be configured."""
+        return self._new(Kind.CONVERTER, name)  # type: ignore[no-any-return]
+
+    def new_header_converter(self, name: str) -> HeaderConverter:
+        return self._new(Kind.HEADER_CONVERTER, name)  # type: ignore[no-any-return]
+
+    def new_transformation(self, name: str) -> Transformation:
+        return self._new(Kind.TRANSFORMATION, name)  # type: ignore[no-any-return]
+
+    def new_predicate(self, name: str) -> Predicate:
+        return self._new(Kind.PREDICATE, name)  # type: ignore[no-any-return]
+
+    def _new(self, kind: Kind, name: str) -> Any:
+        return self.load(self.resolve(kind, name))()
+
+
+def _shown(desc: PluginDesc) -> str:
+    aliases = ", ".join(desc.aliases)
+    return f"{desc.class_name} ({aliases})" if aliases else desc.class_name
+
+
+def _default_type(kind: Kind) -> str:
+    return "unknown" if kind is Kind.CONNECTOR else kind.name.lower()
+
+
+def _typed_by_class(desc: PluginDesc, found: type) -> PluginDesc:
+    type_name = "source" if issubclass(found, SourceConnector) else "sink" if issubclass(found, SinkConnector) else "unknown"
+    return PluginDesc(desc.kind, desc.path, desc.java_names, desc.aliases, type_name, desc.version, desc.distribution)
+
+
+@lru_cache(maxsize=1)
+def _discover() -> Plugins:
+    descs: dict[tuple[Kind, str], PluginDesc] = {}
+    for point in entry_points(group=TABLES):
+        try:
+            table: Iterable[PluginEntry] = point.load()
+        except (ImportError, AttributeError) as e:
+            # One broken distribution must not hide all others.
+            _log.warning("The plugin table %s of %s cannot be read: %s", point.value, point.dist and point.dist.name, e)
+            continue
+        for entry in table:
+            descs[entry.kind, entry.path] = _of_table(entry, point.dist)
+    for kind in Kind:
+        for point in entry_points(group=kind.value):
+            if (kind, point.value) not in descs:
+                descs[kind, point.value] = _of_point(kind, point)
+    return Plugins(descs.values())
+
+
+def _of_table(entry: PluginEntry, distribution: Distribution | None) -> PluginDesc:
+    name, version = _named(distribution)
+    return PluginDesc(
+        entry.kind, entry.path, entry.java_names, entry.aliases, entry.type or _default_type(entry.kind), version, name
+    )
+
+
+def _of_point(kind: Kind, point: EntryPoint) -> PluginDesc:
+    name, version = _named(point.dist)
+    desc = PluginDesc(kind, point.value, (), (point.name,), _default_type(kind), version, name)
+    if kind is not Kind.CONNECTOR:
+        return desc
+    # Whether it is a source or a sink only the class can tell; a table says it without this import.
+    try:
+        return _typed_by_class(desc, point.load())
+    except (ImportError, AttributeError, TypeError):
+        return desc
+
+
+def _named(distribution: Distribution | None) -> tuple[str, str]:
+    return ("", "unknown") if distribution is None else (distribution.name, distribution.version)

@@ -1,0 +1,1 @@
+"""Made-up records by the rules of a quickstart."""

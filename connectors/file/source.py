@@ -1,0 +1,216 @@
+"""FileStreamSource: the lines of a file, or of the standard input, as records."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connect.config.definition import ConfigDef
+from connect.connector import ExactlyOnceSupport, SourceConnector
+from connect.data.schema import Schema
+from connect.errors import ConnectError
+from connect.record import SourceRecord
+from connect.source import SourceTask
+from connectors.file.config import FILE, SOURCE_CONFIG, SourceSettings
+from connectors.file.lines import LineSplitter
+
+FILENAME = "filename"
+POSITION = "position"
+BLOCK_BYTES = 1 << 20
+IDLE_S = 1.0
+LOOK_AGAIN_S = 0.1
+_log = logging.getLogger(__name__)
+
+
+class FileStreamSource(SourceConnector):
+    """Reads one file with one task. ``org.apache.kafka.connect.file.FileStreamSourceConnector``."""
+
+    def __init__(self) -> None:
+        self._config: dict[str, str] = {}
+
+    def config_def(self) -> ConfigDef:
+        return SOURCE_CONFIG
+
+    def start(self, config: Mapping[str, str]) -> None:
+        settings = SourceSettings.parse(config)
+        _log.info("Starting file source connector reading from %s", settings.file or "standard input")
+        self._config = dict(config)
+
+    def task_class(self) -> type[SourceTask]:
+        return FileStreamSourceTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [dict(self._config)]  # only one input stream makes sense
+
+    def stop(self) -> None:
+        """Nothing runs beside the task."""
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        has_file = bool(SourceSettings.parse(config).file)
+        return ExactlyOnceSupport.SUPPORTED if has_file else ExactlyOnceSupport.UNSUPPORTED
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
+    ) -> bool:
+        """Checks the shape only; whether the position fits the file shows when the task starts. The texts are Apache's."""
+        if not SourceSettings.parse(config).file:
+            raise ConnectError(
+                f"Offsets cannot be modified if the '{FILE}' configuration is unspecified. "
+                "This is because stdin is used for input and offsets are not tracked."
+            )
+        for partition, offset in offsets.items():
+            if offset is None:
+                continue  # whatever stands in the store may be removed
+            if POSITION not in offset:
+                raise ConnectError(f"Offset objects should either be null or contain the key '{POSITION}'")
+            position = offset[POSITION]
+            if type(position) is not int:
+                raise ConnectError(f"The value for the '{POSITION}' key in the offset is expected to be a Long value")
+            if position < 0:
+                raise ConnectError(f"The value for the '{POSITION}' key in the offset should be a non-negative value")
+            if partition is None:
+                raise ConnectError("Partition objects cannot be null")
+            if FILENAME not in dict(partition):
+                raise ConnectError(f"Partition objects should contain the key '{FILENAME}'")
+        return True
+
+
+class FileStreamSourceTask(SourceTask):
+    """Reads whole blocks and gives up to ``batch.size`` lines a poll.
+
+    The offset of a record is the byte after its line, so that a restart continues with the next line whatever characters
+    there are. A file that is not there yet is waited for; one that became shorter than what was read of it is read from its
+    start; one that was replaced under its name is read to its end, then the new one from its start. The standard input has no
+    offsets.
+    """
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+        self._fd = -1
+        self._owns_fd = False
+        self._splitter = LineSplitter()
+        self._lines: list[str] = []
+        self._positions: list[int] = []
+        self._next = 0
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._settings = SourceSettings.parse(config)
+        self._partition: dict[str, Any] = {FILENAME: self._settings.file}
+        if self._settings.file is None:
+            self._fd = sys.stdin.fileno()
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        if self._next >= len(self._lines):
+            self._fetch()
+        return self._take() if self._next < len(self._lines) else None
+
+    def _take(self) -> list[SourceRecord]:
+        start, stop = self._next, min(self._next + self._settings.batch_size, len(self._lines))
+        self._next = stop
+        partition, topic, schema = self._partition, self._settings.topic, Schema.STRING
+        now_ms = time.time_ns() // 1_000_000
+        if self._settings.file is None:
+            nowhere = {POSITION: None}
+            return [
+                SourceRecord(partition, nowhere, topic, None, None, None, schema, line, now_ms)
+                for line in self._lines[start:stop]
+            ]
+        return [
+            SourceRecord(partition, {POSITION: position}, topic, None, None, None, schema, line, now_ms)
+            for line, position in zip(self._lines[start:stop], self._positions[start:stop], strict=True)
+        ]
+
+    def _fetch(self) -> None:
+        """Reads until there is a line, for about a second."""
+        deadline = time.monotonic() + IDLE_S
+        while not self._stopped.is_set():
+            block = self._read_block(deadline)
+            if block:
+                self._lines, self._positions = self._splitter.feed(block)
+                self._next = 0
+                if self._lines:
+                    return
+            elif time.monotonic() >= deadline or self._stopped.wait(LOOK_AGAIN_S):
+                return
+
+    def _read_block(self, deadline: float) -> bytes:
+        if self._settings.file is None:
+            wait_s = min(LOOK_AGAIN_S, max(deadline - time.monotonic(), 0))
+            ready, _, _ = select.select([self._fd], [], [], wait_s)
+            return os.read(self._fd, BLOCK_BYTES) if ready else b""
+        if self._fd < 0 and not self._open(self._settings.file):
+            return b""
+        block = os.read(self._fd, BLOCK_BYTES)
+        if not block and self._was_replaced(self._settings.file):
+            self._reopen_at_start(self._settings.file)
+        return block
+
+    def _open(self, path: str) -> bool:
+        try:
+            self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        except FileNotFoundError:
+            _log.debug("Couldn't find file %s, waiting for it to be created", path)
+            return False
+        except OSError as e:
+            raise ConnectError(f"Cannot read {path}: {e.strerror}") from e
+        self._owns_fd = True
+        position = self._stored_position()
+        if position > os.fstat(self._fd).st_size:
+            _log.warning(
+                "%s is shorter than the stored position %d: it was cut or replaced, reading from its start", path, position
+            )
+            position = 0
+        os.lseek(self._fd, position, os.SEEK_SET)
+        self._splitter = LineSplitter(position)
+        _log.info("Opened %s at position %d", path, position)
+        return True
+
+    def _stored_position(self) -> int:
+        offset = self.context.offset_reader.offset(self._partition)
+        position = None if offset is None else offset.get(POSITION)
+        if position is None:
+            return 0
+        if type(position) is not int or position < 0:
+            raise ConnectError(
+                f"Offset position is the incorrect type: {position!r} for {self._settings.file}, expected a byte count"
+            )
+        return position
+
+    def _was_replaced(self, path: str) -> bool:
+        """At the end of what is open: did the file shrink, or is another one under its name now?"""
+        here = os.fstat(self._fd)
+        if here.st_size < self._splitter.position + self._splitter.waiting_bytes:
+            return True
+        try:
+            there = os.stat(path)
+        except FileNotFoundError:
+            return False  # moved away; go on with what is open until a new one comes
+        return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino)
+
+    def _reopen_at_start(self, path: str) -> None:
+        _log.warning("%s was cut or replaced, reading it from its start", path)
+        os.close(self._fd)
+        self._fd = -1
+        try:
+            self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        except OSError as e:
+            self._owns_fd = False
+            raise ConnectError(f"Cannot read {path}: {e.strerror}") from e
+        self._splitter = LineSplitter(0)
+
+    def progress(self) -> Mapping[str, Any]:
+        return {FILENAME: self._settings.file, POSITION: self._splitter.position} if self._settings.file else {}
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def close(self) -> None:
+        if self._owns_fd and self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
