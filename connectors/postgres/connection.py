@@ -1,0 +1,271 @@
+"""One libpq connection, driven without ever blocking the interpreter.
+
+psycopg's thin layer over libpq (``psycopg.pq``) serves ordinary SQL, COPY and the replication stream alike, so there is one driver,
+one kind of error and one way to wait. All waiting is on the socket and on an :class:`Interrupt`, with a deadline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+from collections.abc import Sequence
+
+from psycopg import pq
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, PollingStatus
+from psycopg.pq.abc import PGconn, PGresult
+
+from connect.errors import ConnectError
+from connectors.postgres.failures import ConnectionLostError, Interrupted, connect_failure, server_failure
+from connectors.postgres.settings import Address
+
+CONNECT_TIMEOUT_S = 10.0
+
+# Text must look the same in COPY and in the replication stream, whatever the server's or the role's settings are.
+_SESSION = (
+    "-c DateStyle=ISO,YMD -c TimeZone=UTC -c IntervalStyle=iso_8601 -c extra_float_digits=1 -c bytea_output=hex "
+    "-c lc_monetary=C -c xmloption=content -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0"
+)
+
+
+class Interrupt:
+    """Ends waits: ``set`` may be called from any thread, any number of times."""
+
+    def __init__(self) -> None:
+        self._set = False
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+
+    def set(self) -> None:
+        self._set = True
+        with contextlib.suppress(OSError):
+            self._writer.send(b"x")
+
+    @property
+    def is_set(self) -> bool:
+        return self._set
+
+    def fileno(self) -> int:
+        return self._reader.fileno()
+
+    def wait(self, seconds: float) -> bool:
+        """Waits so long, or until set; returns whether it is set."""
+        if not self._set and seconds > 0:
+            poll = select.poll()
+            poll.register(self._reader, select.POLLIN)
+            poll.poll(seconds * 1000)
+        return self._set
+
+    def close(self) -> None:
+        self._set = True
+        self._reader.close()
+        self._writer.close()
+
+
+class Connection:
+    """Not thread-safe. Every method may raise ConnectionLostError when the server is gone, and Interrupted after ``set``."""
+
+    def __init__(self, pgconn: PGconn, address: Address, interrupt: Interrupt) -> None:
+        self.pgconn = pgconn
+        self.address = address
+        self._interrupt = interrupt
+        self._poll = select.poll()
+        self._poll.register(interrupt.fileno(), select.POLLIN)
+        self._fd = -1
+        self._watch()
+
+    @classmethod
+    def open(
+        cls, address: Address, interrupt: Interrupt, *, replication: bool = False, timeout_s: float = CONNECT_TIMEOUT_S
+    ) -> Connection:
+        """Connects; ``replication`` gives a walsender session. Raises what :func:`failures.connect_failure` says."""
+        deadline = time.monotonic() + timeout_s
+        pgconn = pq.PGconn.connect_start(_conninfo(address, replication))
+        connection = cls(pgconn, address, interrupt)
+        try:
+            direction = PollingStatus.WRITING
+            while True:
+                if pgconn.status == ConnStatus.BAD:
+                    raise connect_failure(address, _text(pgconn.error_message))
+                if direction == PollingStatus.OK:
+                    break
+                if direction == PollingStatus.FAILED:
+                    raise connect_failure(address, _text(pgconn.error_message))
+                connection._watch()
+                if not connection.wait(deadline - time.monotonic(), write=direction == PollingStatus.WRITING):
+                    raise connect_failure(address, f"no answer within {timeout_s:g} s (timeout expired)")
+                direction = PollingStatus(pgconn.connect_poll())
+            pgconn.nonblocking = 1
+            connection._watch()
+            if not replication:
+                for statement in address.initial_statements:
+                    connection.execute(statement)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _watch(self) -> None:
+        """Follows libpq to a new socket: it opens one after another while it tries addresses and TLS."""
+        try:
+            fd = self.pgconn.socket
+        except Exception:
+            return
+        if fd != self._fd:
+            if self._fd >= 0:
+                with contextlib.suppress(KeyError):
+                    self._poll.unregister(self._fd)
+            self._poll.register(fd, select.POLLIN)
+            self._fd = fd
+
+    @property
+    def server_version(self) -> int:
+        """As libpq counts: 150003 is 15.3."""
+        return self.pgconn.server_version
+
+    def wait(self, seconds: float, *, write: bool = False) -> bool:
+        """Waits for the socket; False when the time is up. Raises Interrupted."""
+        if self._interrupt.is_set:
+            raise Interrupted
+        self._poll.modify(self._fd, select.POLLIN | select.POLLOUT if write else select.POLLIN)
+        events = self._poll.poll(max(0.0, seconds) * 1000)
+        if self._interrupt.is_set:
+            raise Interrupted
+        return bool(events)
+
+    def query(
+        self, sql: str, params: Sequence[str | int | None] = (), *, timeout_s: float = 600.0
+    ) -> list[tuple[str | None, ...]]:
+        """Rows as text. ``params`` fill ``$1``, ``$2``. Raises what :func:`failures.server_failure` says of an error."""
+        values = [None if p is None else str(p).encode() for p in params]
+        try:
+            if values:
+                self.pgconn.send_query_params(sql.encode(), values)
+            else:
+                self.pgconn.send_query(sql.encode())
+        except Exception as e:
+            raise self.lost() from e
+        rows: list[tuple[str | None, ...]] = []
+        failure: ConnectError | None = None
+        deadline = time.monotonic() + timeout_s
+        while (result := self._next_result(deadline)) is not None:
+            status = result.status
+            if status == ExecStatus.TUPLES_OK:
+                rows = _rows(result)
+            elif status in (ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH):
+                return rows  # the rest comes through get_copy_data
+            elif status not in (ExecStatus.COMMAND_OK, ExecStatus.EMPTY_QUERY):
+                failure = failure or self._failure(result, sql)
+        if failure is not None:
+            raise failure
+        return rows
+
+    def execute(self, sql: str, params: Sequence[str | int | None] = (), *, timeout_s: float = 600.0) -> None:
+        self.query(sql, params, timeout_s=timeout_s)
+
+    def _next_result(self, deadline: float) -> PGresult | None:
+        pgconn = self.pgconn
+        try:
+            while pgconn.flush():
+                self.wait(max(0.0, deadline - time.monotonic()), write=True)
+                pgconn.consume_input()
+            while pgconn.is_busy():
+                if not self.wait(deadline - time.monotonic()):
+                    self.cancel()
+                    raise ConnectError(f"a query on {self.address} took longer than database.query.timeout.ms allows")
+                pgconn.consume_input()
+            return pgconn.get_result()
+        except (ConnectError, Interrupted):
+            raise
+        except Exception as e:
+            raise self.lost() from e
+
+    def finish_copy(self, *, timeout_s: float = 60.0) -> None:
+        """Takes the results after the last row of a COPY. Raises the error that ended it early."""
+        failure: ConnectError | None = None
+        deadline = time.monotonic() + timeout_s
+        while (result := self._next_result(deadline)) is not None:
+            if result.status == ExecStatus.FATAL_ERROR:
+                failure = failure or self._failure(result, "COPY")
+        if failure is not None:
+            raise failure
+
+    def _failure(self, result: PGresult, sql: str) -> ConnectError:
+        state = result.error_field(DiagnosticField.SQLSTATE)
+        message = result.error_field(DiagnosticField.MESSAGE_PRIMARY) or result.error_message
+        detail = result.error_field(DiagnosticField.MESSAGE_DETAIL) or b""
+        if self.pgconn.status == ConnStatus.BAD and not state:
+            return self.lost()
+        return server_failure(self.address, _text(state or b""), _text(message), _text(detail), sql)
+
+    def cancel(self) -> None:
+        """Asks the server to end the running query; best effort."""
+        with contextlib.suppress(Exception):
+            self.pgconn.get_cancel().cancel()
+
+    def lost(self) -> ConnectionLostError:
+        """The error for a connection that broke, with libpq's reason."""
+        reason = "closed"
+        with contextlib.suppress(Exception):
+            reason = _text(self.pgconn.error_message)
+        return ConnectionLostError(f"lost the connection to PostgreSQL at {self.address}: {reason or 'closed'}")
+
+    def close(self) -> None:
+        """May be called twice, never raises."""
+        with contextlib.suppress(Exception):
+            self.pgconn.finish()
+
+
+def quoted(name: str) -> str:
+    """The name as an SQL identifier: nothing in it can end it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """The text as a string of a replication command, which takes no parameters and knows no backslash escapes."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _rows(result: PGresult) -> list[tuple[str | None, ...]]:
+    columns = range(result.nfields)
+    get = result.get_value
+    return [tuple(None if (v := get(row, column)) is None else v.decode() for column in columns) for row in range(result.ntuples)]
+
+
+def _text(message: bytes | str) -> str:
+    text = message if isinstance(message, str) else message.decode("utf-8", "replace")
+    return " ".join(text.split())
+
+
+def _conninfo(address: Address, replication: bool) -> bytes:
+    parameters = {
+        "host": address.host,
+        "port": str(address.port),
+        "user": address.user,
+        "dbname": address.database,
+        "client_encoding": "UTF8",
+        "application_name": "sluice",
+        "options": _SESSION,
+        "keepalives": "1" if address.tcp_keep_alive else "0",
+        **dict(address.ssl),
+    }
+    if address.password is not None:
+        parameters["password"] = address.password.value
+    if address.ssl_password is not None:
+        parameters["sslpassword"] = address.ssl_password.value
+    if replication:
+        parameters["replication"] = "database"
+    if not address.host.startswith(("/", "@")) and "," not in address.host:
+        # libpq would look the name up with the interpreter locked: a slow name server would hold up the whole worker.
+        with contextlib.suppress(OSError):
+            found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+            addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+            parameters["hostaddr"] = ",".join(addresses)
+            parameters["host"] = ",".join([address.host] * len(addresses))
+    return " ".join(f"{name}={_conninfo_value(value)}" for name, value in parameters.items()).encode()
+
+
+def _conninfo_value(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

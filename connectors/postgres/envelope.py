@@ -1,0 +1,123 @@
+"""The change event: Debezium's envelope, source block, key and value schemas, field by field in its order."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from connect.data.schema import Schema, SchemaBuilder, Type
+
+CONNECTOR = "postgresql"
+SNAPSHOT_MARKERS = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
+
+SOURCE = (
+    SchemaBuilder.struct()
+    .name("io.debezium.connector.postgresql.Source")
+    .version(1)
+    .field("version", Schema.STRING)
+    .field("connector", Schema.STRING)
+    .field("name", Schema.STRING)
+    .field("ts_ms", Schema.INT64)
+    .field(
+        "snapshot",
+        Schema(
+            Type.STRING,
+            optional=True,
+            default="false",
+            name="io.debezium.data.Enum",
+            version=1,
+            parameters={"allowed": SNAPSHOT_MARKERS},
+        ),
+    )
+    .field("db", Schema.STRING)
+    .field("sequence", Schema.OPTIONAL_STRING)
+    .field("ts_us", Schema.OPTIONAL_INT64)
+    .field("ts_ns", Schema.OPTIONAL_INT64)
+    .field("schema", Schema.STRING)
+    .field("table", Schema.STRING)
+    .field("txId", Schema.OPTIONAL_INT64)
+    .field("lsn", Schema.OPTIONAL_INT64)
+    .field("xmin", Schema.OPTIONAL_INT64)
+    .field("origin", Schema.OPTIONAL_STRING)
+    .field("origin_lsn", Schema.OPTIONAL_INT64)
+    .build()
+)
+
+# Positions in the source block's values, for those who fill in a copied block.
+TS_MS, SNAPSHOT, SEQUENCE, TS_US, TS_NS = 3, 4, 6, 7, 8
+SCHEMA, TABLE, TX_ID, LSN, ORIGIN, ORIGIN_LSN = 9, 10, 11, 12, 14, 15
+
+TRANSACTION = (
+    SchemaBuilder.struct()
+    .name("event.block")
+    .version(1)
+    .field("id", Schema.STRING)
+    .field("total_order", Schema.INT64)
+    .field("data_collection_order", Schema.INT64)
+    .optional()
+    .build()
+)
+
+HEARTBEAT_KEY = (
+    SchemaBuilder.struct()
+    .name("io.debezium.connector.common.ServerNameKey")
+    .version(1)
+    .field("serverName", Schema.STRING)
+    .build()
+)
+HEARTBEAT_VALUE = (
+    SchemaBuilder.struct().name("io.debezium.connector.common.Heartbeat").version(1).field("ts_ms", Schema.INT64).build()
+)
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+
+
+@dataclass(frozen=True, slots=True)
+class RowSchemas:
+    """The schemas of one table's events; ``key`` is None for a table without a key."""
+
+    key: Schema | None
+    value: Schema
+    envelope: Schema
+
+
+def topic_name(prefix: str, delimiter: str, schema: str, table: str) -> str:
+    """``prefix.schema.table``, with ``_`` for each character that a topic name cannot have."""
+    return _UNSAFE.sub("_", delimiter.join((prefix, schema, table)))
+
+
+def row_schemas(topic: str, fields: list[tuple[str, Schema]], key_fields: list[tuple[str, Schema]]) -> RowSchemas:
+    """Key, row and envelope schema of a topic."""
+    value = Schema(Type.STRUCT, name=f"{topic}.Value", optional=True, fields=fields)
+    key = Schema(Type.STRUCT, name=f"{topic}.Key", fields=key_fields) if key_fields else None
+    envelope = Schema(
+        Type.STRUCT,
+        name=f"{topic}.Envelope",
+        version=2,
+        fields=[
+            ("before", value),
+            ("after", value),
+            ("source", SOURCE),
+            ("transaction", TRANSACTION),
+            ("op", Schema.STRING),
+            ("ts_ms", Schema.OPTIONAL_INT64),
+            ("ts_us", Schema.OPTIONAL_INT64),
+            ("ts_ns", Schema.OPTIONAL_INT64),
+        ],
+    )
+    return RowSchemas(key, value, envelope)
+
+
+def connector_version() -> str:
+    """The version in source blocks: this distribution's."""
+    try:
+        return metadata.version("sluice-connect")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def source_values(version: str, name: str, database: str, schema: str, table: str) -> list[Any]:
+    """The values of a source block in which what differs from event to event is not filled in yet."""
+    return [version, CONNECTOR, name, 0, "false", database, None, None, None, schema, table, None, None, None, None, None]

@@ -1,0 +1,250 @@
+"""The configuration as values: what the rest of the package reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connect.config.parsing import Password
+from connect.errors import ConfigError
+from connectors.postgres.config import config_def, findings_outside_table, split_list
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """How to reach the database. ``repr`` shows no secret (promise 9)."""
+
+    host: str
+    port: int
+    user: str
+    password: Password | None
+    database: str
+    ssl: tuple[tuple[str, str], ...] = ()
+    ssl_password: Password | None = None
+    tcp_keep_alive: bool = True
+    initial_statements: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.user}@{self.host}:{self.port}/{self.database}"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSettings:
+    """What decides how a column's type becomes a schema."""
+
+    decimal_mode: str = "precise"
+    time_mode: str = "adaptive"
+    binary_mode: str = "bytes"
+    hstore_mode: str = "json"
+    interval_mode: str = "numeric"
+    money_scale: int = 2
+    include_unknown: bool = False
+    placeholder: str = "__debezium_unavailable_value"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureSettings:
+    """Which schemas, tables and columns, and what their keys are. Lists are regular expressions."""
+
+    schema_include: tuple[str, ...] = ()
+    schema_exclude: tuple[str, ...] = ()
+    table_include: tuple[str, ...] = ()
+    table_exclude: tuple[str, ...] = ()
+    column_include: tuple[str, ...] = ()
+    column_exclude: tuple[str, ...] = ()
+    key_columns: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSettings:
+    """Replication slot and publication."""
+
+    name: str
+    publication: str
+    autocreate: str
+    via_partition_root: bool
+    drop_on_stop: bool
+    failover: bool
+    max_retries: int
+    retry_delay_s: float
+    create_timeout_s: float
+    plugin_options: tuple[tuple[str, str], ...]
+    replica_identities: tuple[tuple[str, str], ...]
+    status_interval_s: float
+    confirms: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSettings:
+    """When rows are read, and how. ``mode`` has no old names: never is no_data."""
+
+    mode: str
+    include: tuple[str, ...]
+    overrides: Mapping[str, str]
+    delay_s: float
+    streaming_delay_s: float
+    order: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything, typed."""
+
+    topic_prefix: str
+    topic_delimiter: str
+    address: Address
+    query_timeout_s: float
+    capture: CaptureSettings
+    types: TypeSettings
+    slot: SlotSettings
+    snapshot: SnapshotSettings
+    tombstones: bool
+    skipped: frozenset[str]
+    skip_unchanged: bool
+    heartbeat_interval_s: float
+    heartbeat_topic: str
+    heartbeat_query: str | None
+    max_batch: int
+    poll_interval_s: float
+    max_retries: int
+    longest_wait_s: float
+
+
+def parse_settings(config: Mapping[str, str]) -> Settings:
+    """Typed settings. Raises ConfigError for the first key that is missing, wrong or not supported."""
+    v = config_def().parse(config)
+    for finding in findings_outside_table(config):
+        raise ConfigError(finding.errors[0], key=finding.name)
+
+    def regexes(name: str) -> tuple[str, ...]:
+        return tuple(split_list(v[name]))
+
+    mode = v["snapshot.mode"].lower()
+    return Settings(
+        topic_prefix=v["topic.prefix"],
+        topic_delimiter=v["topic.delimiter"],
+        address=Address(
+            host=v["database.hostname"],
+            port=v["database.port"],
+            user=v["database.user"],
+            password=v["database.password"],
+            database=v["database.dbname"],
+            ssl=tuple(
+                (name, v["database." + name]) for name in ("sslmode", "sslcert", "sslkey", "sslrootcert") if v["database." + name]
+            ),
+            ssl_password=v["database.sslpassword"],
+            tcp_keep_alive=v["database.tcpKeepAlive"],
+            initial_statements=_statements(v["database.initial.statements"]),
+        ),
+        query_timeout_s=v["database.query.timeout.ms"] / 1000,
+        capture=CaptureSettings(
+            schema_include=regexes("schema.include.list"),
+            schema_exclude=regexes("schema.exclude.list"),
+            table_include=regexes("table.include.list"),
+            table_exclude=regexes("table.exclude.list"),
+            column_include=regexes("column.include.list"),
+            column_exclude=regexes("column.exclude.list"),
+            key_columns=_key_columns(v["message.key.columns"]),
+        ),
+        types=TypeSettings(
+            decimal_mode=v["decimal.handling.mode"],
+            time_mode=v["time.precision.mode"],
+            binary_mode=v["binary.handling.mode"],
+            hstore_mode=v["hstore.handling.mode"],
+            interval_mode=v["interval.handling.mode"],
+            money_scale=v["money.fraction.digits"],
+            include_unknown=v["include.unknown.datatypes"],
+            placeholder=v["unavailable.value.placeholder"],
+        ),
+        slot=SlotSettings(
+            name=v["slot.name"],
+            publication=v["publication.name"],
+            autocreate=v["publication.autocreate.mode"],
+            via_partition_root=v["publish.via.partition.root"],
+            drop_on_stop=v["slot.drop.on.stop"],
+            failover=v["slot.failover"],
+            max_retries=v["slot.max.retries"],
+            retry_delay_s=v["slot.retry.delay.ms"] / 1000,
+            create_timeout_s=float(v["create.slot.command.timeout"]),
+            plugin_options=_plugin_options(v["slot.stream.params"]),
+            replica_identities=_replica_identities(v["replica.identity.autoset.values"]),
+            status_interval_s=v["status.update.interval.ms"] / 1000,
+            confirms=v["lsn.flush.mode"] != "manual",
+        ),
+        snapshot=SnapshotSettings(
+            mode="no_data" if mode == "never" else mode,
+            include=regexes("snapshot.include.collection.list"),
+            overrides=_overrides(v["snapshot.select.statement.overrides"], config),
+            delay_s=v["snapshot.delay.ms"] / 1000,
+            streaming_delay_s=v["streaming.delay.ms"] / 1000,
+            order=v["snapshot.tables.order.by.row.count"],
+        ),
+        tombstones=v["tombstones.on.delete"],
+        skipped=frozenset(split_list(v["skipped.operations"])) - {"none"},
+        skip_unchanged=v["skip.messages.without.change"],
+        heartbeat_interval_s=v["heartbeat.interval.ms"] / 1000,
+        heartbeat_topic=v["topic.heartbeat.prefix"] + v["topic.delimiter"] + v["topic.prefix"],
+        heartbeat_query=v["heartbeat.action.query"],
+        max_batch=v["max.batch.size"],
+        poll_interval_s=min(v["poll.interval.ms"] / 1000, 1.0),
+        max_retries=v["errors.max.retries"],
+        longest_wait_s=v["retriable.restart.connector.wait.ms"] / 1000,
+    )
+
+
+def _statements(text: str | None) -> tuple[str, ...]:
+    if not text:
+        return ()
+    parts = re.split(r"(?<!;);(?!;)", text)
+    return tuple(part.replace(";;", ";").strip() for part in parts if part.strip())
+
+
+def _key_columns(text: str | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    rules: list[tuple[str, tuple[str, ...]]] = []
+    for rule in (text or "").split(";"):
+        if not rule.strip():
+            continue
+        table, colon, columns = rule.rpartition(":")
+        names = tuple(name.strip() for name in columns.split(",") if name.strip())
+        if not colon or not table.strip() or not names:
+            raise ConfigError.invalid("message.key.columns", text, "expected <schema.table regex>:<column>,<column>;...")
+        try:
+            re.compile(table.strip())
+        except re.error as e:
+            raise ConfigError.invalid("message.key.columns", table, f"not a regular expression: {e}") from e
+        rules.append((table.strip(), names))
+    return tuple(rules)
+
+
+def _plugin_options(text: str | None) -> tuple[tuple[str, str], ...]:
+    options: list[tuple[str, str]] = []
+    for part in (text or "").split(";"):
+        if part.strip():
+            name, equals, value = part.partition("=")
+            if not equals or not re.fullmatch(r"[A-Za-z_]+", name.strip()):
+                raise ConfigError.invalid("slot.stream.params", text, "expected name=value;name=value")
+            options.append((name.strip(), value.strip()))
+    return tuple(options)
+
+
+def _replica_identities(text: str | None) -> tuple[tuple[str, str], ...]:
+    rules: list[tuple[str, str]] = []
+    for part in split_list(text):
+        table, colon, identity = part.rpartition(":")
+        if not colon or not re.fullmatch(r"(?i:full|default|nothing)|(?i:index) \S+", identity.strip()):
+            raise ConfigError.invalid(
+                "replica.identity.autoset.values", text, "expected <schema.table regex>:FULL|DEFAULT|NOTHING|INDEX <index>"
+            )
+        rules.append((table.strip(), identity.strip()))
+    return tuple(rules)
+
+
+def _overrides(text: str | None, config: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for table in split_list(text):
+        key = f"snapshot.select.statement.overrides.{table}"
+        if not config.get(key):
+            raise ConfigError(f'Missing required configuration "{key}": {table} is listed in its parent key', key=key)
+        found[table] = config[key]
+    return found

@@ -1,0 +1,352 @@
+"""From the stream's messages to change events.
+
+One :class:`ChangeReader` lives as long as the task; it survives connections, for it knows how far it has come. It takes whole CopyData
+messages and appends records to ``out``.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from typing import Any
+
+from connect.data.headers import Headers
+from connect.data.struct import Struct
+from connect.record import SourceRecord
+from connectors.postgres import envelope as env
+from connectors.postgres import pgoutput
+from connectors.postgres.confirmation import Confirmation
+from connectors.postgres.offsets import TX_EVENTS, TX_LSN, Position, catch_up_offset, source_partition
+from connectors.postgres.pgoutput import DELETE, INSERT, KEY_TUPLE, NEW_TUPLE, OLD_TUPLE, UPDATE, padded, skip_tuple
+from connectors.postgres.replication import HEADER
+from connectors.postgres.rows import NullInRequiredError, TableRows, TupleDecoder
+from connectors.postgres.settings import Settings
+from connectors.postgres.tables import Tables
+
+_u32 = struct.Struct("!I").unpack_from
+_u64 = struct.Struct("!Q").unpack_from
+_RELATION_AT, _MARKER_AT, _COLUMNS_AT = HEADER + 1, HEADER + 5, HEADER + 8
+_EVERYTHING = 1 << 62
+_OPERATIONS = {INSERT: "c", UPDATE: "u", DELETE: "d"}
+_NAMES = {INSERT: "INSERT", UPDATE: "UPDATE", DELETE: "DELETE"}
+
+
+class _Capture:
+    """A captured table in the stream: its rows, and the source block of the present transaction."""
+
+    __slots__ = ("base", "rows", "transaction")
+
+    def __init__(self, rows: TableRows) -> None:
+        self.rows = rows
+        self.base: list[Any] = []
+        self.transaction = -1
+
+
+class CaughtUp(Exception):
+    """The next transaction commits at or after ``stop_lsn``. Never leaves the package."""
+
+
+class ChangeReader:
+    """Turns messages into records, in order, each change once whatever the server sends again."""
+
+    def __init__(self, settings: Settings, tables: Tables, position: Position, confirmation: Confirmation, version: str) -> None:
+        self._settings = settings
+        self._tables = tables
+        self._confirmation = confirmation
+        self._version = version
+        self._partition = source_partition(settings.topic_prefix)
+        self._relations: dict[int, _Capture | None] = {}
+        self._resume = position
+        self.done_lsn = position.done_lsn
+        self.out: list[SourceRecord] = []
+        self.events = 0
+        self.lsn = position.done_lsn
+        self.commit_us: int | None = None
+        self.stop_lsn: int | None = None
+        """While set, changes carry offsets that still ask for a snapshot, and CaughtUp ends the stream there."""
+        # the transaction at hand
+        self.in_transaction = False
+        self._number = 0
+        self._tx_lsn = position.tx_lsn
+        self._tx_us = 0
+        self._xid: int | None = None
+        self._change = position.tx_events
+        self._skip = 0
+        self._skip_lsn = 0
+        self._emitted = (position.tx_lsn, position.tx_events)
+        self._origin: tuple[str, int] | None = None
+        self._event_lsn = self._same_lsn = 0
+
+    # --- position -----------------------------------------------------------------------------------------------------------
+
+    def position(self) -> Position:
+        """Where to go on after a lost connection: behind the last change that was handed out."""
+        if self.in_transaction:
+            return Position(self.done_lsn, self._tx_lsn, self._change)
+        return Position(self.done_lsn, self._resume.tx_lsn, self._resume.tx_events, self._resume.xid, self._resume.event_lsn)
+
+    def restart(self) -> None:
+        """A new connection: the server begins again with whole transactions and Relation messages."""
+        self._resume = self.position()
+        self.in_transaction = False
+        self._relations.clear()
+
+    def jump(self, lsn: int) -> None:
+        """Everything that commits before ``lsn`` is done, for a snapshot holds it."""
+        self.done_lsn = max(self.done_lsn, lsn)
+        self.lsn = max(self.lsn, lsn)
+        self._resume = Position(self.done_lsn)
+        self.in_transaction = False
+
+    def heartbeat_offset(self) -> dict[str, Any]:
+        """An offset that says how far the stream was read, between transactions or inside one."""
+        tx_lsn, tx_events = self._emitted
+        offset: dict[str, Any] = {
+            "lsn": self.lsn,
+            "lsn_proc": self.lsn,
+            "lsn_commit": self.done_lsn,
+            TX_LSN: tx_lsn,
+            TX_EVENTS: tx_events,
+        }
+        if self.commit_us is not None:
+            offset["ts_usec"] = self.commit_us
+        return offset
+
+    # --- messages -----------------------------------------------------------------------------------------------------------
+
+    def on_keepalive(self, wal_end: int) -> None:
+        """Every transaction that commits before ``wal_end`` was sent before this message."""
+        if self.in_transaction:
+            return
+        if wal_end > self.done_lsn:
+            self.done_lsn = self.lsn = wal_end
+            self._confirmation.passed(wal_end)
+        if self.stop_lsn is not None and wal_end >= self.stop_lsn:
+            raise CaughtUp
+
+    def on_data(self, data: bytes) -> None:
+        """One CopyData message of the stream."""
+        kind = data[HEADER]
+        if kind in _OPERATIONS:
+            self._on_row(kind, data)
+            return
+        message = pgoutput.decode(data[HEADER:])
+        match message:
+            case pgoutput.Begin():
+                self._begin(message)
+            case pgoutput.Commit():
+                self._commit(message)
+            case pgoutput.Relation():
+                rows = self._tables.bind(message)
+                self._relations[message.oid] = None if rows is None else _Capture(rows)
+            case pgoutput.Truncate():
+                self._truncate(message, _u64(data, 1)[0])
+            case pgoutput.Origin():
+                self._origin = (message.name, message.commit_lsn)
+            case pgoutput.LogicalMessage():
+                self._change += 1
+
+    def _begin(self, begin: pgoutput.Begin) -> None:
+        if self.stop_lsn is not None and begin.final_lsn >= self.stop_lsn:
+            raise CaughtUp
+        resume = self._resume
+        self._skip = self._skip_lsn = 0
+        # Promise 5: what was handed out already is not handed out again, what was not always is. Only the order of commits
+        # decides; a change's own LSN says nothing, for its transaction may have begun long before.
+        if begin.final_lsn < self.done_lsn:
+            self._skip = _EVERYTHING
+        elif begin.final_lsn == resume.tx_lsn:
+            self._skip = resume.tx_events
+        elif resume.xid is not None and begin.xid == resume.xid:
+            self._skip_lsn = resume.event_lsn
+        self.in_transaction = True
+        self._number += 1
+        self._tx_lsn, self._tx_us, self._xid = begin.final_lsn, begin.commit_us, begin.xid
+        self._change = 0
+        self._origin = None
+        self.commit_us = begin.commit_us
+
+    def _commit(self, commit: pgoutput.Commit) -> None:
+        self.in_transaction = False
+        if commit.end_lsn > self.done_lsn:
+            self.done_lsn = self.lsn = commit.end_lsn
+            self._resume = Position(commit.end_lsn)
+            tx_lsn, tx_events = self._emitted
+            self._confirmation.completed(tx_lsn, tx_events, commit.end_lsn)
+
+    def _on_row(self, kind: int, data: bytes) -> None:
+        change = self._change + 1
+        self._change = change
+        if change <= self._skip:
+            return
+        capture = self._relations[_u32(data, _RELATION_AT)[0]]
+        if capture is None:
+            return
+        lsn = _u64(data, 1)[0]
+        if lsn <= self._skip_lsn:
+            return
+        if lsn == self._event_lsn:
+            self._same_lsn += 1
+        else:
+            self._event_lsn, self._same_lsn = lsn, 1
+        self.lsn = lsn
+        if _OPERATIONS[kind] in self._settings.skipped:
+            return
+        try:
+            self._emit_row(kind, data, capture, lsn)
+        except NullInRequiredError as e:
+            capture.rows = self._tables.relax(capture.rows, e.column)
+            self._change = change - 1
+            self._on_row(kind, data)
+
+    def _emit_row(self, kind: int, data: bytes, capture: _Capture, lsn: int) -> None:
+        rows = capture.rows
+        marker = data[_MARKER_AT]
+        if marker == NEW_TUPLE:
+            new = _decoded(rows.decode_new, data, _COLUMNS_AT)
+            key = rows.key_of(new) if rows.key_indexes else None
+            self._emit(capture, lsn, _OPERATIONS[kind], _NAMES[kind], None, new, key)
+            return
+        old = _decoded(rows.decode_new if marker == OLD_TUPLE else rows.decode_key_only, data, _COLUMNS_AT)
+        old_key = rows.key_of(old) if rows.key_indexes else None
+        if kind == DELETE:
+            self._delete(capture, lsn, "DELETE", old, old_key, None, last=True)
+            return
+        new = _decoded(rows.decode_new, data, skip_tuple(data, _MARKER_AT + 1) + 3)
+        rows.fill_unchanged(new, old)
+        if self._settings.skip_unchanged and marker != KEY_TUPLE and old == new:
+            return
+        new_key = rows.key_of(new) if rows.key_indexes else None
+        if new_key is None or old_key == new_key:
+            self._emit(capture, lsn, "u", "UPDATE", old, new, new_key)
+            return
+        # A changed key is two rows to everyone downstream: the old one goes, the new one comes.
+        schema = rows.schemas.key
+        assert schema is not None
+        self._delete(
+            capture, lsn, "UPDATE", old, old_key, Headers().add("__debezium.newkey", Struct(schema, new_key), schema), last=False
+        )
+        self._emit(
+            capture, lsn, "c", "UPDATE", None, new, new_key, Headers().add("__debezium.oldkey", Struct(schema, old_key), schema)
+        )
+
+    def _delete(
+        self,
+        capture: _Capture,
+        lsn: int,
+        name: str,
+        old: list[Any],
+        key: list[Any] | None,
+        headers: Headers | None,
+        *,
+        last: bool,
+    ) -> None:
+        """A delete with its tombstone. ``last``: the change is complete with them."""
+        tombstone = self._settings.tombstones and key is not None
+        self._emit(capture, lsn, "d", name, old, None, key, headers, last=last and not tombstone)
+        if tombstone:
+            schema = capture.rows.schemas.key
+            assert schema is not None and key is not None
+            offset = self._offset(lsn, name, last)
+            self.out.append(SourceRecord(self._partition, offset, capture.rows.topic, None, schema, Struct(schema, key)))
+
+    def _truncate(self, truncate: pgoutput.Truncate, lsn: int) -> None:
+        self._change += 1
+        if self._change <= self._skip or lsn <= self._skip_lsn or "t" in self._settings.skipped:
+            return
+        captures = [capture for oid in truncate.relations if (capture := self._relations.get(oid)) is not None]
+        self.lsn = self._event_lsn = lsn
+        self._same_lsn = 1
+        for capture in captures:
+            self._emit(capture, lsn, "t", "TRUNCATE", None, None, None, last=capture is captures[-1])
+
+    def _emit(
+        self,
+        capture: _Capture,
+        lsn: int,
+        op: str,
+        name: str,
+        before: list[Any] | None,
+        after: list[Any] | None,
+        key: list[Any] | None,
+        headers: Headers | None = None,
+        last: bool = True,
+    ) -> None:
+        rows = capture.rows
+        schemas = rows.schemas
+        if capture.transaction != self._number:
+            capture.base = self._source_base(rows)
+            capture.transaction = self._number
+        source = capture.base.copy()
+        source[env.SEQUENCE] = f'[{self._sequence_start},"{lsn}"]'
+        source[env.LSN] = lsn
+        ns = time.time_ns()
+        us = ns // 1000
+        value_schema = schemas.value
+        value = Struct(
+            schemas.envelope,
+            [
+                None if before is None else Struct(value_schema, before),
+                None if after is None else Struct(value_schema, after),
+                Struct(env.SOURCE, source),
+                None,
+                op,
+                us // 1000,
+                us,
+                ns,
+            ],
+        )
+        key_schema = None if key is None else schemas.key
+        self.out.append(
+            SourceRecord(
+                self._partition,
+                self._offset(lsn, name, last),
+                rows.topic,
+                None,
+                key_schema,
+                None if key is None or key_schema is None else Struct(key_schema, key),
+                schemas.envelope,
+                value,
+                None,
+                headers,
+            )
+        )
+        self.events += 1
+
+    def _source_base(self, rows: TableRows) -> list[Any]:
+        settings, table = self._settings, rows.table
+        base = env.source_values(self._version, settings.topic_prefix, settings.address.database, table.schema, table.name)
+        base[env.TS_MS], base[env.TS_US], base[env.TS_NS] = self._tx_us // 1000, self._tx_us, self._tx_us * 1000
+        base[env.TX_ID] = self._xid
+        if self._origin is not None:
+            base[env.ORIGIN], base[env.ORIGIN_LSN] = self._origin
+        return base
+
+    @property
+    def _sequence_start(self) -> str:
+        return f'"{self.done_lsn}"' if self.done_lsn else "null"
+
+    def _offset(self, lsn: int, name: str, last: bool) -> dict[str, Any]:
+        """The position after a record; after one that is not the last of its change, still before the change: a restart there
+        repeats the change as a whole."""
+        change = self._change if last else self._change - 1
+        self._emitted = (self._tx_lsn, change)
+        offset: dict[str, Any] = {
+            "ts_usec": self._tx_us,
+            "txId": self._xid,
+            "lsn": lsn,
+            "lsn_proc": lsn,
+            "lsn_commit": self.done_lsn,
+            "messageType": name,
+            "lsn_events_processed": self._same_lsn if last else self._same_lsn - 1,
+            TX_LSN: self._tx_lsn,
+            TX_EVENTS: change,
+        }
+        return offset if self.stop_lsn is None else catch_up_offset(offset)
+
+
+def _decoded(decode: TupleDecoder, data: bytes, at: int) -> list[Any]:
+    try:
+        return decode(data, at)
+    except struct.error:
+        return decode(padded(data), at)

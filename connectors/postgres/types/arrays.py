@@ -1,0 +1,103 @@
+"""Arrays: the text form of any array type, and the Connect array of its elements."""
+
+from __future__ import annotations
+
+import decimal
+import hashlib
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from connect.data.logical import DECIMAL, decimal_scale
+from connect.data.schema import Schema, Type
+from connectors.postgres.settings import TypeSettings
+from connectors.postgres.types.model import ColumnType, refuse
+
+
+def parse_array(text: str) -> list[str | None]:
+    """``{a,"b,c",NULL}`` as a list of texts. Raises DataError for more than one dimension: Connect's arrays have one.
+
+    The element type's delimiter is a comma for every type that has a mapping here.
+    """
+    start = text.find("{")
+    if start < 0 or text[-1] != "}":
+        raise refuse(text, "array")
+    body = text[start + 1 : -1]  # before it may stand bounds: [0:1]={1,2}
+    if not body:
+        return []
+    if '"' not in body and "\\" not in body:
+        if "{" in body:
+            raise refuse(text, "array of one dimension")
+        return [None if part == "NULL" else part for part in body.split(",")]
+    return _parse_quoted(text, body)
+
+
+def _parse_quoted(text: str, body: str) -> list[str | None]:
+    found: list[str | None] = []
+    part: list[str] = []
+    quoted = was_quoted = False
+    at, end = 0, len(body)
+    while at < end:
+        c = body[at]
+        if c == "\\":
+            at += 1
+            part.append(body[at])
+        elif quoted:
+            if c == '"':
+                quoted = False
+            else:
+                part.append(c)
+        elif c == '"':
+            quoted = was_quoted = True
+        elif c == ",":
+            found.append(_element(part, was_quoted))
+            part, was_quoted = [], False
+        elif c == "{":
+            raise refuse(text, "array of one dimension")
+        else:
+            part.append(c)
+        at += 1
+    found.append(_element(part, was_quoted))
+    return found
+
+
+def _element(part: list[str], was_quoted: bool) -> str | None:
+    word = "".join(part)
+    return None if word == "NULL" and not was_quoted else word
+
+
+def array_of(element: ColumnType, placeholder: Any) -> ColumnType:
+    """The array of optional elements."""
+    decode: Callable[[str], Any] = element.decode
+
+    def decode_array(text: str) -> list[Any]:
+        return [None if part is None else decode(part) for part in parse_array(text)]
+
+    schema = Schema(Type.ARRAY, value_schema=element.schema.as_optional())
+    return ColumnType(schema, decode_array, [], placeholder)
+
+
+def placeholder_of(element: ColumnType, type_name: str, settings: TypeSettings) -> list[Any] | None:
+    """What stands for an unchanged TOASTed array: the placeholder in the form that the elements can take.
+
+    Text and bytes are one element; numbers are the bytes of the placeholder one by one, as Debezium has them. None where the
+    elements can hold neither.
+    """
+    as_bytes = settings.placeholder.encode()
+    if type_name == "uuid":
+        digest = hashlib.md5(as_bytes, usedforsecurity=False).digest()
+        return [str(uuid.UUID(bytes=digest, version=3))]
+    if element.placeholder is not None:
+        return [element.placeholder]
+    schema = element.schema
+    if schema.name == DECIMAL:
+        scale = decimal_scale(schema)
+        return [decimal.Decimal((0, tuple(map(int, str(byte))), -scale)) for byte in as_bytes]
+    match schema.type:
+        case Type.STRING:
+            return [settings.placeholder]
+        case Type.INT16 | Type.INT32 | Type.INT64 if isinstance(element.zero, int):
+            return list(as_bytes)
+        case Type.FLOAT32 | Type.FLOAT64:
+            return [float(byte) for byte in as_bytes]
+    return None

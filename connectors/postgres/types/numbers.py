@@ -1,0 +1,99 @@
+"""Decoders of numbers: integers, floats, numeric, money."""
+
+from __future__ import annotations
+
+import decimal
+from typing import Any
+
+from connect.data.logical import DECIMAL, int_to_bytes
+from connect.data.schema import Schema, SchemaBuilder, Type
+from connect.data.struct import Struct
+from connect.errors import DataError
+from connectors.postgres.settings import TypeSettings
+from connectors.postgres.types.model import ColumnType, Inline, refuse
+
+INT16 = ColumnType(Schema.INT16, int, 0, inline=Inline.INT)
+INT32 = ColumnType(Schema.INT32, int, 0, inline=Inline.INT)
+INT64 = ColumnType(Schema.INT64, int, 0, inline=Inline.INT)
+FLOAT32 = ColumnType(Schema.FLOAT32, float, 0.0, inline=Inline.FLOAT)
+FLOAT64 = ColumnType(Schema.FLOAT64, float, 0.0, inline=Inline.FLOAT)
+BOOLEAN = ColumnType(Schema.BOOLEAN, lambda text: text == "t", False, inline=Inline.BOOL)
+
+VARIABLE_SCALE = (
+    SchemaBuilder.struct()
+    .name("io.debezium.data.VariableScaleDecimal")
+    .version(1)
+    .doc("Variable scaled decimal")
+    .field("scale", Schema.INT32)
+    .field("value", Schema.BYTES)
+    .build()
+)
+_NOT_FINITE = "decimal with decimal.handling.mode=precise: set it to string (or double) for columns that hold NaN or Infinity"
+
+
+def finite_decimal(text: str) -> decimal.Decimal:
+    """The exact value; its scale is the digits that were printed. Raises DataError for NaN and infinities."""
+    if text[-1] > "9":
+        raise refuse(text, _NOT_FINITE)
+    return decimal.Decimal(text)
+
+
+def variable_scale_decimal(text: str) -> Struct:
+    """A number of any scale as (scale, unscaled bytes)."""
+    value = finite_decimal(text)
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise refuse(text, _NOT_FINITE)
+    unscaled = int("".join(map(str, digits)))
+    return Struct(VARIABLE_SCALE, [-exponent, int_to_bytes(-unscaled if sign else unscaled)])
+
+
+def numeric(typmod: int, settings: TypeSettings) -> ColumnType:
+    """numeric(p, s) by its typmod; -1 is a numeric without a scale."""
+    if settings.decimal_mode == "string":
+        return ColumnType(Schema.STRING, str, "0", inline=Inline.TEXT)
+    if settings.decimal_mode == "double":
+        return ColumnType(Schema.FLOAT64, float, 0.0, inline=Inline.FLOAT)
+    if typmod < 0:
+        return ColumnType(VARIABLE_SCALE, variable_scale_decimal, Struct(VARIABLE_SCALE, [0, b"\0"]))
+    precision, scale = ((typmod - 4) >> 16) & 0xFFFF, (((typmod - 4) & 0x7FF) ^ 1024) - 1024
+    schema = _decimal(scale, precision)
+    zero = decimal.Decimal((0, (0,), -scale))
+    if scale >= 0:
+        return ColumnType(schema, finite_decimal, zero, inline=Inline.DECIMAL)
+    unit = decimal.Decimal((0, (1,), -scale))
+    return ColumnType(schema, lambda text: finite_decimal(text).quantize(unit, context=_WIDE), zero)
+
+
+_WIDE = decimal.Context(prec=2000, traps=[decimal.InvalidOperation, decimal.Inexact])
+
+
+def _decimal(scale: int, precision: int | None = None) -> Schema:
+    parameters = {"scale": str(scale)}
+    if precision is not None:
+        parameters["connect.decimal.precision"] = str(precision)
+    return Schema(Type.BYTES, name=DECIMAL, version=1, parameters=parameters)
+
+
+def money(settings: TypeSettings) -> ColumnType:
+    """money, printed under lc_monetary=C as ``-$1,234.56``."""
+
+    def plain(text: str) -> str:
+        negative = text.startswith(("-", "("))
+        return ("-" if negative else "") + "".join(c for c in text if c.isdigit() or c == ".")
+
+    scale = settings.money_scale
+    unit = decimal.Decimal((0, (1,), -scale))
+
+    def exact(text: str) -> decimal.Decimal:
+        try:
+            return decimal.Decimal(plain(text)).quantize(unit, context=_WIDE)
+        except decimal.Inexact as e:
+            raise DataError(f"money {text} has more than money.fraction.digits={scale} digits after the point") from e
+
+    if settings.decimal_mode == "string":
+        return ColumnType(Schema.STRING, lambda text: str(exact(text)), "0")
+    if settings.decimal_mode == "double":
+        return ColumnType(Schema.FLOAT64, lambda text: float(exact(text)), 0.0)
+    zero: Any = decimal.Decimal((0, (0,), -scale))
+    return ColumnType(_decimal(scale), exact, zero)

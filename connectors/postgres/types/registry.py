@@ -1,0 +1,97 @@
+"""Which mapping a type has: the table, domains, arrays and enums included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from connect.data.schema import Type
+from connectors.postgres.catalog import PgType
+from connectors.postgres.settings import TypeSettings
+from connectors.postgres.types import arrays, numbers, temporal, text
+from connectors.postgres.types.model import ColumnType
+
+Maker = Callable[[int, TypeSettings], ColumnType]
+
+
+def _plain(name: str | None = None, zero: str = "") -> Maker:
+    return lambda typmod, settings: text.text(settings, name, zero)
+
+
+def _fixed(column_type: ColumnType) -> Maker:
+    return lambda typmod, settings: column_type
+
+
+_BUILT_IN: dict[str, Maker] = {
+    "bool": _fixed(numbers.BOOLEAN),
+    "int2": _fixed(numbers.INT16),
+    "int4": _fixed(numbers.INT32),
+    "int8": _fixed(numbers.INT64),
+    "oid": _fixed(numbers.INT64),
+    "float4": _fixed(numbers.FLOAT32),
+    "float8": _fixed(numbers.FLOAT64),
+    "numeric": numbers.numeric,
+    "money": lambda typmod, settings: numbers.money(settings),
+    "bit": lambda typmod, settings: text.bits(max(typmod, 1)),
+    "varbit": lambda typmod, settings: text.bits(None if typmod < 0 else typmod if typmod > 1 else 2),
+    "bytea": lambda typmod, settings: text.binary(settings),
+    "date": lambda typmod, settings: temporal.date(settings),
+    "time": temporal.time,
+    "timestamp": temporal.timestamp,
+    "timestamptz": lambda typmod, settings: temporal.timestamptz(),
+    "timetz": lambda typmod, settings: temporal.timetz(),
+    "interval": lambda typmod, settings: temporal.interval(settings),
+    "point": lambda typmod, settings: text.point(),
+    "json": _plain("io.debezium.data.Json", "{}"),
+    "jsonb": _plain("io.debezium.data.Json", "{}"),
+    "xml": _plain("io.debezium.data.Xml"),
+    "uuid": _plain("io.debezium.data.Uuid", "00000000-0000-0000-0000-000000000000"),
+    "tsvector": _plain("io.debezium.data.Tsvector"),
+    **dict.fromkeys(
+        ("text", "varchar", "bpchar", "char", "name", "inet", "cidr", "macaddr", "macaddr8", "int4range", "int8range", "numrange",
+         "tsrange", "tstzrange", "daterange"), _plain()
+    ),
+}  # fmt: skip
+
+# Types of extensions are known by name, whatever schema they were installed in.
+_EXTENSIONS: dict[str, Maker] = {
+    "citext": _plain(),
+    "isbn": _plain(),
+    "ltree": _plain("io.debezium.data.Ltree"),
+    "hstore": lambda typmod, settings: text.hstore(settings),
+}
+_NO_ARRAYS = frozenset({"money", "interval", "varbit", "xml", "point", "bit", "tsvector"})
+
+
+def column_type(types: Mapping[int, PgType], oid: int, typmod: int, settings: TypeSettings) -> ColumnType | None:
+    """The mapping of a type, or None when it has none (composite, geometric, unknown types), unless unknown ones are included."""
+    found = _mapped(types, oid, typmod, settings)
+    if found is None and settings.include_unknown:
+        return text.unknown(settings)
+    return found
+
+
+def _mapped(types: Mapping[int, PgType], oid: int, typmod: int, settings: TypeSettings) -> ColumnType | None:
+    pg_type = types.get(oid)
+    if pg_type is None:
+        return None
+    if pg_type.kind == "d":
+        return _mapped(types, pg_type.base_oid, pg_type.base_typmod, settings)
+    if pg_type.kind == "e":
+        return text.enumeration(pg_type.labels)
+    if pg_type.element_oid:
+        return _array(types, pg_type.element_oid, typmod, settings)
+    if pg_type.schema == "pg_catalog":
+        maker = _BUILT_IN.get(pg_type.name)
+    else:
+        maker = _EXTENSIONS.get(pg_type.name)
+    return None if maker is None else maker(typmod, settings)
+
+
+def _array(types: Mapping[int, PgType], element_oid: int, typmod: int, settings: TypeSettings) -> ColumnType | None:
+    element = types.get(element_oid)
+    if element is None or element.name in _NO_ARRAYS:
+        return None
+    mapped = _mapped(types, element_oid, typmod, settings)
+    if mapped is None or mapped.schema.type is Type.ARRAY:
+        return None
+    return arrays.array_of(mapped, arrays.placeholder_of(mapped, element.name, settings))

@@ -1,0 +1,249 @@
+"""Decoders of dates, times, timestamps and intervals.
+
+The server prints ISO dates in UTC (see connection.py). Years below 1 (``BC``) and above 9999 are legal in PostgreSQL and go through
+calendar arithmetic of their own, for Python's dates end there.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable
+
+from connect.data.logical import EPOCH, EPOCH_ORDINAL, date_schema, time_schema, timestamp_schema
+from connect.data.schema import Schema, Type
+from connectors.postgres.settings import TypeSettings
+from connectors.postgres.types.model import ColumnType, Inline, refuse
+
+_DAY_US = 86_400_000_000
+_NAIVE_EPOCH = EPOCH.replace(tzinfo=None)
+_fromisoformat = dt.datetime.fromisoformat
+
+# The sentinels of PostgreSQL's Java driver, which Debezium writes out for infinity.
+POSITIVE_INFINITY_US = 9_223_372_036_825_200_000
+NEGATIVE_INFINITY_US = -9_223_372_036_832_400_000
+
+
+def named(type: Type, name: str) -> Schema:
+    """A semantic type of Debezium's."""
+    return Schema(type, name=name, version=1)
+
+
+def days_from_civil(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01 in the proleptic Gregorian calendar, for any year (0 is 1 BC)."""
+    year -= month <= 2
+    era, of_era = divmod(year, 400)
+    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+
+
+# Debezium writes the Java driver's LocalDate extremes, wrapped into an int32.
+POSITIVE_INFINITY_DAYS = days_from_civil(-5_877_611, 6, 21)
+NEGATIVE_INFINITY_DAYS = days_from_civil(-5_877_611, 6, 22)
+
+
+def days(text: str) -> int:
+    """date -> days since 1970."""
+    if len(text) == 10 and text[4] == "-":
+        return dt.date.fromisoformat(text).toordinal() - EPOCH_ORDINAL
+    if text.endswith("infinity"):
+        return NEGATIVE_INFINITY_DAYS if text[0] == "-" else POSITIVE_INFINITY_DAYS
+    era = text.endswith(" BC")
+    year, month, day = (text[:-3] if era else text).split("-")
+    return days_from_civil(1 - int(year) if era else int(year), int(month), int(day))
+
+
+def time_micros(text: str) -> int:
+    """time -> microseconds of the day; 24:00:00 is a whole day."""
+    micros = (int(text[:2]) * 3600 + int(text[3:5]) * 60 + int(text[6:8])) * 1_000_000
+    return micros if len(text) == 8 else micros + int(text[9:].ljust(6, "0"))
+
+
+def timestamp_micros(text: str) -> int:
+    """timestamp (without zone) -> microseconds since 1970."""
+    if text[4] == "-" and text[-1] <= "9":
+        since = _fromisoformat(text) - _NAIVE_EPOCH
+        return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    if text.endswith("infinity"):
+        return NEGATIVE_INFINITY_US if text[0] == "-" else POSITIVE_INFINITY_US
+    date, _, rest = text.partition(" ")
+    time, _, era = rest.partition(" ")
+    return days(date + (" BC" if era else "")) * _DAY_US + time_micros(time)
+
+
+def _java_year(date: str, era: bool) -> str:
+    """ISO-8601 as Java prints it: years above 9999 with a plus, year 0 for 1 BC, minus before."""
+    year, month, day = date.split("-")
+    number = 1 - int(year) if era else int(year)
+    if number > 9999:
+        return f"+{number}-{month}-{day}"
+    return f"{'-' if number < 0 else ''}{abs(number):04d}-{month}-{day}"
+
+
+def zoned_timestamp(text: str) -> str:
+    """timestamptz -> ISO-8601 in UTC; ``infinity`` and ``-infinity`` stay."""
+    if text[-3:] == "+00" and text[4] == "-":
+        return text[:10] + "T" + text[11:-3] + "Z"
+    if text.endswith("infinity"):
+        return text
+    date, _, rest = text.partition(" ")
+    time, _, era = rest.partition(" ")
+    return f"{_java_year(date, bool(era))}T{time.removesuffix('+00')}Z"
+
+
+_TIMETZ = re.compile(r"(\d\d:\d\d:\d\d(?:\.\d+)?)([+-])(\d\d)(?::(\d\d))?(?::(\d\d))?")
+
+
+def zoned_time(text: str) -> str:
+    """timetz -> the time in UTC, with Z."""
+    match = _TIMETZ.fullmatch(text)
+    if match is None:
+        raise refuse(text, "time with time zone")
+    time, sign, hours, minutes, seconds = match.groups()
+    offset = (int(hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)) * (1 if sign == "+" else -1)
+    micros = (time_micros(time) - offset * 1_000_000) % _DAY_US
+    return _clock(micros) + "Z"
+
+
+def _clock(micros: int) -> str:
+    seconds, fraction = divmod(micros, 1_000_000)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return text if not fraction else f"{text}.{fraction:06d}".rstrip("0")
+
+
+_INTERVAL = re.compile(
+    r"P(?:(-?\d+)Y)?(?:(-?\d+)M)?(?:(-?\d+)W)?(?:(-?\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?)(\d+)(?:\.(\d+))?S)?)?"
+)
+_MONTH_US = 2_629_800_000_000  # 365.25 / 12 days
+
+
+def _interval_parts(text: str) -> tuple[int, int, int, int, int, int, int]:
+    match = _INTERVAL.fullmatch(text)
+    if match is None:
+        raise refuse(text, "finite interval")
+    years, months, weeks, whole_days, hours, minutes, sign, seconds, fraction = match.groups()
+    micros = int(seconds or 0) * 1_000_000 + int((fraction or "0").ljust(6, "0"))
+    return (
+        int(years or 0), int(months or 0), int(weeks or 0) * 7 + int(whole_days or 0), int(hours or 0), int(minutes or 0),
+        *((-1, micros) if sign else (1, micros)),
+    )  # fmt: skip
+
+
+def interval_micros(text: str) -> int:
+    """interval -> microseconds, a month as 30.4375 days."""
+    years, months, whole_days, hours, minutes, sign, micros = _interval_parts(text)
+    return (years * 12 + months) * _MONTH_US + whole_days * _DAY_US + (hours * 60 + minutes) * 60_000_000 + sign * micros
+
+
+def interval_text(text: str) -> str:
+    """interval -> ISO-8601 with every part, as Debezium writes it."""
+    years, months, whole_days, hours, minutes, sign, micros = _interval_parts(text)
+    seconds, fraction = divmod(micros, 1_000_000)
+    shown = f"{'-' if sign < 0 and micros else ''}{seconds}" + (f".{fraction:06d}".rstrip("0") if fraction else "")
+    return f"P{years}Y{months}M{whole_days}DT{hours}H{minutes}M{shown}S"
+
+
+def _int64(scale: int, micros: Callable[[str], int], what: str) -> Callable[[str], int]:
+    def nanos(text: str) -> int:
+        value = micros(text) * scale
+        if not -(1 << 63) <= value < 1 << 63:
+            raise refuse(text, f"{what} that fits 64 bits of nanoseconds (1677 to 2262)")
+        return value
+
+    return nanos
+
+
+def _millis(micros: Callable[[str], int]) -> Callable[[str], int]:
+    # Only for columns whose precision is milliseconds, or in time.precision.mode=connect, which cuts as Debezium does.
+    return lambda text: micros(text) // 1000
+
+
+def date(settings: TypeSettings) -> ColumnType:
+    match settings.time_mode:
+        case "connect":
+            return ColumnType(date_schema(), _date, dt.date(1970, 1, 1))
+        case "isostring":
+            return ColumnType(named(Type.STRING, "io.debezium.time.IsoDate"), _iso_date, "1970-01-01Z")
+    return ColumnType(named(Type.INT32, "io.debezium.time.Date"), days, 0)
+
+
+def time(typmod: int, settings: TypeSettings) -> ColumnType:
+    short = 0 <= typmod <= 3
+    match settings.time_mode:
+        case "connect":
+            return ColumnType(time_schema(), _time, dt.time(0))
+        case "isostring":
+            schema = named(Type.STRING, "io.debezium.time.IsoTime")
+            return ColumnType(schema, lambda text: _clock(time_micros(text)) + "Z", "00:00:00Z")
+        case "nanoseconds":
+            return ColumnType(named(Type.INT64, "io.debezium.time.NanoTime"), lambda text: time_micros(text) * 1000, 0)
+        case "adaptive" if short:
+            return ColumnType(named(Type.INT32, "io.debezium.time.Time"), _millis(time_micros), 0)
+    return ColumnType(named(Type.INT64, "io.debezium.time.MicroTime"), time_micros, 0)
+
+
+def timestamp(typmod: int, settings: TypeSettings) -> ColumnType:
+    short = 0 <= typmod <= 3
+    match settings.time_mode:
+        case "connect":
+            return ColumnType(timestamp_schema(), _datetime, EPOCH)
+        case "isostring":
+            schema = named(Type.STRING, "io.debezium.time.IsoTimestamp")
+            return ColumnType(schema, lambda text: zoned_timestamp(_with_zone(text)), "1970-01-01T00:00:00Z")
+        case "nanoseconds":
+            schema = named(Type.INT64, "io.debezium.time.NanoTimestamp")
+            return ColumnType(schema, _int64(1000, timestamp_micros, "timestamp"), 0)
+        case "adaptive" | "adaptive_time_microseconds" if short:
+            return ColumnType(named(Type.INT64, "io.debezium.time.Timestamp"), _millis(timestamp_micros), 0)
+    return ColumnType(named(Type.INT64, "io.debezium.time.MicroTimestamp"), timestamp_micros, 0)
+
+
+def timestamptz() -> ColumnType:
+    schema = named(Type.STRING, "io.debezium.time.ZonedTimestamp")
+    return ColumnType(schema, zoned_timestamp, "1970-01-01T00:00:00Z", inline=Inline.ZONED)
+
+
+def timetz() -> ColumnType:
+    return ColumnType(named(Type.STRING, "io.debezium.time.ZonedTime"), zoned_time, "00:00:00Z")
+
+
+def interval(settings: TypeSettings) -> ColumnType:
+    if settings.interval_mode == "string":
+        return ColumnType(named(Type.STRING, "io.debezium.time.Interval"), interval_text, "P0Y0M0DT0H0M0S")
+    return ColumnType(named(Type.INT64, "io.debezium.time.MicroDuration"), interval_micros, 0)
+
+
+def _with_zone(text: str) -> str:
+    return text if text.endswith("infinity") else f"{text[:-3]}+00 BC" if text.endswith(" BC") else text + "+00"
+
+
+def _iso_date(text: str) -> str:
+    if len(text) == 10 and text[4] == "-":
+        return text + "Z"
+    if text.endswith("infinity"):
+        return text
+    era = text.endswith(" BC")
+    return _java_year(text[:-3] if era else text, era) + "Z"
+
+
+def _date(text: str) -> dt.date:
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError as e:
+        raise refuse(text, "date of the years 1 to 9999, which time.precision.mode=connect holds") from e
+
+
+def _time(text: str) -> dt.time:
+    micros = time_micros(text)
+    if micros >= _DAY_US:
+        raise refuse(text, "time of a day, which time.precision.mode=connect holds")
+    seconds, fraction = divmod(micros, 1_000_000)
+    return dt.time(seconds // 3600, seconds // 60 % 60, seconds % 60, fraction // 1000 * 1000)
+
+
+def _datetime(text: str) -> dt.datetime:
+    try:
+        value = _fromisoformat(text)
+    except ValueError as e:
+        raise refuse(text, "timestamp of the years 1 to 9999, which time.precision.mode=connect holds") from e
+    return value.replace(microsecond=value.microsecond // 1000 * 1000, tzinfo=dt.UTC)

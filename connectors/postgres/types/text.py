@@ -1,0 +1,136 @@
+"""Decoders of text-like types, bytes, bit strings, hstore and points."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from connect.data.schema import Schema, SchemaBuilder, Type
+from connect.data.struct import Struct
+from connectors.postgres.settings import TypeSettings
+from connectors.postgres.types.model import ColumnType, Inline, refuse
+
+
+def text(settings: TypeSettings, name: str | None = None, zero: str = "", parameters: dict[str, str] | None = None) -> ColumnType:
+    """A type whose text is its value."""
+    schema = Schema.STRING if name is None else Schema(Type.STRING, name=name, version=1, parameters=parameters)
+    return ColumnType(schema, str, zero, settings.placeholder, Inline.TEXT)
+
+
+def enumeration(labels: tuple[str, ...]) -> ColumnType:
+    """An enum; never TOASTed."""
+    schema = Schema(Type.STRING, name="io.debezium.data.Enum", version=1, parameters={"allowed": ",".join(labels)})
+    return ColumnType(schema, str, labels[0] if labels else "", inline=Inline.TEXT)
+
+
+def bytea(value: str) -> bytes:
+    """``\\x6869`` -> b"hi"."""
+    if not value.startswith("\\x"):
+        raise refuse(value, "bytea in hex form")
+    return bytes.fromhex(value[2:])
+
+
+def binary(settings: TypeSettings) -> ColumnType:
+    placeholder = settings.placeholder.encode()
+    match settings.binary_mode:
+        case "hex":
+            return ColumnType(Schema.STRING, lambda value: bytea(value).hex(), "", placeholder.hex())
+        case "base64":
+            encode: Callable[[bytes], bytes] = base64.b64encode
+        case "base64-url-safe":
+            encode = base64.urlsafe_b64encode
+        case _:
+            return ColumnType(Schema.BYTES, bytea, b"", placeholder)
+    return ColumnType(Schema.STRING, lambda value: encode(bytea(value)).decode(), "", encode(placeholder).decode())
+
+
+def unknown(settings: TypeSettings) -> ColumnType:
+    """``include.unknown.datatypes``: the text of the value as bytes."""
+    as_bytes = binary(settings)
+    if as_bytes.schema.type is Type.BYTES:
+        return ColumnType(Schema.BYTES, str.encode, b"", as_bytes.placeholder)
+    return ColumnType(as_bytes.schema, lambda value: as_bytes.decode("\\x" + value.encode().hex()), "", as_bytes.placeholder)
+
+
+def bits(length: int | None) -> ColumnType:
+    """bit(1) is a boolean; longer ones, and varbit (length None if unlimited), are little-endian bytes."""
+    if length == 1:
+        return ColumnType(Schema.BOOLEAN, lambda value: value == "1", False)
+    parameters = {"length": str(2_147_483_647 if length is None else length)}
+    schema = Schema(Type.BYTES, name="io.debezium.data.Bits", version=1, parameters=parameters)
+    return ColumnType(schema, lambda value: int(value or "0", 2).to_bytes((len(value) + 7) // 8, "little"), b"")
+
+
+def parse_hstore(value: str) -> dict[str, str | None]:
+    """``"a"=>"1", "b"=>NULL`` as a dict; quotes and backslashes are escaped by backslashes."""
+    found: dict[str, str | None] = {}
+    at = 0
+    while at < len(value):
+        key, at = _quoted(value, at)
+        if value[at : at + 2] != "=>":
+            raise refuse(value, "hstore")
+        at += 2
+        if value.startswith("NULL", at):
+            found[key], at = None, at + 4
+        else:
+            found[key], at = _quoted(value, at)
+        if value.startswith(", ", at):
+            at += 2
+    return found
+
+
+def _quoted(value: str, at: int) -> tuple[str, int]:
+    if not value.startswith('"', at):
+        raise refuse(value, "hstore")
+    at += 1
+    parts: list[str] = []
+    while at < len(value):
+        c = value[at]
+        if c == '"':
+            return "".join(parts), at + 1
+        if c == "\\":
+            at += 1
+            c = value[at]
+        parts.append(c)
+        at += 1
+    raise refuse(value, "hstore")
+
+
+def hstore(settings: TypeSettings) -> ColumnType:
+    if settings.hstore_mode == "map":
+        schema = Schema(Type.MAP, key_schema=Schema.STRING, value_schema=Schema.OPTIONAL_STRING)
+        return ColumnType(schema, parse_hstore, {}, {settings.placeholder: settings.placeholder})
+    schema = Schema(Type.STRING, name="io.debezium.data.Json", version=1)
+    placeholder = json.dumps({settings.placeholder: settings.placeholder}, separators=(",", ":"))
+    return ColumnType(schema, lambda v: json.dumps(parse_hstore(v), separators=(",", ":"), ensure_ascii=False), "{}", placeholder)
+
+
+POINT = (
+    SchemaBuilder.struct()
+    .name("io.debezium.data.geometry.Point")
+    .version(1)
+    .doc("Geometry (POINT)")
+    .field("x", Schema.FLOAT64)
+    .field("y", Schema.FLOAT64)
+    .field("wkb", Schema.OPTIONAL_BYTES)
+    .field("srid", Schema.OPTIONAL_INT32)
+    .build()
+)
+
+
+def _point(x: float, y: float) -> Struct:
+    values: list[Any] = [x, y, struct.pack("<BIdd", 1, 1, x, y), None]
+    return Struct(POINT, values)
+
+
+def point() -> ColumnType:
+    def decode(value: str) -> Struct:
+        x, comma, y = value.strip("()").partition(",")
+        if not comma:
+            raise refuse(value, "point")
+        return _point(float(x), float(y))
+
+    return ColumnType(POINT, decode, _point(0.0, 0.0))
