@@ -1,0 +1,126 @@
+"""A herder without an engine: what the door says can be tested without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from connect.errors import AlreadyExistsError, BadRequestError, NotFoundError
+from worker.herder import (
+    ConnectorInfo,
+    ConnectorStatus,
+    Health,
+    OffsetEntry,
+    RestartPlan,
+    ServerInfo,
+    State,
+    Status,
+    TargetState,
+    TaskId,
+    TaskInfo,
+    TaskProgress,
+)
+
+_STATES = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
+
+
+class FakeHerder:
+    """Keeps configurations and target states; every connector has one task unless it is stopped."""
+
+    worker_id = "localhost:8083"
+
+    def __init__(self) -> None:
+        self.configs: dict[str, dict[str, str | None]] = {}
+        self.targets: dict[str, TargetState] = {}
+        self.restarted: list[object] = []
+
+    def server_info(self) -> ServerInfo:
+        return ServerInfo("1.2.3", "abc", "cluster")
+
+    def health(self) -> Health:
+        return Health("healthy", "Worker has completed startup and is ready to handle requests.")
+
+    def connectors(self) -> list[str]:
+        return sorted(self.configs)
+
+    def _known(self, name: str) -> str:
+        if name not in self.configs:
+            raise NotFoundError(f"Connector {name} not found")
+        return name
+
+    def _tasks(self, name: str) -> list[TaskId]:
+        return [] if self.targets[name] is TargetState.STOPPED else [TaskId(name, 0)]
+
+    def connector_info(self, name: str) -> ConnectorInfo:
+        return ConnectorInfo(name, self.configs[self._known(name)], self._tasks(name), "source")
+
+    def connector_status(self, name: str) -> ConnectorStatus:
+        if name not in self.configs:
+            raise NotFoundError(f"No status found for connector {name}")
+        status = Status(_STATES[self.targets[name]], self.worker_id, version="1.0")
+        return ConnectorStatus(name, status, [(t.task, status) for t in self._tasks(name)], "source")
+
+    def task_status(self, task: TaskId) -> Status:
+        if task.connector not in self.configs or task not in self._tasks(task.connector):
+            raise NotFoundError(f"No status found for task {task}")
+        return Status(State.FAILED, self.worker_id, trace="boom")
+
+    def task_infos(self, name: str) -> list[TaskInfo]:
+        return [TaskInfo(task, {"file": "x"}) for task in self._tasks(self._known(name))]
+
+    def put_connector(
+        self,
+        name: str,
+        config: Mapping[str, str | None],
+        *,
+        replace: bool,
+        target_state: TargetState | None = None,
+    ) -> tuple[ConnectorInfo, bool]:
+        if "connector.class" not in config:
+            raise BadRequestError("Connector config contains no connector type")
+        created = name not in self.configs
+        if not created and not replace:
+            raise AlreadyExistsError(f"Connector {name} already exists")
+        self.configs[name] = dict(config)
+        self.targets.setdefault(name, target_state or TargetState.STARTED)
+        return self.connector_info(name), created
+
+    def patch_connector(self, name: str, changes: Mapping[str, str | None]) -> ConnectorInfo:
+        merged = {**self.configs[self._known(name)], **changes}
+        self.configs[name] = {key: value for key, value in merged.items() if value is not None}
+        return self.connector_info(name)
+
+    def delete_connector(self, name: str) -> None:
+        del self.configs[self._known(name)]
+
+    def set_target_state(self, name: str, state: TargetState) -> None:
+        self.targets[self._known(name)] = state
+
+    def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> RestartPlan | None:
+        self.restarted.append((self._known(name), include_tasks, only_failed))
+        return RestartPlan(self.connector_status(name)) if include_tasks or only_failed else None
+
+    def restart_task(self, task: TaskId) -> None:
+        self.restarted.append(task)
+
+    def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        if "connector.class" not in config:
+            raise BadRequestError("Connector config {} contains no connector type")
+        return {"name": config["connector.class"], "error_count": 0, "groups": [], "configs": []}
+
+    def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
+        found = [{"class": "Source", "type": "source", "version": "1.0"}]
+        return found if connectors_only else [*found, {"class": "Json", "type": "converter"}]
+
+    def plugin_config(self, plugin: str, version: str | None = None) -> list[dict[str, Any]]:
+        raise NotFoundError(f"Unknown plugin {plugin}.")
+
+    def offsets(self, name: str) -> list[OffsetEntry]:
+        self._known(name)
+        return [OffsetEntry({"filename": "x"}, {"position": 6}), OffsetEntry({"filename": "y"}, None)]
+
+    def progress(self, task: TaskId) -> TaskProgress | None:
+        return TaskProgress(records=10, bytes=100, details={"rows": 5})
+
+    def close(self, timeout_s: float) -> None:
+        """Nothing to stop."""

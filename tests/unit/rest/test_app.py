@@ -1,0 +1,245 @@
+"""What the door says, and how: Apache's shapes, statuses and odd corners, over a herder without an engine."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from connect.errors import ConnectError, IllegalStateError
+from rest.client import ConnectClient
+from rest.listeners import ListenSettings
+from rest.routing import ConnectRoute
+from rest.server import RestServer
+from tests.integration.rest.replay import Answer, Target
+from tests.unit.rest.fake_herder import FakeHerder
+from worker.herder import TargetState
+
+SOURCE = {"connector.class": "x"}
+
+
+@pytest.fixture
+def target(server: RestServer) -> Target:
+    return Target("127.0.0.1", server.ports[0], lambda topic, values: None)
+
+
+def send(target: Target, method: str, path: str, **more: Any) -> Answer:
+    return target.send({"method": method, "path": path, **more})
+
+
+def error(status: int, text: str) -> dict[str, Any]:
+    return {"error_code": status, "message": text}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "text"),
+    [
+        ("GET", "/nonsense", 404, "HTTP 404 Not Found"),
+        ("OPTIONS", "/nonsense", 404, "HTTP 404 Not Found"),
+        ("GET", "/connectors/a/b/c/d", 404, "HTTP 404 Not Found"),
+        ("DELETE", "/connectors/a/config", 405, "HTTP 405 Method Not Allowed"),
+        ("TRACE", "/connectors", 405, "HTTP 405 Method Not Allowed"),
+        ("PUT", "/", 405, "HTTP 405 Method Not Allowed"),
+    ],
+)
+def test_what_no_route_takes_gets_a_json_body_without_a_type(
+    target: Target, method: str, path: str, status: int, text: str
+) -> None:
+    answer = send(target, method, path)
+    assert (answer.status, answer.body) == (status, error(status, text))
+    assert "content-type" not in answer.headers
+
+
+def test_media_types_are_checked_after_path_and_method(target: Target) -> None:
+    text = {"headers": {"Content-Type": "text/plain"}, "raw": "a=b"}
+    assert send(target, "POST", "/nonsense", **text).status == 404
+    assert send(target, "POST", "/health", **text).status == 405
+    assert send(target, "POST", "/connectors", **text).status == 415
+    assert send(target, "PUT", "/connectors/a/pause", **text).status == 415
+    assert send(target, "GET", "/", headers={"Accept": "text/plain"}).status == 406
+    assert send(target, "GET", "/", headers={"Accept": "text/html, */*;q=0.8"}).status == 200
+
+
+def test_a_body_without_a_type_is_refused_with_a_type(target: Target) -> None:
+    answer = send(target, "POST", "/connectors", headers={"Content-Type": ""}, raw="{}")
+    assert (answer.status, answer.headers["content-type"]) == (415, "application/json")
+
+
+@pytest.mark.parametrize("path", ["/connectors", "/connectors/"])
+def test_one_trailing_slash_changes_nothing(target: Target, path: str) -> None:
+    assert send(target, "GET", path).body == []
+
+
+def test_head_is_get_without_the_body(target: Target) -> None:
+    answer = send(target, "HEAD", "/connectors")
+    assert (answer.status, answer.body, answer.headers["content-length"]) == (200, None, "2")
+
+
+def test_options_tells_the_methods_in_javas_order(target: Target) -> None:
+    answer = send(target, "OPTIONS", "/connectors")
+    assert answer.headers["allow"] == "HEAD,POST,GET,OPTIONS"
+    assert (answer.headers["content-type"], answer.body) == ("text/plain", {"_text": "HEAD, POST, GET, OPTIONS"})
+
+
+@pytest.mark.parametrize("name", ["a%2Fb", "a%25b"])
+def test_a_name_with_slash_or_percent_cannot_be_addressed(target: Target, name: str) -> None:
+    answer = send(target, "GET", f"/connectors/{name}")
+    assert (answer.status, answer.headers["content-type"]) == (400, "text/html;charset=iso-8859-1")
+
+
+@pytest.mark.parametrize(
+    "raw", ["{bad", "", "null", "[]", '"a"', '{"name":"a"}', '{"name":"a","config":{},"x":1}', '{"name":"a","config":{"k":[1]}}']
+)
+def test_a_create_body_that_is_not_what_was_expected_is_500(target: Target, raw: str) -> None:
+    answer = send(target, "POST", "/connectors", headers={"Content-Type": "application/json"}, raw=raw)
+    assert (answer.status, answer.body["error_code"]) == (500, 500)
+    assert answer.body["message"]
+
+
+def test_values_of_a_configuration_become_the_text_they_were(target: Target, herder: FakeHerder) -> None:
+    raw = '{"connector.class":"x","a":1,"b":1.50,"c":true,"d":1e3,"e":12345678901234567890123,"f":null} trailing'
+    answer = send(target, "PUT", "/connectors/c/config", headers={"Content-Type": "application/json"}, raw=raw)
+    assert answer.status == 201
+    assert herder.configs["c"] == {
+        "connector.class": "x", "a": "1", "b": "1.50", "c": "true", "d": "1e3", "e": "12345678901234567890123", "f": None,
+        "name": "c",
+    }  # fmt: skip
+
+
+def test_create_answers_with_the_place_and_put_with_what_it_did(target: Target) -> None:
+    body = {"name": " a é ", "config": SOURCE, "initial_state": "paused"}
+    created = send(target, "POST", "/connectors", body=body)
+    assert created.status == 201
+    assert created.headers["location"] == f"http://127.0.0.1:{target.port}/connectors/a%20%C3%A9"
+    assert created.body == {
+        "name": "a é",
+        "config": {"connector.class": "x", "name": "a é"},
+        "tasks": [{"connector": "a é", "task": 0}],
+        "type": "source",
+    }
+    changed = send(target, "PUT", "/connectors/a%20é/config", body=SOURCE)
+    assert (changed.status, "location" in changed.headers) == (200, False)
+
+
+def test_a_name_in_the_body_must_be_the_name_in_the_path(target: Target) -> None:
+    answer = send(target, "PUT", "/connectors/c/config", body={**SOURCE, "name": "other"})
+    message = "Connector name configuration (other) doesn't match connector name in the URL (c)"
+    assert (answer.status, answer.body) == (400, error(400, message))
+
+
+def test_errors_of_the_herder_have_their_statuses(client: ConnectClient, target: Target) -> None:
+    client.create("c", SOURCE)
+    assert send(target, "POST", "/connectors", body={"name": "c", "config": SOURCE}).body == error(
+        409, "Connector c already exists"
+    )
+    assert send(target, "GET", "/connectors/none").body == error(404, "Connector none not found")
+    assert send(target, "POST", "/connectors", body={"name": "d", "config": {}}).status == 400
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "text"),
+    [
+        (IllegalStateError("busy"), 409, "busy"),
+        (ConnectError("broken"), 500, "broken"),
+        (ValueError("a bug"), 500, "a bug"),
+        (ValueError(), 500, "ValueError"),
+    ],
+)
+def test_other_failures(
+    target: Target, herder: FakeHerder, monkeypatch: pytest.MonkeyPatch, raised: Exception, status: int, text: str
+) -> None:
+    def fail() -> list[str]:
+        raise raised
+
+    monkeypatch.setattr(herder, "connectors", fail)
+    answer = send(target, "GET", "/connectors")
+    assert (answer.status, answer.body) == (status, error(status, text))
+
+
+def test_expansions_leave_out_connectors_that_vanish(target: Target, herder: FakeHerder, client: ConnectClient) -> None:
+    client.create("c", SOURCE)
+    herder.connectors = lambda: ["c", "gone"]  # type: ignore[method-assign]
+    answer = send(target, "GET", "/connectors", query=[["expand", "status"], ["expand", "nonsense"]])
+    assert answer.body == {
+        "c": {
+            "status": {
+                "name": "c",
+                "connector": {"state": "RUNNING", "worker_id": "localhost:8083", "version": "1.0"},
+                "tasks": [{"id": 0, "state": "RUNNING", "worker_id": "localhost:8083", "version": "1.0"}],
+                "type": "source",
+            }
+        }
+    }
+
+
+def test_task_calls(target: Target, client: ConnectClient, herder: FakeHerder) -> None:
+    client.create("c", SOURCE)
+    status = send(target, "GET", "/connectors/c/tasks/0/status")
+    assert status.body == {"id": 0, "state": "FAILED", "worker_id": "localhost:8083", "trace": "boom"}
+    assert send(target, "GET", "/connectors/c/tasks/-1/status").body == error(404, "No status found for task c--1")
+    wrong = send(target, "GET", "/connectors/c/tasks/abc/status")
+    assert (wrong.status, wrong.headers["content-type"]) == (404, "application/json")
+    assert client.tasks("c") == [{"id": {"connector": "c", "task": 0}, "config": {"file": "x"}}]
+    assert send(target, "POST", "/connectors/c/tasks/0/restart").status == 204
+
+
+def test_target_states_and_restart(client: ConnectClient, herder: FakeHerder, target: Target) -> None:
+    client.create("c", SOURCE)
+    assert send(target, "PUT", "/connectors/c/pause").status == 202
+    assert herder.targets["c"] is TargetState.PAUSED
+    assert send(target, "PUT", "/connectors/c/stop").status == 204
+    assert send(target, "PUT", "/connectors/c/resume").status == 202
+    assert client.restart("c") is None
+    plan = client.restart("c", include_tasks=True)
+    assert plan is not None
+    assert plan["name"] == "c"
+    assert herder.restarted == [("c", False, False), ("c", True, False)]
+
+
+def test_offsets_plugins_progress_and_worker(client: ConnectClient) -> None:
+    client.create("c", SOURCE)
+    assert client.offsets("c") == [
+        {"partition": {"filename": "x"}, "offset": {"position": 6}},
+        {"partition": {"filename": "y"}, "offset": None},
+    ]
+    assert [plugin["class"] for plugin in client.plugins()] == ["Source"]
+    assert len(client.plugins(connectors_only=False)) == 2
+    assert client.progress("c") == [{"id": 0, "records": 10, "bytes": 100, "lag": None, "details": {"rows": 5}}]
+    assert client.server_info() == {"version": "1.2.3", "commit": "abc", "kafka_cluster_id": "cluster"}
+    assert client.health()["status"] == "healthy"
+
+
+def test_validate_names_the_java_error_and_compares_names(target: Target) -> None:
+    path = "/connector-plugins/FileStreamSource/config/validate"
+    java = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException: "
+    assert send(target, "PUT", path, body={}).body == error(500, java + "Connector config {} contains no connector type")
+    mismatch = send(target, "PUT", path, body={"connector.class": "a.B"})
+    assert mismatch.body == error(400, "Included connector type a.B does not match request type FileStreamSource")
+    assert send(target, "PUT", path, body={"connector.class": "x.FileStreamSourceConnector"}).status == 200
+
+
+def test_a_handler_that_hangs_is_answered_and_does_not_stall_others(herder: FakeHerder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ConnectRoute, "timeout_s", 0.2)
+    release = threading.Event()
+    monkeypatch.setattr(herder, "connectors", lambda: release.wait(10) and [])
+    server = RestServer.bind(ListenSettings(("http://127.0.0.1:0",)))
+    server.start(herder)
+    try:
+        target = Target("127.0.0.1", server.ports[0], lambda topic, values: None)
+        answers: list[Answer] = []
+        waiting = threading.Thread(target=lambda: answers.append(send(target, "GET", "/connectors")))
+        waiting.start()
+        assert send(target, "GET", "/health").status == 200
+        waiting.join()
+        assert answers[0].body == error(500, "Request timed out")
+    finally:
+        release.set()
+        server.stop()
+
+
+def test_openapi_describes_every_call(target: Target) -> None:
+    document = send(target, "GET", "/openapi.json").body
+    assert document["openapi"].startswith("3.")
+    assert {"get", "post"} <= document["paths"]["/connectors"].keys()
+    assert "requestBody" in document["paths"]["/connectors/{connector}/config"]["put"]

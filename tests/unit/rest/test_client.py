@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, ConnectError, NotFoundError, UnreachableError
+from rest.client import ConnectClient
+from rest.server import RestServer
+from tests.unit.rest.fake_herder import FakeHerder
+from worker.herder import ConnectorStatus, State, Status
+
+SOURCE = {"connector.class": "x"}
+
+
+def test_errors_come_back_as_their_kinds(client: ConnectClient) -> None:
+    client.create("c", SOURCE)
+    with pytest.raises(AlreadyExistsError, match="Connector c already exists"):
+        client.create("c", SOURCE)
+    with pytest.raises(NotFoundError, match="Connector none not found"):
+        client.connector("none")
+    with pytest.raises(BadRequestError):
+        client.put_config("d", {})
+    with pytest.raises(ConnectError, match="no connector type"):
+        client.validate({}, "x")
+
+
+def test_nobody_there_is_unreachable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(UnreachableError, match=f"No worker answers at http://127.0.0.1:{port}"):
+        ConnectClient(f"http://127.0.0.1:{port}").connectors()
+    with pytest.raises(UnreachableError, match=r"within 0\.1 s"):
+        ConnectClient(f"127.0.0.1:{port}").wait_until_up(0.1)
+
+
+def test_an_address_that_is_none_is_a_config_error() -> None:
+    with pytest.raises(ConfigError, match="expected http://host:port"):
+        ConnectClient("ftp://x")
+
+
+def test_configuration_calls(client: ConnectClient) -> None:
+    client.create("a b", SOURCE, initial_state="STOPPED")
+    assert client.connectors() == ["a b"]
+    assert client.status("a b")["connector"]["state"] == "STOPPED"
+    client.put_config("a b", {**SOURCE, "k": 1})
+    assert client.patch_config("a b", {"k": None, "l": "2"})["config"] == {**SOURCE, "name": "a b", "l": "2"}
+    assert client.config("a b")["l"] == "2"
+    assert set(client.connectors_expanded()["a b"]) == {"status", "info"}
+    client.delete("a b")
+    assert client.connectors() == []
+
+
+def test_wait_for_a_state(client: ConnectClient) -> None:
+    client.create("c", SOURCE)
+    assert client.wait_for("c", timeout_s=5, tasks=1)["name"] == "c"
+    client.pause("c")
+    client.wait_for("c", "PAUSED", timeout_s=5)
+    client.stop("c")
+    client.wait_for("c", "STOPPED", timeout_s=5)
+    with pytest.raises(ConnectError, match="Connector c is not RUNNING after 0 s"):
+        client.wait_for("c", timeout_s=0)
+
+
+def test_wait_for_tells_the_trace_of_a_failure(client: ConnectClient, herder: FakeHerder) -> None:
+    client.create("c", SOURCE)
+    running, failed = Status(State.RUNNING, "w"), Status(State.FAILED, "w", trace="it broke")
+    herder.connector_status = lambda name: ConnectorStatus(name, running, [(0, failed)], "source")  # type: ignore[method-assign]
+    with pytest.raises(ConnectError, match="Task 0 of c FAILED: it broke"):
+        client.wait_for("c")
+    assert client.wait_for("c", "FAILED")["tasks"][0]["trace"] == "it broke"
+
+
+def test_a_worker_that_went_away_in_between_is_unreachable(own_server: RestServer) -> None:
+    client = ConnectClient(own_server.url)
+    assert client.connectors() == []
+    own_server.stop()
+    with pytest.raises(UnreachableError):
+        client.connectors()

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import pytest
+
+from connect.errors import ConfigError, IllegalStateError, UnreachableError
+from rest.client import ConnectClient
+from rest.listeners import ListenSettings, local_address
+from rest.server import RestServer
+from tests.unit.rest.fake_herder import FakeHerder
+
+
+def test_a_port_that_is_taken_is_told_with_the_key_to_change() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            UnreachableError, match=rf"Cannot listen on http://127\.0\.0\.1:{port}: port {port} is in use.*listeners"
+        ):
+            RestServer.bind(ListenSettings((f"http://127.0.0.1:{port}",)))
+
+
+@pytest.mark.parametrize("listener", ["nonsense", "ftp://:1", "http://host", "https://:8443"])
+def test_a_listener_that_is_none_is_a_config_error(listener: str) -> None:
+    with pytest.raises(ConfigError, match="listeners"):
+        RestServer.bind(ListenSettings((listener,)))
+
+
+def test_a_failed_bind_gives_the_other_ports_back() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(UnreachableError):
+        RestServer.bind(ListenSettings((f"http://127.0.0.1:{port}", "http://192.0.2.77:0")))
+    RestServer.bind(ListenSettings((f"http://127.0.0.1:{port}",))).stop()
+
+
+def test_every_listener_answers_and_the_first_is_advertised(herder: FakeHerder) -> None:
+    server = RestServer.bind(ListenSettings(("http://127.0.0.1:0", "http://:0")))
+    server.start(herder)
+    try:
+        assert server.worker_id == f"127.0.0.1:{server.ports[0]}"
+        for host, port in (("127.0.0.1", server.ports[0]), ("localhost", server.ports[1]), (local_address(), server.ports[1])):
+            with ConnectClient(f"{host}:{port}") as client:
+                assert client.connectors() == []
+    finally:
+        server.stop()
+
+
+def test_advertised_address_overrides_the_listener() -> None:
+    server = RestServer.bind(ListenSettings(("http://:0",), advertised_host="worker-1", advertised_port=80))
+    assert (server.worker_id, server.url) == ("worker-1:80", "http://worker-1:80/")
+    server.stop()
+
+
+def test_an_empty_host_advertises_an_address_others_can_use() -> None:
+    server = RestServer.bind(ListenSettings(("http://:0",)))
+    assert server.worker_id == f"{local_address()}:{server.ports[0]}"
+    server.stop()
+
+
+def test_stop_lets_a_running_request_end(herder: FakeHerder, monkeypatch: pytest.MonkeyPatch) -> None:
+    entered = threading.Event()
+
+    def slow() -> list[str]:
+        entered.set()
+        time.sleep(0.3)
+        return ["late"]
+
+    monkeypatch.setattr(herder, "connectors", slow)
+    server = RestServer.bind(ListenSettings(("http://127.0.0.1:0",)))
+    server.start(herder)
+    answers: list[list[str]] = []
+    caller = threading.Thread(target=lambda: answers.append(ConnectClient(server.url).connectors()))
+    caller.start()
+    assert entered.wait(5)
+    server.stop()
+    caller.join()
+    assert answers == [["late"]]
+    with pytest.raises(UnreachableError):
+        ConnectClient(server.url).connectors()
+
+
+def test_start_twice_is_refused_and_stop_twice_is_fine(own_server: RestServer, herder: FakeHerder) -> None:
+    with pytest.raises(IllegalStateError):
+        own_server.start(herder)
+    own_server.stop()
+    own_server.stop()
