@@ -43,8 +43,8 @@ _CONSUMER_DEFAULTS: Final = {
     # Java's default; librdkafka's own is read_committed.
     "isolation.level": "read_uncommitted",
     "allow.auto.create.topics": "true",
-    # With librdkafka's default back-off of a second a full queue stalls the fetcher: 220,000 records/s become 1,800,000. The queue
-    # is bounded by bytes.
+    # With librdkafka's default back-off of a second a full queue stalls the fetcher: 220,000 records/s become 1,800,000.
+    # The queue is bounded by bytes.
     "fetch.queue.backoff.ms": "5",
     "queued.min.messages": "20000",
     "queued.max.messages.kbytes": "16384",

@@ -80,7 +80,7 @@ _REST = (
     _key("rest.advertised.host.name", _STRING, None, _LOW, "Host name under which others reach this worker."),
     _key("rest.advertised.port", _INT, None, _LOW, "Port on which others reach this worker."),
     _key("rest.advertised.listener", _STRING, None, _LOW, "Which listener (http or https) others use."),
-    _key("access.control.allow.origin", _STRING, "", _LOW, "Value of Access-Control-Allow-Origin; empty allows only this origin."),
+    _key("access.control.allow.origin", _STRING, "", _LOW, "Value of Access-Control-Allow-Origin; empty: this origin only."),
     _key("access.control.allow.methods", _STRING, "", _LOW, "Methods allowed for cross-origin requests."),
     _key("admin.listeners", _LIST, None, _LOW, "Listeners for /admin; null means the same ones, empty means none."),
     _key("rest.extension.classes", _LIST, "", _LOW, "REST extensions, by class name."),

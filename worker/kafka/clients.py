@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 
 _UNKNOWN_PROPERTY = re.compile(r'No such configuration property: "([^"]+)"')
 _ABOUT_PROPERTY = re.compile(r'configuration property "([^"]+)"|"([\w.]+)"')
+
+_NOTICE_EVERY_S = 30.0
 
 _UNREACHABLE = frozenset(
     {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE, KafkaError._TIMED_OUT_QUEUE}
@@ -82,3 +85,26 @@ def kafka_error(error: KafkaError, what: str, bootstrap: str) -> ConnectError:
     if code in _UNAUTHORIZED:
         return ConnectError(f"{what}: not authorized by the broker at {bootstrap}: {error.str()} ({error.name()})")
     return ConnectError(f"{what}: {error.str()} ({error.name()})")
+
+
+class BrokerNotices:
+    """Turns what a client reports about its connections into one log line a disturbance, and into an error where waiting is no
+    use."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._away_since: float | None = None
+
+    def failure(self, error: KafkaError) -> ConnectError | None:
+        """The error that must fail the task, or None when the client goes on by itself."""
+        code = error.code()
+        if error.fatal() or code in _UNAUTHORIZED or code == KafkaError._SSL:
+            return kafka_error(error, "talking to Kafka", self._bootstrap)
+        if code == KafkaError._ALL_BROKERS_DOWN:
+            now = time.monotonic()
+            if self._away_since is None or now - self._away_since > _NOTICE_EVERY_S:
+                self._away_since = now
+                log.warning("No Kafka broker answers at %s; waiting until one does", self._bootstrap)
+        else:
+            log.debug("Kafka client: %s", error)
+        return None

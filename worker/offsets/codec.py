@@ -76,7 +76,9 @@ def _require_flat(data: Mapping[str, Any] | None) -> None:
         if not isinstance(key, str):
             raise DataError("Offsets may only use String keys")
         if not isinstance(value, str | int | float | bool | bytes | None):
-            raise DataError(f"Offsets may only contain primitive types as values, but field {key} contains {type(value).__name__}")
+            raise DataError(
+                f"Offsets may only contain primitive types as values, but field {key} contains {type(value).__name__}"
+            )
 
 
 def _dumps(value: Any) -> bytes:

@@ -1,0 +1,235 @@
+"""A consumer for one sink task: batches, positions, commits, and our own partition type."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ClientPartition
+
+from connect.errors import ConnectError
+from connect.record import TopicPartition
+from worker.kafka.clients import BrokerNotices, kafka_error, make_consumer
+from worker.kafka.settings import ClientKind, librdkafka_settings
+
+log = logging.getLogger(__name__)
+
+_INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_GOES_ON = frozenset({KafkaError._PARTITION_EOF, KafkaError._MAX_POLL_EXCEEDED})
+_METADATA_TIMEOUT_S = 5.0
+
+
+class ConsumerClosed(Exception):
+    """The consumer was closed because its task was abandoned. Not an error."""
+
+
+class Assignment(NamedTuple):
+    """How to begin with newly assigned partitions."""
+
+    starts: Mapping[TopicPartition, int]
+    """Where to read from; those left out go on from the group's offset."""
+    paused: Collection[TopicPartition]
+    """Which to read nothing of for now."""
+
+
+class RebalanceListener(Protocol):
+    """Called inside :meth:`SinkConsumer.take`, on the task's thread. Must not raise."""
+
+    def on_assigned(self, partitions: list[TopicPartition]) -> Assignment:
+        """Says how to begin with these partitions."""
+
+    def on_revoked(self, partitions: list[TopicPartition]) -> None: ...
+
+    def on_lost(self, partitions: list[TopicPartition]) -> None: ...
+
+    def on_committed(self, offsets: Mapping[TopicPartition, int], error: ConnectError | None) -> None:
+        """A commit that did not wait has come to its end."""
+
+
+class SinkConsumer:
+    """Used by its task's thread only, except :meth:`cancel`."""
+
+    def __init__(self, java: Mapping[str, str], listener: RebalanceListener) -> None:
+        self.bootstrap = java["bootstrap.servers"]
+        self.group = java["group.id"]
+        settings = librdkafka_settings(ClientKind.CONSUMER, java)
+        strategy = settings.get("partition.assignment.strategy", "range,roundrobin")
+        self._incremental = "cooperative" in strategy or settings.get("group.protocol", "classic").lower() == "consumer"
+        self._listener = listener
+        self._notices = BrokerNotices(self.bootstrap)
+        self._failure: ConnectError | None = None
+        self._complained: set[str] = set()
+        # Held during each call of the client: an abandoned task's consumer is closed between two of them, never in one.
+        self._lock = threading.RLock()
+        self._closed = False
+        self._consumer: Consumer = make_consumer(
+            {"partition.assignment.strategy": strategy, **java},
+            error_cb=self._on_client_error,
+            on_commit=self._on_commit,
+        )
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        with self._lock:
+            self._consumer.subscribe(sorted(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+
+    def matching_topics(self, pattern: re.Pattern[str]) -> set[str] | None:
+        """The topics whose whole name matches, without Kafka's internal ones; None when no broker answered."""
+        with self._lock:
+            try:
+                names = self._consumer.list_topics(timeout=_METADATA_TIMEOUT_S).topics
+            except KafkaException as e:
+                log.debug("topics could not be listed: %s", e)
+                return None
+        return {name for name in names if name not in _INTERNAL_TOPICS and pattern.fullmatch(name)}
+
+    def take(self, most: int, timeout_s: float) -> list[Message]:
+        """At most so many messages; those that are there at once, else the first to come within the time.
+
+        Raises ConnectError when reading cannot go on, ConsumerClosed after :meth:`cancel`.
+        """
+        with self._lock:
+            if self._closed:
+                raise ConsumerClosed
+            messages: list[Message] = self._consumer.consume(most, 0)
+            if not messages and timeout_s > 0:
+                # consume() waits until it has all it was asked for, which would hold a lone record back for the whole time.
+                messages = self._consumer.consume(1, timeout_s)
+                if messages and most > 1:
+                    messages += self._consumer.consume(most - 1, 0)
+        if self._failure is not None:
+            raise self._failure
+        # A list, not a generator: this runs for every record.
+        if any([message.error() for message in messages]):  # noqa: C419
+            return self._without_errors(messages)
+        return messages
+
+    def _without_errors(self, messages: list[Message]) -> list[Message]:
+        good = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                good.append(message)
+            elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                topic = message.topic() or ""
+                if topic not in self._complained:
+                    self._complained.add(topic)
+                    log.warning("Topic %s does not exist yet; waiting for it", topic)
+            elif error.code() == KafkaError._MAX_POLL_EXCEEDED:
+                log.warning("A put took longer than max.poll.interval.ms: other members may have taken over its partitions")
+            elif error.code() not in _GOES_ON:
+                failure = self._notices.failure(error)
+                if failure is not None:
+                    raise failure
+                if not error.retriable() and error.code() == KafkaError._AUTO_OFFSET_RESET:
+                    raise kafka_error(error, f"reading {message.topic()}-{message.partition()}", self.bootstrap)
+        return good
+
+    def committed(self, partitions: Collection[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
+        """The group's offsets; partitions without one are left out. Raises ConnectError when no answer came."""
+        with self._lock:
+            try:
+                answer = self._consumer.committed([ClientPartition(*p) for p in partitions], timeout=timeout_s)
+            except KafkaException as e:
+                raise kafka_error(e.args[0], f"reading the offsets of group {self.group}", self.bootstrap) from e
+        for part in answer:
+            if part.error is not None:
+                raise kafka_error(part.error, f"reading the offsets of group {self.group}", self.bootstrap)
+        return {TopicPartition(p.topic, p.partition): p.offset for p in answer if p.offset >= 0}
+
+    def seek(self, place: TopicPartition, offset: int) -> bool:
+        """Moves the position; False when the partition is not ready for it, try again then."""
+        with self._lock:
+            try:
+                self._consumer.seek(ClientPartition(place.topic, place.partition, offset))
+            except KafkaException as e:
+                if e.args[0].code() in (KafkaError._STATE, KafkaError._IN_PROGRESS):
+                    return False
+                raise kafka_error(e.args[0], f"moving to offset {offset} of {place}", self.bootstrap) from e
+        return True
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        with self._lock:
+            if parts := [ClientPartition(*p) for p in partitions]:
+                self._consumer.pause(parts)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        with self._lock:
+            if parts := [ClientPartition(*p) for p in partitions]:
+                self._consumer.resume(parts)
+
+    def commit(self, offsets: Mapping[TopicPartition, int], *, wait: bool) -> None:
+        """Commits; without ``wait`` the end is told to the listener. Raises ConnectError."""
+        parts = [ClientPartition(p.topic, p.partition, offset) for p, offset in offsets.items()]
+        with self._lock:
+            if self._closed:
+                raise ConsumerClosed
+            try:
+                answer = self._consumer.commit(offsets=parts, asynchronous=not wait)
+            except KafkaException as e:
+                raise kafka_error(e.args[0], f"committing offsets of group {self.group}", self.bootstrap) from e
+        for part in answer or ():
+            if part.error is not None:
+                raise kafka_error(part.error, f"committing {part.topic}-{part.partition} of group {self.group}", self.bootstrap)
+
+    def end_offset(self, place: TopicPartition, *, cached: bool, timeout_s: float = 5.0) -> int | None:
+        """The offset after the last record; None when not known. ``cached`` asks nobody and gives what the last fetch saw."""
+        with self._lock:
+            try:
+                watermarks = self._consumer.get_watermark_offsets(ClientPartition(*place), timeout=timeout_s, cached=cached)
+            except KafkaException:
+                return None
+        return watermarks[1] if watermarks is not None and watermarks[1] >= 0 else None
+
+    def cancel(self) -> None:
+        """From another thread: leaves the group, if the task is not in a call of the client just now. Waits a little."""
+        if self._lock.acquire(timeout=0.5):
+            try:
+                self._shut()
+            finally:
+                self._lock.release()
+
+    def close(self) -> None:
+        """Leaves the group. Partitions still held are reported as revoked."""
+        with self._lock:
+            self._shut()
+
+    def _shut(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._consumer.close()
+
+    def _on_client_error(self, error: KafkaError) -> None:
+        failure = self._notices.failure(error)
+        if failure is not None and self._failure is None:
+            self._failure = failure
+
+    def _on_commit(self, error: KafkaError | None, parts: list[ClientPartition]) -> None:
+        offsets = {TopicPartition(p.topic, p.partition): p.offset for p in parts if p.error is None and p.offset >= 0}
+        wrong = error or next((p.error for p in parts if p.error is not None), None)
+        failure = kafka_error(wrong, f"committing offsets of group {self.group}", self.bootstrap) if wrong else None
+        self._listener.on_committed(offsets if error is None else {}, failure)
+
+    def _on_assign(self, consumer: Consumer, parts: list[ClientPartition]) -> None:
+        starts, paused = self._listener.on_assigned(_ours(parts))
+        assigned = [
+            ClientPartition(p.topic, p.partition, starts.get(TopicPartition(p.topic, p.partition), OFFSET_STORED)) for p in parts
+        ]
+        if self._incremental:
+            consumer.incremental_assign(assigned)
+        else:
+            consumer.assign(assigned)
+        self.pause(paused)
+
+    def _on_revoke(self, consumer: Consumer, parts: list[ClientPartition]) -> None:
+        self._listener.on_revoked(_ours(parts))
+
+    def _on_lost(self, consumer: Consumer, parts: list[ClientPartition]) -> None:
+        self._listener.on_lost(_ours(parts))
+
+
+def _ours(parts: Iterable[ClientPartition]) -> list[TopicPartition]:
+    return [TopicPartition(p.topic, p.partition) for p in parts]

@@ -1,0 +1,70 @@
+"""Makes sure that a topic is there before a source writes to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from connect.errors import ConnectError, UnreachableError
+from worker.kafka.clients import kafka_error, make_admin
+from worker.topic_creation import TopicCreationRules
+
+log = logging.getLogger(__name__)
+
+_TIMEOUT_S = 10.0
+
+
+class TopicCreator:
+    """Creates topics as a connector's rules say. Each topic is looked at once. Used on one task's thread."""
+
+    def __init__(self, admin_settings: Mapping[str, str], rules: TopicCreationRules) -> None:
+        self._bootstrap = admin_settings["bootstrap.servers"]
+        self._rules = rules
+        self._known: set[str] = set()
+        self._settings = admin_settings
+        self._admin: AdminClient | None = None
+
+    def ensure(self, topic: str, wait: Callable[[float], bool]) -> bool:
+        """Returns True when the topic is there, made if need be; asks again while no broker answers.
+
+        ``wait`` pauses that many seconds and says True to give up; then the answer is False. Raises ConnectError when the
+        broker refuses.
+        """
+        warned = False
+        while topic not in self._known:
+            try:
+                self._create_if_missing(topic)
+                self._known.add(topic)
+            except UnreachableError as e:
+                if not warned:
+                    log.warning("%s; trying again until it answers", e.message)
+                    warned = True
+                if wait(1.0):
+                    return False
+        return True
+
+    def _create_if_missing(self, topic: str) -> None:
+        if self._admin is None:
+            self._admin = make_admin(self._settings)
+        try:
+            if topic in self._admin.list_topics(timeout=_TIMEOUT_S).topics:
+                return
+        except KafkaException as e:
+            raise kafka_error(e.args[0], f"looking for topic {topic}", self._bootstrap) from e
+        spec = self._rules.spec_for(topic)
+        new = NewTopic(
+            topic, num_partitions=spec.partitions, replication_factor=spec.replication_factor, config=dict(spec.configs)
+        )
+        try:
+            self._admin.create_topics([new], request_timeout=_TIMEOUT_S)[topic].result(_TIMEOUT_S + 5)
+        except KafkaException as e:
+            error = e.args[0]
+            if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return
+            raise kafka_error(error, f"creating topic {topic} as topic.creation.* says", self._bootstrap) from e
+        except TimeoutError as e:
+            raise ConnectError(f"creating topic {topic}: the broker at {self._bootstrap} gave no answer") from e
+        log.info("Created topic %s: %s", topic, spec)

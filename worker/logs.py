@@ -1,0 +1,36 @@
+"""The worker's log: one line an event on stderr, with the connector it is about, and without secrets (promise 9)."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TextIO
+
+from worker.log_context import ContextFilter
+from worker.secrets import SecretMask
+
+_FORMAT = "[%(asctime)s] %(levelname)s %(connector_context)s%(message)s (%(name)s)"
+
+
+class _MaskingFormatter(logging.Formatter):
+    """Formats, then hides what is secret in the finished text: message, arguments and traceback alike."""
+
+    def __init__(self, mask: SecretMask) -> None:
+        super().__init__(_FORMAT)
+        self._mask = mask
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._mask.mask(super().format(record))
+
+
+def set_up_logging(mask: SecretMask, level: int = logging.INFO, stream: TextIO | None = None) -> None:
+    """Sends the root logger to ``stream`` (stderr by default) in Apache's layout."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_MaskingFormatter(mask))
+    handler.addFilter(ContextFilter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    # The Kafka client reports each broken connection attempt; worker.kafka.clients says it once, in a sentence.
+    logging.getLogger("kafka").setLevel(logging.ERROR)
+    logging.captureWarnings(True)
