@@ -12,7 +12,7 @@ from connect.transforms.api import Predicate, Transformation
 from worker.client_overrides import JAVA_POLICIES
 from worker.validation.answer import key_json
 from worker.validation.catalogue import CONNECTORS, Catalogue, Kind
-from worker.validation.framework import plain_def
+from worker.validation.framework import plain_def, with_version
 from worker.validation.validate import kind_of
 from worker.validation.versions import shown_range, version_fits
 
@@ -51,7 +51,8 @@ def plugin_config(name: str, catalogue: Catalogue, version: str | None = None) -
     for kind in CONNECTORS:
         if kind in plugin.kinds:
             for key in plain_def(kind).keys.values():
-                keys.setdefault(key.name, key)
+                shown = with_version(key, plugin, plugin.name) if key.name == "connector.plugin.version" else key
+                keys.setdefault(key.name, shown)
     return [key_json(key) for key in keys.values()]
 
 
