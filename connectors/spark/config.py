@@ -1,0 +1,215 @@
+"""The keys of the Spark sink, and their values typed out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from connect.config.definition import NO_DEFAULT, ConfigDef, Importance
+from connect.config.types import ConfigType
+from connect.config.validators import NonEmpty, at_least, one_of
+from connect.errors import ConfigError
+
+APPEND = "append"
+UPSERT = "upsert"
+HARD = "hard"
+SOFT = "soft"
+IGNORE = "ignore"
+DELTA = "delta"
+PARQUET = "parquet"
+CONF_PREFIX = "spark.conf."
+
+OP = "__op"
+SOURCE_TS = "__source_ts"
+TOPIC = "__topic"
+PARTITION = "__partition"
+OFFSET = "__offset"
+DELETED = "__deleted"
+METADATA_COLUMNS = (OP, SOURCE_TS, TOPIC, PARTITION, OFFSET, DELETED)
+APPEND_METADATA = (OP, SOURCE_TS, TOPIC, PARTITION, OFFSET)
+NO_METADATA = "none"
+
+NAME_VARIABLES = ("topic", "database", "schema", "table")
+SOURCE_VARIABLES = ("database", "schema", "table")
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+
+
+def _check_name_format(name: str, value: object) -> None:
+    text = str(value)
+    for variable in _VARIABLE.findall(text):
+        if variable not in NAME_VARIABLES:
+            known = ", ".join("${" + v + "}" for v in NAME_VARIABLES)
+            raise ConfigError.invalid(name, value, f"${{{variable}}} is not known; use {known}")
+    if not text or "/" in _VARIABLE.sub("", text):
+        raise ConfigError.invalid(name, value, "Expected a table name without slashes")
+
+
+def _check_metadata(name: str, value: object) -> None:
+    for column in value if isinstance(value, list) else ():
+        if column not in (*METADATA_COLUMNS, NO_METADATA):
+            raise ConfigError.invalid(name, column, f"Expected some of {', '.join(METADATA_COLUMNS)}, or {NO_METADATA}")
+
+
+def config_def() -> ConfigDef:
+    """The table of the sink's keys. ``spark.conf.<key>`` are read besides."""
+    t, high, medium, low = ConfigType, Importance.HIGH, Importance.MEDIUM, Importance.LOW
+    d = ConfigDef()
+    d.define("topics", t.LIST, "", importance=high, group="Topics", doc="Topics to write into tables, separated by commas.")
+    d.define("topics.regex", t.STRING, "", importance=high, group="Topics", doc="Pattern of the topics, instead of topics.")
+    d.define("spark.master", t.STRING, "local[*]", validator=NonEmpty(), importance=high, group="Spark",
+             doc="Where Spark runs: local[N] inside the worker, spark://host:port on a cluster.")  # fmt: skip
+    d.define("spark.remote", t.STRING, "", importance=medium, group="Spark",
+             doc="Address of a Spark Connect server (sc://host:port). Needs pyspark[connect].")  # fmt: skip
+    d.define("spark.jars", t.LIST, "", importance=medium, group="Spark",
+             doc="Jars of the table format, or folders of such. Default: SLUICE_SPARK_JARS.")  # fmt: skip
+    d.define("spark.linger.ms", t.LONG, 60_000, validator=at_least(0), importance=low, group="Spark",
+             doc="How long Spark stays after its last task, so that a restart is quick.")  # fmt: skip
+    d.define("table.format", t.STRING, DELTA, validator=one_of(DELTA, PARQUET), importance=high, group="Table",
+             doc="Format of the tables. parquet can only append.")  # fmt: skip
+    d.define("table.location", t.STRING, NO_DEFAULT, validator=NonEmpty(), importance=high, group="Table",
+             doc="Directory or URI below which each table has a directory of its name.")  # fmt: skip
+    d.define("table.name.format", t.STRING, "${topic}", validator=_check_name_format, importance=high, group="Table",
+             doc="Name of a topic's table. ${topic} is the topic; ${database}, ${schema} and ${table} come from the source block "
+             "of a change event.")  # fmt: skip
+    d.define("write.mode", t.STRING, APPEND, validator=one_of(APPEND, UPSERT), importance=high, group="Table",
+             doc="append keeps every event as a row; upsert keeps one row a key, the newest.")  # fmt: skip
+    d.define("key.columns", t.LIST, "", importance=high, group="Table",
+             doc="Columns that identify a row under upsert. Default: the fields of the record key.")  # fmt: skip
+    d.define("delete.mode", t.STRING, HARD, validator=one_of(HARD, SOFT, IGNORE), importance=medium, group="Table",
+             doc="What a delete does under upsert: hard removes the row, soft sets __deleted.")  # fmt: skip
+    d.define("schema.evolution", t.STRING, "add", validator=one_of("add", "none", "fail"), importance=medium, group="Table",
+             doc="What becomes of a column that the table lacks: add, none leaves it out, fail.")  # fmt: skip
+    d.define("metadata.columns", t.LIST, None, validator=_check_metadata, importance=medium, group="Table",
+             doc=f"Which of {', '.join(METADATA_COLUMNS)} to keep, or none. Default: {', '.join(APPEND_METADATA)} for append, "
+             "none for upsert (__deleted is always there with delete.mode=soft).")  # fmt: skip
+    d.define("append.tombstones", t.STRING, "keep", validator=one_of("keep", IGNORE), importance=low, group="Table",
+             doc="Whether a record without a value is a row (its __op is 'tombstone') under append.")  # fmt: skip
+    d.define("commit.interval.ms", t.LONG, 5_000, validator=at_least(0), importance=high, group="Commit",
+             doc="How long records wait at most before they are committed to the tables.")  # fmt: skip
+    d.define("commit.max.records", t.LONG, 500_000, validator=at_least(1), importance=medium, group="Commit",
+             doc="How many records are committed at most at once; a full buffer does not wait for the interval.")  # fmt: skip
+    d.define("commit.max.bytes", t.LONG, 256 << 20, validator=at_least(1 << 20), importance=low, group="Commit",
+             doc="How many bytes of records are held at most before they are committed.")  # fmt: skip
+    return d
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How to reach Spark. Two connectors with equal settings share a session."""
+
+    master: str
+    remote: str
+    conf: tuple[tuple[str, str], ...]
+    jars: tuple[str, ...]
+    linger_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class TableSettings:
+    """What holds for every table of the connector."""
+
+    write_mode: str
+    key_columns: tuple[str, ...]
+    delete_mode: str
+    schema_evolution: str
+    metadata_columns: tuple[str, ...]
+    keep_tombstones: bool
+
+    @property
+    def upserts(self) -> bool:
+        return self.write_mode == UPSERT
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSinkConfig:
+    """The sink's configuration, checked."""
+
+    connector: str
+    spark: SparkSettings
+    table_format: str
+    location: str
+    name_format: str
+    table: TableSettings
+    commit_interval_ms: int
+    commit_max_records: int
+    commit_max_bytes: int
+
+    @property
+    def names_need_source(self) -> bool:
+        """True when a table's name cannot be told from its topic alone."""
+        return any(v in SOURCE_VARIABLES for v in _VARIABLE.findall(self.name_format))
+
+    def table_name(self, topic: str, database: str | None, schema: str | None, table: str | None) -> str:
+        """The table of a record. Raises ConfigError when the format needs what the record's source block does not have."""
+        values = {"topic": topic, "database": database, "schema": schema, "table": table}
+
+        def value(match: re.Match[str]) -> str:
+            found = values[match.group(1)]
+            if not found:
+                raise ConfigError.invalid(
+                    "table.name.format",
+                    self.name_format,
+                    f"a record of topic {topic} has no source.{match.group(1)}; use ${{topic}}",
+                )
+            # A table is one directory below the location: a name that climbs out of it is not a name.
+            return found.replace("/", "_")
+
+        name = _VARIABLE.sub(value, self.name_format)
+        if name in (".", "..", ""):
+            raise ConfigError.invalid("table.name.format", self.name_format, f"gives the name {name!r} for topic {topic}")
+        return name
+
+
+def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
+    """The typed configuration. Raises ConfigError that names the key."""
+    values = config_def().parse(props)
+    spark = SparkSettings(
+        master=values["spark.master"],
+        remote=values["spark.remote"],
+        conf=tuple(sorted((k.removeprefix(CONF_PREFIX), v) for k, v in props.items() if k.startswith(CONF_PREFIX))),
+        jars=tuple(values["spark.jars"]),
+        linger_ms=values["spark.linger.ms"],
+    )
+    return SparkSinkConfig(
+        connector=props.get("name", "spark-sink"),
+        spark=spark,
+        table_format=values["table.format"],
+        location=_absolute(values["table.location"]),
+        name_format=values["table.name.format"],
+        table=_table_settings(values, values["table.format"] == PARQUET),
+        commit_interval_ms=values["commit.interval.ms"],
+        commit_max_records=values["commit.max.records"],
+        commit_max_bytes=values["commit.max.bytes"],
+    )
+
+
+def _table_settings(values: Mapping[str, object], parquet: bool) -> TableSettings:
+    mode = str(values["write.mode"])
+    if parquet and mode != APPEND:
+        raise ConfigError.invalid("write.mode", mode, "a parquet table can only append; use table.format=delta")
+    chosen = values["metadata.columns"]
+    if isinstance(chosen, list):
+        metadata = tuple(c for c in METADATA_COLUMNS if c in chosen)
+    else:
+        metadata = APPEND_METADATA if mode == APPEND else ()
+    if mode == UPSERT and values["delete.mode"] == SOFT:
+        metadata = (*(c for c in metadata if c != DELETED), DELETED)
+    else:
+        metadata = tuple(c for c in metadata if c != DELETED)
+    keys = values["key.columns"]
+    return TableSettings(
+        write_mode=mode,
+        key_columns=tuple(keys) if isinstance(keys, list) else (),
+        delete_mode=str(values["delete.mode"]),
+        schema_evolution=str(values["schema.evolution"]),
+        metadata_columns=metadata,
+        keep_tombstones=values["append.tombstones"] == "keep",
+    )
+
+
+def _absolute(location: str) -> str:
+    if "://" in location or location.startswith("file:"):
+        return location.rstrip("/")
+    return str(Path(location).expanduser().absolute())

@@ -1,0 +1,68 @@
+"""Spark's and Delta's exceptions, brought to the cause, the table and what to do."""
+
+from __future__ import annotations
+
+import re
+
+from connect.errors import ConnectError, RetriableError
+
+# Delta's names of conflicts with another writer, and of trouble that passes by itself.
+_TRANSIENT = (
+    "DELTA_CONCURRENT",
+    "ConcurrentAppendException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentDeleteDeleteException",
+    "ConcurrentTransactionException",
+    "ConcurrentWriteException",
+    "MetadataChangedException",
+    "ProtocolChangedException",
+    "SocketTimeoutException",
+    "ConnectException",
+    "UNAVAILABLE",
+)
+_ADVICE = (
+    ("OutOfMemoryError", "give Spark more memory with spark.conf.spark.driver.memory, or lower commit.max.records"),
+    ("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
+     "set spark.conf.spark.databricks.delta.properties.defaults.columnMapping.mode=name before the table is made, or rename it"),
+    ("DATA_SOURCE_NOT_FOUND", "Delta's jars are missing: set spark.jars or SLUICE_SPARK_JARS"),
+    ("ClassNotFoundException", "Delta's jars are missing: set spark.jars or SLUICE_SPARK_JARS"),
+    ("Permission denied", "check who may write there"),
+    ("No space left", "free some space"),
+)  # fmt: skip
+
+
+def explain(error: BaseException, doing: str) -> ConnectError:
+    """The error to raise for what Spark raised while ``doing``; RetriableError when trying again may help."""
+    if isinstance(error, ConnectError):
+        return error
+    text = str(error)
+    cause = root_cause(text) or type(error).__name__
+    advice = next((what for sign, what in _ADVICE if sign in text), None)
+    message = f"{doing}: {cause}" + (f"; {advice}" if advice else "")
+    if any(sign in text for sign in _TRANSIENT):
+        return RetriableError(message)
+    return ConnectError(message)
+
+
+def root_cause(text: str) -> str:
+    """The last ``Caused by`` of a Java trace that says something, else its first line, without stack frames."""
+    causes = re.findall(r"^\s*Caused by: (.+)$", text, re.MULTILINE)
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    if causes:
+        return _short(causes[-1])
+    said = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return _short((said or lines or [""])[0].removeprefix(": "))
+
+
+def _short(line: str) -> str:
+    line = re.sub(r"^(?:[a-z_][\w$]*\.)+(?=[A-Z])", "", line)
+    return line if len(line) <= 500 else line[:497] + "..."
+
+
+def condition_of(error: BaseException) -> str:
+    """Spark's name of the error condition, or an empty text."""
+    for name in ("getCondition", "getErrorClass"):
+        read = getattr(error, name, None)
+        if read is not None:
+            return str(read() or "")
+    return ""

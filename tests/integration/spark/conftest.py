@@ -1,0 +1,186 @@
+"""The sink's task as a worker runs it, without a broker: partitions are lists, and a crash is a task that is thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from connect.converters.json import JsonConverter
+from connect.record import RawBatch, SinkRecord, TopicPartition
+from connectors.spark import session
+from connectors.spark.config import parse_config
+from connectors.spark.evolution import arrow_type
+from connectors.spark.task import SparkSinkTask
+from sluice.embedded.jars import ensure_jars, folder_of, jar_set
+
+
+class Topic:
+    """The partitions of one topic: messages as JsonConverter writes them."""
+
+    def __init__(self, name: str, *, schemas: bool) -> None:
+        self.name = name
+        self.converter = {"schemas.enable": str(schemas).lower()}
+        self.logs: dict[int, list[tuple[bytes | None, bytes | None]]] = {0: []}
+
+    def add(self, key: bytes | None, value: bytes | None, partition: int = 0) -> None:
+        self.logs.setdefault(partition, []).append((key, value))
+
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.name, p) for p in self.logs]
+
+
+class Context:
+    """What the worker offers, played by the test."""
+
+    errant_record_reporter = None
+
+    def __init__(self, topics: Iterable[Topic], raw: bool) -> None:
+        self.topics = {t.name: t for t in topics}
+        self.raw_allowed = raw
+        self.moved: dict[TopicPartition, int] = {}
+        self.commits_requested = 0
+        self.key_converter, self.value_converter = JsonConverter(), JsonConverter()
+        settings = next(iter(self.topics.values())).converter
+        self.key_converter.configure(settings, True)
+        self.value_converter.configure(settings, False)
+
+    def configs(self) -> Mapping[str, str]:
+        return {}
+
+    def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.moved.update(offsets)
+
+    def timeout(self, timeout_ms: int) -> None:
+        assert timeout_ms > 0
+
+    def assignment(self) -> set[TopicPartition]:
+        return {tp for t in self.topics.values() for tp in t.partitions()}
+
+    def pause(self, *partitions: TopicPartition) -> None: ...
+
+    def resume(self, *partitions: TopicPartition) -> None: ...
+
+    def request_commit(self) -> None:
+        self.commits_requested += 1
+
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: len(self.topics[tp.topic].logs[tp.partition]) for tp in partitions}
+
+
+class Run:
+    """One life of the task, from its start to its close or its crash."""
+
+    def __init__(self, props: Mapping[str, str], topics: Iterable[Topic], *, raw: bool, group: dict[TopicPartition, int]) -> None:
+        self.topics = list(topics)
+        self.context = Context(self.topics, raw)
+        self.group = group
+        self.task = SparkSinkTask()
+        self.task.initialize(self.context)
+        self.task.start(props)
+        self.raw = self.task.wants_raw()
+        assert self.raw == raw
+        owned = [tp for t in self.topics for tp in t.partitions()]
+        self.task.open(owned)
+        self.position = {tp: self.context.moved.get(tp, group.get(tp, 0)) for tp in owned}
+
+    def deliver(self, upto: int | None = None, batch: int = 500) -> None:
+        """Puts what lies in the topics, in batches, up to an offset in each partition."""
+        for topic in self.topics:
+            for partition, log in topic.logs.items():
+                tp = TopicPartition(topic.name, partition)
+                end = len(log) if upto is None else min(upto, len(log))
+                while self.position[tp] < end:
+                    first, last = self.position[tp], min(end, self.position[tp] + batch)
+                    self._put(topic, partition, first, last)
+                    self.position[tp] = last
+
+    def _put(self, topic: Topic, partition: int, first: int, last: int) -> None:
+        log = topic.logs[partition][first:last]
+        offsets = list(range(first, last))
+        keys, values = [k for k, _ in log], [v for _, v in log]
+        if self.raw:
+            self.task.put_raw([RawBatch(topic.name, partition, offsets, keys, values, [0] * len(log))])
+            return
+        key, value = self.context.key_converter, self.context.value_converter
+        records = []
+        for offset, k, v in zip(offsets, keys, values, strict=True):
+            kk, vv = key.to_connect_data(topic.name, k), value.to_connect_data(topic.name, v)
+            records.append(SinkRecord(topic.name, partition, kk.schema, kk.value, vv.schema, vv.value, offset))
+        self.task.put(records)
+
+    def commit(self) -> None:
+        """What the worker does at the commit interval: asks the task what is durable, and stores it in the group."""
+        self.group.update(self.task.pre_commit(dict(self.position)))
+
+    def close(self) -> None:
+        self.commit()
+        self.task.close_partitions(list(self.position))
+        self.task.close()
+
+
+@pytest.fixture(scope="session")
+def spark_props() -> Iterator[dict[str, str]]:
+    """Settings of the one Spark of the whole test run; it is gone afterwards."""
+    ensure_jars("spark")
+    yield {
+        "spark.master": "local[2]",
+        "spark.jars": str(folder_of(jar_set("spark"))),
+        "spark.conf.spark.driver.memory": "1g",
+    }
+    session.stop()
+
+
+@pytest.fixture
+def props(spark_props: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    return {
+        **spark_props,
+        "name": "lake",
+        "connector.class": "SparkSink",
+        "topics": "t",
+        "table.location": str(tmp_path / "lake"),
+        "commit.interval.ms": "600000",
+    }
+
+
+@pytest.fixture
+def read(props: dict[str, str]) -> Callable[[str], pa.Table]:
+    """Reads a Delta table by Spark, as rows sorted by nothing, into Arrow."""
+
+    def rows(table: str) -> list[dict[str, Any]]:
+        lease = session.lease(parse_config(props).spark)
+        try:
+            frame = lease.session().read.format("delta").load(f"{props['table.location']}/{table}")
+            return [row.asDict(recursive=True) for row in frame.collect()]
+        finally:
+            lease.release()
+
+    return rows
+
+
+@pytest.fixture
+def columns_of(props: dict[str, str]) -> Callable[[str], dict[str, pa.DataType]]:
+    def columns(table: str) -> dict[str, pa.DataType]:
+        import json
+
+        lease = session.lease(parse_config(props).spark)
+        try:
+            schema = lease.session().read.format("delta").load(f"{props['table.location']}/{table}").schema
+            return {f["name"]: arrow_type(f["type"]) for f in json.loads(schema.json())["fields"]}
+        finally:
+            lease.release()
+
+    return columns
+
+
+@pytest.fixture
+def run() -> type[Run]:
+    return Run
+
+
+@pytest.fixture
+def topic() -> type[Topic]:
+    return Topic
