@@ -78,8 +78,10 @@ cross join lateral unnest(i.indkey::int2[]) with ordinality k(attnum, position)
 join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnum
 where i.indexrelid = (
     select x.indexrelid from pg_index x join pg_class xc on xc.oid = x.indexrelid
-    where x.indrelid = i.indrelid and x.indisunique and x.indisvalid and x.indpred is null and x.indexprs is null and x.indimmediate
-      and not exists (select 1 from pg_attribute n where n.attrelid = x.indrelid and n.attnum = any(x.indkey) and not n.attnotnull)
+    where x.indrelid = i.indrelid and x.indisunique and x.indisvalid and x.indpred is null and x.indexprs is null and
+    x.indimmediate
+      and not exists (select 1 from pg_attribute n where n.attrelid = x.indrelid and n.attnum = any(x.indkey) and not
+      n.attnotnull)
     order by x.indisprimary desc, x.indisreplident desc, xc.relname limit 1)
   and k.position <= i.indnkeyatts and i.indrelid = any($1::oid[])
 order by i.indrelid, k.position

@@ -173,7 +173,8 @@ def _capture_keys(keys: ConfigDef) -> None:
                 group=group,
                 importance=HIGH if what == "table" else MEDIUM,
                 validator=RegexList(),
-                doc=f"Comma separated regular expressions; each must match a whole name ({form}), in any case. Only one of include and "
+                doc=f"Comma separated regular expressions; each must match a whole name ({form}), in any case. Only one "
+                "of include and "
                 "exclude may be given. Key columns cannot be left out.",
             )
     keys.define(
@@ -193,7 +194,8 @@ def _replication_keys(keys: ConfigDef) -> None:
         "decoderbufs",
         group=group,
         validator=Only(("pgoutput", "decoderbufs"), "this connector reads pgoutput only"),
-        doc="pgoutput, which every PostgreSQL from 10 on has, is what is always used. Debezium's default decoderbufs is taken as such.",
+        doc="pgoutput, which every PostgreSQL from 10 on has, is what is always used. Debezium's default decoderbufs is "
+        "taken as such.",
     )
     keys.define(
         "slot.name",
@@ -247,7 +249,8 @@ def _replication_keys(keys: ConfigDef) -> None:
         "all_tables",
         group=group,
         validator=one_of("all_tables", "filtered", "disabled", "no_tables"),
-        doc="When the publication is missing: all_tables makes it FOR ALL TABLES, filtered for the captured tables (and keeps its list "
+        doc="When the publication is missing: all_tables makes it FOR ALL TABLES, filtered for the captured tables (and "
+        "keeps its list "
         "up to date), no_tables empty, disabled reports an error.",
     )
     keys.define(
@@ -307,7 +310,8 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         group=group,
         importance=HIGH,
         validator=Only(SNAPSHOT_MODES, "expected one of " + ", ".join(SNAPSHOT_MODES)),
-        doc="initial: when no offset is stored. initial_only: the same, without changes after it. always: at each start. when_needed: also "
+        doc="initial: when no offset is stored. initial_only: the same, without changes after it. always: at each start. "
+        "when_needed: also "
         "when the stored position is gone. no_data (never): changes only.",
     )
     keys.define(

@@ -1,7 +1,7 @@
 """How far the server may forget: the book of what was sent on, and what of it is stored.
 
-The server keeps its WAL from the confirmed position on. A transaction is confirmed by its end, once the offset of its last record is
-stored; transactions without captured changes go with the one before them.
+The server keeps its WAL from the confirmed position on. A transaction is confirmed by its end, once the offset of its last
+record is stored; transactions without captured changes go with the one before them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from connectors.postgres.offsets import TX_EVENTS, TX_LSN
 
 
 class Confirmation:
-    """``confirmed`` may be read from any thread; the rest is for the task's thread. ``stored``: tx_lsn and tx_events of the offset
-    that the task began with."""
+    """``confirmed`` may be read from any thread; the rest is for the task's thread.
+
+    ``stored``: tx_lsn and tx_events of the offset that the task began with.
+    """
 
     def __init__(self, confirmed: int, stored: tuple[int, int] = (0, 0)) -> None:
         self._outstanding: deque[tuple[int, int, int]] = deque()

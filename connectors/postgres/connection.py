@@ -1,7 +1,7 @@
 """One libpq connection, driven without ever blocking the interpreter.
 
-psycopg's thin layer over libpq (``psycopg.pq``) serves ordinary SQL, COPY and the replication stream alike, so there is one driver,
-one kind of error and one way to wait. All waiting is on the socket and on an :class:`Interrupt`, with a deadline.
+psycopg's thin layer over libpq (``psycopg.pq``) serves ordinary SQL, COPY and the replication stream alike, so there is one
+driver, one kind of error and one way to wait. All waiting is on the socket and on an :class:`Interrupt`, with a deadline.
 """
 
 from __future__ import annotations

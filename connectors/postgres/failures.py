@@ -48,7 +48,8 @@ def connect_failure(address: Address, reason: str) -> ConnectError:
         )
     if "no pg_hba.conf entry" in text:
         return ConfigError(
-            f"{where} refuses connections of user {address.user} to database {address.database} from here: add a line to pg_hba.conf "
+            f"{where} refuses connections of user {address.user} to database {address.database} from here: add a line to "
+            "pg_hba.conf "
             f"(pg_hba.conf also decides whether TLS is needed: database.sslmode). {reason}",
             key="database.user",
         )

@@ -1,8 +1,8 @@
 """Positions in the stream of changes, and Debezium's offsets that store them.
 
-The server sends transactions in the order of their commits, each whole. So a position is: which transactions are done, and how many
-changes of the one that is not. It is never the LSN of a change: a transaction may write long before another one commits, and commit
-long after it, and several changes can share one LSN.
+The server sends transactions in the order of their commits, each whole. So a position is: which transactions are done, and
+how many changes of the one that is not. It is never the LSN of a change: a transaction may write long before another one
+commits, and commit long after it, and several changes can share one LSN.
 """
 
 from __future__ import annotations

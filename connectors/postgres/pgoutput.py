@@ -149,8 +149,8 @@ class StreamAbort:
 
 
 Message = (
-    Begin | Commit | Origin | Relation | TypeName | Insert | Update | Delete | Truncate | LogicalMessage | StreamStart | StreamStop
-    | StreamCommit | StreamAbort
+    Begin | Commit | Origin | Relation | TypeName | Insert | Update | Delete | Truncate | LogicalMessage | StreamStart |
+    StreamStop | StreamCommit | StreamAbort
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import logging
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
 from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus
 
@@ -68,14 +68,15 @@ class ReplicationStream:
     def _explained(self, error: ServerError) -> ConnectError:
         if error.sqlstate == "42704" and "publication" in error.message:
             return ConfigError(
-                f"publication {self._settings.publication} does not exist, or did not yet when slot {self._settings.name} was made: "
+                f"publication {self._settings.publication} does not exist, or did not yet when slot {self._settings.name} "
+                "was made: "
                 f"create it and make the slot anew (a slot cannot look back). {error.message}",
                 key="publication.name",
             )
         return error
 
-    def read(self, on_data: OnData, on_keepalive: OnKeepalive, wants_more: Callable[[], bool]) -> bool:
-        """Hands over the messages that have arrived, without waiting, as long as ``wants_more()``. Returns whether there were any.
+    def read(self, on_data: OnData, on_keepalive: OnKeepalive, out: Sized, most: int) -> bool:
+        """Hands over the messages that have arrived, without waiting, until ``out`` has ``most``. Returns whether there were any.
 
         Raises ConnectionLostError when the server ended the stream.
         """
@@ -84,7 +85,7 @@ class ReplicationStream:
             get = pgconn.get_copy_data
             found = fresh = False
             try:
-                while wants_more():
+                while len(out) < most:
                     size, view = get(1)
                     if size > 0:
                         found = True
@@ -134,7 +135,8 @@ class ReplicationStream:
             self._send_status(want_reply)
 
     def _send_status(self, want_reply: bool = False) -> None:
-        # Promise 1: the server may drop its WAL up to here, so it is only what the confirmation book says is stored. 0 tells nothing.
+        # Promise 1: the server may drop its WAL up to here, so it is only what the confirmation book says is stored. 0 tells
+        # nothing.
         flushed = self._confirmation.confirmed if self._settings.confirms else 0
         written = max(self._received, flushed)
         clock = time.time_ns() // 1000 - POSTGRES_EPOCH_US

@@ -28,7 +28,7 @@ from connectors.postgres.types.numbers import finite_decimal
 log = logging.getLogger(__name__)
 
 TupleDecoder = Callable[[bytes, int], list[Any]]
-KeyOf = Callable[[list[Any]], list[Any]]
+KeyOf = Callable[[list[Any]], list[Any] | None]
 
 
 class NullInRequiredError(DataError):
@@ -94,7 +94,8 @@ def _row_columns(
         if mapped is None:
             pg_type = types.get(column.type_oid)
             log.warning(
-                "column %s.%s of type %s has no mapping and is left out of the events; include.unknown.datatypes=true takes it as bytes",
+                "column %s.%s of type %s has no mapping and is left out of the events; include.unknown.datatypes=true "
+                "takes it as bytes",
                 table, column.name, pg_type.name if pg_type else f"oid {column.type_oid}",
             )  # fmt: skip
             continue
@@ -121,10 +122,10 @@ _FROM_BYTES = {
     "int": "int({b})",
     "float": "float({b})",
     "bool": "{b} == b't'",
-    "text": "str({b}, 'utf-8')",
-    "call": "c{i}(str({b}, 'utf-8'))",
-    "decimal": "c{i}(str({b}, 'utf-8'))",
-    "zoned": "c{i}(str({b}, 'utf-8'))",
+    "text": "{b}.decode()",
+    "call": "c{i}({b}.decode())",
+    "decimal": "Decimal(x) if (x := {b}.decode())[-1] < ':' else finite(x)",
+    "zoned": "x[:10] + 'T' + x[11:-3] + 'Z' if (x := {b}.decode())[-3:] == '+00' and x[4] == '-' else c{i}(x)",
 }
 _UNESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
@@ -167,8 +168,8 @@ def _compile(code: list[str], space: dict[str, Any], name: str) -> Any:
 def _tuple_decoder(rows: TableRows, *, fill_missing: bool) -> TupleDecoder:
     """``decode(message, position)`` of a tuple's columns in a pgoutput message.
 
-    Raises struct.error when the tuple ends in short columns (see :func:`pgoutput.padded`), NullInRequiredError for a null where the
-    schema has none; with ``fill_missing`` (old tuples that hold the key alone) such a column gets its zero instead.
+    Raises struct.error when the tuple ends in short columns (see :func:`pgoutput.padded`), NullInRequiredError for a null
+    where the schema has none; with ``fill_missing`` (old tuples that hold the key alone) such a column gets its zero instead.
     """
     space = _namespace(rows)
     table = str(rows.table)
@@ -218,6 +219,8 @@ def _tuple_decoder(rows: TableRows, *, fill_missing: bool) -> TupleDecoder:
 
 
 def _key_getter(indexes: tuple[int, ...]) -> KeyOf:
+    if not indexes:
+        return lambda values: None
     getter: KeyOf = _compile([f"def key_of(v): return [{', '.join(f'v[{i}]' for i in indexes)}]"], {}, "key_of")
     return getter
 

@@ -74,7 +74,8 @@ def read_slot(connection: Connection, name: str) -> Slot | None:
     plugin, database, pid, confirmed, wal_status = rows[0]
     if plugin != "pgoutput" or database != connection.address.database:
         raise ConfigError(
-            f"replication slot {name} is there already, for database {database} and plugin {plugin}; this connector needs one for "
+            f"replication slot {name} is there already, for database {database} and plugin {plugin}; this connector needs "
+            "one for "
             f"{connection.address.database} and pgoutput: choose another slot.name",
             key="slot.name",
         )
@@ -86,7 +87,8 @@ def check_slot_keeps_wal(slot: Slot) -> None:
     if slot.wal_status == "lost":
         raise PositionGoneError(
             f"replication slot {slot.name} has lost WAL it needed (max_slot_wal_keep_size): changes since "
-            f"{format_lsn(slot.confirmed_lsn)} are gone. Drop the slot and take a new snapshot: snapshot.mode=when_needed does both"
+            f"{format_lsn(slot.confirmed_lsn)} are gone. Drop the slot and take a new snapshot: snapshot.mode=when_needed "
+            "does both"
         )
 
 
@@ -111,8 +113,10 @@ def create_slot(
     except ConnectError as e:
         if "took longer" in e.message:
             raise ConnectError(
-                f"making replication slot {name} took longer than create.slot.command.timeout={settings.create_timeout_s:g} s: the server "
-                "waits for all transactions that are open (select pid, xact_start, query from pg_stat_activity where xact_start is not null)"
+                f"making replication slot {name} took longer than "
+                f"create.slot.command.timeout={settings.create_timeout_s:g} s: the server "
+                "waits for all transactions that are open (select pid, xact_start, query from pg_stat_activity where "
+                "xact_start is not null)"
             ) from e
         raise
     _, lsn, snapshot, _ = rows[0]
@@ -149,7 +153,8 @@ def ensure_publication(connection: Connection, settings: SlotSettings, tables: S
     for table in tables:
         if (table.schema, table.name) not in published:
             log.warning(
-                "table %s is captured but not in publication %s: its rows are read, its changes are not. ALTER PUBLICATION %s ADD TABLE %s",
+                "table %s is captured but not in publication %s: its rows are read, its changes are not. ALTER "
+                "PUBLICATION %s ADD TABLE %s",
                 table, name, name, table,
             )  # fmt: skip
 
@@ -159,7 +164,8 @@ def require_publication(connection: Connection, settings: SlotSettings) -> None:
     if not connection.query("select 1 from pg_publication where pubname = $1", [settings.publication]):
         raise ConfigError(
             f"publication {settings.publication} does not exist in database {connection.address.database} and "
-            f"publication.autocreate.mode=disabled: CREATE PUBLICATION {settings.publication} FOR TABLE ..., or choose another mode "
+            f"publication.autocreate.mode=disabled: CREATE PUBLICATION {settings.publication} FOR TABLE ..., or choose "
+            "another mode "
             "(filtered, all_tables)",
             key="publication.name",
         )
@@ -189,7 +195,8 @@ def _create_publication(connection: Connection, settings: SlotSettings, tables: 
         if e.sqlstate != "42501":
             raise
         raise ConfigError(
-            f"user {connection.address.user} may not make publication {name}{what.lower()}: make it as its owner or a superuser and set "
+            f"user {connection.address.user} may not make publication {name}{what.lower()}: make it as its owner or a "
+            "superuser and set "
             f"publication.autocreate.mode=disabled, or use filtered, which needs CREATE on the database and owned tables. {e}",
             key="publication.autocreate.mode",
         ) from e

@@ -1,7 +1,7 @@
 """The snapshot: rows of all captured tables as of one moment, by COPY, as 'r' events.
 
-The server sends one row a CopyData message. Rows are gathered, decoded as one block of text, and split: escapes and nulls are looked
-at only in lines that have a backslash (see rows.py).
+The server sends one row a CopyData message. Rows are gathered, decoded as one block of text, and split: escapes and nulls are
+looked at only in lines that have a backslash (see rows.py).
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ class _Row:
 
 
 def begin_snapshot(connection: Connection, exported: str | None) -> int | None:
-    """Begins the transaction in which everything is read; ``exported`` is a slot's snapshot. Returns a transaction id for the source
-    blocks: the next to be given out, as Debezium has it."""
+    """Begins the transaction in which everything is read; ``exported`` is a slot's snapshot.
+
+    Returns a transaction id for the source blocks: the next to be given out, as Debezium has it.
+    """
     connection.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
     if exported is not None:
         connection.execute("SET TRANSACTION SNAPSHOT '" + exported.replace("'", "''") + "'")

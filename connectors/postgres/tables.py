@@ -1,8 +1,8 @@
 """The captured tables by their relation ids: which version of a table a streamed row belongs to.
 
-The server sends a Relation message before the first row of a table, and again when the table has changed. It has names and types; what
-it does not have (NOT NULL, defaults, the primary key's order) comes from the catalogue as it is now, which may already be ahead of the
-row. So the message decides on columns and types, and the catalogue only adds.
+The server sends a Relation message before the first row of a table, and again when the table has changed. It has names and
+types; what it does not have (NOT NULL, defaults, the primary key's order) comes from the catalogue as it is now, which may
+already be ahead of the row. So the message decides on columns and types, and the catalogue only adds.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Tables:
 
 
 def merged(relation: Relation, current: Table | None, known: Table | None) -> Table:
-    """The table as the Relation message has it, with NOT NULL, defaults and key of the catalogue where the columns still agree."""
+    """The table as the Relation message has it, with NOT NULL, defaults and key of the catalogue where columns still agree."""
     catalogue = {column.name: column for column in current.columns} if current else {}
     before = {column.name: column for column in known.columns} if known else {}
     key = _key(relation, current, known)

@@ -1,16 +1,15 @@
 """The source task: connects, takes the snapshot, follows the stream, and finds back after every interruption.
 
-How snapshot and stream join, for every state in which a start can find things:
+How snapshot and stream join, for every state in which a start can find things (snapshot.mode=initial):
 
-==================  ================  ==============================================================================================
-stored offset       slot              what happens (snapshot.mode=initial)
-==================  ================  ==============================================================================================
-none, or snapshot   not there         The slot is made with an exported snapshot: rows as of its start, then its stream.
-not complete        there             An earlier try came this far. Rows of it may be in the topics, so its stream is followed first, up
-                                      to the start of a temporary slot; then the rows as of that start, then the stream from there.
-complete            there             The stream, from the stored offset.
-complete            not there, lost   An error: changes are gone. With when_needed a new snapshot.
-==================  ================  ==============================================================================================
+- No offset is stored, or one of a snapshot that is not complete, and the slot is not there. It is made with an exported
+  snapshot: rows as of its start, then its stream.
+- The same, but the slot is there: an earlier try came this far. Rows of it may be in the topics already, and a row deleted since
+  would stay there for ever if the slot were made anew. So its stream is followed first, up to the start of a temporary slot; then
+  come the rows as of that start, then the stream from there. What was committed before is in front of the rows, what was
+  committed after is behind them.
+- An offset is stored and the slot is there: the stream goes on.
+- An offset is stored, but the slot is gone or has lost its WAL: an error, for changes are gone. With when_needed a new snapshot.
 """
 
 from __future__ import annotations
@@ -265,8 +264,10 @@ class PostgresSourceTask(SourceTask):
                     self._begin_snapshot(None)
                     return
                 raise PositionGoneError(
-                    f"replication slot {settings.slot.name} does not exist on PostgreSQL at {settings.address}, but changes up to "
-                    f"{format_lsn(self._position().done_lsn)} were read: what came after them is gone with the slot. Take a new snapshot: "
+                    f"replication slot {settings.slot.name} does not exist on PostgreSQL at {settings.address}, but "
+                    "changes up to "
+                    f"{format_lsn(self._position().done_lsn)} were read: what came after them is gone with the slot. Take "
+                    "a new snapshot: "
                     "snapshot.mode=when_needed, or reset the connector's offsets"
                 )
             self._make_slot()
@@ -295,8 +296,10 @@ class PostgresSourceTask(SourceTask):
         wanted, current = self._position().done_lsn, slots.current_lsn(self._catalogue())
         if wanted > current:
             raise PositionGoneError(
-                f"the stored offset is at {format_lsn(wanted)}, but PostgreSQL at {self.settings.address} is only at {format_lsn(current)}: "
-                "it is not the database that was read before (a restore, another server?). Reset the connector's offsets for a new snapshot"
+                f"the stored offset is at {format_lsn(wanted)}, but PostgreSQL at {self.settings.address} is only at "
+                f"{format_lsn(current)}: "
+                "it is not the database that was read before (a restore, another server?). Reset the connector's offsets "
+                "for a new snapshot"
             )
 
     def _captured(self) -> list[Table]:
@@ -426,15 +429,12 @@ class PostgresSourceTask(SourceTask):
         assert reader is not None
         out, most = reader.out, self.settings.max_batch
 
-        def wants_more() -> bool:
-            return len(out) < most
-
         try:
-            if not stream.read(reader.on_data, reader.on_keepalive, wants_more) or not out:
+            if not stream.read(reader.on_data, reader.on_keepalive, out, most) or not out:
                 if reader.stop_lsn is not None:
                     stream.send_status(want_reply=True)  # its answer says how far the server has read
                 if stream.wait(self._patience()):
-                    stream.read(reader.on_data, reader.on_keepalive, wants_more)
+                    stream.read(reader.on_data, reader.on_keepalive, out, most)
         except CaughtUp:
             self._caught_up(stream, reader)
         self._heartbeat(reader)

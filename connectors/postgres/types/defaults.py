@@ -1,7 +1,7 @@
 """Column defaults as schema defaults, by Debezium's rules.
 
-A literal becomes the default; a function of the server (a sequence, now()) becomes the type's zero, for nobody can know its value; any
-other expression gives no default.
+A literal becomes the default; a function of the server (a sequence, now()) becomes the type's zero, for nobody can know its
+value; any other expression gives no default.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decoders of dates, times, timestamps and intervals.
 
-The server prints ISO dates in UTC (see connection.py). Years below 1 (``BC``) and above 9999 are legal in PostgreSQL and go through
-calendar arithmetic of their own, for Python's dates end there.
+The server prints ISO dates in UTC (see connection.py). Years below 1 (``BC``) and above 9999 are legal in PostgreSQL and go
+through calendar arithmetic of their own, for Python's dates end there.
 """
 
 from __future__ import annotations
