@@ -8,28 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from connect.converters.api import Converter, HeaderConverter
-from connect.data.headers import Headers
 from connect.data.schema import Schema
 from connect.record import ConnectRecord
+from worker.kafka.record_producer import HeaderBytes, ProducerRun
 from worker.stages import Stage, StageError, whereabouts
-
-EncodedHeaders = list[tuple[str, bytes | None]]
-
-
-class EncodedRun(NamedTuple):
-    """Consecutive records of one topic, ready to be produced.
-
-    ``plain`` says that no record of it has a partition, timestamp or headers of its own.
-    """
-
-    topic: str
-    records: Sequence[ConnectRecord]
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    plain: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +30,31 @@ class Converters:
             converter.close()
 
 
-def encode(converters: Converters, records: Sequence[ConnectRecord]) -> list[EncodedRun]:
+def encode(converters: Converters, records: Sequence[ConnectRecord]) -> list[ProducerRun]:
     """The records as runs, in order. Raises on the first bad one, with no effect; :func:`encode_one` then finds it."""
     if not records:
         return []
     first = records[0]
     topic, key_schema, value_schema = first.topic, first.key_schema, first.value_schema
-    uniform = plain = True
     for record in records:
         if record.key_schema is not key_schema or record.value_schema is not value_schema or record.topic != topic:
-            uniform = False
-            break
-        if record.timestamp is not None or record.partition is not None or record.headers is not None:
-            plain = False
-    if uniform:
-        keys = _encoded(converters.key, topic, key_schema, [r.key for r in records])
-        values = _encoded(converters.value, topic, value_schema, [r.value for r in records])
-        return [EncodedRun(topic, records, keys, values, plain)]
-    return _encode_mixed(converters, records)
+            return _encode_mixed(converters, records)
+    keys = _encoded(converters.key, topic, key_schema, [r.key for r in records])
+    values = _encoded(converters.value, topic, value_schema, [r.value for r in records])
+    return [_run(converters, records, keys, values)]
+
+
+def encode_one(converters: Converters, record: ConnectRecord) -> ProducerRun:
+    """One record as a run. Raises StageError that names the converter and the record."""
+    try:
+        key = converters.key.from_connect_data(record.topic, record.key_schema, record.key, record.headers)
+    except Exception as e:
+        raise StageError(Stage.KEY_CONVERTER, converters.key, whereabouts(record), e) from e
+    try:
+        value = converters.value.from_connect_data(record.topic, record.value_schema, record.value, record.headers)
+    except Exception as e:
+        raise StageError(Stage.VALUE_CONVERTER, converters.value, whereabouts(record), e) from e
+    return _run(converters, [record], [key], [value])
 
 
 def _encoded(converter: Converter, topic: str, schema: Schema | None, values: list[Any]) -> list[bytes | None]:
@@ -72,7 +64,7 @@ def _encoded(converter: Converter, topic: str, schema: Schema | None, values: li
     return converter.encode_batch(topic, schema, values)
 
 
-def _encode_mixed(converters: Converters, records: Sequence[ConnectRecord]) -> list[EncodedRun]:
+def _encode_mixed(converters: Converters, records: Sequence[ConnectRecord]) -> list[ProducerRun]:
     size = len(records)
     keys: list[bytes | None] = [None] * size
     values: list[bytes | None] = [None] * size
@@ -90,35 +82,32 @@ def _encode_mixed(converters: Converters, records: Sequence[ConnectRecord]) -> l
     start = 0
     for i in range(1, size + 1):
         if i == size or records[i].topic != records[start].topic:
-            part = records[start:i]
-            runs.append(EncodedRun(records[start].topic, part, keys[start:i], values[start:i], all(map(_is_plain, part))))
+            runs.append(_run(converters, records[start:i], keys[start:i], values[start:i]))
             start = i
     return runs
 
 
-def _is_plain(record: ConnectRecord) -> bool:
-    return record.timestamp is None and record.partition is None and record.headers is None
+def _run(
+    converters: Converters, records: Sequence[ConnectRecord], keys: list[bytes | None], values: list[bytes | None]
+) -> ProducerRun:
+    partitions = [r.partition for r in records]
+    timestamps = [r.timestamp for r in records]
+    headers = [r.headers for r in records]
+    size = len(records)
+    return ProducerRun(
+        records[0].topic,
+        keys,
+        values,
+        None if partitions.count(None) == size else [-1 if p is None else p for p in partitions],
+        None if timestamps.count(None) == size else [t or 0 for t in timestamps],
+        None if headers.count(None) == size else [_headers(converters.header, r) for r in records],
+    )
 
 
-def encode_one(converters: Converters, record: ConnectRecord) -> EncodedRun:
-    """One record as a run. Raises StageError that names the converter and the record."""
-    try:
-        key = converters.key.from_connect_data(record.topic, record.key_schema, record.key, record.headers)
-    except Exception as e:
-        raise StageError(Stage.KEY_CONVERTER, converters.key, whereabouts(record), e) from e
-    try:
-        value = converters.value.from_connect_data(record.topic, record.value_schema, record.value, record.headers)
-    except Exception as e:
-        raise StageError(Stage.VALUE_CONVERTER, converters.value, whereabouts(record), e) from e
-    return EncodedRun(record.topic, [record], [key], [value], _is_plain(record))
-
-
-def encode_headers(converter: HeaderConverter, record: ConnectRecord) -> EncodedHeaders | None:
-    """The headers of a record as bytes, None when it has none. Raises StageError."""
-    headers: Headers | None = record.headers
-    if not headers:
+def _headers(converter: HeaderConverter, record: ConnectRecord) -> HeaderBytes | None:
+    if not record.headers:
         return None
     try:
-        return [(h.key, converter.from_connect_header(record.topic, h.key, h.schema, h.value)) for h in headers]
+        return [(h.key, converter.from_connect_header(record.topic, h.key, h.schema, h.value)) for h in record.headers]
     except Exception as e:
         raise StageError(Stage.HEADER_CONVERTER, converter, whereabouts(record), e) from e

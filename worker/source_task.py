@@ -21,10 +21,10 @@ from connect.record import SourceRecord
 from connect.source import SourceTask, TransactionContext
 from worker.chain import TransformChain
 from worker.herder import TaskId, TaskProgress
-from worker.kafka.record_producer import ProduceCancelled, RecordMetadata, RecordProducer
+from worker.kafka.record_producer import ProduceCancelled, ProducerRun, RecordMetadata, RecordProducer
 from worker.kafka.topics import TopicCreator
 from worker.offsets.store import ConnectorOffsetReader, OffsetPair, OffsetStore
-from worker.source_batches import Converters, EncodedRun, encode, encode_headers, encode_one
+from worker.source_batches import Converters, encode, encode_one
 from worker.source_offsets import PendingOffsets
 from worker.stages import describe
 from worker.task import TaskListener, WorkerTask, plugin_details
@@ -194,24 +194,15 @@ class SourceWorkerTask(WorkerTask):
         whole = len(runs) <= 1 and records is batch
         for run in runs:
             self._ensure_topic(parts, run.topic)
-            if not run.plain:
-                self._send_run(parts, run)
-            else:
-                try:
-                    parts.producer.send_plain(run.topic, run.keys, run.values)
-                except (ConnectError, ProduceCancelled):
-                    if whole:
-                        self._pending.track(batch[: parts.producer.sent])
-                    raise
+            try:
+                parts.producer.send_run(run)
+            except (ConnectError, ProduceCancelled):
+                if whole:
+                    self._pending.track(batch[: parts.producer.sent])
+                raise
             self._count(run)
         self._pending.track(batch)
         parts.producer.serve()
-
-    def _send_run(self, parts: SourceParts, run: EncodedRun) -> None:
-        send = parts.producer.send
-        for record, key, value in zip(run.records, run.keys, run.values, strict=True):
-            headers = encode_headers(parts.converters.header, record)
-            send(run.topic, key, value, partition=record.partition, timestamp=record.timestamp, headers=headers)
 
     def _send_one_by_one(self, parts: SourceParts, batch: Sequence[SourceRecord]) -> None:
         """The way when a batch failed: every record before the bad one is sent, then its StageError is raised."""
@@ -220,7 +211,7 @@ class SourceWorkerTask(WorkerTask):
             if changed is not None:
                 run = encode_one(parts.converters, changed)
                 self._ensure_topic(parts, run.topic)
-                self._send_run(parts, run)
+                parts.producer.send_run(run)
                 self._count(run)
             self._pending.track([record])
         parts.producer.serve()
@@ -234,15 +225,7 @@ class SourceWorkerTask(WorkerTask):
             else:
                 run = encode_one(parts.converters, changed)
                 self._ensure_topic(parts, run.topic)
-                parts.producer.send(
-                    run.topic,
-                    run.keys[0],
-                    run.values[0],
-                    partition=changed.partition,
-                    timestamp=changed.timestamp,
-                    headers=encode_headers(parts.converters.header, changed),
-                    on_delivery=partial(self._on_delivery, parts, record),
-                )
+                parts.producer.send_one(run, partial(self._on_delivery, parts, record))
                 self._count(run)
             self._pending.track([record])
         parts.producer.serve()
@@ -264,7 +247,7 @@ class SourceWorkerTask(WorkerTask):
         if parts.topics is not None and not parts.topics.ensure(topic, self.control.wait_for_stop):
             raise ProduceCancelled
 
-    def _count(self, run: EncodedRun) -> None:
+    def _count(self, run: ProducerRun) -> None:
         self._records += len(run.values)
         self._bytes += sum(map(len, filter(None, run.values)))
 

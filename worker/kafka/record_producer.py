@@ -8,7 +8,8 @@ producer. Measured per million records of 100 bytes: 0.9 CPU seconds, against 1.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from itertools import repeat
 from operator import length_hint
 from typing import Any, NamedTuple
 
@@ -21,6 +22,19 @@ _SLICE_S = 0.1
 """How long a wait goes on before it looks whether it is still wanted."""
 
 HeaderBytes = list[tuple[str, bytes | None]]
+
+
+class ProducerRun(NamedTuple):
+    """Consecutive records of one topic as columns; a column that is None is left to the producer for every record."""
+
+    topic: str
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    partitions: list[int] | None = None
+    """-1 leaves a record's partition to the producer."""
+    timestamps: list[int] | None = None
+    """0 is now."""
+    headers: list[HeaderBytes | None] | None = None
 
 
 class RecordMetadata(NamedTuple):
@@ -55,8 +69,8 @@ class RecordProducer:
         """Records that are not acknowledged yet."""
         return len(self._producer)
 
-    def send_plain(self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> None:
-        """Sends records that leave partition, timestamp and headers to the producer, in order.
+    def send_run(self, run: ProducerRun) -> None:
+        """Sends records of one topic, in order.
 
         Raises ConnectError for a record that can never be sent, ProduceCancelled when it gave up; ``sent`` then says how many
         of these were handed to the client before.
@@ -64,65 +78,70 @@ class RecordProducer:
         if self._cancelled:
             raise ProduceCancelled
         self.sent = 0
-        produce = self._producer.produce
-        pairs = iter(keys)
+        topic, produce = run.topic, self._producer.produce
+        keys = iter(run.keys)
+        # Arguments by position, in the client's order: topic, value, key, partition, two callbacks, timestamp, headers.
         try:
-            for key, value in zip(pairs, values, strict=True):
-                try:
-                    produce(topic, value, key)
-                except BufferError:
-                    self._send_when_there_is_room(topic, value, key, {})
-                except KafkaException as e:
-                    raise self._refused(e.args[0], topic, key, value) from e
+            if run.headers is None and run.partitions is None and run.timestamps is None:
+                for key, value in zip(keys, run.values, strict=True):
+                    try:
+                        produce(topic, value, key)
+                    except (BufferError, KafkaException) as e:
+                        self._send_again(e, topic, value, key)
+            else:
+                partitions, timestamps, headers = run.partitions, run.timestamps, run.headers
+                columns = zip(
+                    keys,
+                    run.values,
+                    repeat(-1) if partitions is None else partitions,
+                    repeat(0) if timestamps is None else timestamps,
+                    repeat(None) if headers is None else headers,
+                    strict=False,  # what repeats has no end
+                )
+                for key, value, partition, timestamp, named in columns:
+                    try:
+                        produce(topic, value, key, partition, None, None, timestamp, named)
+                    except (BufferError, KafkaException) as e:
+                        self._send_again(e, topic, value, key, partition, None, None, timestamp, named)
         except (ConnectError, ProduceCancelled):
-            self.sent = len(keys) - length_hint(pairs) - 1
+            self.sent = len(run.keys) - length_hint(keys) - 1
             raise
-        self.sent = len(keys)
+        self.sent = len(run.keys)
 
-    def send(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        *,
-        partition: int | None = None,
-        timestamp: int | None = None,
-        headers: HeaderBytes | None = None,
-        on_delivery: Callable[[KafkaError | None, Message], None] | None = None,
-    ) -> None:
-        """Sends one record; ``on_delivery`` is called for success too, while :meth:`serve` or a wait runs."""
+    def send_one(self, run: ProducerRun, on_delivery: Callable[[KafkaError | None, Message], None]) -> None:
+        """Sends a run of one record; ``on_delivery`` is called for success too, while :meth:`serve` or a wait runs."""
         if self._cancelled:
             raise ProduceCancelled
-        more: dict[str, Any] = {}
-        if partition is not None:
-            more["partition"] = partition
-        if timestamp is not None:
-            more["timestamp"] = timestamp
-        if headers:
-            more["headers"] = headers
-        if on_delivery is not None:
-            more["on_delivery"] = on_delivery
+        value, key = run.values[0], run.keys[0]
+        rest = (
+            run.partitions[0] if run.partitions else -1,
+            None,
+            on_delivery,
+            run.timestamps[0] if run.timestamps else 0,
+            run.headers[0] if run.headers else None,
+        )
         try:
-            self._producer.produce(topic, value, key, **more)
-        except BufferError:
-            self._send_when_there_is_room(topic, value, key, more)
-        except KafkaException as e:
-            raise self._refused(e.args[0], topic, key, value) from e
+            self._producer.produce(run.topic, value, key, *rest)
+        except (BufferError, KafkaException) as e:
+            self._send_again(e, run.topic, value, key, *rest)
 
-    def _send_when_there_is_room(self, topic: str, value: bytes | None, key: bytes | None, more: dict[str, Any]) -> None:
-        # The queue is full: the broker is slow or away. What the queue holds is all the memory that this costs.
-        while True:
+    def _send_again(
+        self, error: BufferError | KafkaException, topic: str, value: bytes | None, key: bytes | None, *rest: Any
+    ) -> None:
+        """Goes on trying while the queue is full: the broker is slow or away. What the queue holds is all the memory that this
+        costs."""
+        while isinstance(error, BufferError):
             self._producer.poll(_SLICE_S)
             self.raise_error()
             if self._cancelled or self._stopping():
                 raise ProduceCancelled
             try:
-                self._producer.produce(topic, value, key, **more)
-            except BufferError:
-                continue
-            except KafkaException as e:
-                raise self._refused(e.args[0], topic, key, value) from e
-            return
+                self._producer.produce(topic, value, key, *rest)
+            except (BufferError, KafkaException) as e:
+                error = e
+            else:
+                return
+        raise self._refused(error.args[0], topic, key, value) from error
 
     def serve(self) -> None:
         """Takes in reports. Raises the error of a record that failed since the last look."""
