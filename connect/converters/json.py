@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 from orjson import dumps, loads
@@ -16,7 +17,7 @@ from connect.config.types import ConfigType
 from connect.config.validators import one_of
 from connect.converters.api import Converter, HeaderConverter
 from connect.converters.config import HEADER_TYPE, TYPE, converter_config_def, type_for
-from connect.converters.json_decode import Column, compile_decoder, plain_values
+from connect.converters.json_decode import Column, compile_decoder, is_plain
 from connect.converters.json_encode import Encoder, Unfit, compile_encoder, encode_schemaless
 from connect.converters.json_read import ReadOptions, read_value
 from connect.converters.json_schema import parse_schema, schema_text
@@ -73,6 +74,8 @@ NO_ENVELOPE = (
 _HEAD = b'{"schema":'
 _MIDDLE = b',"payload":'
 _PREFIXES_PER_TOPIC = 16
+_CHUNK = 256  # records parsed at a time: few enough to stay in the processor's caches
+_make = tuple.__new__
 _MIN_BATCH = 4  # below this the columns cost more than they save
 _FAST_FAILURES = (
     Unfit,
@@ -210,10 +213,21 @@ class JsonConverter(Converter, HeaderConverter):
 
     def decode_batch(self, topic: str, datas: Sequence[bytes | None]) -> list[SchemaAndValue]:
         if not self._schemas_enabled:
-            return self._decode_run(datas, None, loads)
+            return [self._decode_schemaless(data) for data in datas]
         if self._fixed_schema is not None:
             return self._decode_run(datas, self._fixed_schema, loads)
         return self._decode_envelopes(topic, datas)
+
+    def _decode_schemaless(self, data: bytes | None) -> SchemaAndValue:
+        if data is None:
+            return NULL
+        try:
+            node = loads(data)
+            if is_plain(node):
+                return SchemaAndValue(None, node)
+        except (ValueError, RecursionError):
+            pass
+        return self._decode_carefully(data)
 
     def _decode_envelopes(self, topic: str, datas: Sequence[bytes | None]) -> list[SchemaAndValue]:
         """Goes through the batch in runs of records whose schema has the same bytes."""
@@ -222,11 +236,11 @@ class JsonConverter(Converter, HeaderConverter):
         while start < end:
             data = datas[start]
             known = None if data is None else self._known_prefix(topic, data)
-            if known is None:
+            prefix, schema = known or (b"", None)
+            if schema is None:
                 out.append(self._decode_carefully(data))
                 start += 1
                 continue
-            prefix, schema = known
             stop = start + 1
             while stop < end and (following := datas[stop]) is not None and following.startswith(prefix):
                 stop += 1
@@ -241,19 +255,23 @@ class JsonConverter(Converter, HeaderConverter):
             start = stop
         return out
 
-    def _decode_run(
-        self, datas: Sequence[bytes | None], schema: Schema | None, parse: Callable[[Any], Any]
-    ) -> list[SchemaAndValue]:
-        try:
-            present = datas if None not in datas else [data for data in datas if data is not None]
-            nodes = [parse(data) for data in present]
-            values = plain_values(nodes) if schema is None else self._decoder(schema)(nodes)
-        except _FAST_FAILURES:
-            return [self._decode_carefully(data) for data in datas]
-        if len(present) == len(datas):
-            return [SchemaAndValue(schema, value) for value in values]
-        following = iter(values)
-        return [NULL if data is None else SchemaAndValue(schema, next(following)) for data in datas]
+    def _decode_run(self, datas: Sequence[bytes | None], schema: Schema, parse: Callable[[Any], Any]) -> list[SchemaAndValue]:
+        out: list[SchemaAndValue] = []
+        decode = self._decoder(schema)
+        for start in range(0, len(datas), _CHUNK):
+            chunk = datas[start : start + _CHUNK]
+            try:
+                present = chunk if None not in chunk else [data for data in chunk if data is not None]
+                values = decode([parse(data) for data in present])
+            except _FAST_FAILURES:
+                out += [self._decode_carefully(data) for data in chunk]
+                continue
+            pairs = zip(repeat(schema), values, strict=False)
+            if len(present) == len(chunk):
+                out += [_make(SchemaAndValue, pair) for pair in pairs]
+            else:
+                out += [NULL if data is None else _make(SchemaAndValue, next(pairs)) for data in chunk]
+        return out
 
     def _decoder(self, schema: Schema) -> Column:
         found = self._decoders.get(id(schema))

@@ -6,6 +6,7 @@ that needs no leniency goes this way; anything else raises :class:`Unfit` and is
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Sequence
 from itertools import chain, islice
@@ -37,6 +38,7 @@ _LONG = struct.Struct("<q")
 _FLOAT = struct.Struct("<f")
 _SMALLEST, _LARGEST = INT_RANGES[Type.INT64]
 _BIG = 2.0**63
+_AS_THEY_ARE = {str, bool, _NONE}
 
 
 def compile_decoder(schema: Schema, options: ReadOptions) -> Column:
@@ -44,9 +46,35 @@ def compile_decoder(schema: Schema, options: ReadOptions) -> Column:
     return _column(schema, options)
 
 
-def plain_values(nodes: Sequence[Any]) -> list[Any]:
-    """Schemaless values of what the C codec parsed. Raises Unfit for numbers that the original may read otherwise."""
-    return [_plain(node) for node in nodes]
+def is_plain(node: Any) -> bool:
+    """True when a schemaless node is what the original would have read: no integer beyond 64 bits (the codec makes floats of
+    them, the original wraps them) and no negative zero (which the original's decimals do not have)."""
+    kind = type(node)
+    if kind is not dict and kind is not list:
+        return kind in _AS_THEY_ARE or _is_plain_number(node)
+    for element in node.values() if kind is dict else node:
+        inner = type(element)
+        if inner is str or inner is int:
+            if inner is int and not _SMALLEST <= element <= _LARGEST:
+                return False
+        elif inner is dict or inner is list:
+            if not is_plain(element):
+                return False
+        elif inner is float and not _is_plain_number(element):
+            return False
+    return True
+
+
+def _is_plain_number(number: int | float) -> bool:
+    if type(number) is int:
+        return _SMALLEST <= number <= _LARGEST
+    return 0.0 < number < _BIG or -_BIG < number < 0.0 or (number == 0.0 and math.copysign(1.0, number) > 0.0)
+
+
+def _plain_values(nodes: Sequence[Any]) -> Sequence[Any]:
+    if not all(map(is_plain, nodes)):
+        raise Unfit
+    return nodes
 
 
 def _column(schema: Schema, options: ReadOptions) -> Column:
@@ -99,7 +127,7 @@ def _kind(schema: Schema, options: ReadOptions) -> tuple[set[type], Column]:
 
 
 def _element(schema: Schema | None, options: ReadOptions) -> Column:
-    return _column(schema, options) if schema is not None else plain_values
+    return _column(schema, options) if schema is not None else _plain_values
 
 
 def _same(nodes: Sequence[Any]) -> Sequence[Any]:
@@ -235,27 +263,3 @@ _LOGICAL: dict[str | None, Callable[[Schema], tuple[set[type], Column]]] = {
     TIME: _logical_integers(*INT_RANGES[Type.INT32], millis_to_time),
     TIMESTAMP: _logical_integers(_SMALLEST, _LARGEST, millis_to_timestamp),
 }
-
-
-def _plain(node: Any) -> Any:
-    kind = type(node)
-    if kind is str or node is None or kind is bool:
-        return node
-    if kind is dict:
-        if not set(map(type, node.values())) <= _AS_THEY_ARE:
-            for key, element in node.items():
-                node[key] = _plain(element)
-        return node
-    if kind is list:
-        return [_plain(element) for element in node]
-    if kind is int:
-        if not _SMALLEST <= node <= _LARGEST:
-            raise Unfit
-        return node
-    # Integers beyond 64 bits come out of the codec as floats; the original wraps them.
-    if not -_BIG < node < _BIG:
-        raise Unfit
-    return node + 0.0
-
-
-_AS_THEY_ARE = {str, bool, _NONE}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -40,6 +40,8 @@ Column = Callable[[Sequence[Any]], Sequence[Any]]
 Encoder = Callable[[Sequence[Any]], list[bytes]]
 
 _NONE = type(None)
+_CHUNK = 256  # rows taken apart at a time: few enough to stay in the processor's caches
+_NEWLINE = Fragment(b"\n")
 _SMALLEST, _LARGEST = INT_RANGES[Type.INT64]
 _NOT_LIKE_JACKSON = re.compile(rb"[\xf0-\xf4]|\\u")
 _ESCAPED = re.compile(r"\\(?:u([0-9a-f]{4})|.)", re.DOTALL)
@@ -50,56 +52,112 @@ class Unfit(Exception):
     """The batch holds something that the compiled way does not write. No finding: the careful way decides."""
 
 
+class _Compiler:
+    """Makes the columns of one schema. ``strange`` is set when a batch has text that Jackson escapes in its own way."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self.options = options
+        self.strange = False
+
+    def column(self, schema: Schema) -> Column:
+        wanted, convert = _kind(schema, self)
+        null = _null(schema, self.options)
+        allows_null = schema.optional or null is not None
+
+        def column(values: Sequence[Any]) -> Sequence[Any]:
+            types = set(map(type, values))
+            if types == wanted:
+                return convert(values)
+            types.discard(_NONE)
+            if (types and types != wanted) or not allows_null:
+                raise Unfit
+            if not types:
+                return values if null is None else [null] * len(values)
+            present = [v for v in values if v is not None]
+            converted = convert(present)
+            if len(present) == len(values):
+                return converted
+            if converted is present and null is None:
+                return values
+            following = iter(converted)
+            return [null if v is None else next(following) for v in values]
+
+        return column
+
+    def element(self, schema: Schema | None) -> Column:
+        if schema is not None:
+            return self.column(schema)
+        self.strange = True
+        return lambda values: [_plain(v) for v in values]
+
+    def texts(self, values: Sequence[str]) -> Sequence[str]:
+        """Looks through a column of text, all of it at once; a column that repeats one object is looked at once."""
+        first = values[0]
+        is_constant = values[-1] is first and values.count(first) == len(values)
+        joined = first if is_constant else "".join(values)
+        if not (joined.isascii() and joined.isprintable()):
+            self.strange = True
+        return values
+
+
 def compile_encoder(schema: Schema, options: WriteOptions) -> Encoder:
     """The encoder of one schema. It may raise anything for a value it does not like; the careful way then has the word."""
-    column = _column(schema, options)
+    compiler = _Compiler(options)
+    column = compiler.column(schema)
+    always_strange = compiler.strange or not _is_plain_text("".join(_names(schema)))
 
     def encode(values: Sequence[Any]) -> list[bytes]:
-        return [
-            text if text.isascii() and b"\\u" not in text else _as_jackson(text) for text in map(dumps, column(values))
-        ]  # fmt: skip
+        out: list[bytes] = []
+        for start in range(0, len(values), _CHUNK):
+            compiler.strange = always_strange
+            rows = column(values[start : start + _CHUNK])
+            out += _dump(rows, compiler.strange)
+        return out
 
     return encode
 
 
 def encode_schemaless(values: Sequence[Any]) -> list[bytes]:
     """JSON bytes of schemaless values, None among them as ``null``."""
-    return [
-        text if text.isascii() and b"\\u" not in text else _as_jackson(text) for text in map(dumps, map(_plain, values))
-    ]  # fmt: skip
+    out: list[bytes] = []
+    for start in range(0, len(values), _CHUNK):
+        out += _dump([_plain(v) for v in values[start : start + _CHUNK]], strange=True)
+    return out
+
+
+def _dump(rows: Sequence[Any], strange: bool) -> list[bytes]:
+    """The JSON of each row. One call writes them all, with a bare newline between, which JSON text never holds: a call a row
+    would spend more on its buffer than on its text."""
+    spaced: list[Any] = [_NEWLINE] * (2 * len(rows) - 1)
+    spaced[::2] = rows
+    text = dumps(spaced)
+    if strange:
+        text = _as_jackson(text)
+    return text[1:-1].split(b",\n,")
+
+
+def _is_plain_text(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+def _names(schema: Schema) -> Iterator[str]:
+    for field in schema.fields or ():
+        yield field.name
+        yield from _names(field.schema)
+    for inner in (schema.key_schema, schema.value_schema):
+        if inner is not None:
+            yield from _names(inner)
 
 
 def _as_jackson(text: bytes) -> bytes:
     """Escapes as Jackson writes them: upper case, and characters beyond U+FFFF as two of them. Keys are hashed by their
     bytes, so that this decides the partition."""
+    if text.isascii() and b"\\u" not in text:
+        return text
     if not _NOT_LIKE_JACKSON.search(text):
         return text
     shown = _ESCAPED.sub(lambda m: "\\u" + m[1].upper() if m[1] else m[0], text.decode())
     return _ASTRAL.sub(lambda m: quote(m[0])[1:-1], shown).encode()
-
-
-def _column(schema: Schema, options: WriteOptions) -> Column:
-    wanted, convert = _kind(schema, options)
-    null = _null(schema, options)
-    allows_null = schema.optional or null is not None
-
-    def column(values: Sequence[Any]) -> Sequence[Any]:
-        types = set(map(type, values))
-        if types == wanted:
-            return convert(values)
-        types.discard(_NONE)
-        if (types and types != wanted) or not allows_null:
-            raise Unfit
-        present = [v for v in values if v is not None]
-        converted = convert(present) if present else present
-        if len(present) == len(values):
-            return converted
-        if converted is present and null is None:
-            return values
-        following = iter(converted)
-        return [null if v is None else next(following) for v in values]
-
-    return column
 
 
 def _null(schema: Schema, options: WriteOptions) -> Any:
@@ -108,10 +166,10 @@ def _null(schema: Schema, options: WriteOptions) -> Any:
     return Fragment(write_value(schema, schema.default, options).encode())
 
 
-def _kind(schema: Schema, options: WriteOptions) -> tuple[set[type], Column]:
+def _kind(schema: Schema, compiler: _Compiler) -> tuple[set[type], Column]:
     """The one type that a column's values must have, and what turns them into what the codec writes."""
     if schema.name in _LOGICAL:
-        return _LOGICAL[schema.name](schema, options)
+        return _LOGICAL[schema.name](schema, compiler.options)
     match schema.type:
         case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
             return {int}, _integers(*INT_RANGES[schema.type])
@@ -122,19 +180,15 @@ def _kind(schema: Schema, options: WriteOptions) -> tuple[set[type], Column]:
         case Type.BOOLEAN:
             return {bool}, _same
         case Type.STRING:
-            return {str}, _same
+            return {str}, compiler.texts
         case Type.BYTES:
             return {bytes}, lambda values: [base64_text(v) for v in values]
         case Type.ARRAY:
-            return {list}, _arrays(_element(schema.value_schema, options))
+            return {list}, _arrays(compiler.element(schema.value_schema))
         case Type.MAP:
-            return {dict}, _maps(schema, options)
+            return {dict}, _maps(schema, compiler)
         case Type.STRUCT:
-            return {Struct}, _structs(schema, options)
-
-
-def _element(schema: Schema | None, options: WriteOptions) -> Column:
-    return _column(schema, options) if schema is not None else lambda values: [_plain(v) for v in values]
+            return {Struct}, _structs(schema, compiler)
 
 
 def _same(values: Sequence[Any]) -> Sequence[Any]:
@@ -181,10 +235,10 @@ def _arrays(element: Column) -> Column:
     return convert
 
 
-def _maps(schema: Schema, options: WriteOptions) -> Column:
+def _maps(schema: Schema, compiler: _Compiler) -> Column:
     keys = schema.key_schema
     as_object = keys is not None and keys.type is Type.STRING and not keys.optional
-    key_column, value_column = _element(keys, options), _element(schema.value_schema, options)
+    key_column, value_column = compiler.element(keys), compiler.element(schema.value_schema)
 
     def convert(values: Sequence[dict[Any, Any]]) -> Sequence[Any]:
         flat_keys = list(chain.from_iterable(values))
@@ -203,9 +257,9 @@ def _maps(schema: Schema, options: WriteOptions) -> Column:
     return convert
 
 
-def _structs(schema: Schema, options: WriteOptions) -> Column:
+def _structs(schema: Schema, compiler: _Compiler) -> Column:
     fields = schema.fields or ()
-    columns = [_column(f.schema, options) for f in fields]
+    columns = [compiler.column(f.schema) for f in fields]
     build = _row_builder([f.name for f in fields]) if fields else None
 
     def convert(values: Sequence[Struct]) -> Sequence[Any]:
