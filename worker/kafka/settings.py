@@ -152,15 +152,13 @@ def librdkafka_settings(kind: ClientKind, java: Mapping[str, str]) -> dict[str, 
         value = str(raw).strip()
         if key in TLS_KEYS or key in SASL_KEYS or key in _DROPPED:
             continue
-        if key in _RENAMED or key in _CONVERTED:
+        if key == "request.timeout.ms" and kind is not ClientKind.PRODUCER:
+            result["socket.timeout.ms"] = _CONVERTED[key](value) or value
+        elif not _belongs_to_another(kind, key):
             convert = _CONVERTED.get(key)
             translated = convert(value) if convert else value
             if translated is not None:
                 result[_RENAMED.get(key, key)] = translated
-        elif key == "request.timeout.ms" and kind is not ClientKind.PRODUCER:
-            result["socket.timeout.ms"] = value
-        elif not _belongs_to_another(kind, key):
-            result[key] = value
     if java.get("partitioner.ignore.keys", "").strip().lower() == "true":
         result["partitioner"] = "random"
     if "metadata.max.age.ms" in result and kind is ClientKind.CONSUMER:

@@ -1,0 +1,191 @@
+"""Java client settings become librdkafka's."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from connect.errors import ConfigError
+from worker.client_overrides import allows_override, canonical_policy, client_properties
+from worker.config import WorkerConfig
+from worker.kafka.clients import make_consumer, make_producer
+from worker.kafka.security import jaas_options
+from worker.kafka.settings import ClientKind, client_settings_of, librdkafka_settings
+
+WORKER = {"key.converter": "String", "value.converter": "String", "offset.storage.file.filename": "/nowhere/offsets"}
+
+
+@pytest.mark.parametrize(
+    ("java", "expected"),
+    [
+        ({"acks": "all"}, {"acks": "all"}),
+        ({"linger.ms": "5"}, {"linger.ms": "5"}),
+        ({"batch.size": "0"}, {"batch.size": "1"}),
+        ({"buffer.memory": "33554432"}, {"queue.buffering.max.kbytes": "32768"}),
+        ({"max.request.size": "5242880"}, {"message.max.bytes": "5242880"}),
+        ({"compression.type": "ZSTD"}, {"compression.type": "zstd"}),
+        ({"delivery.timeout.ms": "2147483647"}, {"delivery.timeout.ms": "2147483647"}),
+        ({"max.in.flight.requests.per.connection": "1"}, {"max.in.flight.requests.per.connection": "1"}),
+        ({"retry.backoff.ms": "0"}, {"retry.backoff.ms": "1"}),
+        ({"partitioner.class": "org.apache.kafka.clients.producer.internals.DefaultPartitioner"}, {"partitioner": "murmur2_random"}),
+        ({"partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"}, {"partitioner": "random"}),
+        ({"partitioner.ignore.keys": "true"}, {"partitioner": "random"}),
+        ({"send.buffer.bytes": "-1", "receive.buffer.bytes": "65536"}, {"socket.receive.buffer.bytes": "65536"}),
+        ({"key.serializer": "x.y.Z", "max.block.ms": "60000", "interceptor.classes": "a.B", "metric.reporters": ""}, {}),
+        ({"fetch.min.bytes": "1"}, {}),
+        ({"statistics.interval.ms": "1000"}, {"statistics.interval.ms": "1000"}),
+    ],
+)
+def test_producer_settings(java: dict[str, str], expected: dict[str, str]) -> None:
+    assert librdkafka_settings(ClientKind.PRODUCER, java) == expected
+
+
+@pytest.mark.parametrize(
+    ("java", "expected"),
+    [
+        ({"fetch.max.wait.ms": "100"}, {"fetch.wait.max.ms": "100"}),
+        ({"request.timeout.ms": "30000"}, {"socket.timeout.ms": "30000"}),
+        ({"isolation.level": "READ_COMMITTED"}, {"isolation.level": "read_committed"}),
+        ({"max.poll.records": "10"}, {}),
+        ({"metadata.max.age.ms": "5000"}, {"metadata.max.age.ms": "5000", "topic.metadata.refresh.interval.ms": "5000"}),
+        (
+            {
+                "partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor,"
+                "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+            },
+            {"partition.assignment.strategy": "range"},
+        ),
+        (
+            {"partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"},
+            {"partition.assignment.strategy": "cooperative-sticky"},
+        ),
+        ({"acks": "1"}, {}),
+    ],
+)
+def test_consumer_settings(java: dict[str, str], expected: dict[str, str]) -> None:
+    assert librdkafka_settings(ClientKind.CONSUMER, java) == expected
+
+
+def test_a_number_that_is_none_is_refused_by_its_java_name() -> None:
+    with pytest.raises(ConfigError, match=r"Invalid value lots for configuration buffer\.memory"):
+        librdkafka_settings(ClientKind.PRODUCER, {"buffer.memory": "lots"})
+
+
+def test_a_java_partitioner_class_is_refused_with_what_there_is() -> None:
+    with pytest.raises(ConfigError, match="murmur2_random"):
+        librdkafka_settings(ClientKind.PRODUCER, {"partitioner.class": "com.example.MyPartitioner"})
+
+
+@pytest.mark.parametrize(
+    ("module", "mechanism"),
+    [
+        ("org.apache.kafka.common.security.plain.PlainLoginModule", "PLAIN"),
+        ("org.apache.kafka.common.security.scram.ScramLoginModule", "SCRAM-SHA-512"),
+    ],
+)
+def test_a_jaas_line_becomes_user_and_password(module: str, mechanism: str) -> None:
+    java = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f'{module} required username="al\\"ice" password="it\'s; a = secret";',
+    }
+    assert librdkafka_settings(ClientKind.PRODUCER, java) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": mechanism,
+        "sasl.username": 'al"ice',
+        "sasl.password": "it's; a = secret",
+    }
+
+
+def test_a_jaas_line_that_cannot_be_read_is_refused_without_being_shown() -> None:
+    with pytest.raises(ConfigError) as caught:
+        jaas_options("hunter2")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_oauth_with_a_token_endpoint_is_translated() -> None:
+    java = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+        "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+        "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'clientId="me" clientSecret="s3cret" scope="kafka";',
+    }
+    settings = librdkafka_settings(ClientKind.PRODUCER, java)
+    assert settings["sasl.oauthbearer.method"] == "oidc"
+    assert settings["sasl.oauthbearer.client.secret"] == "s3cret"
+    assert settings["sasl.oauthbearer.scope"] == "kafka"
+
+
+def test_oauth_by_a_java_handler_is_refused_with_the_way_out() -> None:
+    java = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "sasl.login.callback.handler.class": "x.Y"}
+    with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.token\.endpoint\.url"):
+        librdkafka_settings(ClientKind.PRODUCER, java)
+
+
+def test_pem_stores_are_taken_and_jks_is_refused_with_the_commands_to_convert(tmp_path: Path) -> None:
+    pem, jks = tmp_path / "ca.pem", tmp_path / "ca.jks"
+    pem.write_text("-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n")
+    jks.write_bytes(b"\xfe\xed\xfe\xed" + bytes(20))
+    assert librdkafka_settings(ClientKind.ADMIN, {"ssl.truststore.location": str(pem), "ssl.truststore.type": "PEM"}) == {
+        "ssl.ca.location": str(pem)
+    }
+    with pytest.raises(ConfigError, match=r"keytool -importkeystore .* ssl\.truststore\.type=PEM"):
+        librdkafka_settings(ClientKind.ADMIN, {"ssl.truststore.location": str(jks)})
+    with pytest.raises(ConfigError, match="cannot be read"):
+        librdkafka_settings(ClientKind.ADMIN, {"ssl.truststore.location": str(tmp_path / "none")})
+
+
+def test_an_empty_endpoint_identification_means_none() -> None:
+    assert librdkafka_settings(ClientKind.ADMIN, {"ssl.endpoint.identification.algorithm": ""}) == {
+        "ssl.endpoint.identification.algorithm": "none"
+    }
+
+
+def test_an_unknown_key_is_left_out_with_a_warning_that_names_the_nearest(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        make_producer({"bootstrap.servers": "127.0.0.1:1", "linger.sm": "3"}).close()
+    assert "linger.sm" in caplog.text
+    assert "did you mean linger.ms?" in caplog.text
+
+
+def test_a_bad_value_is_an_error_that_does_not_show_secrets() -> None:
+    with pytest.raises(ConfigError, match=r"auto\.offset\.reset"):
+        make_consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "auto.offset.reset": "sometimes"})
+
+
+def test_defaults_then_worker_prefix_then_override() -> None:
+    worker = WorkerConfig.standalone({**WORKER, "producer.linger.ms": "7", "producer.acks": "1", "security.protocol": "SSL"})
+    props = client_properties(ClientKind.PRODUCER, worker, "c", 2, {"producer.override.acks": "0", "topic": "t"})
+    assert props["client.id"] == "connector-producer-c-2"
+    assert props["linger.ms"] == "7"
+    assert props["acks"] == "0"
+    assert props["security.protocol"] == "SSL"
+    assert props["max.in.flight.requests.per.connection"] == "1"
+    assert "key.converter" not in props
+
+
+def test_a_sink_reads_in_the_group_of_its_connector_from_the_start() -> None:
+    props = client_properties(ClientKind.CONSUMER, WorkerConfig.standalone(WORKER), "c", 0, {})
+    assert props["group.id"] == "connect-c"
+    assert props["auto.offset.reset"] == "earliest"
+    assert props["enable.auto.commit"] == "false"
+
+
+def test_policies() -> None:
+    assert canonical_policy("org.apache.kafka.connect.connector.policy.NoneConnectorClientConfigOverridePolicy") == "None"
+    assert allows_override("All", "acks")
+    assert allows_override("Principal", "sasl.jaas.config")
+    assert not allows_override("Principal", "acks")
+    assert not allows_override("None", "sasl.jaas.config")
+    worker = WorkerConfig.standalone({**WORKER, "connector.client.config.override.policy": "None"})
+    with pytest.raises(ConfigError, match="'None' policy does not allow 'acks'"):
+        client_properties(ClientKind.PRODUCER, worker, "c", 0, {"producer.override.acks": "0"})
+
+
+def test_only_connection_settings_of_the_worker_go_to_its_clients() -> None:
+    props = {"bootstrap.servers": "b:1", "offset.flush.interval.ms": "1", "sasl.mechanism": "PLAIN", "producer.acks": "1"}
+    assert client_settings_of(props) == {"bootstrap.servers": "b:1", "sasl.mechanism": "PLAIN"}
