@@ -33,4 +33,6 @@ def set_up_logging(mask: SecretMask, level: int = logging.INFO, stream: TextIO |
     root.setLevel(level)
     # The Kafka client reports each broken connection attempt; worker.kafka.clients says it once, in a sentence.
     logging.getLogger("kafka").setLevel(logging.ERROR)
+    # Its start and end are told by the worker itself.
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.captureWarnings(True)
