@@ -39,6 +39,7 @@ from worker.restart import planned_restart, to_restart
 from worker.secret_keys import secret_keys_of
 from worker.secrets import SecretMask
 from worker.task_factory import TaskFactory
+from worker.topic_creation import topic_creation_rules
 from worker.validation import DiscoveredCatalogue, create_error_message, plugin_config, plugin_list, validate
 from worker.version import version
 
@@ -151,9 +152,8 @@ class StandaloneHerder:
         return plugin_config(plugin, self._catalogue, version)
 
     def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
-        props = dict(config)
-        props.setdefault("connector.class", plugin)
-        return validate(props, self._config, self._catalogue, resolve=self._resolved)
+        # The class counts that the configuration names, not the one in the path (recording validate-empty).
+        return validate(config, self._config, self._catalogue, resolve=self._resolved)
 
     # --- changes
 
@@ -166,13 +166,12 @@ class StandaloneHerder:
         target_state: TargetState | None = None,
     ) -> tuple[ConnectorInfo, bool]:
         self._mask.add(config)
-        with self._lock:
-            if name in self._units and not replace:
-                raise AlreadyExistsError(f"Connector {name} already exists")
-        props = {**config, "name": name}
-        if message := create_error_message(self.validate(str(config.get("connector.class")), props)):
+        # A PATCH may give another name in the configuration; the connector keeps its own (recording config-patch-name).
+        props = {"name": name, **config}
+        # Before the name is looked at: an invalid duplicate is 400 (recording create-duplicate-invalid-config).
+        if message := create_error_message(validate(props, self._config, self._catalogue, resolve=self._resolved)):
             raise BadRequestError(self._mask.mask(message))
-        given = {key: value for key, value in props.items() if value is not None}
+        given = _without_nulls(props)
         definition = self._definition(name, given)
         with self._lock:
             if self._closed:
@@ -210,11 +209,23 @@ class StandaloneHerder:
         log.info("Connector %s was deleted", name)
 
     def set_target_state(self, name: str, state: TargetState) -> None:
-        unit = self._unit(name, f"Unknown connector {name}")[0]
+        try:
+            unit = self._unit(name, f"Unknown connector {name}")[0]
+        except NotFoundError as e:
+            if state is TargetState.STOPPED:
+                # 500 in standalone mode, 404 in distributed (recording stop-unknown).
+                raise ConnectError(f"No connector `{name}` configured") from e
+            raise
         unit.submit(lambda: unit.follow_target(state)).add_done_callback(_logged)
 
     def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> RestartPlan | None:
-        unit = self._unit(name, f"Unknown connector: {name}")[0]
+        try:
+            unit = self._unit(name, f"Unknown connector: {name}")[0]
+        except NotFoundError as e:
+            if not include_tasks and not only_failed:
+                # 500 in standalone mode, 404 in distributed (recording restart-unknown).
+                raise ConnectError(e.message) from e
+            raise
         if not include_tasks and not only_failed:
             self._outcome(unit.submit(lambda: unit.restart(with_connector=True, tasks=())), f"restarting connector {name}")
             return None
@@ -225,7 +236,11 @@ class StandaloneHerder:
         return RestartPlan(planned_restart(status, with_connector, tasks))
 
     def restart_task(self, task: TaskId) -> None:
-        unit = self._unit(task.connector, f"Unknown connector: {task.connector}")[0]
+        try:
+            unit = self._unit(task.connector)[0]
+        except NotFoundError as e:
+            # 500 in standalone mode, 404 in distributed (recording restart-task-unknown-connector).
+            raise ConnectError(f"Failed to start task {task} since it is not a recognizable type (source or sink)") from e
         self._outcome(unit.submit(lambda: unit.restart_task(task.task)), f"restarting task {task}")
 
     def close(self, timeout_s: float) -> None:
@@ -256,6 +271,8 @@ class StandaloneHerder:
         desc = self._plugins.resolve(Kind.CONNECTOR, config["connector.class"])
         connector_class: type[Connector] = self._plugins.load(desc)
         self._mask.add(config, secret_keys_of(connector_class))
+        if desc.type == "source" and self._config.topic_creation_enable:
+            topic_creation_rules(config)  # raises what is wrong with them, as create-topic-creation-incomplete has it
         if config.get("errors.tolerance", "none").strip().lower() == "all" or config.get("errors.deadletterqueue.topic.name"):
             log.warning(
                 "Connector %s asks for error tolerance (errors.tolerance, errors.deadletterqueue.*): this release stops at the "
@@ -289,6 +306,15 @@ class StandaloneHerder:
             if not unit.join(deadline):
                 log.error("Connector %s does not stop and is abandoned", unit.definition.name)
                 unit.abandon()
+
+
+def _without_nulls(config: Mapping[str, str | None]) -> dict[str, str]:
+    """The configuration, which must have no null. Validation lets one pass for a key that the connector knows; then standalone
+    workers of Apache's fail as here (recording config-put-null-value)."""
+    given = {key: value for key, value in config.items() if value is not None}
+    for key in config.keys() - given.keys():
+        raise ConnectError(f"Non-string value found in original settings for key {key}: null")
+    return given
 
 
 def _logged(future: Future[Any]) -> None:

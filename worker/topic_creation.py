@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from connect.config.parsing import parse_value
+from connect.config.types import ConfigType
 from connect.errors import ConfigError
 
 _PREFIX = "topic.creation."
@@ -64,24 +66,35 @@ def topic_creation_rules(config: Mapping[str, str | None]) -> TopicCreationRules
 def _spec(config: Mapping[str, str | None], group: str, default: NewTopicSpec | None) -> NewTopicSpec:
     prefix = f"{_PREFIX}{group}."
     below = {key.removeprefix(prefix): value for key, value in config.items() if key.startswith(prefix) and value is not None}
+    # The replication factor is looked at first, as in Apache (recording create-topic-creation-incomplete).
+    factor = _number(prefix, "replication.factor", below, default.replication_factor if default else None)
     return NewTopicSpec(
-        _number(prefix + "partitions", below.get("partitions"), default.partitions if default else None),
-        _number(prefix + "replication.factor", below.get("replication.factor"), default.replication_factor if default else None),
+        _number(prefix, "partitions", below, default.partitions if default else None),
+        factor,
         {key: value for key, value in below.items() if key not in _OWN},
     )
 
 
-def _number(key: str, value: str | None, default: int | None) -> int:
-    if value is None:
+_RULES = {
+    "partitions": "Number of partitions must be positive, or -1 to use the broker's default",
+    "replication.factor": (
+        "Replication factor must be positive and not larger than the number of brokers in the Kafka cluster, "
+        "or -1 to use the broker's default"
+    ),
+}
+_TYPES = {"partitions": ConfigType.INT, "replication.factor": ConfigType.SHORT}
+
+
+def _number(prefix: str, name: str, below: Mapping[str, str], default: int | None) -> int:
+    key = prefix + name
+    if name not in below:
         if default is None:
             raise ConfigError(f'Missing required configuration "{key}" which has no default value.', key=key)
         return default
-    try:
-        number = int(value)
-    except ValueError as e:
-        raise ConfigError.invalid(key, value, "Not a number of type INT") from e
+    number = int(parse_value(key, below[name], _TYPES[name]))
     if number < 1 and number != -1:
-        raise ConfigError.invalid(key, number, "Value must be at least 1, or -1 for the broker's default")
+        # Named without its prefix, as in Apache (recording create-topic-creation-zero-rf).
+        raise ConfigError.invalid(name, number, _RULES[name])
     return number
 
 

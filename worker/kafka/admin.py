@@ -218,9 +218,17 @@ class KafkaAdmin:
         return self._committed(name)
 
     def _committed(self, name: str) -> dict[tuple[str, int], int]:
-        request = self._client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])
-        answer = self._one(request, f"consumer group '{name}'")
-        return {(part.topic, part.partition): part.offset for part in answer.topic_partitions if part.offset >= 0}
+        # By a consumer that never joins: the admin client's list_consumer_group_offsets ends the process with a segmentation
+        # fault when the group's coordinator is not there yet (confluent-kafka 2.16.1, first group request to a fresh broker).
+        every = [TopicPartition(topic, number) for topic, found in self._metadata().topics.items() for number in found.partitions]
+        consumer = Consumer({**self._properties, "group.id": name, "enable.auto.commit": "false"})
+        try:
+            answer = consumer.committed(every, timeout=self._timeout_s)
+        except KafkaException as error:
+            raise translated(error.args[0], f"consumer group '{name}'", self.bootstrap) from error
+        finally:
+            consumer.close()
+        return {(part.topic, part.partition): part.offset for part in answer if part.offset >= 0}
 
     def _metadata(self) -> Any:
         try:
