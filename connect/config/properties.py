@@ -1,0 +1,102 @@
+"""Java ``.properties`` files, with the line of every entry.
+
+The format is ``java.util.Properties``'. Java reads such files as ISO-8859-1 with ``\\uXXXX`` escapes; here a file that is valid
+UTF-8 is read as that, for that is what people write, and any other as ISO-8859-1. Escapes mean the same in both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import javaproperties
+
+from connect.errors import ConfigError
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_BAD_ESCAPE = re.compile(r"\\u(?![0-9a-fA-F]{4})")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One ``key=value`` of a file. ``line`` is where it begins, counted from 1; a value may go on over several lines."""
+
+    key: str
+    value: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Properties:
+    """What a properties file says, in its order, keys that are written twice included."""
+
+    path: str
+    entries: tuple[Entry, ...]
+    encoding: str = "utf-8"
+    """``utf-8`` or ``iso-8859-1``: how the bytes were read."""
+
+    @cached_property
+    def values(self) -> dict[str, str]:
+        """The configuration: of a key that is there twice the last counts, as in Java."""
+        return {entry.key: entry.value for entry in self.entries}
+
+    def line_of(self, key: str) -> int | None:
+        """The line of the entry that counts, or None."""
+        return next((entry.line for entry in reversed(self.entries) if entry.key == key), None)
+
+    def location(self, key: str) -> str:
+        """``file:line`` of a key, or the file alone."""
+        line = self.line_of(key)
+        return self.path if line is None else f"{self.path}:{line}"
+
+    def duplicates(self) -> list[tuple[Entry, Entry]]:
+        """Pairs of an entry and the later one that takes its place."""
+        last = {entry.key: entry for entry in self.entries}
+        return [(entry, last[entry.key]) for entry in self.entries if last[entry.key] is not entry]
+
+
+def read_properties(path: str | Path) -> Properties:
+    """The entries of a file. Raises ConfigError with ``file:line`` when it cannot be read or holds a broken escape."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as e:
+        raise ConfigError(f"{path}: cannot read the file: {e.strerror or e}") from e
+    try:
+        return parse_properties(data.decode("utf-8-sig"), str(path))
+    except UnicodeDecodeError:
+        return parse_properties(data.decode("iso-8859-1"), str(path), encoding="iso-8859-1")
+
+
+def parse_properties(text: str, path: str, *, encoding: str = "utf-8") -> Properties:
+    """The entries of a text; ``path`` is for messages. Raises ConfigError with ``path:line``."""
+    return Properties(path, tuple(_entries(text, path)), encoding)
+
+
+def write_properties(values: Mapping[str, str]) -> str:
+    """Text that reads back as these values, in their order; ASCII only, so that every reader takes it."""
+    return "".join(f"{javaproperties.join_key_value(key, value)}\n" for key, value in values.items())
+
+
+def _entries(text: str, path: str) -> Iterator[Entry]:
+    line = 1
+    try:
+        for element in javaproperties.parse(text):
+            if isinstance(element, javaproperties.KeyValue):
+                yield Entry(element.key, element.value, line)
+            line += len(_LINE_END.findall(element.source))
+    except javaproperties.InvalidUEscapeError as e:
+        raise ConfigError(
+            f"{path}:{_line_of_bad_escape(text, line)}: malformed escape {e.escape}: \\u takes four hexadecimal digits"
+        ) from e
+
+
+def _line_of_bad_escape(text: str, start_line: int) -> int:
+    """The line of the escape itself, which may stand on a later line of the entry that starts at ``start_line``."""
+    lines = _LINE_END.split(text)
+    for number in range(start_line, len(lines) + 1):
+        if _BAD_ESCAPE.search(lines[number - 1].replace("\\\\", "")):
+            return number
+    return start_line
