@@ -20,6 +20,7 @@ from connect.errors import ConnectError
 
 if TYPE_CHECKING:
     from rest.server import RestServer
+    from worker.herder import TargetState
     from worker.standalone import StandaloneHerder
 
 log = logging.getLogger("sluice.standalone")
@@ -63,7 +64,7 @@ def _run(worker_file: str, connector_files: Sequence[str], stop: threading.Event
         from connect.config.properties import read_properties
         from worker.config import WorkerConfig
 
-        props = read_properties(worker_file)
+        props = read_properties(worker_file).values
         mask.add(props)
         config = WorkerConfig.standalone(props)
 
@@ -103,13 +104,19 @@ def _start_connectors(herder: StandaloneHerder, files: Sequence[str], stop: thre
             return 0
         try:
             connector = read_connector_file(file)
-            herder.put_connector(connector.name, connector.config, replace=False, target_state=None)
+            herder.put_connector(connector.name, connector.config, replace=False, target_state=_target(connector.initial_state))
             log.info("Created connector %s", connector.name)
         except ConnectError as e:
             log.error("Failed to create the connector of %s: %s", file, e.message)
             log.error("Stopping after connector error")
             return EXIT_CONNECTOR
     return 0
+
+
+def _target(initial_state: str | None) -> TargetState | None:
+    from worker.herder import TargetState
+
+    return None if initial_state is None else TargetState("STARTED" if initial_state == "RUNNING" else initial_state)
 
 
 def _shut_down(herder: StandaloneHerder, server: RestServer, graceful_s: float) -> None:
