@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def read_connector_file(path: str | Path) -> ConnectorFile:
         return _from_json(data, str(path))
     properties = read_properties(path)
     lines = {entry.key: entry.line for entry in properties.entries}
-    return _named(ConnectorFile(str(path), properties.values.get(NAME, ""), properties.values, None, lines))
+    return _named(ConnectorFile(str(path), properties.get(NAME, ""), dict(properties), None, lines))
 
 
 def _from_json(data: bytes, path: str) -> ConnectorFile:
@@ -96,9 +97,8 @@ def _texts(node: Mapping[str, Any], path: str, lines: Mapping[str, int]) -> dict
     for key, value in node.items():
         if isinstance(value, dict | list):
             kind = "an object" if isinstance(value, dict) else "a list"
-            raise ConfigError(
-                f"{path}:{lines.get(key, 1)}: Value of {key} is {kind}, expected text, a number or a boolean", key=key
-            )
+            at = f"{path}:{lines.get(key, 1)}"
+            raise ConfigError(f"{at}: Value of {key} is {kind}, expected text, a number or a boolean", key=key)
         config[key] = ("true" if value else "false") if isinstance(value, bool) else value
     return config
 
@@ -106,12 +106,11 @@ def _texts(node: Mapping[str, Any], path: str, lines: Mapping[str, int]) -> dict
 def _lines_of_keys(text: str) -> dict[str, int]:
     """The line of each member's name. Names are told from values by the colon that follows; of two the last counts."""
     lines: dict[str, int] = {}
-    scan = json.decoder.scanstring
     position, counted, line = 0, 0, 1
     while (start := text.find('"', position)) >= 0:
         line += text.count("\n", counted, start)
         counted = start
-        name, position = scan(text, start + 1, False)
+        name, position = scanstring(text, start + 1, False)
         if _COLON.match(text, position):
             lines[name] = line
     return lines

@@ -7,9 +7,8 @@ UTF-8 is read as that, for that is what people write, and any other as ISO-8859-
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import javaproperties
@@ -29,19 +28,30 @@ class Entry:
     line: int
 
 
-@dataclass(frozen=True)
-class Properties:
-    """What a properties file says, in its order, keys that are written twice included."""
+class Properties(Mapping[str, str]):
+    """What a properties file says: a mapping, and where each of its keys stands. Immutable.
 
-    path: str
-    entries: tuple[Entry, ...]
-    encoding: str = "utf-8"
-    """``utf-8`` or ``iso-8859-1``: how the bytes were read."""
+    Of a key that is written twice the last counts, as in Java; :meth:`duplicates` tells of it.
+    """
 
-    @cached_property
-    def values(self) -> dict[str, str]:
-        """The configuration: of a key that is there twice the last counts, as in Java."""
-        return {entry.key: entry.value for entry in self.entries}
+    def __init__(self, path: str, entries: Iterable[Entry], encoding: str = "utf-8") -> None:
+        self.path = path
+        self.entries = tuple(entries)
+        self.encoding = encoding
+        """``utf-8`` or ``iso-8859-1``: how the bytes were read."""
+        self._values = {entry.key: entry.value for entry in self.entries}
+
+    def __getitem__(self, key: str) -> str:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Properties({self.path!r}, {len(self)} keys)"  # values may be secrets
 
     def line_of(self, key: str) -> int | None:
         """The line of the entry that counts, or None."""
@@ -72,7 +82,7 @@ def read_properties(path: str | Path) -> Properties:
 
 def parse_properties(text: str, path: str, *, encoding: str = "utf-8") -> Properties:
     """The entries of a text; ``path`` is for messages. Raises ConfigError with ``path:line``."""
-    return Properties(path, tuple(_entries(text, path)), encoding)
+    return Properties(path, _entries(text, path), encoding)
 
 
 def write_properties(values: Mapping[str, str]) -> str:
