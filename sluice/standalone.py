@@ -64,7 +64,7 @@ def _run(worker_file: str, connector_files: Sequence[str], stop: threading.Event
         from connect.config.properties import read_properties
         from worker.config import WorkerConfig
 
-        props = read_properties(worker_file).values
+        props = dict(read_properties(worker_file))
         mask.add(props)
         config = WorkerConfig.standalone(props)
 
