@@ -194,7 +194,14 @@ class ConfigDef:
                     entry.visible = key.recommender.visible(name, parsed)
                 except ConfigError as e:
                     entry.errors.append(e.message)
+        for name in self._undefined_dependents():
+            error = f"{name} is referred in the dependents, but not defined."
+            values[name] = ConfigValue(name, errors=[error], visible=False)
         return list(values.values())
+
+    def _undefined_dependents(self) -> list[str]:
+        named = (dependent for key in self.keys.values() for dependent in key.dependents)
+        return [name for name in dict.fromkeys(named) if name not in self.keys]
 
     def default_text(self, name: str) -> str | None:
         """The default as text, as REST shows it; None when there is none."""

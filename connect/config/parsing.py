@@ -6,12 +6,21 @@ import re
 from typing import Any
 
 from connect.config.types import ConfigType
+from connect.data.java_text import double_text
 from connect.errors import ConfigError
 
 HIDDEN = "[hidden]"
 _Class = type  # the parameter `type` below hides the built-in
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 _RANGES = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+_INTEGER_NAMES = {
+    ConfigType.SHORT: "16-bit integer (short)",
+    ConfigType.INT: "32-bit integer",
+    ConfigType.LONG: "64-bit integer (long)",
+}
+_BLANK = "".join(map(chr, range(0x21)))
+"""What Java trims: everything up to the space, and nothing beyond."""
 
 
 class Password:
@@ -42,7 +51,7 @@ def parse_value(name: str, value: Any, type: ConfigType) -> Any:
     """
     if value is None:
         return None
-    trimmed = value.strip() if isinstance(value, str) else value
+    trimmed = value.strip(_BLANK) if isinstance(value, str) else value
     match type:
         case ConfigType.BOOLEAN:
             if isinstance(trimmed, bool):
@@ -61,16 +70,17 @@ def parse_value(name: str, value: Any, type: ConfigType) -> Any:
                 return Password(trimmed)
             raise ConfigError.invalid(name, HIDDEN, f"Expected value to be a string, but it was a {_java_class(value)}")
         case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
-            return _parse_integer(name, trimmed, type)
+            return _parse_integer(name, value, trimmed, type)
         case ConfigType.DOUBLE:
             if isinstance(trimmed, int | float) and not isinstance(trimmed, bool):
                 return float(trimmed)
-            if isinstance(trimmed, str):
-                try:
-                    return float(trimmed)
-                except ValueError:
-                    pass
-            raise ConfigError.invalid(name, _shown(value), "Not a number of type DOUBLE")
+            if not isinstance(trimmed, str):
+                raise ConfigError.invalid(
+                    name, _shown(value), f"Expected value to be a double, but it was a {_java_class(value)}"
+                )
+            if not _DOUBLE.fullmatch(trimmed):
+                raise ConfigError.invalid(name, value, "Not a number of type DOUBLE")
+            return float(trimmed.rstrip("fFdD"))
         case ConfigType.LIST:
             if isinstance(trimmed, list | tuple):
                 return list(trimmed)
@@ -85,15 +95,16 @@ def parse_value(name: str, value: Any, type: ConfigType) -> Any:
             raise ConfigError.invalid(name, _shown(value), "Expected a Class instance or class name.")
 
 
-def _parse_integer(name: str, value: Any, type: ConfigType) -> int:
+def _parse_integer(name: str, value: Any, trimmed: Any, type: ConfigType) -> int:
     bits = _RANGES[type]
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ConfigError.invalid(
-            name, _shown(value), f"Expected value to be a {bits}-bit integer, but it was a {_java_class(value)}"
+            name, _shown(value), f"Expected value to be a {_INTEGER_NAMES[type]}, but it was a {_java_class(value)}"
         )
-    if isinstance(value, str) and not _INTEGER.fullmatch(value):
+    # No integer of these types has more than 20 characters but for leading zeros; longer text is not worth converting.
+    if isinstance(trimmed, str) and (len(trimmed) > 100 or not _INTEGER.fullmatch(trimmed)):
         raise ConfigError.invalid(name, value, f"Not a number of type {type.value}")
-    number = int(value)
+    number = int(trimmed)
     if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
         raise ConfigError.invalid(name, value, f"Not a number of type {type.value}")
     return number
@@ -111,7 +122,7 @@ def to_text(value: Any, type: ConfigType) -> str | None:
         case ConfigType.LIST:
             return ",".join(str(v) for v in value)
         case ConfigType.DOUBLE:
-            return repr(float(value))
+            return double_text(float(value))
         case _:
             return str(value)
 

@@ -31,7 +31,7 @@ class Range:
 
     def __str__(self) -> str:
         if self.minimum is None:
-            return f"[...,{self.maximum}]"
+            return "[...]" if self.maximum is None else f"[...,{self.maximum}]"
         return f"[{self.minimum},...]" if self.maximum is None else f"[{self.minimum},...,{self.maximum}]"
 
 
