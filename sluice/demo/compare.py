@@ -144,9 +144,17 @@ def _plain(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
     if pa.types.is_binary(type_):
         return pa.chunked_array([pa.array([None if v is None else v.hex() for v in column.to_pylist()], pa.string())])
     if kind == "time without time zone" and pa.types.is_string(type_):
-        return pc.cast(pc.cast(column, pa.time64("us")), pa.int64())
+        return pa.chunked_array([pa.array([_micros_of_day(v) for v in column.to_pylist()], pa.int64())])
     wanted = _plain_type(kind)
     return column.cast(wanted) if type_ != wanted else column
+
+
+def _micros_of_day(text: str | None) -> int | None:
+    if text is None:
+        return None
+    hours, minutes, seconds = text.split(":")
+    whole, _, fraction = seconds.partition(".")
+    return ((int(hours) * 60 + int(minutes)) * 60 + int(whole)) * 1_000_000 + int(fraction.ljust(6, "0") or 0)
 
 
 def _json(value: Any) -> str | None:

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from connect.errors import ConnectError, UnreachableError
-from rest.client import WorkerClient
+from rest.client import ConnectClient
 from sluice.demo.compare import Comparison, compare_table
 from sluice.demo.display import Display
 from sluice.demo.stage import APPEND_SINK, CONNECTOR_FILES, SOURCE, TABLES, UPSERT_SINK, Sizes, Stage
@@ -76,7 +76,7 @@ def run_demo(home: Path, sizes: Sizes, live_s: float, display: Display, *, keep:
                 stage.stop()
 
 
-def start_stage(stage: Stage, display: Display) -> WorkerClient:
+def start_stage(stage: Stage, display: Display) -> ConnectClient:
     """Starts all parts, with the shop filled and the connectors running. Used by ``sluice up`` too."""
     display.step("Starting Apache Kafka")
     stage.broker.start()
@@ -87,15 +87,14 @@ def start_stage(stage: Stage, display: Display) -> WorkerClient:
         stage.fill_shop()
     display.step("Starting a worker: PostgreSQL source, two Spark sinks")
     stage.start_worker()
-    client = WorkerClient(stage.rest_url)
-    _wait(lambda: _answers(client), stage, _START_TIMEOUT_S, "the worker's REST API to answer")
+    client = ConnectClient(stage.rest_url)
     for name in CONNECTOR_FILES:
-        _wait(lambda name=name: _is_running(client, name), stage, _START_TIMEOUT_S, f"connector {name} to run")
+        _wait_running(stage, client, name)
     display.note(f"REST API at {stage.rest_url}, Kafka at {stage.broker.bootstrap}")
     return client
 
 
-def _measure(stage: Stage, client: WorkerClient, live_s: float, display: Display, started: float) -> Result:
+def _measure(stage: Stage, client: ConnectClient, live_s: float, display: Display, started: float) -> Result:
     begun = time.monotonic()
     display.step("Snapshot: every row of the database on its way to Kafka and into Delta tables")
     _follow_snapshot(stage, client, display)
@@ -132,7 +131,7 @@ def _measure(stage: Stage, client: WorkerClient, live_s: float, display: Display
     )
 
 
-def _follow_snapshot(stage: Stage, client: WorkerClient, display: Display) -> None:
+def _follow_snapshot(stage: Stage, client: ConnectClient, display: Display) -> None:
     total = float(stage.sizes.rows)
     deadline = time.monotonic() + _SNAPSHOT_TIMEOUT_S
     begun = time.monotonic()
@@ -150,7 +149,7 @@ def _follow_snapshot(stage: Stage, client: WorkerClient, display: Display) -> No
             _pause_before(deadline, 0.25, "the snapshot to reach the tables", stage)
 
 
-def _follow_workload(stage: Stage, client: WorkerClient, workload: Workload, display: Display, live_s: float) -> None:
+def _follow_workload(stage: Stage, client: ConnectClient, workload: Workload, display: Display, live_s: float) -> None:
     begun = time.monotonic()
     with display.bar("live changes", live_s) as bar:
         while workload.running:
@@ -164,18 +163,24 @@ def _follow_workload(stage: Stage, client: WorkerClient, workload: Workload, dis
     workload.join(10)
 
 
-def _follow_catch_up(stage: Stage, client: WorkerClient, display: Display) -> None:
+def _follow_catch_up(stage: Stage, client: ConnectClient, display: Display) -> None:
     """Until the source has read the database's log to its present end and the sinks have delivered all of it."""
     with stage.connect() as connection:
-        row = connection.execute("SELECT (pg_current_wal_lsn() - '0/0')::bigint").fetchone()
+        row = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
     assert row is not None
-    target = int(row[0])
+    target = _lsn(row[0])
     deadline = time.monotonic() + _CATCH_UP_TIMEOUT_S
     while True:
         _check(stage, client)
-        if int(_details(client, SOURCE).get("lsn") or 0) >= target and _lag(client) == 0:
+        if _lsn(_details(client, SOURCE).get("lsn")) >= target and _lag(client) == 0:
             return
         _pause_before(deadline, 0.25, "the tables to catch up", stage)
+
+
+def _lsn(text: str | None) -> int:
+    """A log position as PostgreSQL writes it (``16/B374D848``), as a number; 0 for none."""
+    high, _, low = (text or "0/0").partition("/")
+    return (int(high, 16) << 32) + int(low, 16)
 
 
 def _compare(stage: Stage, display: Display) -> list[Comparison]:
@@ -194,66 +199,56 @@ def _compare(stage: Stage, display: Display) -> list[Comparison]:
     return found
 
 
-def _delivered(client: WorkerClient, sink: str) -> float:
+def _delivered(client: ConnectClient, sink: str) -> float:
     tables = _details(client, sink).get("tables", {})
-    return float(sum(table.get("rows_written", 0) for table in tables.values()))
+    return float(sum(table.get("rows", 0) for table in tables.values()))
 
 
-def _latency(client: WorkerClient) -> dict[str, float | None]:
+def _latency(client: ConnectClient) -> dict[str, float | None]:
     """Of the live changes: from the commit in the database to the commit of the table that shows it."""
     found = [_details(client, sink).get("latency_ms") or {} for sink in _SINKS]
     merged = {q: max((f[q] for f in found if f.get(q) is not None), default=None) for q in ("p50", "p99")}
     return {q: None if v is None else round(v, 1) for q, v in merged.items()}
 
 
-def _details(client: WorkerClient, connector: str) -> dict[str, Any]:
+def _details(client: ConnectClient, connector: str) -> dict[str, Any]:
     """What the connector's first task tells of itself; empty while it tells nothing."""
     for task in client.progress(connector):
-        return dict(task.details)
+        return dict(task["details"])
     return {}
 
 
-def _lag(client: WorkerClient) -> int:
+def _lag(client: ConnectClient) -> int:
     """Records in topics that are not in tables yet; 1 while a sink does not know its partitions."""
     total = 0
     for sink in _SINKS:
         for task in client.progress(sink):
-            if not task.lag:
+            if not task["lag"]:
                 return 1
-            total += sum(task.lag.values())
+            total += sum(task["lag"].values())
     return total
 
 
-def _check(stage: Stage, client: WorkerClient) -> None:
+def _check(stage: Stage, client: ConnectClient) -> None:
     """Raises ConnectError when the worker or a connector has failed, with its own words."""
     stage.check_worker()
     for name in CONNECTOR_FILES:
         status = client.status(name)
-        failed = [s for s in (status.connector, *(task for _, task in status.tasks)) if s.state.value == "FAILED"]
+        failed = [found for found in (status["connector"], *status["tasks"]) if found["state"] == "FAILED"]
         if failed:
-            first = (failed[0].trace or "").strip().splitlines()
+            first = str(failed[0].get("trace") or "").strip().splitlines()
             raise ConnectError(f"connector {name} failed: {first[0] if first else 'no reason given'}; log: {stage.worker_log}")
 
 
-def _answers(client: WorkerClient) -> bool:
-    try:
-        client.root()
-    except UnreachableError:
-        return False
-    return True
-
-
-def _is_running(client: WorkerClient, name: str) -> bool:
-    if name not in client.connectors():
-        return False
-    status = client.status(name)
-    return bool(status.tasks) and all(task.state.value == "RUNNING" for _, task in status.tasks)
-
-
-def _wait(condition: Any, stage: Stage, timeout_s: float, what: str) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        _pause_before(deadline, 0.1, what, stage)
+def _wait_running(stage: Stage, client: ConnectClient, name: str) -> None:
+    """Until the connector and its tasks run; looks at the worker too, which may have ended."""
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while True:
+        try:
+            client.wait_for(name, timeout_s=1.0)
+            return
+        except (UnreachableError, ConnectError):
+            _pause_before(deadline, 0.1, f"connector {name} to run", stage)
 
 
 def _pause_before(deadline: float, seconds: float, what: str, stage: Stage) -> None:

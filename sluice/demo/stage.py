@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psycopg
 
-from connect.config.properties import read_properties
+from connect.config.properties import read_properties, write_properties
 from connect.errors import ConnectError, NotFoundError
 from sluice.embedded import jars, places, process
 from sluice.embedded.broker import EmbeddedBroker
@@ -119,6 +119,8 @@ class Stage:
             "offset.flush.interval.ms": "1000",
             # The schema in every JSON record is the same text again and again: it packs to almost nothing.
             "producer.compression.type": "lz4",
+            # A commit of Spark that is under way at the end may take longer than Apache's five seconds.
+            "task.shutdown.graceful.timeout.ms": "30000",
         }
         return self._write("connect-standalone.properties", changes)
 
@@ -140,8 +142,7 @@ class Stage:
         self._properties.mkdir(parents=True, exist_ok=True)
         path = self._properties / template
         path.touch(mode=0o600)
-        lines = (f"{key}={value.replace(chr(92), chr(92) * 2)}\n" for key, value in properties.items())
-        path.write_text("".join(lines), encoding="utf-8")
+        path.write_text(write_properties(properties), encoding="utf-8")
         return path
 
     def check_worker(self) -> None:
