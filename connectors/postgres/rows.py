@@ -103,7 +103,7 @@ def _row_columns(
         default = default_of(column.default, mapped)
         if default is not None:
             schema = schema.replace(default=default)
-        found.append(RowColumn(column.name, mapped, schema, index))
+        found.append(RowColumn(column.name, mapped.under(schema), schema, index))
     return found
 
 

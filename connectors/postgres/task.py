@@ -221,7 +221,7 @@ class PostgresSourceTask(SourceTask):
 
     def _poll(self) -> list[SourceRecord] | None:
         if self._phase == "done":
-            self._interrupt.wait(1.0)
+            self._interrupt.wait(self.settings.poll_interval_s)
             return None
         if self._stream is None and self._snapshot is None:
             self._open()

@@ -68,6 +68,7 @@ def _element(part: list[str], was_quoted: bool) -> str | None:
 
 def array_of(element: ColumnType, placeholder: Any) -> ColumnType:
     """The array of optional elements."""
+    element = element.under(element.schema.as_optional())
     decode: Callable[[str], Any] = element.decode
 
     def decode_array(text: str) -> list[Any]:

@@ -38,6 +38,12 @@ class ColumnType:
     zero: Any
     placeholder: Any = None
     inline: Inline = Inline.CALL
+    rebuild: Callable[[Schema], ColumnType] | None = None
+    """For struct types: the same mapping whose values carry that schema, for a struct must have the very schema of its field."""
+
+    def under(self, schema: Schema) -> ColumnType:
+        """This mapping for a field of that schema (optional, with a default)."""
+        return self if self.rebuild is None else self.rebuild(schema)
 
 
 def refuse(text: str, what: str) -> DataError:

@@ -38,14 +38,17 @@ def finite_decimal(text: str) -> decimal.Decimal:
     return decimal.Decimal(text)
 
 
-def variable_scale_decimal(text: str) -> Struct:
+def variable_scale(schema: Schema = VARIABLE_SCALE) -> ColumnType:
     """A number of any scale as (scale, unscaled bytes)."""
-    value = finite_decimal(text)
-    sign, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
-        raise refuse(text, _NOT_FINITE)
-    unscaled = int("".join(map(str, digits)))
-    return Struct(VARIABLE_SCALE, [-exponent, int_to_bytes(-unscaled if sign else unscaled)])
+
+    def decode(text: str) -> Struct:
+        sign, digits, exponent = finite_decimal(text).as_tuple()
+        if not isinstance(exponent, int):
+            raise refuse(text, _NOT_FINITE)
+        unscaled = int("".join(map(str, digits)))
+        return Struct(schema, [-exponent, int_to_bytes(-unscaled if sign else unscaled)])
+
+    return ColumnType(schema, decode, Struct(schema, [0, b"\0"]), rebuild=variable_scale)
 
 
 def numeric(typmod: int, settings: TypeSettings) -> ColumnType:
@@ -55,7 +58,7 @@ def numeric(typmod: int, settings: TypeSettings) -> ColumnType:
     if settings.decimal_mode == "double":
         return ColumnType(Schema.FLOAT64, float, 0.0, inline=Inline.FLOAT)
     if typmod < 0:
-        return ColumnType(VARIABLE_SCALE, variable_scale_decimal, Struct(VARIABLE_SCALE, [0, b"\0"]))
+        return variable_scale()
     precision, scale = ((typmod - 4) >> 16) & 0xFFFF, (((typmod - 4) & 0x7FF) ^ 1024) - 1024
     schema = _decimal(scale, precision)
     zero = decimal.Decimal((0, (0,), -scale))

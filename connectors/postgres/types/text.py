@@ -121,16 +121,17 @@ POINT = (
 )
 
 
-def _point(x: float, y: float) -> Struct:
-    values: list[Any] = [x, y, struct.pack("<BIdd", 1, 1, x, y), None]
-    return Struct(POINT, values)
+def point(schema: Schema = POINT) -> ColumnType:
+    """point as coordinates and as well-known binary, without a reference system."""
 
+    def made(x: float, y: float) -> Struct:
+        values: list[Any] = [x, y, struct.pack("<BIdd", 1, 1, x, y), None]
+        return Struct(schema, values)
 
-def point() -> ColumnType:
     def decode(value: str) -> Struct:
         x, comma, y = value.strip("()").partition(",")
         if not comma:
             raise refuse(value, "point")
-        return _point(float(x), float(y))
+        return made(float(x), float(y))
 
-    return ColumnType(POINT, decode, _point(0.0, 0.0))
+    return ColumnType(schema, decode, made(0.0, 0.0), rebuild=point)

@@ -346,7 +346,7 @@ def test_a_missing_slot_with_a_stored_offset_is_an_error(source: Any) -> None:
         source.kill()
         db.execute("select pg_drop_replication_slot(%s)", [source.config["slot.name"]])
         source.start()
-        with pytest.raises(ConnectError, match="does not exist .*when_needed"):
+        with pytest.raises(ConnectError, match=r"does not exist .*when_needed"):
             source.quiet()
         source.kill()
         source.start(snapshot_mode="when_needed")

@@ -1,0 +1,222 @@
+"""Every supported type, written by the real server: the snapshot and the stream must agree, and say what Debezium says."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from connect.data.schema import Type
+
+COLUMNS: list[tuple[str, str, str, Any]] = [
+    # name, type, SQL value, value in the event
+    ("a_bool", "boolean", "true", True),
+    ("a_small", "smallint", "-32768", -32768),
+    ("a_int", "integer", "2147483647", 2147483647),
+    ("a_big", "bigint", "-9223372036854775808", -9223372036854775808),
+    ("an_oid", "oid", "4294967295", 4294967295),
+    ("a_real", "real", "1.5", 1.5),
+    ("a_double", "double precision", "0.1", 0.1),
+    ("infinite", "double precision", "'-Infinity'", float("-inf")),
+    ("a_numeric", "numeric(12,2)", "12345.6", Decimal("12345.60")),
+    ("negative_scale", "numeric(6,0)", "-123456", Decimal("-123456")),
+    (
+        "any_numeric",
+        "numeric",
+        "12345678901234567890.123456789",
+        {"scale": 9, "value": (12345678901234567890123456789).to_bytes(12, "big")},
+    ),
+    ("a_money", "money", "'-1234.56'", Decimal("-1234.56")),
+    (
+        "a_text",
+        "text",
+        "E'tab\\t newline\\n back\\\\slash \\\\N quote'' \u00e4\u20ac\U0001f600'",
+        "tab\t newline\n back\\slash \\N quote' \u00e4\u20ac\U0001f600",
+    ),
+    ("backslash_n", "text", "E'\\\\N'", "\\N"),
+    ("empty", "text", "''", ""),
+    ("a_varchar", "varchar(10)", "'abc'", "abc"),
+    ("a_char", "char(5)", "'abc'", "abc  "),
+    ("a_name", "name", "'n'", "n"),
+    ("a_uuid", "uuid", "'76019d1a-ad2e-4b22-96e9-1a6d6543c818'", "76019d1a-ad2e-4b22-96e9-1a6d6543c818"),
+    ("a_json", "json", '\'{"b": 1,  "a": [1]}\'', '{"b": 1,  "a": [1]}'),
+    ("a_jsonb", "jsonb", '\'{"b": 1,  "a": "\\\\n"}\'', '{"a": "\\\\n", "b": 1}'),
+    ("a_bytea", "bytea", "'\\x00ff5c4e'", b"\x00\xff\\N"),
+    ("a_bit", "bit", "B'1'", True),
+    ("bits", "bit(10)", "B'1000000011'", b"\x03\x02"),
+    ("var_bits", "varbit(16)", "B'101'", b"\x05"),
+    ("a_date", "date", "'2026-11-21'", 20778),
+    ("old_date", "date", "'0044-03-15 BC'", -735160),
+    ("far_date", "date", "'12345-01-01'", 3789391),
+    ("never_date", "date", "'infinity'", -2147472692),
+    ("a_time", "time", "'12:34:56.789012'", 45296789012),
+    ("short_time", "time(3)", "'12:34:56.789'", 45296789),
+    ("midnight", "time", "'24:00:00'", 86400000000),
+    ("a_timetz", "timetz", "'13:51:30.123789+02'", "11:51:30.123789Z"),
+    ("a_timestamp", "timestamp", "'2016-11-04 13:51:30.123456'", 1478267490123456),
+    ("short_timestamp", "timestamp(3)", "'2016-11-04 13:51:30.123'", 1478267490123),
+    ("before_1970", "timestamp", "'1969-12-31 23:59:59.999999'", -1),
+    ("ever", "timestamp", "'infinity'", 9223372036825200000),
+    ("never", "timestamp", "'-infinity'", -9223372036832400000),
+    ("a_timestamptz", "timestamptz", "'2016-11-04 13:51:30.5+02'", "2016-11-04T11:51:30.5Z"),
+    ("whole_second", "timestamptz", "'2016-11-04 13:51:30+02'", "2016-11-04T11:51:30Z"),
+    ("far_timestamptz", "timestamptz", "'12345-01-02 03:04:05+00'", "+12345-01-02T03:04:05Z"),
+    ("old_timestamptz", "timestamptz", "'0044-03-15 12:00:00+00 BC'", "-0043-03-15T12:00:00Z"),
+    ("for_ever", "timestamptz", "'infinity'", "infinity"),
+    ("an_interval", "interval", "'1 year 2 months 3 days 04:05:06.78'", 37091106780000),
+    ("back", "interval", "'-1 days -00:00:00.5'", -86400500000),
+    ("an_inet", "inet", "'192.168.1.5/24'", "192.168.1.5/24"),
+    ("a_cidr", "cidr", "'10.1.0.0/16'", "10.1.0.0/16"),
+    ("a_mac", "macaddr", "'08:00:2b:01:02:03'", "08:00:2b:01:02:03"),
+    ("int_range", "int4range", "'[1,5)'", "[1,5)"),
+    ("time_range", "tstzrange", "'[2016-11-04 13:00:00+00,)'", '["2016-11-04 13:00:00+00",)'),
+    ("a_mood", "mood", "'so, so'", "so, so"),
+    ("a_domain", "price", "9.5", Decimal("9.50")),
+    ("a_vector", "tsvector", "'a fat cat'", "'a' 'cat' 'fat'"),
+    ("a_point", "point", "'(1.5,-2)'", {"x": 1.5, "y": -2.0}),
+    ("texts", "text[]", "array['a', null, 'b,c', E'q\"\\\\', 'NULL', '', '{x}']", ["a", None, "b,c", 'q"\\', "NULL", "", "{x}"]),
+    ("ints", "int[]", "array[1, null, -3]", [1, None, -3]),
+    ("no_ints", "int[]", "'{}'", []),
+    ("numerics", "numeric(6,2)[]", "array[1.5, 2]", [Decimal("1.50"), Decimal("2.00")]),
+    ("uuids", "uuid[]", "array['76019d1a-ad2e-4b22-96e9-1a6d6543c818'::uuid]", ["76019d1a-ad2e-4b22-96e9-1a6d6543c818"]),
+    ("dates", "date[]", "array['1970-01-02'::date]", [1]),
+    ("moods", "mood[]", "array['ok', 'so, so']::mood[]", ["ok", "so, so"]),
+    ("bounds", "int[]", "'[0:1]={7,8}'", [7, 8]),
+    ("nothing", "text", "null", None),
+    ("no_number", "int", "null", None),
+]
+SCHEMA_NAMES = {
+    "a_numeric": "org.apache.kafka.connect.data.Decimal",
+    "any_numeric": "io.debezium.data.VariableScaleDecimal",
+    "a_uuid": "io.debezium.data.Uuid",
+    "a_jsonb": "io.debezium.data.Json",
+    "bits": "io.debezium.data.Bits",
+    "a_date": "io.debezium.time.Date",
+    "a_time": "io.debezium.time.MicroTime",
+    "short_time": "io.debezium.time.Time",
+    "a_timetz": "io.debezium.time.ZonedTime",
+    "a_timestamp": "io.debezium.time.MicroTimestamp",
+    "short_timestamp": "io.debezium.time.Timestamp",
+    "a_timestamptz": "io.debezium.time.ZonedTimestamp",
+    "an_interval": "io.debezium.time.MicroDuration",
+    "a_mood": "io.debezium.data.Enum",
+    "a_text": None,
+    "an_inet": None,
+}
+
+
+def create(db: Any) -> None:
+    db.execute("create type mood as enum ('sad', 'ok', 'so, so'); create domain price as numeric(8,2)")
+    db.execute("create table t(id int primary key, " + ", ".join(f"{name} {type_}" for name, type_, _, _ in COLUMNS) + ")")
+
+
+def insert(db: Any, key: int) -> None:
+    db.execute(f"insert into t values ({key}, " + ", ".join(sql for _, _, sql, _ in COLUMNS) + ")")
+
+
+def test_snapshot_and_stream_agree_on_every_type(source: Any) -> None:
+    with source.sql() as db:
+        create(db)
+        insert(db, 1)
+        source.start()
+        (read,) = source.read(1)
+        insert(db, 2)
+        (created,) = source.read(1)
+    rows = [record.value["after"] for record in (read, created)]
+    assert rows[0].schema is rows[1].schema
+    for row in rows:
+        row.validate()
+        for name, _, _, expected in COLUMNS:
+            value = row[name]
+            if isinstance(expected, dict):
+                value = {key: item for key, item in value.as_dict().items() if key in expected}
+            assert value == expected, name
+            assert type(value) is type(expected), name
+    for name, expected in SCHEMA_NAMES.items():
+        assert rows[0].schema.field(name).schema.name == expected, name
+    assert rows[0].schema.field("a_numeric").schema.parameters == {"scale": "2", "connect.decimal.precision": "12"}
+    assert rows[0].schema.field("a_mood").schema.parameters == {"allowed": "sad,ok,so, so"}
+    assert rows[0].schema.field("a_small").schema.type is Type.INT16
+    assert rows[0].schema.field("id").schema.optional is False
+
+
+def test_not_a_number_in_a_double_is_kept_and_in_a_decimal_refused(source: Any) -> None:
+    from connect.errors import DataError
+
+    with source.sql() as db:
+        db.execute("create table t(id int primary key, d double precision, n numeric(6,2)); insert into t values (1, 'NaN', 1)")
+        source.start()
+        (row,) = source.read(1)
+        assert row.value["after"]["d"] != row.value["after"]["d"]
+        db.execute("insert into t values (2, 0, 'NaN')")
+        with pytest.raises(DataError, match=r"NaN .*decimal.handling.mode"):
+            source.read(1)
+        source.kill()
+        source.start(decimal_handling_mode="string", snapshot_mode="never")
+        assert [r.value["after"]["n"] for r in source.read(1)] == ["NaN"]
+
+
+def test_modes(source: Any) -> None:
+    with source.sql() as db:
+        db.execute(
+            "create table t(id int primary key, n numeric(6,2), d date, t time, s timestamp, b bytea, i interval, m money)"
+        )
+        db.execute(
+            "insert into t values (1, 1.5, '2026-11-21', '01:02:03.123456', '2026-11-21 01:02:03.123456', '\\xfbff', "
+            "'1 mon -2 days 03:00:00.5', 1.5)"
+        )
+
+        def row(**modes: str) -> Any:
+            source.kill()
+            source.start(snapshot_mode="initial_only", **modes)
+            return source.read(1)[0].value["after"]
+
+        found = row(
+            decimal_handling_mode="string", time_precision_mode="connect", binary_handling_mode="base64",
+            interval_handling_mode="string",
+        )  # fmt: skip
+        found.validate()
+        assert (found["n"], found["m"]) == ("1.50", "1.50")
+        assert (found["d"], found["t"]) == (dt.date(2026, 11, 21), dt.time(1, 2, 3, 123000))
+        assert found["s"] == dt.datetime(2026, 11, 21, 1, 2, 3, 123000, tzinfo=dt.UTC)
+        assert found["b"] == "+/8="
+        assert found["i"] == "P0Y1M-2DT3H0M0.5S"
+        found = row(decimal_handling_mode="double", time_precision_mode="isostring", binary_handling_mode="base64-url-safe")
+        assert (found["n"], found["d"], found["t"], found["s"], found["b"]) == (
+            1.5, "2026-11-21Z", "01:02:03.123456Z", "2026-11-21T01:02:03.123456Z", "-_8=",
+        )  # fmt: skip
+        found = row(time_precision_mode="nanoseconds", binary_handling_mode="hex")
+        assert (found["t"], found["s"], found["b"]) == (3723123456000, 1795222923123456000, "fbff")
+
+
+def test_a_type_without_a_mapping_is_left_out_with_a_warning_or_taken_as_bytes(source: Any, caplog: Any) -> None:
+    with source.sql() as db:
+        db.execute("create type pair as (x int, y int); create table t(id int primary key, p pair, c circle)")
+        db.execute("insert into t values (1, row(1, 2), '<(0,0),1>')")
+    with caplog.at_level(logging.WARNING):
+        source.start(snapshot_mode="initial_only")
+        (row,) = source.read(1)
+    assert list(row.value["after"].as_dict()) == ["id"]
+    assert "column public.t.p of type pair has no mapping" in caplog.text
+    source.kill()
+    source.start(include_unknown_datatypes="true")
+    assert source.read(1)[0].value["after"].as_dict() == {"id": 1, "p": b"(1,2)", "c": b"<(0,0),1>"}
+
+
+def test_defaults_become_schema_defaults(source: Any) -> None:
+    with source.sql() as db:
+        db.execute(
+            "create table t(id bigserial primary key, i int default 42, s text default 'it''s', n numeric(6,2) default 1.5, b bool "
+            "default true, ts timestamptz default now(), g int generated always as identity, no int, made text "
+            "generated always as ('x') stored)"
+        )
+        db.execute("insert into t(no) values (1)")
+        source.start(snapshot_mode="initial_only")
+        schema = source.read(1)[0].value["after"].schema
+    defaults = {field.name: field.schema.default for field in schema.fields}
+    assert defaults == {
+        "id": 0, "i": 42, "s": "it's", "n": Decimal("1.50"), "b": True, "ts": "1970-01-01T00:00:00Z", "g": 0, "no": None,
+    }  # fmt: skip
