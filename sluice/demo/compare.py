@@ -78,8 +78,13 @@ def _difference(name: str, expected: pa.ChunkedArray, actual: pa.ChunkedArray, r
     where = ", ".join(f"{key}={rows[key][first].as_py()!r}" for key in keys)
     return (
         f"{name}: {len(wrong)} rows differ, the first at {where}: "
-        f"{expected[first].as_py()!r} in the database, {actual[first].as_py()!r} in the lake"
+        f"{_short(expected[first].as_py())} in the database, {_short(actual[first].as_py())} in the lake"
     )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
 
 
 def _from_database(connection: psycopg.Connection, schema: str, table: str, columns: dict[str, str]) -> pa.Table:
