@@ -1,0 +1,22 @@
+"""For those who test connectors: run tasks without Kafka, script a source, look into a sink, turn the clock.
+
+Nothing in here is imported by the product.
+"""
+
+from connect.testing.clock import ManualClock
+from connect.testing.conformance import check_sink_connector, check_source_connector
+from connect.testing.harness import SinkHarness, SourceHarness
+from connect.testing.memory import MemorySink, MemorySinkTask
+from connect.testing.scripted import ScriptedSource, ScriptedSourceTask
+
+__all__ = [
+    "ManualClock",
+    "MemorySink",
+    "MemorySinkTask",
+    "ScriptedSource",
+    "ScriptedSourceTask",
+    "SinkHarness",
+    "SourceHarness",
+    "check_sink_connector",
+    "check_source_connector",
+]

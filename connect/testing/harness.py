@@ -1,0 +1,256 @@
+"""Runs one task in this thread, with everything that a worker gives it, and without Kafka."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self
+
+from connect.converters.api import Converter
+from connect.converters.json import JsonConverter
+from connect.data.schema import Schema
+from connect.errors import ConnectError, RetriableError
+from connect.record import RawBatch, SinkRecord, SourceRecord, TopicPartition
+from connect.sink import ErrantRecordReporter, Offsets, SinkTask
+from connect.source import SourceTask, TransactionContext
+
+_Key = tuple[tuple[str, Any], ...]
+
+
+class MemoryOffsets:
+    """Stored source offsets, as an OffsetReader and to be changed by tests."""
+
+    def __init__(self) -> None:
+        self._stored: dict[_Key, dict[str, Any]] = {}
+
+    @staticmethod
+    def _key(partition: Mapping[str, Any]) -> _Key:
+        return tuple(sorted(partition.items()))
+
+    def offset(self, partition: Mapping[str, Any]) -> dict[str, Any] | None:
+        found = self._stored.get(self._key(partition))
+        return None if found is None else dict(found)
+
+    def offsets(self, partitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
+        return [self.offset(partition) for partition in partitions]
+
+    def store(self, partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> None:
+        """Sets an offset; None forgets it."""
+        if offset is None:
+            self._stored.pop(self._key(partition), None)
+        else:
+            self._stored[self._key(partition)] = dict(offset)
+
+
+class _SourceContext:
+    def __init__(self, config: Mapping[str, str], offsets: MemoryOffsets) -> None:
+        self._config = config
+        self.offset_reader = offsets
+        self.transaction_context: TransactionContext | None = None
+
+    def configs(self) -> Mapping[str, str]:
+        return self._config
+
+
+class SourceHarness:
+    """A source task between ``start`` and ``close``; a context manager.
+
+    ``offsets`` may be handed from one harness to the next: that is a restart.
+    """
+
+    def __init__(self, task: SourceTask, config: Mapping[str, str], offsets: MemoryOffsets | None = None) -> None:
+        self.task = task
+        self.offsets = offsets or MemoryOffsets()
+        self._config = dict(config)
+        self._uncommitted: list[SourceRecord] = []
+
+    def start(self) -> Self:
+        self.task.initialize(_SourceContext(self._config, self.offsets))
+        self.task.start(self._config)
+        return self
+
+    def poll(self) -> list[SourceRecord]:
+        """One ``poll``; a RetriableError counts as nothing."""
+        try:
+            records = list(self.task.poll() or ())
+        except RetriableError:
+            return []
+        self._uncommitted += records
+        return records
+
+    def poll_records(self, count: int, timeout_s: float = 10.0) -> list[SourceRecord]:
+        """Polls until there are at least so many records. Raises ConnectError when time is over."""
+        deadline = time.monotonic() + timeout_s
+        found: list[SourceRecord] = []
+        while len(found) < count:
+            if time.monotonic() > deadline:
+                raise ConnectError(f"{len(found)} records after {timeout_s:g} s, expected {count}")
+            found += self.poll()
+        return found
+
+    def commit(self) -> None:
+        """What was polled counts as acknowledged: stores its offsets and tells the task."""
+        committed: dict[_Key, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        for record in self._uncommitted:
+            if self.task.wants_commit_record:
+                self.task.commit_record(record, None)
+            if record.source_partition is not None and record.source_offset is not None:
+                self.offsets.store(record.source_partition, record.source_offset)
+                key = MemoryOffsets._key(record.source_partition)
+                committed[key] = record.source_partition, record.source_offset
+        self._uncommitted = []
+        if committed:
+            self.task.commit(list(committed.values()))
+
+    def stop(self) -> None:
+        self.task.stop()
+        self.task.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+
+class MemoryReporter:
+    """Keeps what a task reported: an ErrantRecordReporter."""
+
+    def __init__(self) -> None:
+        self.reported: list[tuple[SinkRecord, Exception]] = []
+
+    def report(self, record: SinkRecord, error: Exception) -> Future[None]:
+        self.reported.append((record, error))
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+
+class SinkContext:
+    """What a sink task asks its worker for, kept for tests to look at."""
+
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        key_converter: Converter,
+        value_converter: Converter,
+        *,
+        raw_allowed: bool = False,
+        reporter: ErrantRecordReporter | None = None,
+    ) -> None:
+        self._config = config
+        self.key_converter = key_converter
+        self.value_converter = value_converter
+        self.raw_allowed = raw_allowed
+        self.errant_record_reporter = reporter
+        self.assigned: set[TopicPartition] = set()
+        self.paused: set[TopicPartition] = set()
+        self.requested_offsets: dict[TopicPartition, int] = {}
+        self.requested_timeout_ms: int | None = None
+        self.commit_requested = False
+
+    def configs(self) -> Mapping[str, str]:
+        return self._config
+
+    def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.requested_offsets |= offsets
+
+    def timeout(self, timeout_ms: int) -> None:
+        self.requested_timeout_ms = timeout_ms
+
+    def assignment(self) -> set[TopicPartition]:
+        return set(self.assigned)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self.paused |= set(partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self.paused -= set(partitions)
+
+    def request_commit(self) -> None:
+        self.commit_requested = True
+
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {}
+
+
+class SinkHarness:
+    """A sink task between ``start`` and ``close``; a context manager. Offsets of what is put count up by themselves."""
+
+    def __init__(
+        self,
+        task: SinkTask,
+        config: Mapping[str, str],
+        *,
+        key_converter: Converter | None = None,
+        value_converter: Converter | None = None,
+        raw_allowed: bool = False,
+    ) -> None:
+        self.task = task
+        self._config = dict(config)
+        self.reporter = MemoryReporter()
+        self.context = SinkContext(
+            self._config, key_converter or JsonConverter(), value_converter or JsonConverter(),
+            raw_allowed=raw_allowed, reporter=self.reporter,
+        )  # fmt: skip
+        self.delivered: Offsets = {}
+        self.committed: Offsets = {}
+
+    def start(self) -> Self:
+        self.task.initialize(self.context)
+        self.task.start(self._config)
+        return self
+
+    def open(self, *partitions: TopicPartition) -> None:
+        self.context.assigned |= set(partitions)
+        self.task.open(partitions)
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Hands records over as they are; their partitions are opened when they are new."""
+        self._open_new({TopicPartition(record.topic, record.partition) for record in records})
+        self.task.put(records)
+        for record in records:
+            self.delivered[TopicPartition(record.topic, record.partition)] = record.offset + 1
+
+    def put_values(
+        self, topic: str, values: Sequence[Any], *, schema: Schema | None = None, partition: int = 0
+    ) -> list[SinkRecord]:
+        """Makes records of values, at the offsets that follow, and puts them."""
+        first = self.delivered.get(TopicPartition(topic, partition), 0)
+        records = [SinkRecord(topic, partition, None, None, schema, value, first + i) for i, value in enumerate(values)]
+        self.put(records)
+        return records
+
+    def put_raw(self, batches: Sequence[RawBatch]) -> None:
+        """Hands undecoded batches over; only for tasks whose ``wants_raw`` says yes."""
+        self._open_new({TopicPartition(batch.topic, batch.partition) for batch in batches})
+        self.task.put_raw(batches)
+        for batch in batches:
+            if batch.offsets:
+                self.delivered[TopicPartition(batch.topic, batch.partition)] = batch.offsets[-1] + 1
+
+    def _open_new(self, partitions: set[TopicPartition]) -> None:
+        new = partitions - self.context.assigned
+        if new:
+            self.open(*sorted(new))
+
+    def commit(self) -> Offsets:
+        """``pre_commit`` of everything that was put; what it returns is committed."""
+        offsets = self.task.pre_commit(dict(self.delivered))
+        self.committed |= offsets
+        return offsets
+
+    def stop(self) -> None:
+        if self.context.assigned:
+            self.task.close_partitions(sorted(self.context.assigned))
+            self.context.assigned = set()
+        self.task.stop()
+        self.task.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
