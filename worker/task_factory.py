@@ -95,7 +95,9 @@ class TaskFactory:
         rules = topic_creation_rules(config) if self._worker.topic_creation_enable else None
         if rules is not None:
             topics = TopicCreator(self._client(ClientKind.ADMIN, request), rules)
-        producer = RecordProducer(self._client(ClientKind.PRODUCER, request), stopping=stopping)
+        producer = RecordProducer(
+            self._client(ClientKind.PRODUCER, request), stopping=stopping, confirms_each=task_class.wants_commit_record
+        )
         return SourceParts(task_class(), request.task_config, converters, chain, producer, topics)
 
     def _sink_parts(self, request: TaskRequest, task_class: type[SinkTask], rebalance: RebalanceListener) -> SinkParts:

@@ -53,8 +53,9 @@ class ProduceCancelled(Exception):
 class RecordProducer:
     """Used by its task's thread only, except :meth:`cancel`."""
 
-    def __init__(self, java: Mapping[str, str], *, stopping: Callable[[], bool]) -> None:
-        """``stopping`` is asked while the broker takes nothing more: True gives up (ProduceCancelled)."""
+    def __init__(self, java: Mapping[str, str], *, stopping: Callable[[], bool], confirms_each: bool = False) -> None:
+        """``stopping`` is asked while the broker takes nothing more: True gives up (ProduceCancelled). With ``confirms_each``
+        every record is sent by :meth:`send_one`, whose callbacks hear of success too."""
         self.bootstrap = java["bootstrap.servers"]
         self._stopping = stopping
         self._max_bytes = java.get("max.request.size", "1048576")
@@ -62,7 +63,11 @@ class RecordProducer:
         self._cancelled = False
         self.sent = 0
         self._notices = BrokerNotices(self.bootstrap)
-        callbacks = {"on_delivery": self._on_delivery, "error_cb": self._on_client_error, "delivery.report.only.error": True}
+        callbacks = {
+            "on_delivery": self._on_delivery,
+            "error_cb": self._on_client_error,
+            "delivery.report.only.error": not confirms_each,
+        }
         self._producer = make_producer(java, **callbacks)
 
     def __len__(self) -> int:
@@ -115,8 +120,9 @@ class RecordProducer:
         value, key = run.values[0], run.keys[0]
         rest = (
             run.partitions[0] if run.partitions else -1,
-            None,
+            # Of the two places for a callback the client takes the first, even if None is given there.
             on_delivery,
+            None,
             run.timestamps[0] if run.timestamps else 0,
             run.headers[0] if run.headers else None,
         )
@@ -164,7 +170,7 @@ class RecordProducer:
     def raise_error(self) -> None:
         """Raises the first delivery error, every time."""
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(None)
 
     def topic_exists(self, topic: str, timeout_s: float) -> bool | None:
         """Whether the topic is there; None when the broker did not say. Does not create it."""
@@ -214,6 +220,10 @@ class RecordProducer:
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART or error.code() == KafkaError._UNKNOWN_TOPIC:
             return ConnectError(
                 f"{what}: the topic does not exist and the broker creates none. Create it, or set topic.creation.*"
+            )
+        if error.code() == KafkaError.INVALID_RECORD and key is None:
+            return ConnectError(
+                f"{what}: the broker finds it invalid; a compacted topic (cleanup.policy=compact) takes no records without key"
             )
         return kafka_error(error, what, self.bootstrap)
 

@@ -1,0 +1,355 @@
+"""Source tasks against a real broker: order, offsets, failures, pauses, a broker that goes away."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from connect import RetriableError, SourceRecord
+from sluice.embedded.broker import EmbeddedBroker
+from tests.integration.worker.conftest import FAKES, STRING, StartWorker, Worker, eventually
+from tests.integration.worker.fakes import SCRIPTS, source_record
+from worker.herder import State, TargetState
+
+Name = Callable[[str], str]
+
+
+def config_of(script: str, **more: str) -> dict[str, str]:
+    return {"connector.class": f"{FAKES}:ScriptedSource", "script": script, **more}
+
+
+def test_records_arrive_in_order_and_the_offset_is_stored_when_acknowledged(worker: Worker, unique_name: Name) -> None:
+    name, topic = unique_name("source"), unique_name("topic")
+    script = SCRIPTS[name]
+    script.batches = [[source_record(topic, f"{b}-{i}", b * 100 + i) for i in range(100)] for b in range(5)]
+    worker.create(name, config_of(name))
+    assert worker.values(topic, 500) == [f"{b}-{i}" for b in range(5) for i in range(100)]
+    eventually(lambda: bool(script.commits), "commit()")
+    assert script.commits[-1] == [({"source": "p"}, {"offset": 499})]
+    assert [entry.offset for entry in worker.herder.offsets(name)] == [{"offset": 499}]
+    progress = worker.herder.progress(worker.herder.connector_info(name).tasks[0])
+    assert progress is not None
+    assert progress.records == 500
+
+
+def test_a_batch_over_several_topics_and_schemas_keeps_its_order_per_topic(worker: Worker, unique_name: Name) -> None:
+    name, one, two = unique_name("source"), unique_name("one"), unique_name("two")
+    records: list[SourceRecord] = []
+    for i in range(200):
+        record = source_record(one if i % 3 else two, f"v{i}", i, key=f"k{i}" if i % 5 else None)
+        records.append(record)
+    SCRIPTS[name].batches = [records]
+    worker.create(name, config_of(name))
+    expected_one = [f"v{i}" for i in range(200) if i % 3]
+    expected_two = [f"v{i}" for i in range(200) if not i % 3]
+    assert worker.values(one, len(expected_one)) == expected_one
+    found = worker.records(two, len(expected_two))
+    assert [v and v.decode() for _, v in found] == expected_two
+    assert [k and k.decode() for k, _ in found] == [f"k{i}" if i % 5 else None for i in range(200) if not i % 3]
+
+
+def test_partition_timestamp_and_headers_are_the_records_own(worker: Worker, unique_name: Name) -> None:
+    name, topic = unique_name("source"), unique_name("topic")
+    admin = AdminClient({"bootstrap.servers": worker.bootstrap})
+    admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(10)
+    record = source_record(topic, "x", 1, key="k")
+    record.partition, record.timestamp = 2, 1234567890123
+    record.ensure_headers().add("h", "1").add("n", None)
+    SCRIPTS[name].batches = [[record]]
+    worker.create(name, config_of(name))
+
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": worker.bootstrap, "group.id": "r"})
+    consumer.assign([TopicPartition(topic, 2, 0)])
+    message = consumer.poll(20)
+    consumer.close()
+    assert message is not None
+    assert message.timestamp() == (1, 1234567890123)
+    assert dict(message.headers() or []) == {"h": b"1", "n": None}
+
+
+def test_two_partition_objects_that_are_equal_are_one_partition(worker: Worker, unique_name: Name) -> None:
+    name, topic = unique_name("source"), unique_name("topic")
+    SCRIPTS[name].batches = [[source_record(topic, str(i), i, partition="ab"[i % 2]) for i in range(50)]]
+    worker.create(name, config_of(name))
+    eventually(lambda: bool(SCRIPTS[name].commits), "commit()")
+    stored = {entry.partition["source"]: entry.offset for entry in worker.herder.offsets(name)}
+    assert stored == {"a": {"offset": 48}, "b": {"offset": 49}}
+
+
+def test_a_users_transformation_runs_by_its_python_path(worker: Worker, unique_name: Name) -> None:
+    name, topic = unique_name("source"), unique_name("topic")
+    SCRIPTS[name].batches = [[source_record(topic, value, i) for i, value in enumerate(("a", "drop", "b", "drop"))]]
+    worker.create(
+        name, config_of(name, **{"transforms": "up", "transforms.up.type": f"{FAKES}:Upper", "transforms.up.suffix": "!"})
+    )
+    assert worker.values(topic, 2) == ["A!", "B!"]
+    # What was dropped counts as done.
+    eventually(lambda: [e.offset for e in worker.herder.offsets(name)] == [{"offset": 3}], "the offset of the last record")
+
+
+def test_a_bad_record_fails_the_task_after_those_before_it_were_sent(worker: Worker, unique_name: Name) -> None:
+    name, topic = unique_name("source"), unique_name("topic")
+    SCRIPTS[name].batches = [[source_record(topic, value, i) for i, value in enumerate(("a", "b", "bad", "c"))]]
+    worker.create(name, config_of(name, **{"transforms": "up", "transforms.up.type": f"{FAKES}:Upper"}))
+    worker.wait_for(name, State.FAILED)
+    trace = worker.trace(name)
+    assert trace.splitlines()[0] == (
+        "org.apache.kafka.connect.errors.ConnectException: ValueError: cannot make this larger (in transformation up (Upper), "
+        f"record for topic {topic}, source offset {{'offset': 2}})"
+    )
+    assert worker.values(topic, 3, timeout_s=2) == ["A", "B"]
+    assert [e.offset for e in worker.herder.offsets(name)] == [{"offset": 1}]
+    assert SCRIPTS[name].closed.is_set()
+
+
+def test_the_trace_of_a_failure_hides_secrets(worker: Worker, unique_name: Name) -> None:
+    name = unique_name("source")
+    SCRIPTS[name].start_error = RuntimeError("cannot log in as joe with hunter2!? at db://joe:hunter2!?@host/x")
+    worker.create(name, config_of(name, **{"db.password": "hunter2!?"}))
+    worker.wait_for(name, State.FAILED)
+    assert "hunter2" not in worker.trace(name)
+    assert "[hidden]" in worker.trace(name)
+
+
+def test_a_retriable_error_of_poll_is_followed_by_another_poll(worker: Worker, unique_name: Name) -> None:
+    name, topic = unique_name("source"), unique_name("topic")
+    calls = iter([RetriableError("not yet"), RetriableError("not yet"), [source_record(topic, "x", 1)]])
+
+    def poll() -> list[SourceRecord] | None:
+        result = next(calls, None)
+        if isinstance(result, RetriableError):
+            raise result
+        return result
+
+    SCRIPTS[name].poll = poll
+    worker.create(name, config_of(name))
+    assert worker.values(topic, 1) == ["x"]
+    assert worker.state(name) is State.RUNNING
+
+
+def test_commit_record_is_called_for_each_record_with_its_place(worker: Worker, unique_name: Name) -> None:
+    name, topic = unique_name("source"), unique_name("topic")
+    script = SCRIPTS[name]
+    script.batches = [[source_record(topic, value, i) for i, value in enumerate(("a", "drop", "b"))]]
+    worker.create(
+        name,
+        {
+            **config_of(name),
+            "connector.class": f"{FAKES}:ConfirmingSource",
+            "transforms": "up",
+            "transforms.up.type": f"{FAKES}:Upper",
+        },
+    )
+    eventually(lambda: len(script.confirmed) == 3, "three confirmations")
+    places = {
+        record.source_offset["offset"]: metadata and (metadata.topic, metadata.offset) for record, metadata in script.confirmed
+    }
+    assert places == {0: (topic, 0), 1: None, 2: (topic, 1)}
+
+
+def test_a_record_too_large_fails_the_task_with_topic_key_and_size(worker: Worker, unique_name: Name) -> None:
+    name, topic = unique_name("source"), unique_name("topic")
+    SCRIPTS[name].batches = [
+        [source_record(topic, "small", 0), source_record(topic, "x" * 2_000_000, 1, key="the-key"), source_record(topic, "y", 2)]
+    ]
+    worker.create(name, config_of(name))
+    worker.wait_for(name, State.FAILED)
+    first = worker.trace(name).splitlines()[0]
+    assert topic in first
+    assert "key the-key" in first
+    assert "2000007 bytes" in first
+    assert "max.request.size" in first
+    assert worker.values(topic, 2, timeout_s=2) == ["small"]
+
+
+def test_a_record_that_the_topic_refuses_fails_the_task(worker: Worker, unique_name: Name) -> None:
+    name, topic = unique_name("source"), unique_name("topic")
+    admin = AdminClient({"bootstrap.servers": worker.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "100000"})])[topic].result(10)
+    SCRIPTS[name].batches = [[source_record(topic, "x" * 500_000, 1)]]
+    worker.create(name, config_of(name))
+    worker.wait_for(name, State.FAILED)
+    assert "max.message.bytes" in worker.trace(name).splitlines()[0]
+    assert worker.herder.offsets(name) == []
+
+
+def test_pause_stores_offsets_and_resume_goes_on_without_loss(worker: Worker, unique_name: Name) -> None:
+    name, topic = unique_name("source"), unique_name("topic")
+    sent = iter(range(1_000_000))
+    pace = threading.Event()
+
+    def poll() -> list[SourceRecord]:
+        pace.wait(0.005)
+        return [source_record(topic, str(i), i) for _, i in zip(range(10), sent, strict=False)]
+
+    SCRIPTS[name].poll = poll
+    worker.create(name, config_of(name))
+    worker.wait_for(name, State.RUNNING)
+    worker.values(topic, 10)
+    worker.herder.set_target_state(name, TargetState.PAUSED)
+    worker.wait_for(name, State.PAUSED)
+    paused_at = len(worker.values(topic, 1_000_000, timeout_s=1))
+    eventually(lambda: [e.offset for e in worker.herder.offsets(name)] == [{"offset": paused_at - 1}], "the last offset")
+    assert len(worker.values(topic, paused_at + 1, timeout_s=1)) == paused_at
+    worker.herder.set_target_state(name, TargetState.STARTED)
+    worker.wait_for(name, State.RUNNING)
+    found = worker.values(topic, paused_at + 100)
+    assert found == [str(i) for i in range(len(found))]
+
+
+def test_stop_takes_the_tasks_away_and_resume_brings_them_back(worker: Worker, unique_name: Name) -> None:
+    name, topic = unique_name("source"), unique_name("topic")
+    SCRIPTS[name].batches = [[source_record(topic, "a", 1)]]
+    worker.create(name, config_of(name))
+    worker.values(topic, 1)
+    worker.herder.set_target_state(name, TargetState.STOPPED)
+    eventually(lambda: worker.herder.connector_status(name).connector.state is State.STOPPED, "STOPPED")
+    assert worker.herder.task_infos(name) == []
+    assert worker.herder.connector_status(name).tasks == []
+    assert [e.offset for e in worker.herder.offsets(name)] == [{"offset": 1}]
+    SCRIPTS[name].batches = [[source_record(topic, "b", 2)]]
+    worker.herder.set_target_state(name, TargetState.STARTED)
+    worker.wait_for(name, State.RUNNING)
+    assert worker.values(topic, 2) == ["a", "b"]
+
+
+def test_a_broker_that_is_killed_is_waited_for_and_nothing_is_lost(
+    start_worker: StartWorker, broker: EmbeddedBroker, unique_name: Name
+) -> None:
+    worker = start_worker(offset_flush_timeout_ms="500")
+    name, topic = unique_name("source"), unique_name("topic")
+    sent = iter(range(20_000))
+
+    def poll() -> list[SourceRecord] | None:
+        return [source_record(topic, str(i), i) for _, i in zip(range(20), sent, strict=False)] or None
+
+    SCRIPTS[name].poll = poll
+    worker.create(name, config_of(name))
+    worker.values(topic, 20)
+    broker.kill()
+    broker.start()
+    found = worker.values(topic, 20_000, timeout_s=60)
+    assert worker.state(name) is State.RUNNING
+    # A retry may repeat a batch; in between nothing is missing and nothing is out of order.
+    assert list(dict.fromkeys(found)) == [str(i) for i in range(20_000)]
+    eventually(lambda: [e.offset for e in worker.herder.offsets(name)] == [{"offset": 19_999}], "the last offset")
+
+
+def test_no_offset_is_stored_while_the_broker_is_away(
+    start_worker: StartWorker, broker: EmbeddedBroker, unique_name: Name
+) -> None:
+    worker = start_worker(offset_flush_timeout_ms="200")
+    name, topic = unique_name("source"), unique_name("topic")
+    script = SCRIPTS[name]
+    script.batches = [[source_record(topic, "a", 1)]]
+    worker.create(name, config_of(name))
+    eventually(lambda: len(script.commits) == 1, "the first commit")
+    broker.stop()
+    try:
+        script.batches = [[source_record(topic, "b", 2)]]
+        eventually(lambda: not script.batches, "poll()")
+        worker.herder.set_target_state(name, TargetState.PAUSED)
+        worker.wait_for(name, State.PAUSED)
+        assert [e.offset for e in worker.herder.offsets(name)] == [{"offset": 1}]
+    finally:
+        broker.start()
+    eventually(lambda: [e.offset for e in worker.herder.offsets(name)] == [{"offset": 2}], "the second offset")
+    assert worker.values(topic, 2) == ["a", "b"]
+
+
+def test_topics_are_created_as_the_rules_say(worker: Worker, unique_name: Name) -> None:
+    name, plain, wide = unique_name("source"), unique_name("plain"), unique_name("wide")
+    SCRIPTS[name].batches = [[source_record(plain, "a", 1, key="k"), source_record(wide, "b", 2)]]
+    worker.create(
+        name,
+        config_of(
+            name,
+            **{
+                "topic.creation.groups": "wide",
+                "topic.creation.default.partitions": "2",
+                "topic.creation.default.replication.factor": "-1",
+                "topic.creation.default.cleanup.policy": "compact",
+                "topic.creation.wide.include": "wide_.*",
+                "topic.creation.wide.partitions": "5",
+            },
+        ),
+    )
+    eventually(lambda: bool(SCRIPTS[name].commits), "commit()")
+    admin = AdminClient({"bootstrap.servers": worker.bootstrap})
+    topics = admin.list_topics(timeout=10).topics
+    assert len(topics[plain].partitions) == 2
+    assert len(topics[wide].partitions) == 5
+    resource = ConfigResource(ResourceType.TOPIC, plain)
+    assert admin.describe_configs([resource])[resource].result(10)["cleanup.policy"].value == "compact"
+
+
+def test_offsets_are_read_at_the_start_of_a_later_worker(start_worker: StartWorker, unique_name: Name, tmp_path: Path) -> None:
+    name, topic, file = unique_name("source"), unique_name("topic"), tmp_path / "lines.txt"
+    file.write_text("ä\nöö\n", encoding="utf-8")
+    config = {"connector.class": "FileStreamSource", "file": str(file), "topic": topic, "value.converter": STRING}
+    first = start_worker()
+    first.create(name, config)
+    assert first.values(topic, 2) == ["ä", "öö"]
+    first.herder.close(10)
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write("ü\n漢字\n")
+    second = start_worker()
+    second.create(name, config)
+    assert second.values(topic, 4) == ["ä", "öö", "ü", "漢字"]
+    assert len(second.values(topic, 5, timeout_s=1)) == 4
+
+
+@pytest.mark.parametrize("where", ["poll", "stop", "connector stop"])
+def test_a_plugin_that_hangs_stalls_nobody_else(start_worker: StartWorker, unique_name: Name, where: str) -> None:
+    worker = start_worker(task_shutdown_graceful_timeout_ms="500")
+    stuck, other, topic = unique_name("stuck"), unique_name("other"), unique_name("topic")
+    script = SCRIPTS[stuck]
+    worker.create(stuck, config_of(stuck))
+    worker.wait_for(stuck, State.RUNNING)
+    script.hang_in = where
+    try:
+        worker.herder.set_target_state(stuck, TargetState.STOPPED)
+        SCRIPTS[other].batches = [[source_record(topic, "a", 1)]]
+        worker.create(other, config_of(other))
+        assert worker.values(topic, 1) == ["a"]
+        assert worker.herder.connector_status(stuck).name == stuck
+        worker.herder.delete_connector(stuck)
+        assert worker.herder.connectors() == [other]
+    finally:
+        script.hang.set()
+    worker.herder.set_target_state(other, TargetState.PAUSED)
+    worker.wait_for(other, State.PAUSED)
+
+
+def test_restart_of_a_failed_task_runs_it_again(worker: Worker, unique_name: Name) -> None:
+    name, topic = unique_name("source"), unique_name("topic")
+    script = SCRIPTS[name]
+    script.start_error = RuntimeError("not today")
+    worker.create(name, config_of(name))
+    worker.wait_for(name, State.FAILED)
+    script.start_error = None
+    script.batches = [[source_record(topic, "a", 1)]]
+    plan = worker.herder.restart_connector(name, include_tasks=True, only_failed=True)
+    assert plan is not None
+    assert plan.status.connector.state is State.RUNNING
+    assert plan.status.tasks[0][1].state is State.RESTARTING
+    worker.wait_for(name, State.RUNNING)
+    assert worker.values(topic, 1) == ["a"]
+
+
+def test_a_changed_configuration_replaces_the_tasks(worker: Worker, unique_name: Name) -> None:
+    name = unique_name("source")
+    worker.create(name, config_of(name))
+    info, created = worker.herder.put_connector(name, config_of(name, **{"tasks.max": "3"}), replace=True)
+    assert not created
+    assert [task.task for task in info.tasks] == [0, 1, 2]
+    for task in range(3):
+        worker.wait_for(name, State.RUNNING, task)
+    worker.herder.patch_connector(name, {"tasks.max": None})
+    assert len(worker.herder.connector_info(name).tasks) == 1
