@@ -232,7 +232,8 @@ def test_tables_to_read_and_overrides(source: Any, show: Any) -> None:
 def test_partitions_appear_as_leaves_or_as_their_root(source: Any, show: Any) -> None:
     with source.sql() as db:
         db.execute(
-            "create table p(id int primary key) partition by range (id); create table p1 partition of p for values from (0) to (10);"
+            "create table p(id int primary key) partition by range (id);"
+            "create table p1 partition of p for values from (0) to (10);"
             "create table p2 partition of p for values from (10) to (20); insert into p values (1), (11)"
         )
         source.start()

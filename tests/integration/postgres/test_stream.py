@@ -62,8 +62,8 @@ def test_unchanged_toasted_values_are_placeholders_and_full_identity_fills_them(
         db.execute("alter table t alter big set storage external, alter bin set storage external")
         db.execute("alter table t alter words set storage external, alter numbers set storage external")
         db.execute(
-            "insert into t select 1, 0, repeat('x', 9000), decode(repeat('ab', 9000), 'hex'), array_fill('word'::text, '{2000}'), "
-            "array_fill(7, '{3000}')"
+            "insert into t select 1, 0, repeat('x', 9000), decode(repeat('ab', 9000), 'hex'), "
+            "array_fill('word'::text, '{2000}'), array_fill(7, '{3000}')"
         )
         source.start(snapshot_mode="never")
         source.until("streaming")

@@ -209,8 +209,8 @@ def test_a_type_without_a_mapping_is_left_out_with_a_warning_or_taken_as_bytes(s
 def test_defaults_become_schema_defaults(source: Any) -> None:
     with source.sql() as db:
         db.execute(
-            "create table t(id bigserial primary key, i int default 42, s text default 'it''s', n numeric(6,2) default 1.5, b bool "
-            "default true, ts timestamptz default now(), g int generated always as identity, no int, made text "
+            "create table t(id bigserial primary key, i int default 42, s text default 'it''s', n numeric(6,2) default 1.5, "
+            "b bool default true, ts timestamptz default now(), g int generated always as identity, no int, made text "
             "generated always as ('x') stored)"
         )
         db.execute("insert into t(no) values (1)")

@@ -1,0 +1,306 @@
+"""What happens when the database goes away, and what a user is told who configured something wrong."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from connect.errors import ConfigError, ConnectError, UnreachableError
+from connectors.postgres import PostgresSource
+from sluice.embedded.postgres import EmbeddedPostgres
+
+
+def test_a_cut_connection_loses_and_repeats_nothing(source: Any, show: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key, pad text)")
+        source.start(snapshot_mode="never", max_batch_size="10")
+        source.until("streaming")
+        db.execute("insert into t select i, repeat('x', 100) from generate_series(1, 5000) i")
+        ids: list[int] = []
+        for cut in range(6):
+            for _ in range(15 * cut):
+                ids += [r.key["id"] for r in source.poll()]
+            db.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'sluice'")
+        source.config["max.batch.size"] = "2048"
+        while len(ids) < 5000:
+            ids += [r.key["id"] for r in source.poll()]
+        ids += [r.key["id"] for r in source.quiet()]
+    assert ids == list(range(1, 5001))
+
+
+def test_a_cut_in_the_snapshot_starts_it_again(source: Any, show: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key, pad text)")
+        db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 30000) i")
+        source.start()
+        source.until("snapshot")
+        first = source.poll()
+        assert 0 < len(first) < 30_000
+        db.execute("delete from t where id = 1")
+        db.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'sluice'")
+        records = source.until("streaming")
+    records = records[next(i for i, r in enumerate(records) if r.value is None or r.value["op"] == "d") :]
+    assert [show(r)[1] for r in records[:2]] == ["d", "tombstone"]
+    assert sorted(r.key["id"] for r in records[2:]) == list(range(2, 30_001))
+    assert records[2].value["source"]["snapshot"] == "first"
+    assert records[-1].value["source"]["snapshot"] == "last"
+
+
+@pytest.mark.parametrize("how", ["restart", "kill"])
+def test_the_stream_survives_a_restart_of_the_database(source: Any, show: Any, how: str) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key)")
+        source.start(snapshot_mode="never")
+        source.until("streaming")
+        db.execute("insert into t values (1)")
+        (first,) = source.read(1)
+        source.store(first)
+    restart = threading.Thread(target=restarted if how == "restart" else killed, args=(source.server,))
+    restart.start()
+    found = []
+    while restart.is_alive():
+        found += source.poll()
+    restart.join()
+    with source.sql() as db:
+        db.execute("insert into t values (2)")
+        found += source.read(1, timeout_s=30)
+    assert [show(r)[3]["id"] for r in found] == [2]
+
+
+def restarted(server: EmbeddedPostgres) -> None:
+    server.restart()
+
+
+def killed(server: EmbeddedPostgres) -> None:
+    server.kill()
+    time.sleep(0.5)
+    server.start()
+
+
+def test_retries_end_where_errors_max_retries_says(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key)")
+        source.start(snapshot_mode="never", errors_max_retries="2", retriable_restart_connector_wait_ms="50")
+        source.until("streaming")
+    source.server.kill()
+    with pytest.raises(ConnectError, match=r"errors\.max\.retries=2"):
+        poll_for_ever(source)
+    source.server.start()
+
+
+def poll_for_ever(source: Any) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        source.poll()
+
+
+def test_poll_returns_at_once_after_stop_and_close_may_come_twice(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key)")
+        task = source.start(snapshot_mode="never", poll_interval_ms="60000")
+        while task.progress()["phase"] != "streaming":
+            source.poll()
+        timer = threading.Timer(0.2, task.stop)
+        timer.start()
+        began = time.monotonic()
+        source.poll()
+        assert time.monotonic() - began < 0.9
+        began = time.monotonic()
+        assert task.poll() is None
+        assert time.monotonic() - began < 0.05
+        task.close()
+        task.close()
+        left = "select count(*) from pg_stat_activity where application_name = 'sluice' and datname = current_database()"
+        deadline = time.monotonic() + 5
+        while db.execute(left).fetchone()[0]:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_slot_is_dropped_on_stop_when_asked(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key)")
+        source.start(slot_drop_on_stop="true")
+        source.until("streaming")
+        source.kill()
+        assert db.execute("select count(*) from pg_replication_slots where database = current_database()").fetchone()[0] == 0
+
+
+# --- what the user got wrong ------------------------------------------------------------------------------------------------
+
+
+def errors_of(config: dict[str, str]) -> dict[str, list[str]]:
+    return {value.name: value.errors for value in PostgresSource().validate(config) if value.errors}
+
+
+def test_a_right_configuration_is_valid(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key)")
+    assert errors_of(source.config) == {}
+
+
+def test_wrong_password(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key)")
+    source.config["database.password"] = "hunter2-wrong"
+    found = errors_of(source.config)
+    assert list(found) == ["database.password"]
+    assert "does not accept the password of user postgres" in found["database.password"][0]
+    with pytest.raises(ConfigError) as raised:
+        source.start()
+    assert raised.value.key == "database.password"
+    assert "hunter2" not in str(raised.value) + repr(source.task.settings) + str(found)
+
+
+def test_missing_database_and_user(source: Any) -> None:
+    missing = {**source.config, "database.dbname": "no_such_db"}
+    assert "has no database no_such_db" in errors_of(missing)["database.dbname"][0]
+    nobody = {**source.config, "database.user": "no_such_user"}
+    assert set(errors_of(nobody)) <= {"database.user", "database.password"}
+
+
+def test_unreachable_host(source: Any) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    source.config["database.port"] = str(port)
+    assert f"cannot reach PostgreSQL at 127.0.0.1:{port}" in errors_of(source.config)["database.hostname"][0]
+    with pytest.raises(UnreachableError, match=f"127.0.0.1:{port}"):
+        source.start()
+    unknown = {**source.config, "database.hostname": "no-such-host.invalid"}
+    assert "no-such-host.invalid" in errors_of(unknown)["database.hostname"][0]
+
+
+def test_a_host_that_does_not_answer_is_given_up(source: Any) -> None:
+    from connectors.postgres.connection import Connection, Interrupt
+    from connectors.postgres.settings import parse_settings
+
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = parse_settings({**source.config, "database.port": str(silent.getsockname()[1])}).address
+        interrupt = Interrupt()
+        with pytest.raises(UnreachableError, match=r"no answer within 0\.3 s"):
+            Connection.open(address, interrupt, timeout_s=0.3)
+        interrupt.close()
+
+
+@pytest.mark.parametrize("key", ["topic.prefix", "database.hostname", "database.user", "database.dbname"])
+def test_missing_keys(source: Any, key: str) -> None:
+    del source.config[key]
+    assert f'Missing required configuration "{key}"' in errors_of(source.config)[key][0]
+    with pytest.raises(ConfigError, match=key):
+        source.start()
+
+
+def test_wal_level_replica(source: Any, tmp_path: Any) -> None:
+    server = EmbeddedPostgres(tmp_path / "replica", dies_with_parent=True, settings={"wal_level": "replica"})
+    server.start()
+    try:
+        with server.connect() as db:
+            db.execute("create table t(id int primary key)")
+        config = {
+            **source.config, "database.port": str(server.port), "database.password": server.password,
+            "database.dbname": "postgres",
+        }  # fmt: skip
+        (message,) = errors_of(config)["database.hostname"]
+        assert "wal_level=replica" in message
+        assert "ALTER SYSTEM SET wal_level" in message
+        source.config = config
+        with pytest.raises(ConfigError, match="wal_level=logical"):
+            source.start()
+    finally:
+        source.kill()
+        server.remove()
+
+
+def test_missing_replication_privilege(source: Any, unique_name: Any) -> None:
+    role = unique_name("plain")
+    with source.sql() as db:
+        db.execute("create table t(id int primary key)")
+        db.execute(f"create role {role} login password 'secret'; grant select on all tables in schema public to {role}")
+        config = {**source.config, "database.user": role, "database.password": "secret"}
+        try:
+            (message,) = errors_of(config)["database.user"]
+            assert f"ALTER ROLE {role} REPLICATION" in message
+            source.config = config
+            with pytest.raises(ConfigError, match=f"ALTER ROLE {role} REPLICATION"):
+                source.start()
+            source.kill()
+            db.execute(f"alter role {role} replication")
+            source.start()
+            with pytest.raises(ConfigError, match=r"may not make publication sluice .*publication\.autocreate\.mode=disabled"):
+                source.quiet()
+        finally:
+            source.kill()
+            db.execute(f"drop owned by {role}; drop role {role}")
+
+
+def test_publication_missing_with_autocreate_disabled(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key)")
+    source.config["publication.autocreate.mode"] = "disabled"
+    assert "publication sluice does not exist" in errors_of(source.config)["publication.name"][0]
+    source.start()
+    with pytest.raises(ConfigError, match="CREATE PUBLICATION sluice"):
+        source.quiet()
+
+
+def test_table_list_that_matches_nothing(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key)")
+    source.config["table.include.list"] = "public.no_such_.*"
+    assert "matches" in errors_of(source.config)["table.include.list"][0]
+    with pytest.raises(ConfigError, match=r"names are schema\.table; there are: public\.t"):
+        source.start()
+
+
+def test_slot_in_use_by_another(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key)")
+    first = source.start(snapshot_mode="never", slot_max_retries="1")
+    source.until("streaming")
+    source.start()
+    began = time.monotonic()
+    with pytest.raises(ConnectError, match=r"is active for PID .*slot\.name of its own"):
+        poll_for_ever(source)
+    assert 0.4 < time.monotonic() - began < 10
+    first.stop()
+    first.close()
+
+
+def test_slot_of_another_database(source: Any) -> None:
+    with source.server.connect(autocommit=True) as other, source.sql() as db:
+        db.execute("create table t(id int primary key)")
+        other.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", [source.config["slot.name"]])
+        try:
+            assert "choose another slot.name" in errors_of(source.config)["slot.name"][0]
+        finally:
+            other.execute("select pg_drop_replication_slot(%s)", [source.config["slot.name"]])
+
+
+def test_an_offset_of_another_database_is_refused(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key); insert into t values (1)")
+        source.start()
+        (record,) = source.read(1)
+        source.kill()
+        source.offsets.stored = {**record.source_offset, "lsn": record.source_offset["lsn"] + (1 << 40)}
+        source.start()
+        with pytest.raises(ConnectError, match="not the database that was read before"):
+            source.quiet()
+
+
+def test_slot_creation_that_waits_for_an_open_transaction_says_so(source: Any) -> None:
+    with source.sql() as db, source.sql() as blocker:
+        db.execute("create table t(id int primary key)")
+        blocker.autocommit = False
+        blocker.execute("insert into t values (1)")
+        source.start(create_slot_command_timeout="1")
+        with pytest.raises(ConnectError, match=r"create\.slot\.command\.timeout=1 s: the server waits"):
+            source.quiet()
+        blocker.rollback()

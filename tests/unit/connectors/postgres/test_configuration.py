@@ -1,0 +1,172 @@
+"""Keys, offsets and the book of confirmations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect.errors import BadRequestError, ConfigError
+from connectors.postgres import PostgresSource
+from connectors.postgres.config import findings_outside_table
+from connectors.postgres.confirmation import Confirmation
+from connectors.postgres.connection import literal, quoted
+from connectors.postgres.envelope import topic_name
+from connectors.postgres.filters import Filters
+from connectors.postgres.offsets import Position, format_lsn, load_offset, parse_lsn, snapshot_offset
+from connectors.postgres.settings import parse_settings
+
+BASE = {
+    "topic.prefix": "p",
+    "database.hostname": "h",
+    "database.user": "u",
+    "database.password": "s3cret",
+    "database.dbname": "d",
+}
+
+
+def test_settings_never_show_the_password() -> None:
+    assert "s3cret" not in repr(parse_settings(BASE))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("provide.transaction.metadata", "true"),
+        ("signal.data.collection", "public.signals"),
+        ("notification.enabled.channels", "sink"),
+        ("time.precision.mode", "structured"),
+        ("plugin.name", "wal2json"),
+        ("snapshot.mode", "custom"),
+        ("column.mask.with.10.chars", "public.t.c"),
+        ("column.mask.hash.SHA-256.with.salt.x", "public.t.c"),
+        ("incremental.snapshot.watermarking.strategy", "insert_delete"),
+        ("table.include.list", "public.("),
+        ("topic.prefix", "a b"),
+        ("slot.name", "Upper"),
+        ("skipped.operations", "x"),
+    ],
+)
+def test_what_would_change_the_result_is_refused_by_name(key: str, value: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_settings({**BASE, key: value})
+    assert key in str(raised.value)
+    errors = {v.name: v.errors for v in PostgresSource().validate({**BASE, key: value}) if v.errors}
+    assert list(errors) == [key]
+
+
+def test_debeziums_defaults_and_harmless_keys_are_taken() -> None:
+    taken = {
+        "plugin.name": "pgoutput", "max.queue.size": "20000", "snapshot.mode": "never", "signal.enabled.channels": "source",
+        "provide.transaction.metadata": "false", "snapshot.fetch.size": "10240", "name": "x", "transforms": "unwrap",
+    }  # fmt: skip
+    settings = parse_settings({**BASE, **taken})
+    assert settings.snapshot.mode == "no_data"
+    assert settings.slot.publication == "dbz_publication"
+    assert settings.slot.name == "debezium"
+    assert settings.skipped == {"t"}
+
+
+def test_include_and_exclude_do_not_go_together() -> None:
+    (finding,) = findings_outside_table({**BASE, "table.include.list": "a", "table.exclude.list": "b"})
+    assert finding.name == "table.exclude.list"
+
+
+def test_filters_are_anchored_and_in_any_case() -> None:
+    filters = Filters(parse_settings({**BASE, "table.include.list": "public\\.orders, Shop\\..*"}).capture)
+    assert filters.captures_table("public", "orders")
+    assert filters.captures_table("shop", "anything")
+    assert not filters.captures_table("public", "orders_old")
+    assert not filters.captures_table("xpublic", "orders")
+    assert not Filters(parse_settings(BASE).capture).captures_table("pg_catalog", "pg_class")
+
+
+def test_message_key_columns() -> None:
+    filters = Filters(parse_settings({**BASE, "message.key.columns": "public.a:x,y;(.*).b:z"}).capture)
+    assert filters.key_columns("public", "a") == ("x", "y")
+    assert filters.key_columns("other", "b") == ("z",)
+    assert filters.key_columns("public", "c") is None
+
+
+def test_topic_names_are_sanitised() -> None:
+    assert topic_name("p", ".", "my schema", "ta$ble-ö") == "p.my_schema.ta_ble-_"
+
+
+@given(st.text(max_size=30))
+def test_quoting_cannot_be_left(name: str) -> None:
+    inside = quoted(name)[1:-1]
+    assert '"' not in inside.replace('""', "")
+    assert "'" not in literal(name)[1:-1].replace("''", "")
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_lsn_text(lsn: int) -> None:
+    assert parse_lsn(format_lsn(lsn)) == lsn
+
+
+def test_offsets_of_debezium_releases() -> None:
+    streaming = {
+        "transaction_id": None,
+        "lsn_proc": 90,
+        "messageType": "UPDATE",
+        "lsn_commit": 80,
+        "lsn": 95,
+        "txId": 777,
+        "ts_usec": 1,
+    }
+    assert load_offset(streaming).position == Position(80, xid=777, event_lsn=90)
+    assert load_offset({"lsn": 95, "snapshot": True, "last_snapshot_record": False}).snapshot_completed is False
+    assert load_offset({"lsn": 95, "snapshot": True, "last_snapshot_record": True}).snapshot_completed is True
+    assert load_offset({"lsn": 95, "snapshot": "INITIAL", "snapshot_completed": True}) == load_offset(
+        snapshot_offset(95, 1, 2, last=True)
+    )
+    assert load_offset({"lsn": 95, "lsn_proc": 95, "lsn_commit": 95, "messageType": "COMMIT", "txId": 7}).position == Position(95)
+
+
+def test_confirmation_follows_what_is_stored() -> None:
+    book = Confirmation(100)
+    book.snapshot_done(100)
+    book.completed(200, 3, 210)
+    book.completed(300, 2, 310)
+    book.passed(400)
+    assert book.confirmed == 100
+    assert not book.stored({"tx_lsn": 200, "tx_events": 2})
+    assert book.stored({"tx_lsn": 200, "tx_events": 3})
+    assert book.confirmed == 210
+    assert book.stored({"tx_lsn": 300, "tx_events": 2})
+    assert book.confirmed == 400
+    book.passed(500)
+    assert book.confirmed == 500
+    assert book.all_stored
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=20))
+def test_confirmation_never_passes_an_unstored_record(transactions: list[tuple[int, bool]]) -> None:
+    """Promise 1, for any order of transactions with and without captured changes, and of stored offsets."""
+    book = Confirmation(0)
+    lsn, last, handed_out = 0, (0, 0), []
+    for events, store in transactions:
+        lsn += 10
+        if events:
+            last = (lsn, events)
+            handed_out.append(last)
+        book.completed(*last, lsn + 5)
+        if store and handed_out:
+            book.stored({"tx_lsn": handed_out[0][0], "tx_events": handed_out[0][1]})
+            handed_out.pop(0)
+        if handed_out:
+            assert book.confirmed <= handed_out[0][0]
+        else:
+            assert book.confirmed == lsn + 5
+
+
+def test_alter_offsets_checks_partition_and_position() -> None:
+    connector = PostgresSource()
+    mine, other = (("server", "p"),), (("server", "q"),)
+    assert connector.alter_offsets(BASE, {mine: {"lsn": 5}, other: None})
+    wrong: list[dict[Any, Any]] = [{other: {"lsn": 5}}, {mine: {"lsn": "5"}}, {mine: {}}, {mine: {"lsn": 5, "tx_lsn": "x"}}]
+    for offsets in wrong:
+        with pytest.raises(BadRequestError):
+            connector.alter_offsets(BASE, offsets)
