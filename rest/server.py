@@ -12,6 +12,8 @@ knows its own address.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Sequence
@@ -27,18 +29,31 @@ log = logging.getLogger(__name__)
 
 START_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
+_TICK_S = 1.0
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server that tells when it serves."""
+    """uvicorn's server that tells when it serves, ticks once a second instead of ten times, and ends at once when told."""
 
     def __init__(self, config: uvicorn.Config, serving: threading.Event) -> None:
         super().__init__(config)
         self._serving = serving
+        self._wake = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def main_loop(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._serving.set()
-        await super().main_loop()
+        # 0 is the tick at which uvicorn renews the Date header.
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), _TICK_S)
+
+    def end(self) -> None:
+        """Ends the loop. From any thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._wake.set)
 
 
 class RestServer:
@@ -112,7 +127,7 @@ class RestServer:
         server, thread = self._server, self._thread
         if server is not None and thread is not None and thread.is_alive():
             server.config.timeout_graceful_shutdown = max(1, round(timeout_s))
-            server.should_exit = True
+            server.end()
             thread.join(timeout_s + 1)
             if thread.is_alive():
                 log.warning("The REST server still has requests after %s s and is abandoned", timeout_s)
