@@ -433,6 +433,6 @@ def _first_object(lines: Sequence[bytes]) -> Any:
 def _dump(value: Any, raw: Raw, index: int) -> bytes:
     try:
         return schemaless.dump(value)
-    except TypeError as e:
+    except (TypeError, ValueError) as e:
         what = f"a value without schema that JSON cannot hold: {e}; give the records a schema"
         raise DataError(f"{_where(raw, index)}: {what}") from e

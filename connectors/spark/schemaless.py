@@ -163,8 +163,7 @@ def is_envelope(document: Any) -> bool:
     """True when a JSON value is a change event."""
     if not isinstance(document, dict):
         return False
-    names = set(document)
-    return {"op", "source"} <= names and bool(names & {"before", "after"})
+    return "op" in document and "source" in document and ("before" in document or "after" in document)
 
 
 def dump(value: Any) -> bytes:

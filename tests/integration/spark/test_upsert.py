@@ -1,0 +1,284 @@
+"""Upsert tables against a model: whatever the topic says last of a key is what the table has."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import decimal
+import json
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from connect.errors import ConnectError, DataError
+
+# PySpark's collect() leaves the socket it read from to Python's reference counting.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+PLACEHOLDER = "__debezium_unavailable_value"
+UTC = dt.UTC
+
+
+def field(name: str, kind: str, *, semantic: str | None = None, **parameters: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": kind, "optional": name != "id", "field": name}
+    if semantic:
+        schema |= {"name": semantic, "version": 1}
+    if parameters:
+        schema["parameters"] = parameters
+    return schema
+
+
+ROW = [
+    field("id", "int64"),
+    field("name", "string"),
+    field("credit", "bytes", semantic="org.apache.kafka.connect.data.Decimal", scale="2"),
+    field("made", "int64", semantic="io.debezium.time.MicroTimestamp"),
+    field("seen", "string", semantic="io.debezium.time.ZonedTimestamp"),
+    field("photo", "bytes"),
+]
+ADDED = field("level", "int32")
+
+
+def decimal_bytes(value: decimal.Decimal) -> str:
+    unscaled = int(f"{value:f}".replace(".", ""))
+    return base64.b64encode(unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)).decode()
+
+
+def envelope(row: list[dict[str, Any]]) -> bytes:
+    fields = [{"type": "struct", "optional": True, "field": n, "fields": row, "name": "s.t.Value"} for n in ("before", "after")]
+    source = {
+        "type": "struct",
+        "optional": False,
+        "field": "source",
+        "fields": [field("ts_ms", "int64"), field("table", "string")],
+    }
+    schema = {"type": "struct", "name": "s.t.Envelope", "optional": False, "fields": [*fields, source, field("op", "string")]}
+    return json.dumps(schema, separators=(",", ":")).encode()
+
+
+KEY_SCHEMA = json.dumps({"type": "struct", "optional": False, "fields": [field("id", "int64")]}, separators=(",", ":")).encode()
+
+
+def by_id(rows: Iterable[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    return {r["id"]: {n: v for n, v in r.items() if v is not None} for r in rows}
+
+
+def message(schema: bytes, payload: Any) -> bytes:
+    return b'{"schema":' + schema + b',"payload":' + json.dumps(payload, separators=(",", ":")).encode() + b"}"
+
+
+def change(op: str, before: Any, after: Any, row: list[dict[str, Any]], at: int = 0) -> bytes:
+    return message(envelope(row), {"before": before, "after": after, "source": {"ts_ms": at, "table": "t"}, "op": op})
+
+
+def key(id_: int) -> bytes:
+    return message(KEY_SCHEMA, {"id": id_})
+
+
+class Shop:
+    """A table that changes, the topic its changes go to, and what it holds."""
+
+    def __init__(self, topic: Any, seed: int) -> None:
+        self.topic = topic
+        self.random = random.Random(seed)
+        self.rows: dict[int, dict[str, Any]] = {}
+        self.fields = list(ROW)
+
+    def step(self) -> None:
+        choice = self.random.random()
+        if not self.rows or choice < 0.4:
+            self.create(self.random.randrange(40))
+        elif choice < 0.7:
+            self.update(self.random.choice(list(self.rows)))
+        elif choice < 0.85:
+            self.delete(self.random.choice(list(self.rows)))
+        else:
+            self.move(self.random.choice(list(self.rows)), self.random.randrange(40))
+
+    def values(self, id_: int) -> dict[str, Any]:
+        r = self.random
+        row = {
+            "id": id_,
+            "name": r.choice([None, "näme", 'quo"te', "line\nbreak", "plain", "ä" * 50]),
+            "credit": r.choice([None, decimal.Decimal(f"{r.randrange(-(10**30), 10**30)}.{r.randrange(100):02d}")]),
+            "made": r.choice([None, dt.datetime(1500, 1, 1) + dt.timedelta(microseconds=r.randrange(10**16))]),
+            "seen": r.choice([None, dt.datetime(2026, 1, 1, tzinfo=UTC) + dt.timedelta(microseconds=r.randrange(10**12))]),
+            "photo": r.choice([None, r.randbytes(9)]),
+        }
+        if len(self.fields) > len(ROW):
+            row["level"] = r.choice([None, r.randrange(-5, 5)])
+        return row
+
+    def wire(self, row: dict[str, Any]) -> dict[str, Any]:
+        made = dict(row)
+        if made["credit"] is not None:
+            made["credit"] = decimal_bytes(made["credit"])
+        if made["made"] is not None:
+            made["made"] = (made["made"] - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
+        if made["seen"] is not None:
+            made["seen"] = made["seen"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        if made["photo"] is not None:
+            made["photo"] = base64.b64encode(made["photo"]).decode()
+        return made
+
+    def create(self, id_: int) -> None:
+        op = "u" if id_ in self.rows else self.random.choice("cr")
+        self.rows[id_] = self.values(id_)
+        self.topic.add(key(id_), change(op, None, self.wire(self.rows[id_]), self.fields))
+
+    def update(self, id_: int) -> None:
+        row = self.values(id_)
+        sent = self.wire(row)
+        for name, placeholder in (("name", PLACEHOLDER), ("photo", base64.b64encode(PLACEHOLDER.encode()).decode())):
+            if self.random.random() < 0.5:
+                # The value was not in the log, because it did not change.
+                row[name] = self.rows[id_][name]
+                sent[name] = placeholder
+        self.rows[id_] = row
+        self.topic.add(key(id_), change("u", None, sent, self.fields))
+
+    def delete(self, id_: int, *, tombstone: bool = True) -> None:
+        del self.rows[id_]
+        self.topic.add(key(id_), change("d", {**dict.fromkeys(f["field"] for f in self.fields), "id": id_}, None, self.fields))
+        if tombstone and self.random.random() < 0.8:
+            self.topic.add(key(id_), None)
+
+    def move(self, old: int, new: int) -> None:
+        if new in self.rows:
+            return
+        row = {**self.rows[old], "id": new}
+        self.delete(old)
+        self.rows[new] = row
+        self.topic.add(key(new), change("c", None, self.wire(row), self.fields))
+
+    def add_column(self) -> None:
+        self.fields = [*self.fields[:3], ADDED, *self.fields[3:]]
+        for row in self.rows.values():
+            row["level"] = None
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_changes_give_the_model_by_both_paths(
+    props: Any, run: Any, topic: Any, read: Any, columns_of: Any, seed: int
+) -> None:
+    shop = Shop(topic("t", schemas=True), seed)
+    cuts = []
+    for part in range(3):
+        for _ in range(60):
+            shop.step()
+        if part == 0:
+            shop.add_column()
+        cuts.append((len(shop.topic.logs[0]), {k: dict(v) for k, v in shop.rows.items()}))
+    tables = []
+    for raw in (True, False):
+        settings = {**props, "write.mode": "upsert", "table.location": f"{props['table.location']}/{raw}"}
+        props["table.location"] = settings["table.location"]
+        life = run(settings, [shop.topic], raw=raw, group={})
+        for end, rows in cuts:
+            life.deliver(end, batch=shop.random.randrange(5, 80))
+            life.commit()
+            # A column that was added but has no value yet may be there or not.
+            assert by_id(read("t")) == by_id(rows.values())
+        life.close()
+        tables.append((sorted(read("t"), key=lambda r: r["id"]), columns_of("t")))
+        props["table.location"] = props["table.location"].removesuffix(f"/{raw}")
+    assert tables[0] == tables[1]
+
+
+def test_soft_delete_keeps_the_row_and_marks_it(props: Any, run: Any, topic: Any, read: Any) -> None:
+    shop = Shop(topic("t", schemas=True), 3)
+    for id_ in (1, 2, 3):
+        shop.create(id_)
+    expected = dict(shop.rows)
+    life = run({**props, "write.mode": "upsert", "delete.mode": "soft"}, [shop.topic], raw=True, group={})
+    life.deliver()
+    life.commit()
+    shop.delete(1)
+    shop.create(4)
+    expected[4] = shop.rows[4]
+    shop.delete(4)
+    life.deliver()
+    life.close()
+    got = {r["id"]: r for r in read("t")}
+    assert {k for k, r in got.items() if r["__deleted"]} == {1, 4}
+    assert {k: {n: v for n, v in r.items() if n != "__deleted"} for k, r in got.items()} == expected
+
+
+def test_ignored_deletes_leave_the_row(props: Any, run: Any, topic: Any, read: Any) -> None:
+    shop = Shop(topic("t", schemas=True), 3)
+    shop.create(1)
+    shop.create(2)
+    shop.delete(1)
+    life = run({**props, "write.mode": "upsert", "delete.mode": "ignore"}, [shop.topic], raw=True, group={})
+    life.deliver()
+    life.close()
+    assert sorted(r["id"] for r in read("t")) == [1, 2]
+
+
+def test_truncate_empties_the_table_at_its_place_in_the_order(props: Any, run: Any, topic: Any, read: Any) -> None:
+    shop = Shop(topic("t", schemas=True), 4)
+    for id_ in range(5):
+        shop.create(id_)
+    life = run({**props, "write.mode": "upsert"}, [shop.topic], raw=True, group={})
+    life.deliver()
+    life.commit()
+    shop.create(7)
+    shop.topic.add(None, change("t", None, None, shop.fields))
+    shop.rows.clear()
+    shop.create(2)
+    shop.create(9)
+    life.deliver()
+    life.close()
+    assert {r["id"]: r for r in read("t")} == shop.rows
+
+
+def test_a_row_without_a_key_is_a_clear_error(props: Any, run: Any, topic: Any) -> None:
+    t = topic("t", schemas=True)
+    t.add(None, change("c", None, Shop(t, 1).wire(Shop(t, 1).values(1)), ROW))
+    life = run({**props, "write.mode": "upsert"}, [t], raw=True, group={})
+    life.deliver()
+    expected = r"topic t, partition 0, offset 0: the record has no key.*key\.columns.*write\.mode=append"
+    with pytest.raises(DataError, match=expected):
+        life.commit()
+    life.task.close()
+
+
+def test_key_columns_may_be_named_instead(props: Any, run: Any, topic: Any, read: Any) -> None:
+    t = topic("t", schemas=False)
+    for n, v in ((1, "a"), (2, "b"), (1, "c")):
+        t.add(None, json.dumps({"n": n, "v": v}).encode())
+    life = run({**props, "write.mode": "upsert", "key.columns": "n"}, [t], raw=True, group={})
+    life.deliver()
+    life.close()
+    assert {(r["n"], r["v"]) for r in read("t")} == {(1, "c"), (2, "b")}
+
+
+def test_a_value_that_does_not_fit_is_named(props: Any, run: Any, topic: Any) -> None:
+    t = topic("t", schemas=False)
+    t.add(b'{"id":1}', b'{"id":1,"price":5}')
+    t.add(b'{"id":2}', b'{"id":2,"price":"many"}')
+    life = run({**props, "write.mode": "upsert"}, [t], raw=True, group={})
+    life.deliver(1)
+    life.commit()
+    life.deliver()
+    with pytest.raises(DataError, match="topic t, partition 0, offset 1: field price: "):
+        life.commit()
+    life.task.close()
+
+
+def test_evolution_can_be_refused(props: Any, run: Any, topic: Any, read: Any) -> None:
+    t = topic("t", schemas=False)
+    t.add(b'{"id":1}', b'{"id":1,"a":1}')
+    life = run({**props, "write.mode": "upsert", "schema.evolution": "fail"}, [t], raw=True, group={})
+    life.deliver()
+    life.commit()
+    t.add(b'{"id":2}', b'{"id":2,"a":2,"b":3}')
+    life.deliver()
+    with pytest.raises(ConnectError, match="has no column `b`"):
+        life.commit()
+    life.task.close()
