@@ -239,7 +239,7 @@ def test_partitions_appear_as_leaves_or_as_their_root(source: Any, show: Any) ->
         source.start()
         assert [show(r)[0] for r in source.read(2)] == ["p1", "p2"]
         source.kill()
-        db.execute("select pg_drop_replication_slot(%s)", [source.config["slot.name"]])
+        source.drop_slot()
         db.execute("drop publication sluice")
         source.offsets.stored = None
         source.start(publish_via_partition_root="true")

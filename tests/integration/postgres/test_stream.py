@@ -344,7 +344,7 @@ def test_a_missing_slot_with_a_stored_offset_is_an_error(source: Any) -> None:
         (record,) = source.read(1)
         source.store(record)
         source.kill()
-        db.execute("select pg_drop_replication_slot(%s)", [source.config["slot.name"]])
+        source.drop_slot()
         source.start()
         with pytest.raises(ConnectError, match=r"does not exist .*when_needed"):
             source.quiet()
