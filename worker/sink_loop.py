@@ -38,6 +38,7 @@ _SLICE_S = 0.25
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 5.0
 _NO_TOPICS_LOOK_S = 1.0
 _LAG_EVERY_S = 0.5
+_NEVER = float("inf")
 _COMMITTED_TIMEOUT_S = 5.0
 
 
@@ -128,6 +129,7 @@ class SinkLoop:
         self._retry_s = _RETRY_FIRST_S
         self._seeks: dict[TopicPartition, int] = {}
         self._callback_error: BaseException | None = None
+        self._put_by = _NEVER  # when the task wants to be called, with records or without
         self._next_commit = time.monotonic() + interval_s
         self._commit_deadline: float | None = None  # of the commit that is under way
         self._subscribed: set[str] = set()
@@ -155,10 +157,9 @@ class SinkLoop:
         now = time.monotonic()
         self._commit_when_due(now)
         self._apply_offsets()
-        asked_s = self.context.take_timeout()
-        wait_until = now + asked_s if asked_s is not None else float("inf")
-        if self._batch is not None:
-            wait_until = min(wait_until, now + self._retry_s)
+        if (asked_s := self.context.take_timeout()) is not None:
+            self._put_by = now + asked_s
+        wait_until = self._put_by if self._batch is None else min(self._put_by, now + self._retry_s)
         messages = self._take(min(wait_until, self._next_commit))
         if self._host.control.stopping and not messages:
             return
@@ -166,13 +167,13 @@ class SinkLoop:
             self._deliver(self._converted(messages))
         elif self._batch is not None:
             self._deliver(None)
-        elif asked_s is not None and time.monotonic() >= wait_until and not self._paused:
+        elif time.monotonic() >= self._put_by and not self._paused:
             self._deliver(_Batch([], [], {}))
         self._update_lag()
 
     def _take(self, until: float) -> list[Message]:
         """Messages, or none when the time is over or something else is to be done."""
-        control, look_at = self._host.control, self._next_look if self._parts.subscription.pattern else float("inf")
+        control, look_at = self._host.control, self._next_look if self._parts.subscription.pattern else _NEVER
         until = min(until, look_at)
         while True:
             left_s = max(0.0, until - time.monotonic())
@@ -182,7 +183,7 @@ class SinkLoop:
                 raise error
             if messages or left_s <= _SLICE_S or control.stopping or control.paused is not self._paused:
                 return messages
-            if self.context.commit_requested:
+            if self.context.commit_requested and self._commit_deadline is None:
                 return messages
             self._update_lag()
 
@@ -261,6 +262,7 @@ class SinkLoop:
             batch = self._batch
         if batch is None:
             return
+        self._put_by = _NEVER
         try:
             if self.raw:
                 self._task.put_raw(batch.raw)
