@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Any
 
@@ -245,7 +247,7 @@ def _discover() -> Plugins:
     descs: dict[tuple[Kind, str], PluginDesc] = {}
     for point in entry_points(group=TABLES):
         try:
-            table: Iterable[PluginEntry] = point.load()
+            table = _read_table(point)
         except (ImportError, AttributeError) as e:
             # One broken distribution must not hide all others.
             _log.warning("The plugin table %s of %s cannot be read: %s", point.value, point.dist and point.dist.name, e)
@@ -257,6 +259,22 @@ def _discover() -> Plugins:
             if (kind, point.value) not in descs:
                 descs[kind, point.value] = _of_point(kind, point)
     return Plugins(descs.values())
+
+
+def _read_table(point: EntryPoint) -> Iterable[PluginEntry]:
+    """The tuple an entry point names. Only the module with the table is run, not the packages around it: they import their
+    connectors, and those their drivers."""
+    top, *rest = point.module.split(".")
+    name, spec = top, importlib.util.find_spec(top)
+    for part in rest:
+        name = f"{name}.{part}"
+        spec = spec and PathFinder.find_spec(name, spec.submodule_search_locations)
+    if spec is None or spec.loader is None:
+        raise ModuleNotFoundError(f"No module named {point.module!r}", name=point.module)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    table: Iterable[PluginEntry] = getattr(module, point.attr)
+    return table
 
 
 def _of_table(entry: PluginEntry, distribution: Distribution | None) -> PluginDesc:

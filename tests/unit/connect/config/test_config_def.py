@@ -1,0 +1,131 @@
+"""ConfigDef: Kafka's types, rules and words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connect.config.definition import ConfigDef, ConfigKey, Recommender
+from connect.config.parsing import Password, parse_value, to_text
+from connect.config.types import ConfigType
+from connect.config.validators import AllOf, NonEmpty, Range, at_least, one_of
+from connect.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("type", "given", "value"),
+    [
+        (ConfigType.INT, " 5 ", 5),
+        (ConfigType.INT, "+5", 5),
+        (ConfigType.LONG, "-9223372036854775808", -(2**63)),
+        (ConfigType.SHORT, "32767", 32767),
+        (ConfigType.DOUBLE, "1e3", 1000.0),
+        (ConfigType.DOUBLE, "1d", 1.0),
+        (ConfigType.BOOLEAN, " TRUE ", True),
+        (ConfigType.LIST, " a , b,,c ", ["a", "b", "", "c"]),
+        (ConfigType.LIST, "", []),
+        (ConfigType.STRING, " x ", "x"),
+        (ConfigType.STRING, "\u00a0x", "\u00a0x"),
+        (ConfigType.PASSWORD, "p", Password("p")),
+        (ConfigType.INT, None, None),
+    ],
+)
+def test_text_is_parsed(type: ConfigType, given: Any, value: Any) -> None:
+    assert parse_value("k", given, type) == value
+
+
+@pytest.mark.parametrize(
+    ("type", "given", "reason"),
+    [
+        (ConfigType.INT, "2147483648", "Not a number of type INT"),
+        (ConfigType.INT, " x ", "Not a number of type INT"),
+        (ConfigType.INT, "9" * 10_000, "Not a number of type INT"),
+        (ConfigType.SHORT, "32768", "Not a number of type SHORT"),
+        (ConfigType.LONG, "1.0", "Not a number of type LONG"),
+        (ConfigType.LONG, True, "Expected value to be a 64-bit integer (long), but it was a java.lang.Boolean"),
+        (ConfigType.DOUBLE, "1_0", "Not a number of type DOUBLE"),
+        (ConfigType.BOOLEAN, "yes", "Expected value to be either true or false"),
+        (ConfigType.STRING, 5, "Expected value to be a string, but it was a java.lang.Integer"),
+        (ConfigType.LIST, 5, "Expected a comma separated list."),
+    ],
+)
+def test_what_is_wrong_is_said_in_kafkas_words(type: ConfigType, given: Any, reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_value("k", given, type)
+    shown = "true" if given is True else given
+    assert caught.value.message == f"Invalid value {shown} for configuration k: {reason}"
+    assert caught.value.key == "k"
+
+
+def test_a_secret_is_not_shown_even_when_it_is_wrong() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_value("k", 12345, ConfigType.PASSWORD)
+    assert "12345" not in caught.value.message
+    assert to_text(Password("x"), ConfigType.PASSWORD) == "[hidden]"
+    assert "x" not in f"{Password('x')!r}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "reason"),
+    [
+        (at_least(1), 0, "Value must be at least 1"),
+        (Range(maximum=5), 6, "Value must be no more than 5"),
+        (Range(minimum=0.5), None, "Value must be non-null"),
+        (one_of("a", "b"), "c", "String must be one of: a, b"),
+        (one_of("A", ignore_case=True), "b", "String must be one of (case insensitive): A"),
+        (NonEmpty(), "", "String must be non-empty"),
+        (AllOf([NonEmpty(), one_of("a")]), "b", "String must be one of: a"),
+    ],
+)
+def test_rules_speak_kafkas_words(rule: Any, value: Any, reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        rule("k", value)
+    assert caught.value.message.endswith(f"for configuration k: {reason}")
+
+
+def test_rules_tell_themselves() -> None:
+    shown = [str(rule) for rule in (at_least(1), Range(maximum=5), Range(1, 5), Range(), one_of("a", "b"), NonEmpty())]
+    assert shown == ["[1,...]", "[...,5]", "[1,...,5]", "[...]", "[a, b]", "non-empty string"]
+
+
+def test_validation_reports_every_key_and_every_error() -> None:
+    table = (
+        ConfigDef()
+        .define("required", ConfigType.STRING)
+        .define("number", ConfigType.INT, 3, validator=at_least(1), dependents=("lost",))
+        .define("old", ConfigType.STRING, "d", aliases=("older",))
+    )
+    found = {value.name: value for value in table.validate({"number": "x", "older": "v"})}
+    assert found["required"].errors == ['Missing required configuration "required" which has no default value.']
+    assert len(found["number"].errors) == 2
+    assert found["old"].value == "v"
+    assert found["lost"].errors == ["lost is referred in the dependents, but not defined."]
+    assert not found["lost"].visible
+
+
+def test_a_null_is_given_and_a_missing_key_has_its_default() -> None:
+    table = ConfigDef().define("a", ConfigType.INT, 3).define("b", ConfigType.INT, None)
+    assert table.parse({}) == {"a": 3, "b": None}
+    assert table.parse({"a": None}) == {"a": None, "b": None}
+
+
+def test_defaults_are_checked_when_they_are_defined() -> None:
+    with pytest.raises(ConfigError, match="at least"):
+        ConfigDef().define("a", ConfigType.INT, 0, validator=at_least(1))
+    with pytest.raises(ConfigError, match="defined twice"):
+        ConfigDef([ConfigKey("a", ConfigType.INT)]).define("a", ConfigType.INT)
+
+
+def test_recommenders_see_the_parsed_values() -> None:
+    class Doubled(Recommender):
+        def valid_values(self, name: str, parsed: Any) -> list[Any]:
+            return [parsed["a"] * 2]
+
+    table = ConfigDef().define("a", ConfigType.INT).define("b", ConfigType.INT, 0, recommender=Doubled())
+    assert table.validate({"a": "4"})[1].recommended_values == [8]
+
+
+def test_values_are_shown_as_rest_shows_them() -> None:
+    shown = [to_text(["a", "b"], ConfigType.LIST), to_text(True, ConfigType.BOOLEAN), to_text(1e7, ConfigType.DOUBLE)]
+    assert shown == ["a,b", "true", "1.0E7"]

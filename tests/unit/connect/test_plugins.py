@@ -1,0 +1,98 @@
+"""Plugins by name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from connect.connector import SinkConnector, SourceConnector
+from connect.converters.json import JsonConverter
+from connect.errors import ConfigError, PluginNotFoundError
+from connect.plugins import Kind, PluginDesc, Plugins
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Plugins:
+    return Plugins.discover()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "FileStreamSourceConnector",
+        "FileStreamSource",
+        "connectors.file:FileStreamSource",
+        "connectors.file.FileStreamSource",
+    ],
+)
+def test_every_form_of_a_name_means_the_same_connector(plugins: Plugins, name: str) -> None:
+    desc = plugins.resolve(Kind.CONNECTOR, name)
+    assert (desc.path, desc.type) == ("connectors.file:FileStreamSource", "source")
+    assert desc.class_name == "org.apache.kafka.connect.file.FileStreamSourceConnector"
+    assert issubclass(plugins.load(desc), SourceConnector)
+
+
+@pytest.mark.parametrize("name", ["org.apache.kafka.connect.json.JsonConverter", "JsonConverter", "Json"])
+def test_converters_have_the_same_forms(plugins: Plugins, name: str) -> None:
+    assert type(plugins.new_converter(name)) is JsonConverter
+
+
+def test_vendors_names_mean_the_classes_here(plugins: Plugins) -> None:
+    paths = {
+        "io.debezium.connector.postgresql.PostgresConnector": "connectors.postgres:PostgresSource",
+        "io.confluent.kafka.connect.datagen.DatagenConnector": "connectors.datagen:DatagenSource",
+        "SparkSink": "connectors.spark:SparkSink",
+    }
+    assert {name: plugins.resolve(Kind.CONNECTOR, name).path for name in paths} == paths
+
+
+def test_an_unknown_class_tells_the_nearest_and_all_that_there_are(plugins: Plugins) -> None:
+    with pytest.raises(PluginNotFoundError) as caught:
+        plugins.resolve(Kind.CONNECTOR, "org.apache.kafka.connect.file.FileStreamSorceConnector")
+    message = caught.value.message
+    assert message.startswith("Failed to find any class that implements Connector and which name matches")
+    assert "org.apache.kafka.connect.file.FileStreamSinkConnector" in message
+    assert message.endswith("Did you mean org.apache.kafka.connect.file.FileStreamSourceConnector?")
+
+
+def test_a_python_path_needs_no_registration(plugins: Plugins) -> None:
+    desc = plugins.resolve(Kind.CONNECTOR, "connect.testing:MemorySink")
+    assert desc.type == "sink"
+    assert issubclass(plugins.load(desc), SinkConnector)
+
+
+def test_a_path_to_something_else_is_refused(plugins: Plugins) -> None:
+    with pytest.raises(ConfigError, match="is no connector"):
+        plugins.resolve(Kind.CONNECTOR, "connect.converters.json:JsonConverter")
+    with pytest.raises(PluginNotFoundError, match="cannot be loaded"):
+        plugins.resolve(Kind.CONNECTOR, "no.such.module:Connector")
+
+
+def test_a_short_name_that_means_two_classes_means_none() -> None:
+    one = PluginDesc(Kind.CONNECTOR, "a:One", ("org.a.TwinConnector",), (), "sink", "1", "a")
+    two = PluginDesc(Kind.CONNECTOR, "b:Two", ("org.b.TwinConnector",), ("Second",), "sink", "1", "b")
+    plugins = Plugins([one, two])
+    with pytest.raises(PluginNotFoundError):
+        plugins.resolve(Kind.CONNECTOR, "Twin")
+    assert plugins.resolve(Kind.CONNECTOR, "org.a.TwinConnector") is one
+    assert plugins.resolve(Kind.CONNECTOR, "Second") is two
+
+
+def test_nested_java_classes_have_their_last_name_as_alias() -> None:
+    desc = PluginDesc(Kind.TRANSFORMATION, "t:Router", ("org.x.Router$Value",), (), "transformation", "1", "")
+    assert Plugins([desc]).resolve(Kind.TRANSFORMATION, "Value") is desc
+
+
+def test_listing_imports_no_client_framework_or_database() -> None:
+    code = """
+import sys
+from connect.plugins import Plugins
+names = [desc.class_name for desc in Plugins.discover().all()]
+assert len(names) > 8, names
+heavy = {"pyspark", "psycopg", "psycopg2", "confluent_kafka", "sqlalchemy", "fastapi", "pyarrow", "delta"} & set(sys.modules)
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,0 +1,87 @@
+"""The data generator: equal seeds, equal records; the wished rate and count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connect import Schema
+from connect.errors import ConfigError, ConnectError
+from connect.testing import ManualClock, SourceHarness, check_source_connector
+from connectors.datagen import DatagenSource, DatagenSourceTask
+from connectors.datagen.quickstarts import QUICKSTARTS
+
+FAST = {"kafka.topic": "t", "quickstart": "users", "rate": "0"}
+
+
+def made(count: int, **config: str) -> list[Any]:
+    with SourceHarness(DatagenSourceTask(), {**FAST, **config}) as harness:
+        return [(r.key, r.value.values) for r in harness.poll_records(count)[:count]]
+
+
+@pytest.mark.parametrize("quickstart", list(QUICKSTARTS))
+def test_every_quickstart_is_a_good_source(quickstart: str) -> None:
+    check_source_connector(DatagenSource, {**FAST, "quickstart": quickstart, "seed": "5"}, records=1500)
+
+
+def test_equal_seeds_make_equal_records_and_others_do_not() -> None:
+    assert made(50, seed="1") == made(50, **{"random.seed": "1"})
+    assert made(50, seed="1") != made(50, seed="2")
+
+
+def test_the_key_is_the_quickstarts_or_the_chosen_field_or_none() -> None:
+    with SourceHarness(DatagenSourceTask(), FAST) as harness:
+        record = harness.poll()[0]
+    assert record.key == record.value["userid"]
+    assert record.key_schema == Schema.STRING
+    assert record.source_partition == {"task.id": 0}
+    assert record.source_offset == {"task.generation": 0, "current.iteration": 1, "random.seed": 0}
+    assert [h.key for h in record.headers or ()] == ["task.generation", "task.id", "current.iteration"]
+    assert made(1, **{"schema.keyfield": "gender"})[0][0] in ("MALE", "FEMALE", "OTHER")
+    assert made(1, **{"schema.keyfield": ""})[0][0] is None
+
+
+def test_counts_are_kept_over_tasks_and_restarts() -> None:
+    connector = DatagenSource()
+    connector.start({**FAST, "count": "10"})
+    harnesses = [SourceHarness(DatagenSourceTask(), config).start() for config in connector.task_configs(3)]
+    assert [len(harness.poll()) for harness in harnesses] == [4, 3, 3]
+    for harness in harnesses:
+        harness.commit()
+        harness.stop()
+        again = SourceHarness(harness.task, harness._config, harness.offsets)
+        again.start()
+        harness.task.stop()
+        assert again.poll() == []
+
+
+def test_the_rate_is_kept() -> None:
+    clock = ManualClock()
+    with SourceHarness(DatagenSourceTask(clock.monotonic), {**FAST, "rate": "1000"}) as harness:
+        clock.advance(0.5)
+        assert len(harness.poll()) == 500
+        clock.advance(0.01)
+        assert len(harness.poll()) == 10
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"quickstart": "user"}, "users, orders, clickstream"),
+        ({"kafka.topic": ""}, "non-empty"),
+        ({"schema.keyfield": "nope"}, "registertime, userid"),
+        ({"rate": "-1"}, "at least 0"),
+        ({"iterations": "x"}, "Not a number"),
+    ],
+)
+def test_wrong_settings_are_refused(config: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        DatagenSource().start({**FAST, **config})
+
+
+def test_offsets_must_be_counts() -> None:
+    connector = DatagenSource()
+    assert connector.alter_offsets(FAST, {(("task.id", 0),): {"current.iteration": 5}, (("task.id", 1),): None})
+    with pytest.raises(ConnectError, match=r"current\.iteration"):
+        connector.alter_offsets(FAST, {(("task.id", 0),): {"current.iteration": "5"}})
