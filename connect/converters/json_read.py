@@ -8,6 +8,7 @@ None, bool, str, int, Decimal, list, dict or MISSING.
 from __future__ import annotations
 
 import decimal
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -105,8 +106,6 @@ def _float32_of(node: Any) -> float:
     exact = decimal.Decimal(node)
     if exact == decimal.Decimal(rounded):
         return rounded
-    import struct
-
     bits = struct.unpack("<i", struct.pack("<f", abs(rounded)))[0]
     beyond = exact.copy_abs() > decimal.Decimal(abs(rounded))
     other: float = struct.unpack("<f", struct.pack("<i", bits + (1 if beyond else -1)))[0]

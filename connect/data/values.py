@@ -7,6 +7,7 @@ one, what follows the first delimiter of a top-level scalar is dropped, unquoted
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import decimal
 from typing import Any
@@ -61,8 +62,6 @@ def _text(schema: Schema | None, value: Any, *, embedded: bool) -> str:
         case decimal.Decimal():
             return decimal_text(value)
         case bytes() | bytearray() | memoryview():
-            import base64
-
             encoded = base64.b64encode(value).decode("ascii")
             return f'"{encoded}"' if embedded else encoded
         case list() | tuple():
