@@ -7,72 +7,16 @@ features that are not there, which are refused by name when they are set to some
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from connect.config.definition import ConfigDef, ConfigType, ConfigValue, Importance
+from connect.config.definition import ConfigDef, ConfigType, Importance
 from connect.config.validators import NonEmpty, at_least, one_of
 from connect.errors import ConfigError
+from connectors.postgres.key_rules import SLOT_NAME, TOPIC_PREFIX, Matches, Only, RegexList, split_list
+from connectors.postgres.unsupported import define_refused, define_taken
 
 UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")
-
-
-@dataclass(frozen=True, slots=True)
-class Only:
-    """Accepts just the values that mean "off" or the one way this connector works; everything else is refused by name."""
-
-    allowed: tuple[str, ...]
-    reason: str
-
-    def __call__(self, name: str, value: Any) -> None:
-        if value is None or str(value).lower() in self.allowed:
-            return
-        raise ConfigError.invalid(name, value, self.reason)
-
-    def __str__(self) -> str:
-        return "[" + ", ".join(self.allowed) + "]" if self.allowed else "[not supported]"
-
-
-@dataclass(frozen=True, slots=True)
-class RegexList:
-    """Comma separated regular expressions; a comma inside one is written ``\\,``."""
-
-    def __call__(self, name: str, value: Any) -> None:
-        for part in split_list(value):
-            try:
-                re.compile(part)
-            except re.error as e:
-                raise ConfigError.invalid(name, part, f"not a regular expression: {e}") from e
-
-    def __str__(self) -> str:
-        return "comma separated regular expressions"
-
-
-_TOPIC_PREFIX = re.compile(r"[A-Za-z0-9._-]+")
-_SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")
-
-
-@dataclass(frozen=True, slots=True)
-class Matches:
-    """Text of one form."""
-
-    pattern: re.Pattern[str]
-    rule: str
-
-    def __call__(self, name: str, value: Any) -> None:
-        if value is not None and not self.pattern.fullmatch(value):
-            raise ConfigError.invalid(name, value, self.rule)
-
-    def __str__(self) -> str:
-        return self.rule
-
-
-def split_list(text: str | None) -> list[str]:
-    """The parts of a comma separated list, trimmed, without empty ones."""
-    parts = re.split(r"(?<!\\),", text) if text else []
-    return [part.strip().replace("\\,", ",") for part in parts if part.strip()]
 
 
 S, I, L, B, P = ConfigType.STRING, ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.PASSWORD  # noqa: E741
@@ -89,8 +33,8 @@ def config_def() -> ConfigDef:
     _event_keys(keys)
     _type_keys(keys)
     _error_keys(keys)
-    _taken_without_effect(keys)
-    _refused(keys)
+    define_taken(keys)
+    define_refused(keys)
     return keys
 
 
@@ -101,7 +45,7 @@ def _connection_keys(keys: ConfigDef) -> None:
         S,
         importance=HIGH,
         group=group,
-        validator=Matches(_TOPIC_PREFIX, "letters, digits, '.', '_' and '-' only"),
+        validator=Matches(TOPIC_PREFIX, "letters, digits, '.', '_' and '-' only"),
         doc="Name of this database in Kafka: prefix of all topics, name of the source partition, part of the schema names. "
         "Never change it on a running pipeline: the stored position is found by it.",
         aliases=["database.server.name"],
@@ -202,7 +146,7 @@ def _replication_keys(keys: ConfigDef) -> None:
         S,
         "debezium",
         group=group,
-        validator=Matches(_SLOT_NAME, "1 to 63 of lower case letters, digits and '_'"),
+        validator=Matches(SLOT_NAME, "1 to 63 of lower case letters, digits and '_'"),
         doc="Replication slot of this connector; each connector needs its own. Made when it is not there.",
     )
     keys.define(
@@ -505,101 +449,3 @@ def _error_keys(keys: ConfigDef) -> None:
         validator=at_least(0),
         doc="The longest wait between two tries; the first come sooner.",
     )
-
-
-_WITHOUT_EFFECT = {
-    "max.queue.size": "8192",
-    "max.queue.size.in.bytes": "0",
-    "query.fetch.size": "0",
-    "snapshot.fetch.size": None,
-    "snapshot.max.threads": "1",
-    "snapshot.lock.timeout.ms": "10000",
-    "topic.cache.size": "10000",
-    "executor.shutdown.timeout.ms": "4000",
-    "schema.refresh.mode": "columns_diff",
-    "xmin.fetch.interval.ms": "0",
-    "table.ignore.builtin": "true",
-    "flush.lsn.source": "true",
-    "lsn.flush.timeout.ms": "30000",
-    "lsn.flush.timeout.action": "fail",
-    "incremental.snapshot.chunk.size": "1024",
-    "signal.poll.interval.ms": "5000",
-    "topic.transaction": "transaction",
-    "extended.headers.enabled": "true",
-    "queue.provider.type": "memory",
-    "guardrail.collections.max": "0",
-    "guardrail.limit.action": "warn",
-    "database.ssl.mode": None,
-}
-
-
-def _taken_without_effect(keys: ConfigDef) -> None:
-    for name, default in _WITHOUT_EFFECT.items():
-        keys.define(
-            name, S, default, importance=LOW, group="Without effect", doc="Debezium's key; taken, and without effect here."
-        )
-
-
-_REFUSED: dict[str, tuple[str | None, tuple[str, ...]]] = {
-    "provide.transaction.metadata": ("false", ("false",)),
-    "signal.data.collection": (None, ()),
-    "signal.enabled.channels": ("source", ("", "source")),
-    "notification.enabled.channels": (None, ("", "log")),
-    "converters": (None, ("",)),
-    "post.processors": (None, ("",)),
-    "column.propagate.source.type": (None, ()),
-    "datatype.propagate.source.type": (None, ()),
-    "schema.name.adjustment.mode": ("none", ("none",)),
-    "field.name.adjustment.mode": ("none", ("none",)),
-    "event.processing.failure.handling.mode": ("fail", ("fail",)),
-    "topic.naming.strategy": (
-        "io.debezium.schema.SchemaTopicNamingStrategy",
-        ("io.debezium.schema.schematopicnamingstrategy",),
-    ),
-    "sourceinfo.struct.maker": (
-        "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker",
-        ("io.debezium.connector.postgresql.postgressourceinfostructmaker",),
-    ),
-    "topic.heartbeat.name": (None, ()),
-    "message.prefix.include.list": (None, ()),
-    "message.prefix.exclude.list": (None, ()),
-    "read.only": ("false", ("false",)),
-    "snapshot.mode.custom.name": (None, ()),
-    "slot.seek.to.known.offset.on.start": ("false", ("false",)),
-}
-_REASON = "this connector does not support the feature yet; leave the key out"
-
-
-def _refused(keys: ConfigDef) -> None:
-    for name, (default, allowed) in _REFUSED.items():
-        keys.define(
-            name,
-            S,
-            default,
-            importance=LOW,
-            group="Not supported",
-            validator=Only(allowed, _REASON),
-            doc="Debezium's key of a feature that is not supported: refused when set to anything but its default.",
-        )
-
-
-_REFUSED_FORMS = re.compile(
-    r"column\.mask\..*|column\.truncate\..*|incremental\.snapshot\.(?!chunk\.size$).*|signal\.(kafka|file).*"
-)
-
-
-def findings_outside_table(config: Mapping[str, str]) -> list[ConfigValue]:
-    """Errors about keys that have no fixed name (``column.mask.with.N.chars``) and about keys that exclude each other."""
-    found = [
-        ConfigValue(name, value, errors=[str(ConfigError.invalid(name, value, _REASON))])
-        for name, value in config.items()
-        if _REFUSED_FORMS.fullmatch(name)
-    ]
-    for what in ("schema", "table", "column"):
-        include, exclude = f"{what}.include.list", f"{what}.exclude.list"
-        if config.get(include) and config.get(exclude):
-            reason = f"{include} and {exclude} exclude each other: give only one"
-            found.append(
-                ConfigValue(exclude, config[exclude], errors=[str(ConfigError.invalid(exclude, config[exclude], reason))])
-            )
-    return found

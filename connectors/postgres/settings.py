@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from connect.config.parsing import Password
 from connect.errors import ConfigError
-from connectors.postgres.config import config_def, findings_outside_table, split_list
+from connectors.postgres.config import config_def
+from connectors.postgres.key_rules import split_list
+from connectors.postgres.unsupported import findings_outside_table
 
 
 @dataclass(frozen=True, slots=True)

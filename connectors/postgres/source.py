@@ -10,7 +10,7 @@ from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError
 from connectors.postgres import slots
 from connectors.postgres.catalog import read_tables
-from connectors.postgres.config import config_def, findings_outside_table
+from connectors.postgres.config import config_def
 from connectors.postgres.connection import Connection, Interrupt
 from connectors.postgres.envelope import connector_version
 from connectors.postgres.failures import Interrupted
@@ -18,6 +18,7 @@ from connectors.postgres.filters import Filters
 from connectors.postgres.offsets import PARTITION_KEY, TX_EVENTS, TX_LSN, load_offset
 from connectors.postgres.settings import Settings, parse_settings
 from connectors.postgres.task import PostgresSourceTask
+from connectors.postgres.unsupported import findings_outside_table
 
 _LONGEST_VALIDATION_S = 10.0
 _POSITIONS = ("lsn", "lsn_proc", "lsn_commit", TX_LSN, TX_EVENTS)

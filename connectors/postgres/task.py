@@ -253,6 +253,9 @@ class PostgresSourceTask(SourceTask):
         if slot is not None:
             slots.check_slot_keeps_wal(slot)
             self._confirmation.confirmed = max(self._confirmation.confirmed, slot.confirmed_lsn)
+        if mode == "when_needed" and self._reader is None and self._position().done_lsn > slots.current_lsn(sql):
+            log.warning("the stored offset is ahead of PostgreSQL at %s: another database, so a new snapshot", settings.address)
+            self._stored, wants_snapshot = None, True
         if wants_snapshot:
             self._begin_snapshot(slot)
             return

@@ -293,6 +293,9 @@ def test_an_offset_of_another_database_is_refused(source: Any) -> None:
         source.start()
         with pytest.raises(ConnectError, match="not the database that was read before"):
             source.quiet()
+        source.kill()
+        source.start(snapshot_mode="when_needed")
+        assert [r.value["op"] for r in source.read(1)] == ["r"]
 
 
 def test_slot_creation_that_waits_for_an_open_transaction_says_so(source: Any) -> None:
