@@ -307,3 +307,16 @@ def test_slot_creation_that_waits_for_an_open_transaction_says_so(source: Any) -
         with pytest.raises(ConnectError, match=r"create\.slot\.command\.timeout=1 s: the server waits"):
             source.quiet()
         blocker.rollback()
+
+
+def test_a_paused_task_keeps_its_session(source: Any, caplog: Any) -> None:
+    """Nobody polls for longer than wal_sender_timeout, while the server has more to send than fits the socket."""
+    with source.sql() as db:
+        db.execute(f"alter database {source.database} set wal_sender_timeout = '1s'")
+        db.execute("create table t(id int primary key, pad text)")
+        source.start(snapshot_mode="never", status_update_interval_ms="200")
+        source.until("streaming")
+        db.execute("insert into t select i, repeat('x', 500) from generate_series(1, 20000) i")
+        time.sleep(3)
+        assert len(source.read(20_000)) == 20_000
+    assert "lost the connection" not in caplog.text
