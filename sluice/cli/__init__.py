@@ -16,6 +16,7 @@ COMMANDS: dict[str, Command] = {
     "topic": Command("sluice.cli.topic:topic", "List, create, alter, delete, read and write topics."),
     "group": Command("sluice.cli.group:group", "Look at consumer groups and reset their offsets."),
     "doctor": Command("sluice.cli.doctor:doctor", "Check what is installed and reachable, and how to fix what is not."),
+    "docs": Command("sluice.cli.docs:docs", "Show the keys of a connector, a converter or the worker."),
     "setup": Command("sluice.cli.setup:setup", "Fetch and prepare everything the embedded parts need."),
 }
 

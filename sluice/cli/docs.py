@@ -1,0 +1,65 @@
+"""``sluice docs``: the reference page of a component, from its own table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sluice.cli.output import emit, notice, output_option, print_json
+
+
+@click.command()
+@click.argument("component", required=False)
+@click.option(
+    "--write",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write every page of Sluice's own components into DIR, and remove those that it wrote for components that are gone.",
+)
+@output_option
+def docs(component: str | None, folder: Path | None, output: str) -> None:
+    """Show every key of COMPONENT: type, default, valid values, meaning. Without COMPONENT, list what there is.
+
+    COMPONENT is 'worker', the name in the list, or any name that a configuration may use: an alias, a Java class, a Python
+    path as package.module:Class.
+    """
+    from connect.plugins import Plugins
+    from sluice import reference
+
+    plugins = Plugins.discover()
+    if folder is not None:
+        if component is not None:
+            raise click.UsageError("--write takes no COMPONENT: it writes all pages")
+        _write(folder, reference.pages(plugins), output)
+    elif component is not None:
+        found = reference.find_component(component, plugins)
+        if output == "json":
+            print_json(reference.as_json(found))
+        else:
+            click.echo(reference.page(found, markdown=False), nl=False)
+    else:
+        known = reference.components(plugins, distribution=None)
+        rows = [[one.name, one.kind, ", ".join(one.names)] for one in known]
+        value = [{"name": one.name, "kind": one.kind, "names": list(one.names)} for one in known]
+        emit(output, value, ["name", "kind", "names"], rows)
+
+
+def _write(folder: Path, pages: dict[str, str], output: str) -> None:
+    from connect.errors import ConnectError
+    from sluice.reference import MARK
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        gone = [one for one in sorted(folder.glob("*.md")) if one.name not in pages and MARK in one.read_text("utf-8")]
+        for one in gone:
+            one.unlink()
+        for name, text in pages.items():
+            (folder / name).write_text(text, "utf-8")
+    except OSError as e:
+        raise ConnectError(f"cannot write pages into {folder}: {e.strerror or e}") from e
+    if output == "json":
+        print_json({"folder": str(folder), "written": sorted(pages), "removed": [one.name for one in gone]})
+    else:
+        notice(f"{len(pages)} pages written into {folder}" + (f", {len(gone)} removed" if gone else ""))

@@ -1,0 +1,120 @@
+"""docs/reference is what the tables say, and ``sluice docs`` shows the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from connect.plugins import Kind, PluginDesc, Plugins
+from sluice import reference
+from sluice.cli import COMMANDS
+from sluice.cli.app import build
+from sluice.cli.failures import run
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
+HOW = "run: sluice docs --write docs/reference"
+
+
+def _sluice(*words: str) -> int:
+    return run(build(COMMANDS), words)
+
+
+def test_the_pages_are_what_the_tables_say() -> None:
+    expected = reference.pages(Plugins.discover())
+    stored = {path.name: path.read_text("utf-8") for path in REFERENCE.glob("*.md")}
+    assert sorted(stored) == sorted(expected), HOW
+    different = [name for name, text in expected.items() if stored[name] != text]
+    assert not different, f"{', '.join(different)}: {HOW}"
+
+
+def test_every_key_has_a_page_and_a_text() -> None:
+    for component in reference.components(Plugins.discover()):
+        text = reference.page(component)
+        for key in component.table.keys.values():
+            assert key.internal or f"# `{key.name}`" in text, f"{component.name}: {key.name}"
+            assert key.doc, f"{component.name}: {key.name} has no text that says what it is for"
+
+
+def test_every_plugin_with_a_table_is_a_component() -> None:
+    plugins = Plugins.discover()
+    named = {name for component in reference.components(plugins) for name in component.names}
+    own = [d for d in plugins.all() if d.distribution == reference.OWN_DISTRIBUTION and d.kind is not Kind.CONFIG_PROVIDER]
+    assert own
+    for desc in own:
+        assert {desc.path, *desc.java_names, *desc.aliases} <= named
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark-sink",
+        "SparkSink",
+        "connectors.spark:SparkSink",
+        "FileStreamSource",
+        "FileStreamSourceConnector",
+        "org.apache.kafka.connect.json.JsonConverter",
+        "JsonConverter",
+        "worker",
+    ],
+)
+def test_a_component_is_found_by_any_of_its_names(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _sluice("docs", name) == 0
+    assert capsys.readouterr().out.startswith("# ")
+
+
+def test_a_connector_that_is_not_registered_is_found_by_its_path(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _sluice("docs", "connect.testing.memory:MemorySink") == 0
+    assert "`connect.testing.memory:MemorySink`" in capsys.readouterr().out
+
+
+def test_an_unknown_component_is_bad_usage_and_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _sluice("docs", "SparkSinc") == 2
+    assert "Did you mean SparkSink?" in capsys.readouterr().err
+
+
+def test_the_list_and_a_page_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _sluice("docs", "-o", "json") == 0
+    assert "postgres-source" in {one["name"] for one in json.loads(capsys.readouterr().out)}
+    assert _sluice("docs", "postgres-source", "-o", "json") == 0
+    keys = {key["name"]: key for key in json.loads(capsys.readouterr().out)["keys"]}
+    assert keys["topic.prefix"]["required"] is True
+    assert keys["database.port"]["default"] == "5432"
+    assert keys["database.password"]["default"] is None
+
+
+def test_a_page_for_the_terminal_has_no_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _sluice("docs", "SparkSink") == 0
+    shown = capsys.readouterr().out
+    assert "soft sets __deleted" in shown
+    assert reference.MARK not in shown
+
+
+def test_write_removes_only_its_own_pages_of_what_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "gone.md").write_text(f"# Gone\n\n{reference.MARK}\n")
+    (tmp_path / "mine.md").write_text("# Mine\n")
+    assert _sluice("docs", "--write", str(tmp_path)) == 0
+    names = {path.name for path in tmp_path.iterdir()}
+    assert "gone.md" not in names
+    assert {"mine.md", "worker.md", "README.md"} <= names
+
+
+def test_write_takes_no_component(tmp_path: Path) -> None:
+    assert _sluice("docs", "worker", "--write", str(tmp_path)) == 2
+
+
+def test_two_classes_of_one_name_get_pages_of_their_own() -> None:
+    def desc(path: str) -> PluginDesc:
+        return PluginDesc(Kind.CONNECTOR, path, (), (), "sink", "1", reference.OWN_DISTRIBUTION)
+
+    plugins = Plugins([desc("connect.testing:MemorySink"), desc("connect.testing.memory:MemorySink")])
+    names = {component.name for component in reference.components(plugins)}
+    assert names == {"worker", "connect-testing-memory-sink", "connect-testing-memory-memory-sink"}
+
+
+def test_a_broken_plugin_of_somebody_else_does_not_hide_the_rest(caplog: pytest.LogCaptureFixture) -> None:
+    broken = PluginDesc(Kind.CONNECTOR, "no.such.module:Sink", (), (), "sink", "1", "elsewhere")
+    found = reference.components(Plugins([broken, *Plugins.discover().all()]), distribution=None)
+    assert "spark-sink" in {component.name for component in found}
+    assert "no.such.module:Sink" in caplog.text
