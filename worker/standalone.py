@@ -16,7 +16,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
 
 from connect.connector import Connector, SinkConnector
-from connect.errors import AlreadyExistsError, BadRequestError, ConnectError, NotFoundError
+from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, ConnectError, NotFoundError, PluginNotFoundError
 from connect.plugins import Kind, Plugins
 from worker.cluster import Cluster
 from worker.config import WorkerConfig
@@ -69,6 +69,7 @@ class StandaloneHerder:
         self._mask.add(config.originals, secret_keys_of(config))
         self._plugins = plugins or Plugins.discover()
         self._catalogue = DiscoveredCatalogue(self._plugins)
+        self._check_converters()
         self._store = OffsetFile(config.offset_storage_file_filename)
         self._tools = UnitTools(
             self._worker_id,
@@ -83,6 +84,18 @@ class StandaloneHerder:
         self._configs: dict[str, dict[str, str]] = {}
         self._ready = False
         self._closed = False
+
+    def _check_converters(self) -> None:
+        config = self._config
+        for key, kind, name in (
+            ("key.converter", Kind.CONVERTER, config.key_converter),
+            ("value.converter", Kind.CONVERTER, config.value_converter),
+            ("header.converter", Kind.HEADER_CONVERTER, config.header_converter),
+        ):
+            try:
+                self._plugins.resolve(kind, name)
+            except PluginNotFoundError as e:
+                raise ConfigError.invalid(key, name, e.message) from e
 
     def start(self) -> None:
         """Begins to look for the broker, in the background."""

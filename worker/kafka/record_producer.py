@@ -172,14 +172,6 @@ class RecordProducer:
         if self._error is not None:
             raise self._error.with_traceback(None)
 
-    def topic_exists(self, topic: str, timeout_s: float) -> bool | None:
-        """Whether the topic is there; None when the broker did not say. Does not create it."""
-        try:
-            # All topics are asked for: to ask for one creates it where the broker creates topics by itself.
-            return topic in self._producer.list_topics(timeout=timeout_s).topics
-        except KafkaException:
-            return None
-
     def cancel(self) -> None:
         """From another thread: throws away what is queued and lets nothing more through. Does not wait."""
         self._cancelled = True

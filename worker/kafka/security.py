@@ -112,7 +112,7 @@ def _require_pem(key: str, location: str, kind: str | None) -> None:
     else:
         convert = f"openssl pkcs12 -in {location} {'-nokeys ' if key == 'ssl.truststore' else '-nodes '}-out store.pem"
     raise ConfigError.invalid(
-        f"{key}.location", location, f"it is {found}, and PEM is needed ({key}.type={kind or 'JKS'}). Convert it: {convert}, then "
+        f"{key}.location", location, f"it is {found}; PEM is needed ({key}.type={kind or 'JKS'}). Convert it: {convert}, then "
         f"set {key}.location=store.pem and {key}.type=PEM",
     )  # fmt: skip
 
@@ -138,7 +138,7 @@ def sasl_settings(java: Mapping[str, str]) -> dict[str, str]:
     elif jaas:
         for name in ("username", "password"):
             if name not in options:
-                raise ConfigError(f"sasl.jaas.config has no {name}=\"...\", which {mechanism} needs", key="sasl.jaas.config")
+                raise ConfigError(f'sasl.jaas.config has no {name}="...", which {mechanism} needs', key="sasl.jaas.config")
             result[f"sasl.{name}"] = options[name]
     return result
 

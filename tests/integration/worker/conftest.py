@@ -64,7 +64,7 @@ class Worker:
             deadline = time.monotonic() + timeout_s
             while len(found) < count and time.monotonic() < deadline:
                 found += [(m.key(), m.value()) for m in consumer.consume(1000, 0.1) if m.error() is None]
-            return found
+            return found[:count]
         finally:
             consumer.close()
 

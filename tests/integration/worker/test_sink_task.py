@@ -79,7 +79,7 @@ def test_only_what_pre_commit_returns_is_committed(worker: Worker, unique_name: 
     name, topic = unique_name("sink"), unique_name("topic")
     worker.produce(topic, [str(i) for i in range(10)])
     other = TopicPartition("other", 7)
-    SCRIPTS[name].pre_commit = lambda offsets: {**{p: 4 for p in offsets}, other: 1}
+    SCRIPTS[name].pre_commit = lambda offsets: {**dict.fromkeys(offsets, 4), other: 1}
     worker.create(name, config_of(name, topic))
     eventually(lambda: committed(worker, name) == {0: 4}, "the commit of what was returned")
     worker.herder.delete_connector(name)
@@ -180,7 +180,7 @@ def test_a_task_may_say_where_to_read_on_in_open_and_in_put(worker: Worker, uniq
     script, rewound = SCRIPTS[name], iter([True])
 
     def on_open(task: ScriptedSinkTask, partitions: list[TopicPartition]) -> None:
-        task.context.offset({p: 3 for p in partitions})
+        task.context.offset(dict.fromkeys(partitions, 3))
 
     def put(records: list[SinkRecord], task: ScriptedSinkTask) -> None:
         if records and next(rewound, False):

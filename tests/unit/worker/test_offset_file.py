@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -55,10 +56,8 @@ def test_rubbish_is_an_error(data: bytes) -> None:
 @given(st.integers(min_value=0, max_value=len(JAVA_ONE) - 1), st.integers(min_value=0, max_value=255))
 def test_a_changed_byte_is_an_error_or_another_map_but_never_a_crash(at: int, byte: int) -> None:
     changed = JAVA_ONE[:at] + bytes([byte]) + JAVA_ONE[at + 1 :]
-    try:
+    with contextlib.suppress(DataError):
         java_map.decode(changed)
-    except DataError:
-        pass
 
 
 def test_keys_and_values_are_compact_json() -> None:

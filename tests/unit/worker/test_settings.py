@@ -29,7 +29,10 @@ WORKER = {"key.converter": "String", "value.converter": "String", "offset.storag
         ({"delivery.timeout.ms": "2147483647"}, {"delivery.timeout.ms": "2147483647"}),
         ({"max.in.flight.requests.per.connection": "1"}, {"max.in.flight.requests.per.connection": "1"}),
         ({"retry.backoff.ms": "0"}, {"retry.backoff.ms": "1"}),
-        ({"partitioner.class": "org.apache.kafka.clients.producer.internals.DefaultPartitioner"}, {"partitioner": "murmur2_random"}),
+        (
+            {"partitioner.class": "org.apache.kafka.clients.producer.internals.DefaultPartitioner"},
+            {"partitioner": "murmur2_random"},
+        ),
         ({"partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"}, {"partitioner": "random"}),
         ({"partitioner.ignore.keys": "true"}, {"partitioner": "random"}),
         ({"send.buffer.bytes": "-1", "receive.buffer.bytes": "65536"}, {"socket.receive.buffer.bytes": "65536"}),

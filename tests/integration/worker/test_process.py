@@ -1,0 +1,322 @@
+"""The command ``connect-standalone`` as a process: start, exit codes, signals, kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+
+from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.places import free_ports
+from tests.integration.worker.conftest import STRING, Worker, eventually
+
+Name = Callable[[str], str]
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+
+
+class Process:
+    """One worker process with its files."""
+
+    def __init__(self, folder: Path, bootstrap: str, **settings: str) -> None:
+        self.folder = folder
+        self.bootstrap = bootstrap
+        self.port = free_ports(1)[0]
+        self.settings = {
+            "bootstrap.servers": bootstrap,
+            "key.converter": STRING,
+            "value.converter": STRING,
+            "offset.storage.file.filename": str(folder / "offsets"),
+            "offset.flush.interval.ms": "200",
+            "listeners": f"http://127.0.0.1:{self.port}",
+            **settings,
+        }
+        self.log = folder / "worker.log"
+        self.popen: subprocess.Popen[bytes] | None = None
+
+    def start(self, *connectors: Path, env: dict[str, str] | None = None) -> Process:
+        worker = self.folder / "worker.properties"
+        worker.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
+        with self.log.open("ab") as log:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", "sluice.standalone", str(worker), *map(str, connectors)],
+                cwd=self.folder,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": str(CONFIGS.parent), **(env or {})},
+            )
+        return self
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+            return json.load(answer)
+
+    def wait_ready(self) -> Process:
+        eventually(self._ready, f"REST of {self.log.read_text()}")
+        return self
+
+    def _ready(self) -> bool:
+        try:
+            return bool(self.get("/health")["status"] == "healthy")
+        except OSError:
+            return False
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        assert self.popen is not None
+        self.popen.send_signal(number)
+        return self.popen.wait(30)
+
+    def exit_code(self) -> int:
+        assert self.popen is not None
+        return self.popen.wait(30)
+
+    def text(self) -> str:
+        return self.log.read_text()
+
+
+@pytest.fixture
+def process(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    """Makes worker processes; what still runs at the end is killed."""
+    made: list[Process] = []
+
+    def make(name: str = "worker", **settings: str) -> Process:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        made.append(Process(folder, broker.bootstrap, **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        if one.popen is not None and one.popen.poll() is None:
+            one.popen.kill()
+            one.popen.wait(10)
+
+
+def connector(folder: Path, name: str, **config: str) -> Path:
+    file = folder / f"{name}.properties"
+    lines = {"name": name, **{key.replace("__", "."): value for key, value in config.items()}}
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()), encoding="utf-8")
+    return file
+
+
+def test_apaches_quickstart_goes_on_where_it_stopped(process: Callable[..., Process], worker: Worker, unique_name: Name) -> None:
+    topic = unique_name("connect-test")
+    json_settings = {f"{kind}.converter": "org.apache.kafka.connect.json.JsonConverter" for kind in ("key", "value")}
+    worker_process = process(**json_settings)
+    folder = worker_process.folder
+    (folder / "test.txt").write_text("foo\nbär\n", encoding="utf-8")
+    files = []
+    for file in ("connect-file-source.properties", "connect-file-sink.properties"):
+        copy = folder / file
+        copy.write_text((CONFIGS / file).read_text().replace("connect-test", topic))
+        files.append(copy)
+    sink = folder / "test.sink.txt"
+
+    worker_process.start(*files)
+    eventually(lambda: sink.exists() and sink.read_text(encoding="utf-8") == "foo\nbär\n", "both lines in the sink file")
+    assert worker.values(topic, 1) == ['{"schema":{"type":"string","optional":false},"payload":"foo"}']
+    with (folder / "test.txt").open("a", encoding="utf-8") as lines:
+        lines.write("漢字\n")
+    eventually(lambda: sink.read_text(encoding="utf-8") == "foo\nbär\n漢字\n", "the appended line")
+    assert worker_process.end() == 0
+
+    with (folder / "test.txt").open("a", encoding="utf-8") as lines:
+        lines.write("again\n")
+    worker_process.start(*files)
+    eventually(lambda: sink.read_text(encoding="utf-8").endswith("again\n"), "the line after the restart")
+    assert worker_process.end(signal.SIGINT) == 0
+    assert sink.read_text(encoding="utf-8") == "foo\nbär\n漢字\nagain\n"
+
+
+def test_sigterm_leaves_no_process_thread_or_draft_behind(process: Callable[..., Process], unique_name: Name) -> None:
+    one = process().start().wait_ready()
+    assert one.popen is not None
+    children = psutil.Process(one.popen.pid).children(recursive=True)
+    assert one.end() == 0
+    assert not [child for child in children if child.is_running()]
+    assert sorted(path.name for path in one.folder.iterdir()) == ["offsets.lock", "worker.log", "worker.properties"]
+    assert "Kafka Connect started" in one.text()
+    assert one.text().rstrip().endswith("Kafka Connect stopped (sluice.standalone)")
+
+
+def test_usage_is_exit_code_1() -> None:
+    done = subprocess.run([sys.executable, "-m", "sluice.standalone"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "connect-standalone worker.properties" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"value.converter": "JsonConvertor"}, "Invalid value JsonConvertor for configuration value.converter"),
+        ({"offset.flush.interval.ms": "soon"}, "Invalid value soon for configuration offset.flush.interval.ms"),
+        ({"listeners": "nonsense"}, "Invalid value nonsense for configuration listeners"),
+        ({"offset.storage.file.filename": "/nowhere/at/all/offsets"}, "/nowhere/at/all/offsets"),
+    ],
+)
+def test_a_bad_worker_configuration_is_exit_code_2(
+    process: Callable[..., Process], settings: dict[str, str], expected: str
+) -> None:
+    one = process(**settings).start()
+    assert one.exit_code() == 2
+    assert expected in one.text()
+    assert "Traceback" not in one.text()
+
+
+def test_a_worker_file_that_is_not_there_is_exit_code_2(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sluice.standalone", str(tmp_path / "none.properties")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "none.properties" in done.stderr
+
+
+def test_a_port_that_is_taken_is_exit_code_2_and_says_so(process: Callable[..., Process]) -> None:
+    one = process()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", one.port))
+        taken.listen()
+        assert one.start().exit_code() == 2
+    assert str(one.port) in one.text()
+
+
+def test_a_second_worker_on_the_same_offset_file_is_exit_code_2(process: Callable[..., Process]) -> None:
+    first = process("first").start().wait_ready()
+    second = process("second", **{"offset.storage.file.filename": first.settings["offset.storage.file.filename"]}).start()
+    assert second.exit_code() == 2
+    assert first.popen is not None
+    assert f"in use by another worker (process {first.popen.pid})" in second.text()
+    assert first.get("/connectors") == []
+
+
+def test_a_damaged_offset_file_is_exit_code_2(process: Callable[..., Process]) -> None:
+    one = process()
+    Path(one.settings["offset.storage.file.filename"]).write_bytes(b"not this")
+    assert one.start().exit_code() == 2
+    assert "is no offset file, or is damaged" in one.text()
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"connector__class": "FileStreamSorce", "topic": "t"}, "FileStreamSource"),
+        ({"connector__class": "FileStreamSource"}, 'Missing required configuration "topic"'),
+        ({"connector__class": "FileStreamSource", "topic": "t", "tasks__max": "many"}, "tasks.max"),
+    ],
+)
+def test_a_connector_that_cannot_be_created_is_exit_code_3(
+    process: Callable[..., Process], config: dict[str, str], expected: str
+) -> None:
+    one = process()
+    assert one.start(connector(one.folder, "bad", **config)).exit_code() == 3
+    assert expected in one.text()
+
+
+def test_a_connector_file_that_is_not_there_is_exit_code_3(process: Callable[..., Process]) -> None:
+    one = process()
+    assert one.start(one.folder / "none.properties").exit_code() == 3
+    assert "none.properties" in one.text()
+
+
+def test_a_source_file_that_cannot_be_read_fails_the_task_and_says_why(process: Callable[..., Process]) -> None:
+    one = process()
+    (one.folder / "a-folder").mkdir()
+    one.start(connector(one.folder, "src", connector__class="FileStreamSource", file="a-folder", topic="t")).wait_ready()
+    eventually(lambda: one.get("/connectors/src/status")["tasks"][0]["state"] == "FAILED", "FAILED")
+    assert "s a directory" in one.get("/connectors/src/status")["tasks"][0]["trace"].splitlines()[0]
+
+
+def test_secrets_of_configurations_are_in_no_log(process: Callable[..., Process]) -> None:
+    one = process(**{"producer.sasl.jaas.config": 'PlainLoginModule required username="joe" password="hunter2";'})
+    bad = connector(
+        one.folder,
+        "bad",
+        connector__class="FileStreamSource",
+        topic="t",
+        producer__override__ssl__key__password="s3cr3t-1",
+        file="x" * 10,
+    )
+    one.start(bad).wait_ready()
+    assert one.end() == 0
+    assert "hunter2" not in one.text()
+    assert "s3cr3t-1" not in one.text()
+
+
+def test_a_worker_that_starts_before_the_broker_waits_for_it(
+    process: Callable[..., Process], broker: EmbeddedBroker, unique_name: Name
+) -> None:
+    topic = unique_name("topic")
+    one = process()
+    (one.folder / "in.txt").write_text("a\nb\n")
+    source = connector(one.folder, "src", connector__class="FileStreamSource", file="in.txt", topic=topic)
+    sink = connector(one.folder, "snk", connector__class="FileStreamSink", file="out.txt", topics=topic)
+    broker.stop()
+    try:
+        one.start(source, sink).wait_ready()
+        assert one.get("/")["kafka_cluster_id"] is None
+        eventually(lambda: "No Kafka broker answers" in one.text(), "the notice")
+    finally:
+        broker.start()
+    out = one.folder / "out.txt"
+    eventually(lambda: out.exists() and out.read_text() == "a\nb\n", "both lines", timeout_s=60)
+    assert one.get("/")["kafka_cluster_id"] is not None
+    assert one.end() == 0
+
+
+@pytest.mark.parametrize("point", ["source.polled:20", "source.produced:3", "offsets.drafted:3", "offsets.written:3"])
+def test_a_worker_killed_at_a_named_point_loses_nothing(
+    process: Callable[..., Process], worker: Worker, unique_name: Name, point: str
+) -> None:
+    topic = unique_name("topic")
+    one = process(**{"offset.flush.interval.ms": "20"})
+    lines = [f"line {i} ä" for i in range(3000)]
+    file = one.folder / "in.txt"
+    file.write_text("", encoding="utf-8")
+    source = connector(one.folder, "src", connector__class="FileStreamSource", file="in.txt", topic=topic, batch__size="50")
+    one.start(source, env={"SLUICE_CRASH_AT": point}).wait_ready()
+    with file.open("a", encoding="utf-8") as output:
+        for start in range(0, len(lines), 100):
+            output.write("".join(f"{line}\n" for line in lines[start : start + 100]))
+            output.flush()
+            time.sleep(0.02)
+    assert one.exit_code() == -signal.SIGKILL
+    one.start(source).wait_ready()
+    found = worker.values(topic, 10_000, timeout_s=6)
+    assert list(dict.fromkeys(found)) == lines
+    assert one.end() == 0
+
+
+@pytest.mark.parametrize("point", ["sink.precommitted:2"])
+def test_a_sink_killed_before_its_commit_gets_the_records_again(
+    process: Callable[..., Process], broker: EmbeddedBroker, unique_name: Name, point: str
+) -> None:
+    topic = unique_name("topic")
+    one = process(**{"offset.flush.interval.ms": "100"})
+    sink = connector(one.folder, "snk" + topic, connector__class="FileStreamSink", file="out.txt", topics=topic)
+    one.start(sink, env={"SLUICE_CRASH_AT": point}).wait_ready()
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for i in range(300):
+        producer.produce(topic, str(i))
+        producer.flush(10)
+        time.sleep(0.002)
+    assert one.exit_code() == -signal.SIGKILL
+    one.start(sink).wait_ready()
+    out = one.folder / "out.txt"
+    eventually(lambda: out.exists() and out.read_text().endswith("299\n"), "the last record", timeout_s=60)
+    assert list(dict.fromkeys(out.read_text().split())) == [str(i) for i in range(300)]
+    assert one.end() == 0
