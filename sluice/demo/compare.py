@@ -44,7 +44,7 @@ def compare_table(connection: psycopg.Connection, schema: str, table: str, locat
 
     Extra columns of the lake table whose names start with two underscores are metadata and left out.
     """
-    columns = dict(connection.execute(_COLUMNS, (f"{schema}.{table}",)).fetchall())
+    columns: dict[str, str] = dict(connection.execute(_COLUMNS, (f"{schema}.{table}",)).fetchall())
     snapshot = open_delta(location)
     ours = {name for name in snapshot.columns if not name.startswith("__")}
     if ours != set(columns):

@@ -89,7 +89,7 @@ class Stage:
         options = " ".join(f"-c shop.{name}={count}" for name, count in settings.items())
         script = Path(__file__).with_name("shop.sql").read_text(encoding="utf-8")
         with psycopg.connect(self.database.dsn(), options=options) as connection:
-            connection.execute(script)  # type: ignore[arg-type]
+            connection.execute(script)
 
     def has_shop(self) -> bool:
         with psycopg.connect(self.database.dsn(), autocommit=True) as connection:

@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 from confluent_kafka import Consumer, TopicPartition
 
-from rest.client import WorkerClient
+from rest.client import ConnectClient
 from sluice.embedded import jars
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.places import free_ports
@@ -179,8 +179,8 @@ class Pipeline:
         self.child.terminate()
         return self.child.wait(60)
 
-    def client(self) -> WorkerClient:
-        return WorkerClient(f"http://127.0.0.1:{self._port}")
+    def client(self) -> ConnectClient:
+        return ConnectClient(f"http://127.0.0.1:{self._port}")
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         deadline = time.monotonic() + timeout_s

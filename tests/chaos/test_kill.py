@@ -28,7 +28,7 @@ SEED = int(os.environ.get("SLUICE_CHAOS_SEED", "20261121"))
 
 def caught_up(pipeline: Pipeline) -> bool:
     """Both sinks have delivered everything that is in their topics."""
-    lags = [task.lag for name in (UPSERT, APPEND) for task in pipeline.client().progress(name)]
+    lags = [task["lag"] for name in (UPSERT, APPEND) for task in pipeline.client().progress(name)]
     return len(lags) == 2 and all(lag and not any(lag.values()) for lag in lags)
 
 
