@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import converters_kind
+import transforms_kind
 import values_kind
 
 
@@ -29,7 +30,7 @@ class Kind(Protocol):
         """Expected and actual, in a form in which they are equal when the case passes."""
 
 
-KINDS: tuple[Kind, ...] = (converters_kind, values_kind)
+KINDS: tuple[Kind, ...] = (converters_kind, transforms_kind, values_kind)
 
 
 def run_case(case: dict[str, Any]) -> tuple[Any, Any] | None:

@@ -1,0 +1,45 @@
+"""The transformations and predicates of this package by name.
+
+The variants for key and value have no short alias in the original (``Cast$Value`` is none); here ``CastValue`` is one.
+"""
+
+from connect.plugins import Kind, PluginEntry
+
+_PACKAGE = "org.apache.kafka.connect.transforms"
+_SIDED = {
+    "Cast": "cast",
+    "ExtractField": "extract_field",
+    "Flatten": "flatten",
+    "HeaderFrom": "header_from",
+    "HoistField": "hoist_field",
+    "InsertField": "insert_field",
+    "MaskField": "mask_field",
+    "ReplaceField": "replace_field",
+    "SetSchemaMetadata": "set_schema_metadata",
+    "TimestampConverter": "timestamp_converter",
+}
+_PLAIN = {
+    "DropHeaders": "header_transforms",
+    "Filter": "filter",
+    "InsertHeader": "header_transforms",
+    "RegexRouter": "regex_router",
+    "TimestampRouter": "timestamp_router",
+    "ValueToKey": "value_to_key",
+}
+_PREDICATES = ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
+
+PLUGINS = (
+    *(
+        PluginEntry(Kind.TRANSFORMATION, f"connect.transforms.{module}:{name}{side}", (f"{_PACKAGE}.{name}${side}",))
+        for name, module in _SIDED.items()
+        for side in ("Key", "Value")
+    ),
+    *(
+        PluginEntry(Kind.TRANSFORMATION, f"connect.transforms.{module}:{name}", (f"{_PACKAGE}.{name}",), (name,))
+        for name, module in _PLAIN.items()
+    ),
+    *(
+        PluginEntry(Kind.PREDICATE, f"connect.transforms.predicates:{name}", (f"{_PACKAGE}.predicates.{name}",), (name,))
+        for name in _PREDICATES
+    ),
+)

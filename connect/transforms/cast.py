@@ -1,0 +1,150 @@
+"""Cast: changes the type of fields, or of the whole key or value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from connect.config.definition import ConfigDef, Importance
+from connect.config.types import ConfigType
+from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
+from connect.errors import ConfigError
+from connect.record import ConnectRecord
+from connect.transforms.casting import OUTPUT_TYPES, Caster, caster_for, schemaless_caster, type_names
+from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
+from connect.transforms.settings import REPLACE_NULL, list_text, with_replace_null
+from connect.transforms.spec_text import split_spec
+from connect.transforms.structs import basics_of, copier, fields_of, new_struct, require_map, struct_schema_like, struct_under
+
+PURPOSE = "cast types"
+_WHOLE = None
+"""The key of the cast of the whole datum, which no field can have."""
+
+
+class _Spec:
+    """The rule of ``spec``."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        _parse_spec(value)
+
+    def __str__(self) -> str:
+        return "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
+
+
+def _parse_spec(mappings: list[str] | None) -> dict[str | None, Type]:
+    if not mappings:
+        raise ConfigError("Must specify at least one field to cast.")
+    casts: dict[str | None, Type] = {}
+    for mapping in mappings:
+        parts = split_spec(mapping)
+        if len(parts) > 2:
+            # The original names the key of another transformation here (vector Cast, spec a:b:c).
+            raise ConfigError.invalid("renames", list_text(mappings), f"Invalid rename mapping: {mapping}")
+        if not parts:
+            raise ConfigError.invalid("spec", list_text(mappings), "a field and a type are expected on the sides of a colon")
+        casts[_WHOLE if len(parts) == 1 else parts[0].strip()] = _parse_type(parts[-1].strip())
+    if _WHOLE in casts and len(mappings) > 1:
+        raise ConfigError(
+            "Cast transformations that specify a type to cast the entire value to may only specify a single cast in their spec"
+        )
+    return casts
+
+
+def _parse_type(text: str) -> Type:
+    name = text.upper()
+    if name not in Type.__members__:
+        reason = f"java.lang.IllegalArgumentException: No enum constant org.apache.kafka.connect.data.Schema.Type.{name}"
+        raise ConfigError.invalid(f"Invalid type found in casting spec: {text}", reason)
+    target = Type[name]
+    if target not in OUTPUT_TYPES:
+        raise ConfigError(
+            f"Cast transformation does not support casting to {name}; supported types are {type_names(OUTPUT_TYPES)}"
+        )  # fmt: skip
+    return target
+
+
+_TABLE = with_replace_null(
+    ConfigDef().define(
+        "spec", ConfigType.LIST, validator=_Spec(), importance=Importance.HIGH,
+        doc="List of fields and the type to cast them to of the form field1:type,field2:type to cast fields of Maps or "
+        "Structs. A single type to cast the entire value. Valid types are int8, int16, int32, int64, float32, float64, "
+        "boolean, and string. Note that binary fields can only be cast to string.",
+    )
+)  # fmt: skip
+
+
+class Cast(SideTransformation):
+    """Casts as Java casts: numbers wrap or saturate and are never refused for their size; text that is no number is. A null
+    datum passes."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _TABLE
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        values = _TABLE.parse(configs)
+        self._casts = _parse_spec(values["spec"])
+        self._replace_null: bool = values[REPLACE_NULL]
+
+    def plan(self, schema: Schema | None) -> Plan:
+        whole = self._casts.get(_WHOLE)
+        if whole is not None:
+            return self._of_whole(schema, whole)
+        return Plan(None, self._of_map()) if schema is None else self._of_struct(schema)
+
+    def _of_whole(self, schema: Schema | None, target: Type) -> Plan:
+        if schema is None:
+            cast = schemaless_caster(target)
+            return Plan(None, lambda datum, _: cast(datum))
+        cast = caster_for(schema, target)
+        changed = Schema(target, optional=schema.optional, default=cast(schema.default), **basics_of(schema))
+        return Plan(changed, lambda datum, _: cast(datum))
+
+    def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
+        casters = [(str(name), schemaless_caster(target)) for name, target in self._casts.items()]
+
+        def convert(datum: Any, _: ConnectRecord) -> Any:
+            value = require_map(datum, PURPOSE)
+            changed = dict(value)
+            for name, cast in casters:
+                # A field that is not there comes to be, as null (vector Cast, spec absent:int64).
+                changed[name] = cast(value.get(name))
+            return changed
+
+        return convert
+
+    def _of_struct(self, schema: Schema) -> Plan:
+        fields = fields_of(schema)
+        casters: list[tuple[int, Caster]] = []
+        members: list[tuple[str, Schema]] = []
+        for field in fields:
+            target = self._casts.get(field.name)
+            if target is None:
+                members.append((field.name, field.schema))
+                continue
+            cast = caster_for(field.schema, target)
+            casters.append((field.index, cast))
+            members.append((field.name, Schema(target, optional=field.schema.optional, default=cast(field.schema.default))))
+        # The original casts the default of the struct too, which it cannot.
+        caster_for(schema, Type.STRING)(schema.default)
+        changed = struct_schema_like(schema, members, optional=schema.optional)
+        copy = copier(fields, self._replace_null)
+
+        def convert(datum: Any, _: ConnectRecord) -> Any:
+            if datum.__class__ is not Struct or datum.schema is not schema:
+                datum = struct_under(schema, datum, PURPOSE)
+            values = copy(datum.values)
+            for i, cast in casters:
+                values[i] = cast(values[i])
+            return new_struct(changed, values)
+
+        return Plan(changed, convert)
+
+
+class CastKey(KeySide, Cast):
+    """Cast on the record's key."""
+
+
+class CastValue(ValueSide, Cast):
+    """Cast on the record's value."""

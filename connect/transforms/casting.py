@@ -1,0 +1,217 @@
+"""One value to another type, as Cast does it: Java's narrowing, number text, and text of numbers."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import decimal
+from collections.abc import Callable
+from typing import Any
+
+from connect.data.java_text import decimal_text, double_text, float_text, java_text
+from connect.data.logical import DATE, TIME, TIMESTAMP, date_to_days, time_to_millis, timestamp_to_millis
+from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32, wrap_integer
+from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
+from connect.data.values import format_instant
+from connect.errors import DataError
+from connect.transforms.java_numbers import (
+    decimal_to_double,
+    decimal_to_float32,
+    decimal_to_integer,
+    float_to_integer,
+    integer_to_float32,
+    parse_double,
+    parse_float32,
+    parse_integer,
+)
+from connect.transforms.structs import class_name_under
+
+Caster = Callable[[Any], Any]
+INPUT_TYPES = (
+    Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.BOOLEAN, Type.STRING, Type.BYTES,
+)  # fmt: skip
+OUTPUT_TYPES = INPUT_TYPES[:-1]
+_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
+_NARROW: dict[Type, Callable[[Any], Any]] = {Type.INT8: Int8, Type.INT16: Int16, Type.INT32: Int32, Type.FLOAT32: Float32}
+_INFERRED: tuple[tuple[type | tuple[type, ...], Type], ...] = (
+    (str, Type.STRING), (bool, Type.BOOLEAN), (Int8, Type.INT8), (Int16, Type.INT16), (Int32, Type.INT32), (int, Type.INT64),
+    (Float32, Type.FLOAT32), (float, Type.FLOAT64), ((bytes, bytearray, memoryview), Type.BYTES), (list, Type.ARRAY),
+    (dict, Type.MAP), (Struct, Type.STRUCT),
+)  # fmt: skip
+
+
+def type_names(types: tuple[Type, ...]) -> str:
+    return f"[{', '.join(t.name for t in types)}]"
+
+
+def inferred_type(value: Any) -> Type | None:
+    """The Connect type of a value without a schema; None for what only a schema gives one: decimals and dates."""
+    return next((type_ for kind, type_ in _INFERRED if isinstance(value, kind)), None)
+
+
+def caster_for(schema: Schema, target: Type) -> Caster:
+    """The cast of values of a schema; null stays null. The caster raises DataError, and so it does for a schema of a type that
+    cannot be cast, as soon as there is a value."""
+    if schema.type not in INPUT_TYPES:
+        return _refuse(schema.type)
+    cast = _to_type(schema, target)
+    encode = _ENCODERS.get(schema.name or "")
+    if encode is None or target is Type.STRING:
+        return lambda value: None if value is None else cast(value)
+    return lambda value: None if value is None else cast(encode(value))
+
+
+def schemaless_caster(target: Type) -> Caster:
+    """The cast of values that carry their own type; what comes out carries its width too."""
+    casters: dict[type, Caster] = {}
+    narrow = _NARROW.get(target)
+
+    def cast(value: Any) -> Any:
+        if value is None:
+            return None
+        kind = value.__class__
+        caster = casters.get(kind)
+        if caster is None:
+            caster = casters[kind] = _caster_of(value)
+        return caster(value)
+
+    def _caster_of(value: Any) -> Caster:
+        source = inferred_type(value)
+        if source is None:
+            name = class_name_under(None, value)
+            raise DataError(
+                f"Cast transformation was passed a value of type class {name} which is not supported by Connect's data API"
+            )
+        if source not in INPUT_TYPES:
+            return _refuse(source)
+        plain = _to_type(Schema(source), target)
+        return plain if narrow is None else lambda v: narrow(plain(v))
+
+    return cast
+
+
+def _refuse(source: Type) -> Caster:
+    def refuse(value: Any) -> Any:
+        if value is None:
+            return None
+        supported = type_names(INPUT_TYPES)
+        raise DataError(f"Cast transformation does not support casting from {source.name}; supported types are {supported}")
+
+    return refuse
+
+
+_ENCODERS: dict[str, Callable[[Any], int]] = {DATE: date_to_days, TIME: time_to_millis, TIMESTAMP: timestamp_to_millis}
+
+
+def _to_type(schema: Schema, target: Type) -> Caster:
+    match target:
+        case Type.STRING:
+            return _to_string(schema)
+        case Type.BOOLEAN:
+            return _to_boolean
+        case Type.FLOAT32:
+            return _to_float32
+        case Type.FLOAT64:
+            return _to_float64
+    bits = _BITS[target]
+    if schema.name is None and schema.type in _BITS and _BITS[schema.type] <= bits:
+        return _same_integer
+    half, mask = 1 << (bits - 1), (1 << bits) - 1
+
+    def to_integer(value: Any) -> int:
+        if value.__class__ is int:
+            return int(value) if -half <= value < half else ((value + half) & mask) - half
+        return _other_to_integer(value, bits)
+
+    return to_integer
+
+
+def _same_integer(value: Any) -> int:
+    return value if value.__class__ is int else int(value)
+
+
+def _out_of_range(value: Any) -> DataError:
+    return DataError(f"Value ({value}) was out of range for requested data type")
+
+
+def _unexpected(value: Any) -> DataError:
+    return DataError(f"Unexpected type in Cast transformation: class {class_name_under(None, value)}")
+
+
+def _other_to_integer(value: Any, bits: int) -> int:
+    if isinstance(value, int):  # bool too
+        return wrap_integer(int(value), bits)
+    if isinstance(value, float):
+        return float_to_integer(value, bits)
+    if isinstance(value, str):
+        try:
+            return parse_integer(value, bits)
+        except ValueError as e:
+            raise _out_of_range(value) from e
+    if isinstance(value, decimal.Decimal):
+        return decimal_to_integer(value, bits)
+    raise _unexpected(value)
+
+
+def _to_float64(value: Any) -> float:
+    if isinstance(value, int | float):
+        return float(value)
+    if isinstance(value, str):
+        try:
+            return parse_double(value)
+        except ValueError as e:
+            raise _out_of_range(value) from e
+    if isinstance(value, decimal.Decimal):
+        return decimal_to_double(value)
+    raise _unexpected(value)
+
+
+def _to_float32(value: Any) -> float:
+    if isinstance(value, int):
+        return integer_to_float32(value)
+    if isinstance(value, float):
+        return round_to_float32(value)
+    if isinstance(value, str):
+        try:
+            return parse_float32(value)
+        except ValueError as e:
+            raise _out_of_range(value) from e
+    if isinstance(value, decimal.Decimal):
+        return decimal_to_float32(value)
+    raise _unexpected(value)
+
+
+def _to_boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value != 0
+    if isinstance(value, float):
+        return float_to_integer(value, 64) != 0
+    if isinstance(value, str):
+        return value.lower() == "true"
+    if isinstance(value, decimal.Decimal):
+        # The original looks at the low 64 bits of the whole part: 0.9 and 2^64 are false.
+        return decimal_to_integer(value, 64) != 0
+    raise _unexpected(value)
+
+
+def _to_string(schema: Schema) -> Caster:
+    if schema.type is Type.FLOAT32:
+        return float_text
+    if schema.type is Type.FLOAT64:
+        return double_text
+
+    def to_string(value: Any) -> str:
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bytes | bytearray | memoryview):
+            return base64.b64encode(value).decode("ascii")
+        if isinstance(value, dt.date | dt.time):
+            return format_instant(value)
+        if isinstance(value, decimal.Decimal):
+            return decimal_text(value)
+        return java_text(None, value)
+
+    return to_string

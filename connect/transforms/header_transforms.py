@@ -1,0 +1,81 @@
+"""InsertHeader and DropHeaders: a fixed header on every record, and headers taken off by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connect.config.definition import ConfigDef, Importance
+from connect.config.types import ConfigType
+from connect.data.headers import Header, Headers
+from connect.data.values import parse_string
+from connect.record import ConnectRecord
+from connect.transforms.api import Transformation
+from connect.transforms.record_sides import copy_record
+from connect.transforms.settings import DistinctList, NonNull
+
+_INSERT = (
+    ConfigDef()
+    .define(
+        "header", ConfigType.STRING, validator=NonNull(), importance=Importance.HIGH, doc="The name of the header."
+    )
+    .define(
+        "value.literal", ConfigType.STRING, validator=NonNull(), importance=Importance.HIGH,
+        doc="The literal value that is to be set as the header value on all records.",
+    )
+)  # fmt: skip
+_DROP = ConfigDef().define(
+    "headers", ConfigType.LIST, validator=DistinctList(), importance=Importance.HIGH,
+    doc="The name of the headers to be removed.",
+)  # fmt: skip
+
+
+class InsertHeader(Transformation):
+    """Adds a header whose value is what the literal stands for (``5`` an int8, ``[1,2]`` a list); others of its name stay."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _INSERT
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        values = _INSERT.parse(configs)
+        parsed = parse_string(values["value.literal"])
+        self._header = Header(values["header"], parsed.schema, parsed.value)
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        return self.apply_batch((record,))[0]
+
+    def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
+        header = self._header
+        results: list[ConnectRecord | None] = []
+        for record in records:
+            new = copy_record(record)
+            new.headers = Headers((header,)) if new.headers is None else Headers((*new.headers, header))
+            results.append(new)
+        return results
+
+
+class DropHeaders(Transformation):
+    """Takes off every header of these names."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _DROP
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self._names = frozenset(_DROP.parse(configs)["headers"])
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        return self.apply_batch((record,))[0]
+
+    def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
+        names = self._names
+        results: list[ConnectRecord | None] = []
+        for record in records:
+            if record.headers is None or not any(h.key in names for h in record.headers):
+                results.append(record)
+                continue
+            new = copy_record(record)
+            new.headers = Headers(h for h in record.headers if h.key not in names)
+            results.append(new)
+        return results

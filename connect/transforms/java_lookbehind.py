@@ -1,0 +1,97 @@
+"""Lookbehind of bounded width: Java has it, ``re`` wants one width, so ``(?<=x{1,3})`` becomes one lookbehind a width."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from re import _constants, _parser  # type: ignore[attr-defined]
+from typing import Any
+
+_MOST_VARIANTS = 256
+
+
+def expand_lookbehind(kind: str, body: str, *, captures: bool) -> str:
+    """``kind`` is ``=`` or ``!``; ``body`` the translated inside. Raises ValueError when no few widths do."""
+    try:
+        low, high = _parser.parse(body, re.ASCII).getwidth()
+    except re.error:
+        return f"(?<{kind}{body})"  # with a reference to a group outside; Python tells whether it can
+    if low == high:
+        return f"(?<{kind}{body})"
+    if high >= _constants.MAXREPEAT or captures:
+        raise ValueError("Look-behind group does not have an obvious maximum length")
+    variants = _variants(body)
+    separate = "|".join(f"(?<={variant})" for variant in variants)
+    return f"(?:{separate})" if kind == "=" else f"(?!{separate})"
+
+
+def _variants(body: str) -> list[str]:
+    """The body once for every way to choose its repetitions and alternatives, each of one width."""
+    result: list[str] = []
+    for branch in _split(body):
+        choices: list[list[str]] = []
+        for atom, low, high in _atoms(branch):
+            inner = [f"(?:{v})" for v in _variants(atom[3:-1])] if atom.startswith("(?:") else [atom]
+            choices.append([one * count for count in range(low, high + 1) for one in inner] or [""])
+        size = 1
+        for choice in choices:
+            size *= len(choice)
+        if size + len(result) > _MOST_VARIANTS:
+            raise ValueError("Look-behind group has too many lengths")
+        result += ["".join(parts) for parts in product(*choices)]
+    return list(dict.fromkeys(result))
+
+
+def _token_end(text: str, at: int) -> int:
+    """Position after the atom that begins here."""
+    if text[at] == "\\":
+        sizes: dict[str, int] = {"U": 10, "u": 6, "x": 4}
+        return at + sizes.get(text[at + 1], 2)
+    if text[at] == "[":
+        end = at + 1
+        while text[end] != "]":
+            end += 2 if text[end] == "\\" else 1
+        return end + 1
+    if text[at] == "(":
+        depth, end = 0, at
+        while True:
+            if text[end] == "(":
+                depth += 1
+            elif text[end] == ")":
+                depth -= 1
+                if depth == 0:
+                    return end + 1
+            end = _token_end(text, end) if text[end] in "\\[" else end + 1
+    return at + 1
+
+
+def _split(body: str) -> list[str]:
+    parts, start, at = [], 0, 0
+    while at < len(body):
+        if body[at] == "|":
+            parts.append(body[start:at])
+            start = at = at + 1
+            continue
+        at = _token_end(body, at)
+    return [*parts, body[start:]]
+
+
+def _atoms(branch: str) -> list[tuple[str, int, int]]:
+    atoms: list[tuple[str, int, int]] = []
+    at = 0
+    repeat = re.compile(r"(?:\{(\d+)(?:(,)(\d*))?\}|(\?))[?+]?")
+    while at < len(branch):
+        end = _token_end(branch, at)
+        atom: Any = branch[at:end]
+        found = repeat.match(branch, end)
+        low = high = 1
+        if found is not None:
+            end = found.end()
+            if found[4]:
+                low, high = 0, 1
+            else:
+                low = int(found[1])
+                high = int(found[3]) if found[2] and found[3] else low
+        atoms.append((atom, low, high))
+        at = end
+    return atoms

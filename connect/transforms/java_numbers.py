@@ -1,0 +1,114 @@
+"""Numbers as Java reads and narrows them: parseInt, parseDouble, and the casts between its number types."""
+
+from __future__ import annotations
+
+import decimal
+import math
+import re
+import struct
+
+from connect.data.narrow import round_to_float32, wrap_integer
+
+_INTEGER = re.compile(r"[+-]?\d+")
+_DECIMAL = re.compile(r"([+-]?)(?:(NaN|Infinity)|((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?)", re.ASCII)
+_HEX = re.compile(r"([+-]?)0[xX](?:([0-9a-fA-F]+)\.?|([0-9a-fA-F]*)\.([0-9a-fA-F]+))[pP]([+-]?\d+)[fFdD]?", re.ASCII)
+_BIG_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,10})?")
+_BLANKS = "".join(map(chr, range(33)))
+_DOUBLE = struct.Struct("<d")
+_LONG = struct.Struct("<q")
+_HALF_OF_FLOAT32 = 1 << 28
+
+
+def parse_integer(text: str, bits: int) -> int:
+    """Integer.parseInt and its kin: digits of any script, no blanks. Raises ValueError, also when out of range."""
+    if not _INTEGER.fullmatch(text) or len(text) > 1000 or any(ord(c) > 0xFFFF for c in text):
+        raise ValueError(text)
+    number = int(text)
+    if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise ValueError(text)
+    return number
+
+
+def parse_double(text: str) -> float:
+    """Double.parseDouble: blanks around it go, ``1d``, ``NaN``, ``0x1p3`` do. Raises ValueError."""
+    trimmed = text.strip(_BLANKS)
+    found = _DECIMAL.fullmatch(trimmed)
+    if found is not None:
+        sign = -1.0 if found[1] == "-" else 1.0
+        if found[2]:
+            return math.copysign(math.nan if found[2] == "NaN" else math.inf, sign)
+        return math.copysign(float(found[3]), sign)
+    return _parse_hex(trimmed)
+
+
+def parse_float32(text: str) -> float:
+    """Float.parseFloat: the nearest 32-bit float of the text itself, not of its double. Raises ValueError."""
+    value = parse_double(text)
+    found = _DECIMAL.fullmatch(text.strip(_BLANKS))
+    if found is None or not found[3] or not math.isfinite(value):
+        return round_to_float32(value)
+    return nearest_float32(value, decimal.Decimal(found[1] + found[3]))
+
+
+def _parse_hex(text: str) -> float:
+    found = _HEX.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    digits = f"{found[2]}" if found[2] else f"{found[3] or '0'}.{found[4]}"
+    try:
+        return float.fromhex(f"{found[1]}0x{digits}p{found[5]}")
+    except OverflowError:
+        return -math.inf if found[1] == "-" else math.inf
+
+
+def nearest_float32(value: float, exact: decimal.Decimal | int) -> float:
+    """The 32-bit float nearest to an exact number whose nearest double is ``value``: rounding twice may go the wrong way."""
+    bits = _LONG.unpack(_DOUBLE.pack(value))[0]
+    if bits & (2 * _HALF_OF_FLOAT32 - 1) == _HALF_OF_FLOAT32:
+        difference = decimal.Decimal(exact).compare(decimal.Decimal(value))
+        if difference:
+            value = math.nextafter(value, math.inf if difference > 0 else -math.inf)
+    return round_to_float32(value)
+
+
+def integer_to_float32(value: int) -> float:
+    return nearest_float32(float(value), value) if abs(value) >= 1 << 53 else round_to_float32(float(value))
+
+
+def decimal_to_double(value: decimal.Decimal) -> float:
+    """BigDecimal.doubleValue."""
+    return float(value)
+
+
+def decimal_to_float32(value: decimal.Decimal) -> float:
+    """BigDecimal.floatValue."""
+    double = float(value)
+    return nearest_float32(double, value) if math.isfinite(double) else double
+
+
+def float_to_integer(value: float, bits: int) -> int:
+    """The cast ``(int) value``: NaN is 0, what is too large saturates; to a byte or short it goes through int and wraps."""
+    if value != value:
+        return 0
+    width = max(bits, 32)
+    low, high = -(1 << (width - 1)), (1 << (width - 1)) - 1
+    whole = low if value <= low else high if value >= high else int(value)
+    return wrap_integer(whole, bits) if bits < width else whole
+
+
+def decimal_to_integer(value: decimal.Decimal, bits: int) -> int:
+    """BigDecimal.intValue and its kin: the low bits of the whole part."""
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, int) and exponent >= 64:
+        return 0  # a multiple of 2^64
+    return wrap_integer(int(value), bits)
+
+
+def parse_big_decimal(text: str) -> decimal.Decimal:
+    """new BigDecimal(text): no blanks, no NaN. Raises ValueError."""
+    if not _BIG_DECIMAL.fullmatch(text):
+        raise ValueError(text)
+    try:
+        return decimal.Decimal(text)
+    except decimal.InvalidOperation as e:
+        raise ValueError(text) from e

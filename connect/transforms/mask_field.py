@@ -1,0 +1,152 @@
+"""MaskField: replaces field values by an empty value of their type, or by a given one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from connect.config.definition import ConfigDef, Importance
+from connect.config.types import ConfigType
+from connect.config.validators import NonEmpty
+from connect.data.logical import EPOCH, EPOCH_DAY
+from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32
+from connect.data.schema import Schema
+from connect.data.struct import Struct
+from connect.errors import DataError
+from connect.record import ConnectRecord
+from connect.transforms.java_numbers import decimal_to_double, decimal_to_integer, parse_big_decimal
+from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
+from connect.transforms.settings import FIELDS, REPLACE_NULL, DistinctList, with_replace_null
+from connect.transforms.structs import class_name_under, copier, fields_of, new_struct, require_map, require_struct, struct_under
+
+PURPOSE = "mask fields"
+_TABLE = with_replace_null(
+    ConfigDef()
+    .define(FIELDS, ConfigType.LIST, validator=DistinctList(), importance=Importance.HIGH, doc="Names of fields to mask.")
+    .define(
+        "replacement", ConfigType.STRING, None, validator=NonEmpty(), importance=Importance.LOW,
+        doc="Custom value replacement, that will be applied to all 'fields' values (numeric or non-empty string values only).",
+    )
+)  # fmt: skip
+_BITS: dict[str, int] = {"java.lang.Byte": 8, "java.lang.Short": 16, "java.lang.Integer": 32, "java.lang.Long": 64}
+_NARROW: dict[str, type] = {
+    "java.lang.Byte": Int8, "java.lang.Short": Int16, "java.lang.Integer": Int32, "java.lang.Float": Float32
+}  # fmt: skip
+
+
+class MaskField(SideTransformation):
+    """Masks by the class of each value; nulls stay null, after defaults took their place. Needs a datum."""
+
+    passes_null = False
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _TABLE
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        values = _TABLE.parse(configs)
+        self._fields = list(dict.fromkeys(values[FIELDS]))
+        self._replacement: str | None = values["replacement"]
+        self._replace_null: bool = values[REPLACE_NULL]
+
+    def check(self, schema: Schema | None, datum: Any) -> None:
+        if schema is not None:
+            require_struct(schema, datum, PURPOSE)
+
+    def plan(self, schema: Schema | None) -> Plan:
+        return Plan(None, self._of_map()) if schema is None else self._of_struct(schema)
+
+    def _masked(self, schema: Schema | None, value: Any) -> Any:
+        if value is None:
+            return None
+        return _empty(schema, value) if self._replacement is None else _replaced(schema, value, self._replacement)
+
+    def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
+        fields, masked = self._fields, self._masked
+
+        def convert(datum: Any, _: ConnectRecord) -> Any:
+            value = require_map(datum, PURPOSE)
+            changed = dict(value)
+            for field in fields:
+                changed[field] = masked(None, value.get(field))
+            return changed
+
+        return convert
+
+    def _of_struct(self, schema: Schema) -> Plan:
+        fields = fields_of(schema)
+        copy = copier(fields, self._replace_null)
+        targets = [(f.index, f.schema) for f in fields if f.name in self._fields]
+        masked = self._masked
+
+        def convert(datum: Any, _: ConnectRecord) -> Any:
+            if datum.__class__ is not Struct or datum.schema is not schema:
+                datum = struct_under(schema, datum, PURPOSE)
+            values = copy(datum.values)
+            for i, field_schema in targets:
+                values[i] = masked(field_schema, values[i])
+            return new_struct(schema, values)
+
+        return Plan(schema, convert)
+
+
+def _empty(schema: Schema | None, value: Any) -> Any:
+    """The zero, false or empty value of the same class. A decimal becomes 0 with scale 0 whatever its schema says, as in the
+    original."""
+    match value:
+        case bool():
+            return False
+        case Int8() | Int16() | Int32() | Float32():
+            return type(value)(0)
+        case int():
+            return 0
+        case float():
+            return 0.0
+        case str():
+            return ""
+        case decimal.Decimal():
+            return decimal.Decimal(0)
+        case dt.datetime():
+            return EPOCH
+        case dt.date():
+            return EPOCH_DAY
+        case dt.time():
+            return dt.time(0)
+        case list():
+            return []
+        case dict():
+            return {}
+    raise DataError(f"Cannot mask value of type: class {class_name_under(schema, value)}")
+
+
+def _replaced(schema: Schema | None, value: Any, text: str) -> Any:
+    name = class_name_under(schema, value)
+    if name == "java.lang.String":
+        return text
+    if name not in _BITS and name not in ("java.lang.Float", "java.lang.Double", "java.math.BigDecimal"):
+        raise DataError(f"Cannot mask value of type class {name} with custom replacement.")
+    try:
+        number = parse_big_decimal(text)
+    except ValueError as e:
+        what = "number" if name == "java.math.BigDecimal" else "a number"
+        raise DataError(f"Unable to convert {text} (class java.lang.String) to {what}") from e
+    if name == "java.math.BigDecimal":
+        return number
+    plain: Any
+    if name in _BITS:
+        plain = decimal_to_integer(number, _BITS[name])
+    else:
+        plain = decimal_to_double(number)
+        if name == "java.lang.Float":
+            plain = round_to_float32(plain)
+    return _NARROW[name](plain) if schema is None and name in _NARROW else plain
+
+
+class MaskFieldKey(KeySide, MaskField):
+    """MaskField on the record's key."""
+
+
+class MaskFieldValue(ValueSide, MaskField):
+    """MaskField on the record's value."""

@@ -1,0 +1,71 @@
+"""Apache's predicates: which records a transformation gets. Source: KIP-585."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from connect.config.definition import ConfigDef, Importance
+from connect.config.types import ConfigType
+from connect.config.validators import NonEmpty
+from connect.record import ConnectRecord
+from connect.transforms.api import Predicate
+from connect.transforms.settings import JavaRegex, compiled_regex
+
+_HAS_HEADER = ConfigDef().define(
+    "name", ConfigType.STRING, validator=NonEmpty(), importance=Importance.MEDIUM, doc="The header name."
+)  # fmt: skip
+_TOPIC = ConfigDef().define(
+    "pattern", ConfigType.STRING, validator=JavaRegex(non_empty=True), importance=Importance.MEDIUM,
+    doc="A Java regular expression for matching against the name of a record's topic.",
+)  # fmt: skip
+_NONE = ConfigDef()
+_MOST_TOPICS = 10_000
+
+
+class HasHeaderKey(Predicate):
+    """True for records with a header of that name."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _HAS_HEADER
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self._name: str = _HAS_HEADER.parse(configs)["name"]
+
+    def test(self, record: ConnectRecord) -> bool:
+        return record.headers is not None and any(h.key == self._name for h in record.headers)
+
+
+class RecordIsTombstone(Predicate):
+    """True for records whose value is null."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _NONE
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        return None
+
+    def test(self, record: ConnectRecord) -> bool:
+        return record.value is None
+
+
+class TopicNameMatches(Predicate):
+    """True for records whose whole topic name the expression matches."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _TOPIC
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self._pattern = compiled_regex("pattern", _TOPIC.parse(configs)["pattern"])
+        self._known: dict[str, bool] = {}
+
+    def test(self, record: ConnectRecord) -> bool:
+        matches = self._known.get(record.topic)
+        if matches is None:
+            if len(self._known) >= _MOST_TOPICS:
+                self._known.clear()
+            matches = self._known[record.topic] = self._pattern.fullmatch(record.topic) is not None
+        return matches

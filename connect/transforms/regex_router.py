@@ -1,0 +1,72 @@
+"""RegexRouter: gives records another topic by a regular expression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connect.config.definition import ConfigDef, Importance
+from connect.config.types import ConfigType
+from connect.errors import DataError
+from connect.record import ConnectRecord
+from connect.transforms.api import Transformation
+from connect.transforms.java_replacement import compile_replacement
+from connect.transforms.record_sides import copy_record
+from connect.transforms.settings import JavaRegex, compiled_regex
+
+_TABLE = (
+    ConfigDef()
+    .define(
+        "regex", ConfigType.STRING, validator=JavaRegex(), importance=Importance.HIGH,
+        doc="Regular expression to use for matching.",
+    )
+    .define("replacement", ConfigType.STRING, importance=Importance.HIGH, doc="Replacement string.")
+)  # fmt: skip
+_MOST_TOPICS = 10_000
+
+
+class RegexRouter(Transformation):
+    """A topic that the whole expression matches becomes the replacement, with ``$1`` and ``${name}`` filled in."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _TABLE
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        values = _TABLE.parse(configs)
+        self._regex = compiled_regex("regex", values["regex"])
+        text = values["replacement"]
+        self._replacement = None if text is None else compile_replacement(text, self._regex)
+        self._targets: dict[str, str] = {}
+
+    def _target(self, topic: str) -> str:
+        if self._regex.fullmatch(topic) is None:
+            target = topic
+        elif self._replacement is None:
+            raise DataError(f"No replacement is configured, and topic {topic} matches")
+        else:
+            # The first match is replaced, and that need not be the whole topic: a|ab finds a in ab.
+            target = self._replacement.replace_first(self._regex, topic)
+        if len(self._targets) >= _MOST_TOPICS:
+            self._targets.clear()
+        self._targets[topic] = target
+        return target
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        return self.apply_batch((record,))[0]
+
+    def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
+        results: list[ConnectRecord | None] = []
+        targets = self._targets
+        for record in records:
+            topic = record.topic
+            target = targets.get(topic)
+            if target is None:
+                target = self._target(topic)
+            if target == topic:
+                results.append(record)
+                continue
+            new = copy_record(record)
+            new.topic = target
+            results.append(new)
+        return results

@@ -1,0 +1,164 @@
+"""ReplaceField: leaves out and renames fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from typing import Any
+
+from connect.config.definition import ConfigDef, Importance
+from connect.config.types import ConfigType
+from connect.data.schema import Field, Schema
+from connect.data.struct import Struct
+from connect.data.validation import validate_field_value
+from connect.errors import ConfigError, DataError
+from connect.record import ConnectRecord
+from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
+from connect.transforms.settings import REPLACE_NULL, DistinctList, list_text, with_replace_null
+from connect.transforms.spec_text import split_spec
+from connect.transforms.structs import (
+    fields_of,
+    new_struct,
+    null_error,
+    require_map,
+    require_struct,
+    struct_schema_like,
+    struct_under,
+)
+
+PURPOSE = "field replacement"
+
+
+class _Renames:
+    """Pairs of old and new name."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        _renames(value)
+
+    def __str__(self) -> str:
+        return "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
+
+
+def _renames(mappings: list[str] | None) -> dict[str, str]:
+    if mappings is None:
+        raise ConfigError.invalid("renames", None, "it may be empty, but not null")
+    renames = {}
+    for mapping in mappings:
+        parts = split_spec(mapping)
+        if len(parts) != 2:
+            raise ConfigError.invalid("renames", list_text(mappings), f"Invalid rename mapping: {mapping}")
+        renames[parts[0]] = parts[1]
+    return renames
+
+
+_TABLE = with_replace_null(
+    ConfigDef()
+    .define(
+        "exclude", ConfigType.LIST, [], validator=DistinctList(may_be_empty=True), importance=Importance.MEDIUM,
+        doc="Fields to exclude. This takes precedence over the fields to include.",
+    )
+    .define(
+        "include", ConfigType.LIST, [], validator=DistinctList(may_be_empty=True), importance=Importance.MEDIUM,
+        doc="Fields to include. If specified, only these fields will be used.",
+    )
+    .define("renames", ConfigType.LIST, [], validator=_Renames(), importance=Importance.MEDIUM, doc="Field rename mappings.")
+)  # fmt: skip
+
+
+class ReplaceField(SideTransformation):
+    """Keeps the fields of ``include`` (all, if there are none) that are not in ``exclude``, under their new names."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _TABLE
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        values = _TABLE.parse(configs)
+        self._exclude = frozenset(values["exclude"])
+        self._include = frozenset(values["include"])
+        self._renames = _renames(values["renames"])
+        self._originals = {new: old for old, new in self._renames.items()}
+        self._replace_null: bool = values[REPLACE_NULL]
+
+    def _keeps(self, name: str) -> bool:
+        return name not in self._exclude and (not self._include or name in self._include)
+
+    def check(self, schema: Schema | None, datum: Any) -> None:
+        if schema is not None:
+            require_struct(schema, datum, PURPOSE)
+
+    def plan(self, schema: Schema | None) -> Plan:
+        return Plan(None, self._of_map()) if schema is None else self._of_struct(schema)
+
+    def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
+        # What becomes of a name is found out once; names of a stream are few, but a map may be keyed by data.
+        targets: dict[str, str | None] = {}
+
+        def target(name: Any) -> str | None:
+            if len(targets) > 10_000:
+                targets.clear()
+            targets[name] = self._renames.get(name, name) if self._keeps(name) else None
+            return targets[name]
+
+        def convert(datum: Any, _: ConnectRecord) -> Any:
+            changed = {}
+            for name, value in require_map(datum, PURPOSE).items():
+                new = targets[name] if name in targets else target(name)
+                if new is not None:
+                    changed[new] = value
+            return changed
+
+        return convert
+
+    def _of_struct(self, schema: Schema) -> Plan:
+        kept = [(self._renames.get(f.name, f.name), f) for f in fields_of(schema) if self._keeps(f.name)]
+        changed = struct_schema_like(schema, [(name, f.schema) for name, f in kept])
+        sources = [self._source(schema, field) for field in fields_of(changed)]
+        indexes = [source.index for source in sources]
+        pick = _picker(indexes)
+        replace_null = self._replace_null
+        defaults = any(source.schema.default is not None for source in sources) and replace_null
+        nulls_matter = defaults or any(not field.schema.optional for field in fields_of(changed))
+        # A field that takes the value of another (renamed onto a name that was left out) may get what it cannot hold.
+        strangers = [i for i, (_, field) in enumerate(kept) if field.index != indexes[i]]
+
+        def settle(values: list[Any]) -> None:
+            for i, (field, source) in enumerate(zip(fields_of(changed), sources, strict=True)):
+                if values[i] is None and replace_null:
+                    values[i] = source.schema.default
+                if values[i] is None and not field.schema.optional:
+                    raise null_error(field.name, field.schema)
+                if i in strangers:
+                    validate_field_value(field.name, field.schema, values[i])
+
+        def convert(datum: Any, _: ConnectRecord) -> Any:
+            if datum.__class__ is not Struct or datum.schema is not schema:
+                datum = struct_under(schema, datum, PURPOSE)
+            values = pick(datum.values)
+            if strangers or (nulls_matter and None in values):
+                settle(values)
+            return new_struct(changed, values)
+
+        return Plan(changed, convert)
+
+    def _source(self, schema: Schema, field: Field) -> Field:
+        name = self._originals.get(field.name, field.name)
+        source = schema.field(name)
+        if source is None:
+            raise DataError(f"{name} is not a valid field name")
+        return source
+
+
+def _picker(indexes: list[int]) -> Callable[[list[Any]], list[Any]]:
+    if len(indexes) < 2:
+        return lambda values: [values[i] for i in indexes]
+    get = itemgetter(*indexes)
+    return lambda values: list(get(values))
+
+
+class ReplaceFieldKey(KeySide, ReplaceField):
+    """ReplaceField on the record's key."""
+
+
+class ReplaceFieldValue(ValueSide, ReplaceField):
+    """ReplaceField on the record's value."""

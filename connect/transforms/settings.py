@@ -1,0 +1,104 @@
+"""Keys and rules that several transformations have."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from connect.config.definition import ConfigDef, Importance
+from connect.config.types import ConfigType
+from connect.errors import ConfigError
+from connect.transforms.java_regex import RegexError, compile_java_regex
+
+REPLACE_NULL = "replace.null.with.default"
+FIELDS = "fields"
+FIELD = "field"
+
+
+def with_replace_null(table: ConfigDef) -> ConfigDef:
+    """Adds the key that says whether a null field with a default reads as its default."""
+    return table.define(
+        REPLACE_NULL,
+        ConfigType.BOOLEAN,
+        True,
+        importance=Importance.MEDIUM,
+        doc="Whether to replace fields that have a default value and that are null to the default value. "
+        "When set to true, the default value is used, otherwise null is used.",
+    )
+
+
+def list_text(values: list[str]) -> str:
+    """A list as Java prints it."""
+    return f"[{', '.join(values)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctList:
+    """A list without null, empty or repeated entries; an empty list only if ``may_be_empty``."""
+
+    may_be_empty: bool = False
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is None:
+            raise ConfigError(f"Configuration '{name}' values must not be null.", key=name)
+        if not value and not self.may_be_empty:
+            raise ConfigError(
+                f"Configuration '{name}' must not be empty. Valid values include: any non-empty value", key=name
+            )  # fmt: skip
+        if len(set(value)) != len(value):
+            raise ConfigError(f"Configuration '{name}' values must not be duplicated.", key=name)
+        if "" in value:
+            raise ConfigError(f"Configuration '{name}' values must not be empty.", key=name)
+
+    def __str__(self) -> str:
+        return "list without repeated entries" if self.may_be_empty else "non-empty list without repeated entries"
+
+
+@dataclass(frozen=True, slots=True)
+class NonEmptyList:
+    """A list with at least one entry."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if not value:
+            raise ConfigError.invalid(name, None if value is None else "[]", "Empty list")
+
+    def __str__(self) -> str:
+        return "non-empty list"
+
+
+@dataclass(frozen=True, slots=True)
+class NonNull:
+    """Any text, but not null."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is None:
+            raise ConfigError.invalid(name, None, "entry must be non null")
+
+    def __str__(self) -> str:
+        return "non-null string"
+
+
+@dataclass(frozen=True, slots=True)
+class JavaRegex:
+    """A Java regular expression."""
+
+    non_empty: bool = False
+
+    def __call__(self, name: str, value: Any) -> None:
+        if self.non_empty and value == "":
+            raise ConfigError.invalid(name, value, "String must be non-empty")
+        compiled_regex(name, value)
+
+    def __str__(self) -> str:
+        return "valid regex"
+
+
+def compiled_regex(name: str, value: str | None) -> re.Pattern[str]:
+    """The pattern of a setting. Raises ConfigError."""
+    if value is None:
+        raise ConfigError.invalid(name, None, "Invalid regex: there is none")
+    try:
+        return compile_java_regex(value)
+    except RegexError as e:
+        raise ConfigError.invalid(name, value, f"Invalid regex: {e}") from e

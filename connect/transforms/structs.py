@@ -1,0 +1,114 @@
+"""What transformations share about structs: copied schemas, field values with defaults, and what the original demands of data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from connect.data.java_names import java_class_name
+from connect.data.narrow import Float32, Int8, Int16, Int32
+from connect.data.schema import Field, Schema, Type
+from connect.data.struct import Struct
+from connect.errors import DataError, SchemaError
+
+_new = object.__new__
+_NARROW: dict[Type, type] = {Type.INT8: Int8, Type.INT16: Int16, Type.INT32: Int32, Type.FLOAT32: Float32}
+
+
+def new_struct(schema: Schema, values: list[Any]) -> Struct:
+    """A struct of a struct schema, not checked; the list becomes its own."""
+    struct = _new(Struct)
+    struct.schema = schema
+    struct.values = values
+    return struct
+
+
+def class_name_under(schema: Schema | None, value: Any) -> str:
+    """The Java class of a value under a schema: the schema tells the width of a plain number."""
+    if schema is not None and schema.type in _NARROW and type(value) in (int, float):
+        return java_class_name(_NARROW[schema.type](value))
+    # The maps that reach a transformation keep their order, as Java's LinkedHashMap does.
+    return "java.util.LinkedHashMap" if isinstance(value, dict) else java_class_name(value)
+
+
+def require_struct(schema: Schema | None, value: Any, purpose: str) -> Struct:
+    if not isinstance(value, Struct):
+        raise DataError(f"Only Struct objects supported for [{purpose}], found: {class_name_under(schema, value)}")
+    return value
+
+
+def require_map(value: Any, purpose: str) -> dict[Any, Any]:
+    if not isinstance(value, dict):
+        found = class_name_under(None, value)
+        raise DataError(f"Only Map objects supported in absence of schema for [{purpose}], found: {found}")
+    return value
+
+
+def fields_of(schema: Schema) -> tuple[Field, ...]:
+    """The fields; a schema that is no struct has none to list."""
+    if schema.fields is None:
+        raise DataError("Cannot list fields on non-struct type")
+    return schema.fields
+
+
+def struct_schema_like(source: Schema | None, fields: Iterable[tuple[str, Schema]], **members: Any) -> Schema:
+    """A struct schema with the name, version, doc and parameters of another, and other fields. Not optional, without a
+    default, unless said. Raises SchemaError for a name that is empty or twice there."""
+    checked: list[tuple[str, Schema]] = []
+    names: set[str] = set()
+    for name, schema in fields:
+        if not name:
+            raise SchemaError("fieldName cannot be null.")
+        if name in names:
+            raise SchemaError(f"Cannot create field because of field name duplication {name}")
+        names.add(name)
+        checked.append((name, schema))
+    basics = {} if source is None else basics_of(source)
+    return Schema(Type.STRUCT, fields=checked, **basics, **members)
+
+
+def basics_of(schema: Schema) -> dict[str, Any]:
+    """What a changed schema keeps of its origin."""
+    return {"name": schema.name, "version": schema.version, "doc": schema.doc, "parameters": schema.parameters}
+
+
+def null_error(name: str, schema: Schema) -> DataError:
+    return DataError(f'Invalid value: null used for required field: "{name}", schema type: {schema.type.name}')
+
+
+def settle_nulls(values: list[Any], fields: Sequence[Field], replace_null: bool) -> None:
+    """Puts defaults in place of nulls, in the list itself, and refuses a null that a field may not have."""
+    for i, field in enumerate(fields):
+        if values[i] is None:
+            if replace_null:
+                values[i] = field.schema.default
+            if values[i] is None and not field.schema.optional:
+                raise null_error(field.name, field.schema)
+
+
+def copier(fields: Sequence[Field], replace_null: bool) -> Callable[[list[Any]], list[Any]]:
+    """Copies the values of these fields as ``Struct.get`` and ``Struct.put`` would, field by field: nulls settled."""
+    matters = any(not f.schema.optional or (replace_null and f.schema.default is not None) for f in fields)
+    if not matters:
+        return list
+
+    def copy(values: list[Any]) -> list[Any]:
+        copied = values[:]
+        if None in copied:
+            settle_nulls(copied, fields, replace_null)
+        return copied
+
+    return copy
+
+
+def read_field(struct: Struct, name: str, replace_null: bool) -> Any:
+    """One value by name."""
+    return struct.get(name) if replace_null else struct.get_without_default(name)
+
+
+def struct_under(schema: Schema, value: Any, purpose: str) -> Struct:
+    """The value as a struct of that schema. For what is not ``Struct`` with ``schema`` itself: converters look at that first."""
+    struct = require_struct(schema, value, purpose)
+    if struct.schema != schema:
+        raise DataError(f"The struct for [{purpose}] has another schema than its record says: {struct.schema!r}, not {schema!r}")
+    return struct

@@ -1,0 +1,244 @@
+"""TimestampConverter: instants between text, numbers since 1970, and the logical types Date, Time and Timestamp."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from connect.config.definition import ConfigDef, Importance
+from connect.config.types import ConfigType
+from connect.config.validators import one_of
+from connect.data.logical import (
+    DATE,
+    MILLIS_PER_DAY,
+    TIME,
+    TIMESTAMP,
+    date_schema,
+    days_to_date,
+    epoch_millis,
+    millis_to_time,
+    millis_to_timestamp,
+    time_schema,
+    timestamp_schema,
+)
+from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
+from connect.errors import ConfigError, ConnectError, DataError
+from connect.record import ConnectRecord
+from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
+from connect.transforms.settings import FIELD, REPLACE_NULL, with_replace_null
+from connect.transforms.simple_date_format import PatternError, SimpleDateFormat
+from connect.transforms.structs import (
+    class_name_under,
+    copier,
+    fields_of,
+    new_struct,
+    require_map,
+    require_struct,
+    struct_schema_like,
+    struct_under,
+)
+
+PURPOSE = "converting timestamp formats"
+_TARGETS = ("string", "unix", "Date", "Time", "Timestamp")
+_TABLE = with_replace_null(
+    ConfigDef()
+    .define(
+        FIELD, ConfigType.STRING, "", importance=Importance.HIGH,
+        doc="The field containing the timestamp, or empty if the entire value is a timestamp",
+    )
+    .define(
+        "target.type", ConfigType.STRING, validator=one_of(*_TARGETS), importance=Importance.HIGH,
+        doc="The desired timestamp representation: string, unix, Date, Time, or Timestamp",
+    )
+    .define(
+        "format", ConfigType.STRING, "", importance=Importance.MEDIUM,
+        doc="A SimpleDateFormat-compatible format for the timestamp. Used to generate the output when type=string "
+        "or used to parse the input if the input is a string.",
+    )
+    .define(
+        "unix.precision", ConfigType.STRING, "milliseconds",
+        validator=one_of("nanoseconds", "microseconds", "milliseconds", "seconds"), importance=Importance.LOW,
+        doc="The desired Unix precision for the timestamp: seconds, milliseconds, microseconds, or nanoseconds. Used to "
+        "generate the output when type=unix or used to parse the input if the input is a Long.Note: This SMT will cause "
+        "precision loss during conversions from, and to, values with sub-millisecond components.",
+    )
+)  # fmt: skip
+_SCHEMAS: dict[str, Schema] = {
+    "string": Schema.STRING,
+    "unix": Schema.INT64,
+    "Date": date_schema(),
+    "Time": time_schema(),
+    "Timestamp": timestamp_schema(),
+}
+_OPTIONAL_SCHEMAS = {name: schema.as_optional() for name, schema in _SCHEMAS.items()}
+_PER_MILLI = {"microseconds": 1_000, "nanoseconds": 1_000_000}
+_LONG_MAX = (1 << 63) - 1
+_Convert = Callable[[Any], Any]
+
+
+class TimestampConverter(SideTransformation):
+    """Reads an instant by its schema (or class, without one) and writes it as the target type; null stays null."""
+
+    passes_null = False
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _TABLE
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        values = _TABLE.parse(configs)
+        self._field: str = values[FIELD] or ""
+        self._target: str = values["target.type"]
+        self._precision: str = values["unix.precision"]
+        self._replace_null: bool = values[REPLACE_NULL]
+        pattern: str = values["format"] or ""
+        if self._target == "string" and not pattern.strip():
+            raise ConfigError("TimestampConverter requires format option to be specified when using string timestamps")
+        self._format: SimpleDateFormat | None = None
+        if pattern.strip():
+            try:
+                self._format = SimpleDateFormat(pattern)
+            except PatternError as e:
+                key = f"TimestampConverter requires a SimpleDateFormat-compatible pattern for string timestamps: {pattern}"
+                raise ConfigError.invalid(key, f"java.lang.IllegalArgumentException: {e}") from e
+        self._write = self._writer()
+
+    # -- reading and writing instants
+
+    def _writer(self) -> Callable[[int], Any]:
+        match self._target:
+            case "string":
+                assert self._format is not None
+                return self._format.format
+            case "unix":
+                return lambda millis: _from_millis(millis, self._precision)
+            case "Date":
+                return lambda millis: days_to_date(millis // MILLIS_PER_DAY)
+            case "Time":
+                return lambda millis: millis_to_time(millis % MILLIS_PER_DAY)
+        return millis_to_timestamp
+
+    def _parse(self, text: Any) -> int:
+        if not isinstance(text, str):
+            raise DataError(f"Expected string timestamp to be a String, but found class {class_name_under(None, text)}")
+        if self._format is None:
+            # A NullPointerException in the original.
+            raise DataError(f"The setting format is needed to read a timestamp from text ({text})")
+        millis = self._format.parse(text)
+        if millis is None:
+            raise DataError(f"Could not parse timestamp: value ({text}) does not match pattern ({self._format.pattern})")
+        return millis
+
+    def _from_unix(self, value: Any) -> int:
+        return _to_millis(value, self._precision)
+
+    def _converter_for(self, schema: Schema) -> _Convert:
+        """The conversion of values of a schema. Raises ConnectError for a schema that is no timestamp."""
+        read: Callable[[Any], int]
+        if schema.name in (TIMESTAMP, DATE, TIME):
+            read = epoch_millis
+        elif schema.type is Type.STRING:
+            read = self._parse
+        elif schema.type is Type.INT64:
+            read = self._from_unix
+        else:
+            raise ConnectError(f"Schema {schema!r} does not correspond to a known timestamp type format")
+        write = self._write
+        return lambda value: None if value is None else write(read(value))
+
+    def _convert_schemaless(self, value: Any) -> Any:
+        if value is None:
+            return None
+        if type(value) is int:
+            return self._write(self._from_unix(value))
+        if isinstance(value, str):
+            return self._write(self._parse(value))
+        if isinstance(value, dt.date | dt.time):
+            return self._write(epoch_millis(value))
+        raise DataError(f"TimestampConverter does not support class {class_name_under(None, value)} objects as timestamps")
+
+    # -- records
+
+    def check(self, schema: Schema | None, datum: Any) -> None:
+        if schema is not None and self._field and datum is not None:
+            require_struct(schema, datum, PURPOSE)
+
+    def plan(self, schema: Schema | None) -> Plan:
+        if not self._field:
+            if schema is None:
+                return Plan(None, lambda datum, _: self._convert_schemaless(datum))
+            target = self._target_schema(schema)
+            convert = self._converter_for(schema)
+            return Plan(target, lambda datum, _: convert(datum))
+        return Plan(None, self._of_map()) if schema is None else self._of_struct(schema)
+
+    def _target_schema(self, schema: Schema) -> Schema:
+        return (_OPTIONAL_SCHEMAS if schema.optional else _SCHEMAS)[self._target]
+
+    def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
+        name, convert_value = self._field, self._convert_schemaless
+
+        def convert(datum: Any, _: ConnectRecord) -> Any:
+            if datum is None:
+                return None
+            value = require_map(datum, PURPOSE)
+            return {**value, name: convert_value(value.get(name))}
+
+        return convert
+
+    def _of_struct(self, schema: Schema) -> Plan:
+        fields = fields_of(schema)
+        field = schema.field(self._field)
+        members = [
+            (f.name, self._target_schema(f.schema) if f is field else f.schema)
+            for f in fields
+        ]  # fmt: skip
+        changed = struct_schema_like(schema, members, optional=schema.optional)
+        copy = copier(fields, self._replace_null)
+        converters: list[_Convert] = []
+
+        def converted(values: list[Any]) -> list[Any]:
+            if field is not None:
+                # Made at the first struct: a null passes even where the field could not be converted.
+                if not converters:
+                    converters.append(self._converter_for(field.schema))
+                values[field.index] = converters[0](values[field.index])
+            return values
+
+        def convert(datum: Any, _: ConnectRecord) -> Any:
+            if datum is None:
+                return None
+            if datum.__class__ is not Struct or datum.schema is not schema:
+                datum = struct_under(schema, datum, PURPOSE)
+            return new_struct(changed, converted(copy(datum.values)))
+
+        if isinstance(schema.default, Struct):
+            changed.default = new_struct(changed, converted(copy(schema.default.values)))
+        return Plan(changed, convert)
+
+
+def _to_millis(value: int, precision: str) -> int:
+    """TimeUnit.toMillis: what is too large saturates, what is finer is cut towards zero."""
+    if precision == "seconds":
+        return max(-_LONG_MAX - 1, min(_LONG_MAX, value * 1000))
+    return _divided(value, _PER_MILLI[precision]) if precision in _PER_MILLI else value
+
+
+def _from_millis(millis: int, precision: str) -> int:
+    if precision == "seconds":
+        return _divided(millis, 1000)
+    return max(-_LONG_MAX - 1, min(_LONG_MAX, millis * _PER_MILLI.get(precision, 1)))
+
+
+def _divided(value: int, by: int) -> int:
+    return value // by if value >= 0 else -(-value // by)
+
+
+class TimestampConverterKey(KeySide, TimestampConverter):
+    """TimestampConverter on the record's key."""
+
+
+class TimestampConverterValue(ValueSide, TimestampConverter):
+    """TimestampConverter on the record's value."""

@@ -1,0 +1,96 @@
+"""ValueToKey: makes the key from fields of the value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from connect.config.definition import ConfigDef, Importance
+from connect.config.types import ConfigType
+from connect.data.schema import Schema
+from connect.data.struct import Struct
+from connect.errors import DataError
+from connect.record import ConnectRecord
+from connect.transforms.record_sides import Plan, SideTransformation, copy_record
+from connect.transforms.settings import FIELDS, REPLACE_NULL, DistinctList, with_replace_null
+from connect.transforms.structs import (
+    fields_of,
+    new_struct,
+    require_map,
+    require_struct,
+    settle_nulls,
+    struct_schema_like,
+    struct_under,
+)
+
+PURPOSE = "copying fields from value to key"
+_TABLE = with_replace_null(
+    ConfigDef().define(
+        FIELDS, ConfigType.LIST, validator=DistinctList(), importance=Importance.HIGH,
+        doc="Field names on the record value to extract as the record key.",
+    )
+)  # fmt: skip
+
+
+class ValueToKey(SideTransformation):
+    """The key becomes a struct (a map without a schema) of those fields. Needs a value."""
+
+    passes_null = False
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _TABLE
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        values = _TABLE.parse(configs)
+        self._fields: list[str] = values[FIELDS]
+        self._replace_null: bool = values[REPLACE_NULL]
+
+    def check(self, schema: Schema | None, datum: Any) -> None:
+        if schema is not None:
+            require_struct(schema, datum, PURPOSE)
+
+    def plan(self, schema: Schema | None) -> Plan:
+        names = self._fields
+        if schema is None:
+            return Plan(None, lambda datum, _: _key_map(require_map(datum, PURPOSE), names))
+        chosen = []
+        for name in names:
+            field = schema.field(name)
+            if field is None:
+                raise DataError(f"Field does not exist: {name}")
+            chosen.append(field)
+        key_schema = struct_schema_like(None, [(f.name, f.schema) for f in chosen])
+        fields, indexes, replace_null = fields_of(key_schema), [f.index for f in chosen], self._replace_null
+
+        def convert(datum: Any, _: ConnectRecord) -> Any:
+            if datum.__class__ is not Struct or datum.schema is not schema:
+                datum = struct_under(schema, datum, PURPOSE)
+            old = datum.values
+            values = [old[i] for i in indexes]
+            if None in values:
+                settle_nulls(values, fields, replace_null)
+            return new_struct(key_schema, values)
+
+        return Plan(key_schema, convert)
+
+    def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
+        results: list[ConnectRecord | None] = []
+        last: Any = self
+        key_schema: Schema | None = None
+        convert: Callable[[Any, ConnectRecord], Any] | None = None
+        for record in records:
+            schema = record.value_schema
+            if convert is None or schema is not last:
+                key_schema, convert = self.plan_for(schema, record.value)
+                last = schema
+            key = convert(record.value, record)
+            new = copy_record(record)
+            new.key_schema = key_schema
+            new.key = key
+            results.append(new)
+        return results
+
+
+def _key_map(value: dict[Any, Any], names: list[str]) -> dict[Any, Any]:
+    return {name: value.get(name) for name in names}
