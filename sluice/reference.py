@@ -81,7 +81,7 @@ def worker_component() -> Component:
 
 
 def find_component(name: str, plugins: Plugins) -> Component:
-    """The component of a page's name, or of any name that a configuration may use. Raises PluginNotFoundError with the nearest."""
+    """The component of a page's name, or of any name that a configuration may use. Else PluginNotFoundError, with the nearest."""
     if name == WORKER:
         return worker_component()
     known = components(plugins, distribution=None)
@@ -179,7 +179,7 @@ def page(component: Component, *, markdown: bool = True) -> str:
 
 def _head(component: Component) -> Iterator[str]:
     if not component.named_by:
-        yield "The keys of the worker's properties file. What stands below `producer.`, `consumer.` and `admin.` goes to the Kafka"
+        yield "The keys of the worker's properties file. What is below `producer.`, `consumer.`, `admin.` goes to the Kafka"
         yield "clients: see [standalone.md](../standalone.md)."
         yield ""
         return
