@@ -18,16 +18,16 @@ from connect.data.java_text import decimal_text
 from connect.data.logical import (
     DATE,
     DECIMAL,
-    EPOCH,
     TIME,
     TIMESTAMP,
+    FarInstant,
     bytes_to_decimal,
-    days_to_date,
+    date_of,
     decimal_scale,
     decimal_to_bytes,
     epoch_millis,
+    instant_of,
     millis_to_time,
-    millis_to_timestamp,
 )  # fmt: skip
 from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32
 from connect.data.schema import Schema, Type
@@ -108,11 +108,11 @@ def _typed_from_json(schema: Schema, node: Any) -> Any:
     if schema.name == DECIMAL:
         return bytes_to_decimal(base64.b64decode(node, validate=True), decimal_scale(schema))
     if schema.name == DATE:
-        return days_to_date(node)
+        return date_of(node)
     if schema.name == TIME:
         return millis_to_time(node)
     if schema.name == TIMESTAMP:
-        return millis_to_timestamp(node)
+        return instant_of(node)
     match schema.type:
         case Type.FLOAT32 | Type.FLOAT64:
             value = _SPECIAL_FLOATS[node] if isinstance(node, str) else float(node)
@@ -150,7 +150,7 @@ def _plain_from_json(node: Any) -> Any:
         case "decimal":
             return decimal.Decimal(value)
         case "instant":
-            return EPOCH + dt.timedelta(milliseconds=value)
+            return instant_of(value)
         case "struct":
             return payload_from_json(schema_from_json(node["schema"]), value)
         case "map":
@@ -168,7 +168,9 @@ def payload_to_json(schema: Schema | None, value: Any) -> Any:
         validate_value(schema, value)
         return _typed_to_json(schema, value)
     except DataError:
-        if schema.type in (Type.ARRAY, Type.MAP) and isinstance(value, list | dict):
+        # What is wrong may be one member of many: only that one is written as without a schema.
+        inside = isinstance(value, Struct) and value.schema == schema
+        if inside or (schema.type in (Type.ARRAY, Type.MAP) and isinstance(value, list | dict)):
             return _typed_to_json(schema, value)
         return _plain_to_json(value)
 
@@ -213,7 +215,7 @@ def _plain_to_json(value: Any) -> Any:
             return {"$t": "bytes", "v": _base64(value)}
         case decimal.Decimal():
             return {"$t": "decimal", "v": decimal_text(value)}
-        case dt.date() | dt.time():
+        case dt.date() | dt.time() | FarInstant():
             return {"$t": "instant", "v": epoch_millis(value)}
         case Struct():
             return {"$t": "struct", "v": _typed_to_json(value.schema, value), "schema": schema_to_json(value.schema)}

@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 from typing import Any
 
+from connect.data.logical import FarInstant
 from connect.data.narrow import Float32, Int8, Int16, Int32
 from connect.data.struct import Struct
 
@@ -24,6 +25,7 @@ _NAMES: tuple[tuple[type, str], ...] = (
     (decimal.Decimal, "java.math.BigDecimal"),
     (dt.date, "java.util.Date"),
     (dt.time, "java.util.Date"),
+    (FarInstant, "java.util.Date"),
     (Struct, "org.apache.kafka.connect.data.Struct"),
     (list, "java.util.ArrayList"),
     (dict, "java.util.HashMap"),

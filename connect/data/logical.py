@@ -45,6 +45,44 @@ END_OF_DAY: Final = _EndOfDay(23, 59, 59, 999_999)
 """The time 24:00:00: 86,400,000 ms of the day. Sorts after every other time; compare with ``is``."""
 
 
+class FarInstant:
+    """An instant outside of the years 1 to 9999, which Python's dates cannot hold and Java's can: ``millis`` since 1970 UTC.
+
+    It stands where a Timestamp or Date would, made only by transformations that calculate with instants. What writes instants
+    as numbers takes it (:func:`epoch_millis`, :func:`timestamp_to_millis`); as it is no ``datetime`` nothing else mistakes it.
+    """
+
+    __slots__ = ("millis",)
+
+    def __init__(self, millis: int) -> None:
+        self.millis = millis
+
+    def __eq__(self, other: object) -> bool:
+        return self.millis == other.millis if isinstance(other, FarInstant) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.millis)
+
+    def __repr__(self) -> str:
+        return f"FarInstant({self.millis})"
+
+
+def instant_of(millis: int) -> dt.datetime | FarInstant:
+    """The timestamp of that many ms since 1970, however far from it."""
+    try:
+        return EPOCH + dt.timedelta(milliseconds=millis)
+    except OverflowError:
+        return FarInstant(millis)
+
+
+def date_of(days: int) -> dt.date | FarInstant:
+    """The date of that many days since 1970, however far from it."""
+    try:
+        return dt.date.fromordinal(days + EPOCH_ORDINAL)
+    except (ValueError, OverflowError):
+        return FarInstant(days * MILLIS_PER_DAY)
+
+
 def decimal_schema(scale: int, *, optional: bool = False, **members: Any) -> Schema:
     """The Decimal schema with that scale."""
     return Schema(Type.BYTES, optional=optional, name=DECIMAL, version=1, parameters={SCALE_PARAMETER: str(scale)}, **members)
@@ -100,7 +138,9 @@ def bytes_to_decimal(data: bytes, scale: int) -> decimal.Decimal:
     return decimal.Decimal((1 if unscaled < 0 else 0, digits, -scale))
 
 
-def date_to_days(value: dt.date) -> int:
+def date_to_days(value: dt.date | FarInstant) -> int:
+    if isinstance(value, FarInstant):
+        return value.millis // MILLIS_PER_DAY
     return value.toordinal() - EPOCH_ORDINAL
 
 
@@ -129,7 +169,9 @@ def millis_to_time(millis: int) -> dt.time:
     return dt.time(seconds // 3600, seconds // 60 % 60, seconds % 60, ms * 1000)
 
 
-def timestamp_to_millis(value: dt.datetime) -> int:
+def timestamp_to_millis(value: dt.datetime | FarInstant) -> int:
+    if isinstance(value, FarInstant):
+        return value.millis
     if value.tzinfo is None:
         raise DataError(f"Timestamp {value} has no time zone; give it one (UTC)")
     millis, rest = divmod(value - EPOCH, _MILLISECOND)
@@ -145,9 +187,11 @@ def millis_to_timestamp(millis: int) -> dt.datetime:
         raise DataError(f"Timestamp {millis} ms from 1970 is outside the years 1 to 9999") from e
 
 
-def epoch_millis(value: dt.date | dt.time) -> int:
+def epoch_millis(value: dt.date | dt.time | FarInstant) -> int:
     """Milliseconds since 1970 of a date, a time of day (on 1 January 1970) or a timestamp: the java.util.Date that the
     original has in their place. What is finer than a millisecond is cut, for this is for showing values."""
+    if isinstance(value, FarInstant):
+        return value.millis
     if isinstance(value, dt.datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
         return (aware - EPOCH) // _MILLISECOND

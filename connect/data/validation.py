@@ -6,7 +6,7 @@ import datetime as dt
 import decimal
 from typing import Any
 
-from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP
+from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, FarInstant
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
@@ -39,6 +39,7 @@ def validate_field_value(name: str, schema: Schema, value: Any) -> None:
     logical = LOGICAL_CLASSES.get(schema.name) if schema.name else None
     if logical is not None:
         fits = isinstance(value, logical) and not (logical is dt.date and isinstance(value, dt.datetime))
+        fits = fits or (isinstance(value, FarInstant) and schema.name in (DATE, TIMESTAMP))
     elif schema.type in INT_RANGES:
         low, high = INT_RANGES[schema.type]
         fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

@@ -15,7 +15,7 @@ from typing import Any
 from connect.data.java_calendar import date_of_day
 from connect.data.java_names import java_class_name
 from connect.data.java_text import MILLIS_PER_DAY, decimal_text, double_text, float_text
-from connect.data.logical import epoch_millis
+from connect.data.logical import FarInstant, epoch_millis
 from connect.data.narrow import Float32, Int8, Int16, Int32
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
@@ -75,7 +75,7 @@ def _text(schema: Schema | None, value: Any, *, embedded: bool) -> str:
             fields = value.schema.fields or ()
             members = [f"{_quoted(f.name)}:{_text(f.schema, value.get(f), embedded=True)}" for f in fields]
             return f"{{{','.join(members)}}}"
-        case dt.date() | dt.time():
+        case dt.date() | dt.time() | FarInstant():
             return format_instant(value)
         case _:
             raise DataError(f"Failed to serialize unexpected value type {java_class_name(value)}: {value}")
@@ -86,7 +86,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def format_instant(value: dt.date | dt.time) -> str:
+def format_instant(value: dt.date | dt.time | FarInstant) -> str:
     """ISO 8601 text whose form follows the instant, not the type: before 2 January 1970 a time, at midnight a date."""
     millis = epoch_millis(value)
     day, of_day = divmod(millis, MILLIS_PER_DAY)

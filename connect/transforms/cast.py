@@ -12,6 +12,7 @@ from connect.data.struct import Struct
 from connect.errors import ConfigError
 from connect.record import ConnectRecord
 from connect.transforms.casting import OUTPUT_TYPES, Caster, caster_for, schemaless_caster, type_names
+from connect.transforms.java_hash_order import hash_map_order
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import REPLACE_NULL, list_text, with_replace_null
 from connect.transforms.spec_text import split_spec
@@ -102,7 +103,9 @@ class Cast(SideTransformation):
         return Plan(changed, lambda datum, _: cast(datum))
 
     def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
-        casters = [(str(name), schemaless_caster(target)) for name, target in self._casts.items()]
+        casters = [
+            (name, schemaless_caster(self._casts[name])) for name in hash_map_order([n for n in self._casts if n is not None])
+        ]
 
         def convert(datum: Any, _: ConnectRecord) -> Any:
             value = require_map(datum, PURPOSE)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from connect.data.java_text import decimal_text, double_text, float_text, java_text
-from connect.data.logical import DATE, TIME, TIMESTAMP, date_to_days, time_to_millis, timestamp_to_millis
+from connect.data.logical import DATE, TIME, TIMESTAMP, FarInstant, date_to_days, time_to_millis, timestamp_to_millis
 from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32, wrap_integer
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
@@ -208,7 +208,7 @@ def _to_string(schema: Schema) -> Caster:
             return value
         if isinstance(value, bytes | bytearray | memoryview):
             return base64.b64encode(value).decode("ascii")
-        if isinstance(value, dt.date | dt.time):
+        if isinstance(value, dt.date | dt.time | FarInstant):
             return format_instant(value)
         if isinstance(value, decimal.Decimal):
             return decimal_text(value)

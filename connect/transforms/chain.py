@@ -73,11 +73,14 @@ def build_steps(config: Mapping[str, str | None], plugins: Plugins) -> list[Step
             raise ConfigError.invalid(_LISTS[kind], f"[{', '.join(aliases)}]", "Duplicate alias provided.")
     parsed = {(stage.kind, stage.alias): _parse_stage(stage, config) for stage in stages}
     declared = {stage.alias: stage for stage in stages if stage.kind is Kind.PREDICATE}
-    steps = []
+    steps: list[Step] = []
     try:
-        for stage in stages:
-            if stage.kind is Kind.TRANSFORMATION:
-                steps.append(_step(stage, parsed[stage.kind, stage.alias], config, declared))
+        # Kept as they are made, so that those before a failing one are closed.
+        steps.extend(
+            _step(stage, parsed[stage.kind, stage.alias], config, declared)
+            for stage in stages
+            if stage.kind is Kind.TRANSFORMATION
+        )
     except BaseException:
         close_steps(steps)
         raise

@@ -50,7 +50,9 @@ class Flatten(SideTransformation):
         return _TABLE
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self._delimiter: str = _TABLE.parse(configs)["delimiter"] or ""
+        delimiter: str | None = _TABLE.parse(configs)["delimiter"]
+        # Java writes null as text when it joins names (vector Flatten.Value-0041).
+        self._delimiter = "null" if delimiter is None else delimiter
 
     def check(self, schema: Schema | None, datum: Any) -> None:
         if schema is not None:
@@ -146,7 +148,8 @@ def _collect(struct: Struct | None, level: _Level, values: list[Any]) -> None:
         return
     for value, inner, field in zip(struct.values, level.inner, fields_of(level.schema), strict=True):
         if inner is not None:
-            _collect(field.schema.default if value is None else value, inner, values)
+            # The default of a struct is not put in its place, as in the original (vector Flatten.Value-0021).
+            _collect(value, inner, values)
         elif value is None:
             values.append(field.schema.default)
         else:

@@ -12,7 +12,7 @@ from connect.data.values import parse_string
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
 from connect.transforms.record_sides import copy_record
-from connect.transforms.settings import DistinctList, NonNull
+from connect.transforms.settings import DistinctList, NonNull, parse_settings
 
 _INSERT = (
     ConfigDef()
@@ -63,7 +63,7 @@ class DropHeaders(Transformation):
         return _DROP
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self._names = frozenset(_DROP.parse(configs)["headers"])
+        self._names = frozenset(parse_settings(_DROP, configs)["headers"])
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         return self.apply_batch((record,))[0]

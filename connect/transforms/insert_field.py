@@ -8,7 +8,7 @@ from typing import Any
 
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
-from connect.data.logical import millis_to_timestamp, timestamp_schema
+from connect.data.logical import instant_of, timestamp_schema
 from connect.data.narrow import Int32
 from connect.data.schema import Schema
 from connect.data.struct import Struct
@@ -74,7 +74,7 @@ def _offset(record: ConnectRecord) -> Any:
 
 
 def _timestamp(record: ConnectRecord) -> Any:
-    return None if record.timestamp is None else millis_to_timestamp(record.timestamp)
+    return None if record.timestamp is None else instant_of(record.timestamp)
 
 
 class InsertField(SideTransformation):

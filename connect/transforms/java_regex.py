@@ -1,9 +1,9 @@
 """Regular expressions of ``java.util.regex`` on Python's ``re``.
 
 The two agree on most; this translates where they differ: ``\\w \\d \\s`` and the POSIX classes are ASCII, classes nest and
-intersect, ``.`` and ``$`` know five line terminators, ``\\Q..\\E``, ``\\h``, ``\\R``, ``\\p{IsGreek}``, flags in the middle, lookbehind of
-bounded width. What Java refuses is refused, and what ``re`` cannot do (an unknown script, a lookbehind with too many widths) is
-refused too, never matched differently.
+intersect, ``.`` and ``$`` know five line terminators, ``\\Q..\\E``, ``\\h``, ``\\R``, ``\\p{IsGreek}``, flags in the middle,
+lookbehind of bounded width. What Java refuses is refused, and what ``re`` cannot do (an unknown script, a lookbehind with too
+many widths) is refused too, never matched differently.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Replacement:
 
 
 def compile_replacement(text: str, pattern: re.Pattern[str]) -> Replacement:
-    """The parts of a replacement. A number has as many digits as there are groups for: ``$12`` with one group is group 1, then 2."""
+    """The parts of a replacement. A number has digits as long as there is such a group: with one, ``$12`` is group 1, then 2."""
     parts: list[str | int] = []
     at = 0
     while at < len(text):

@@ -10,15 +10,16 @@ from typing import Any
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty
-from connect.data.logical import EPOCH, EPOCH_DAY
+from connect.data.logical import EPOCH, EPOCH_DAY, FarInstant
 from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ConnectRecord
+from connect.transforms.java_hash_order import hash_set_order
 from connect.transforms.java_numbers import decimal_to_double, decimal_to_integer, parse_big_decimal
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
-from connect.transforms.settings import FIELDS, REPLACE_NULL, DistinctList, with_replace_null
+from connect.transforms.settings import FIELDS, REPLACE_NULL, DistinctList, parse_settings, with_replace_null
 from connect.transforms.structs import class_name_under, copier, fields_of, new_struct, require_map, require_struct, struct_under
 
 PURPOSE = "mask fields"
@@ -46,8 +47,8 @@ class MaskField(SideTransformation):
         return _TABLE
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = _TABLE.parse(configs)
-        self._fields = list(dict.fromkeys(values[FIELDS]))
+        values = parse_settings(_TABLE, configs)
+        self._fields = hash_set_order(values[FIELDS])
         self._replacement: str | None = values["replacement"]
         self._replace_null: bool = values[REPLACE_NULL]
 
@@ -108,7 +109,7 @@ def _empty(schema: Schema | None, value: Any) -> Any:
             return ""
         case decimal.Decimal():
             return decimal.Decimal(0)
-        case dt.datetime():
+        case dt.datetime() | FarInstant():
             return EPOCH
         case dt.date():
             return EPOCH_DAY

@@ -13,8 +13,9 @@ from connect.data.struct import Struct
 from connect.data.validation import validate_field_value
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
+from connect.transforms.java_hash_order import hash_map_order
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
-from connect.transforms.settings import REPLACE_NULL, DistinctList, list_text, with_replace_null
+from connect.transforms.settings import REPLACE_NULL, DistinctList, list_text, parse_settings, with_replace_null
 from connect.transforms.spec_text import split_spec
 from connect.transforms.structs import (
     fields_of,
@@ -73,11 +74,11 @@ class ReplaceField(SideTransformation):
         return _TABLE
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = _TABLE.parse(configs)
+        values = parse_settings(_TABLE, configs)
         self._exclude = frozenset(values["exclude"])
         self._include = frozenset(values["include"])
         self._renames = _renames(values["renames"])
-        self._originals = {new: old for old, new in self._renames.items()}
+        self._originals = {self._renames[old]: old for old in hash_map_order(list(self._renames))}
         self._replace_null: bool = values[REPLACE_NULL]
 
     def _keeps(self, name: str) -> bool:

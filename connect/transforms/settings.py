@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from connect.config.definition import ConfigDef, Importance
+from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
 from connect.errors import ConfigError
 from connect.transforms.java_regex import RegexError, compile_java_regex
@@ -26,6 +28,17 @@ def with_replace_null(table: ConfigDef) -> ConfigDef:
         doc="Whether to replace fields that have a default value and that are null to the default value. "
         "When set to true, the default value is used, otherwise null is used.",
     )
+
+
+def parse_settings(table: ConfigDef, configs: Mapping[str, Any]) -> dict[str, Any]:
+    """The typed settings. Where entries must be distinct, repeated ones are dropped here, as in the original: it refuses them
+    only when it validates a connector's whole configuration (vectors DropHeaders-0015 and fuzz/chain-0350)."""
+    given = dict(configs)
+    for key in table.keys.values():
+        if isinstance(key.validator, DistinctList) and key.name in given:
+            values = parse_value(key.name, given[key.name], ConfigType.LIST)
+            given[key.name] = None if values is None else list(dict.fromkeys(values))
+    return table.parse(given)
 
 
 def list_text(values: list[str]) -> str:

@@ -14,11 +14,12 @@ from connect.data.logical import (
     MILLIS_PER_DAY,
     TIME,
     TIMESTAMP,
+    FarInstant,
+    date_of,
     date_schema,
-    days_to_date,
     epoch_millis,
+    instant_of,
     millis_to_time,
-    millis_to_timestamp,
     time_schema,
     timestamp_schema,
 )
@@ -115,10 +116,10 @@ class TimestampConverter(SideTransformation):
             case "unix":
                 return lambda millis: _from_millis(millis, self._precision)
             case "Date":
-                return lambda millis: days_to_date(millis // MILLIS_PER_DAY)
+                return lambda millis: date_of(millis // MILLIS_PER_DAY)
             case "Time":
                 return lambda millis: millis_to_time(millis % MILLIS_PER_DAY)
-        return millis_to_timestamp
+        return instant_of
 
     def _parse(self, text: Any) -> int:
         if not isinstance(text, str):
@@ -155,7 +156,7 @@ class TimestampConverter(SideTransformation):
             return self._write(self._from_unix(value))
         if isinstance(value, str):
             return self._write(self._parse(value))
-        if isinstance(value, dt.date | dt.time):
+        if isinstance(value, dt.date | dt.time | FarInstant):
             return self._write(epoch_millis(value))
         raise DataError(f"TimestampConverter does not support class {class_name_under(None, value)} objects as timestamps")
 

@@ -12,7 +12,7 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ConnectRecord
 from connect.transforms.record_sides import Plan, SideTransformation, copy_record
-from connect.transforms.settings import FIELDS, REPLACE_NULL, DistinctList, with_replace_null
+from connect.transforms.settings import FIELDS, REPLACE_NULL, DistinctList, parse_settings, with_replace_null
 from connect.transforms.structs import (
     fields_of,
     new_struct,
@@ -42,7 +42,7 @@ class ValueToKey(SideTransformation):
         return _TABLE
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = _TABLE.parse(configs)
+        values = parse_settings(_TABLE, configs)
         self._fields: list[str] = values[FIELDS]
         self._replace_null: bool = values[REPLACE_NULL]
 
