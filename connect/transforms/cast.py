@@ -8,7 +8,6 @@ from typing import Any
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.data.schema import Schema, Type
-from connect.data.struct import Struct
 from connect.errors import ConfigError
 from connect.record import ConnectRecord
 from connect.transforms.casting import OUTPUT_TYPES, Caster, caster_for, schemaless_caster, type_names
@@ -16,7 +15,7 @@ from connect.transforms.java_hash_order import hash_map_order
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import REPLACE_NULL, list_text, with_replace_null
 from connect.transforms.spec_text import split_spec
-from connect.transforms.structs import basics_of, copier, fields_of, new_struct, require_map, struct_schema_like, struct_under
+from connect.transforms.structs import basics_of, copier, fields_of, require_map, struct_schema_like
 
 PURPOSE = "cast types"
 _WHOLE = None
@@ -108,7 +107,7 @@ class Cast(SideTransformation):
         ]
 
         def convert(datum: Any, _: ConnectRecord) -> Any:
-            value = require_map(datum, PURPOSE)
+            value = datum if datum.__class__ is dict else require_map(datum, PURPOSE)
             changed = dict(value)
             for name, cast in casters:
                 # A field that is not there comes to be, as null (vector Cast, spec absent:int64).
@@ -134,15 +133,22 @@ class Cast(SideTransformation):
         changed = struct_schema_like(schema, members, optional=schema.optional)
         copy = copier(fields, self._replace_null)
 
-        def convert(datum: Any, _: ConnectRecord) -> Any:
-            if datum.__class__ is not Struct or datum.schema is not schema:
-                datum = struct_under(schema, datum, PURPOSE)
-            values = copy(datum.values)
+        def convert(old: list[Any], _: ConnectRecord) -> list[Any]:
+            values = copy(old)
             for i, cast in casters:
                 values[i] = cast(values[i])
-            return new_struct(changed, values)
+            return values
 
-        return Plan(changed, convert)
+        if len(casters) != 1:
+            return Plan(changed, convert, PURPOSE)
+        index, cast_one = casters[0]
+
+        def convert_one(old: list[Any], _: ConnectRecord) -> list[Any]:
+            values = copy(old)
+            values[index] = cast_one(values[index])
+            return values
+
+        return Plan(changed, convert_one, PURPOSE)
 
 
 class CastKey(KeySide, Cast):

@@ -40,6 +40,8 @@ _INFERRED: tuple[tuple[type | tuple[type, ...], Type], ...] = (
     (dict, Type.MAP), (Struct, Type.STRUCT),
 )  # fmt: skip
 
+_INFERRED_OF: dict[type, Type | None] = {}
+
 
 def type_names(types: tuple[Type, ...]) -> str:
     return f"[{', '.join(t.name for t in types)}]"
@@ -47,7 +49,11 @@ def type_names(types: tuple[Type, ...]) -> str:
 
 def inferred_type(value: Any) -> Type | None:
     """The Connect type of a value without a schema; None for what only a schema gives one: decimals and dates."""
-    return next((type_ for kind, type_ in _INFERRED if isinstance(value, kind)), None)
+    kind = value.__class__
+    if kind not in _INFERRED_OF:
+        # Classes of values are few; one of a connector's own making that derives from them counts as they do.
+        _INFERRED_OF[kind] = next((type_ for known, type_ in _INFERRED if issubclass(kind, known)), None)
+    return _INFERRED_OF[kind]
 
 
 def caster_for(schema: Schema, target: Type) -> Caster:
@@ -58,7 +64,7 @@ def caster_for(schema: Schema, target: Type) -> Caster:
     cast = _to_type(schema, target)
     encode = _ENCODERS.get(schema.name or "")
     if encode is None or target is Type.STRING:
-        return lambda value: None if value is None else cast(value)
+        return cast
     return lambda value: None if value is None else cast(encode(value))
 
 
@@ -105,6 +111,7 @@ _ENCODERS: dict[str, Callable[[Any], int]] = {DATE: date_to_days, TIME: time_to_
 
 
 def _to_type(schema: Schema, target: Type) -> Caster:
+    """The cast of a value that is encoded as its type says; null stays null."""
     match target:
         case Type.STRING:
             return _to_string(schema)
@@ -119,16 +126,16 @@ def _to_type(schema: Schema, target: Type) -> Caster:
         return _same_integer
     half, mask = 1 << (bits - 1), (1 << bits) - 1
 
-    def to_integer(value: Any) -> int:
+    def to_integer(value: Any) -> Any:
         if value.__class__ is int:
-            return int(value) if -half <= value < half else ((value + half) & mask) - half
-        return _other_to_integer(value, bits)
+            return value if -half <= value < half else ((value + half) & mask) - half
+        return None if value is None else _other_to_integer(value, bits)
 
     return to_integer
 
 
-def _same_integer(value: Any) -> int:
-    return value if value.__class__ is int else int(value)
+def _same_integer(value: Any) -> Any:
+    return value if value is None or value.__class__ is int else int(value)
 
 
 def _out_of_range(value: Any) -> DataError:
@@ -154,7 +161,7 @@ def _other_to_integer(value: Any, bits: int) -> int:
     raise _unexpected(value)
 
 
-def _to_float64(value: Any) -> float:
+def _to_float64(value: Any) -> Any:
     if isinstance(value, int | float):
         return float(value)
     if isinstance(value, str):
@@ -164,10 +171,12 @@ def _to_float64(value: Any) -> float:
             raise _out_of_range(value) from e
     if isinstance(value, decimal.Decimal):
         return decimal_to_double(value)
+    if value is None:
+        return None
     raise _unexpected(value)
 
 
-def _to_float32(value: Any) -> float:
+def _to_float32(value: Any) -> Any:
     if isinstance(value, int):
         return integer_to_float32(value)
     if isinstance(value, float):
@@ -179,10 +188,12 @@ def _to_float32(value: Any) -> float:
             raise _out_of_range(value) from e
     if isinstance(value, decimal.Decimal):
         return decimal_to_float32(value)
+    if value is None:
+        return None
     raise _unexpected(value)
 
 
-def _to_boolean(value: Any) -> bool:
+def _to_boolean(value: Any) -> Any:
     if isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -194,18 +205,22 @@ def _to_boolean(value: Any) -> bool:
     if isinstance(value, decimal.Decimal):
         # The original looks at the low 64 bits of the whole part: 0.9 and 2^64 are false.
         return decimal_to_integer(value, 64) != 0
+    if value is None:
+        return None
     raise _unexpected(value)
 
 
 def _to_string(schema: Schema) -> Caster:
-    if schema.type is Type.FLOAT32:
-        return float_text
-    if schema.type is Type.FLOAT64:
-        return double_text
+    number_text = float_text if schema.type is Type.FLOAT32 else double_text
 
-    def to_string(value: Any) -> str:
-        if isinstance(value, str):
+    def to_string(value: Any) -> Any:
+        kind = value.__class__
+        if kind is str or value is None:
             return value
+        if kind is int:
+            return int.__repr__(value)
+        if isinstance(value, float):
+            return number_text(value)
         if isinstance(value, bytes | bytearray | memoryview):
             return base64.b64encode(value).decode("ascii")
         if isinstance(value, dt.date | dt.time | FarInstant):

@@ -15,14 +15,14 @@ from connect.record import ConnectRecord
 from connect.transforms.casting import inferred_type
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.structs import (
+    NullTest,
     class_name_under,
     fields_of,
-    new_struct,
+    null_error,
+    null_test_at,
     require_map,
     require_struct,
-    settle_nulls,
     struct_schema_like,
-    struct_under,
 )
 
 PURPOSE = "flattening"
@@ -34,11 +34,25 @@ _TABLE = ConfigDef().define(
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """One struct level: per field its level if it is a struct itself, else None; and how many flat fields come of it."""
+    """One struct level: per field its level if it is a struct itself, else None; and how many flat fields come of it.
 
-    schema: Schema
+    ``leaves`` are the other fields: place, default, and the flat field it becomes; ``has_null`` tells if a null there matters.
+    """
+
     inner: tuple[_Level | None, ...]
     width: int
+    leaves: tuple[tuple[int, Any, str, Schema], ...]
+    has_null: NullTest | None
+
+    def settled(self, values: list[Any]) -> list[Any]:
+        """A copy with defaults in place of nulls. Raises DataError for a null where the flat field may not have it."""
+        copied = values[:]
+        for i, default, name, schema in self.leaves:
+            if copied[i] is None:
+                copied[i] = default
+                if default is None and not schema.optional:
+                    raise null_error(name, schema)
+        return copied
 
 
 class Flatten(SideTransformation):
@@ -100,29 +114,19 @@ class Flatten(SideTransformation):
         default = schema.default if isinstance(schema.default, Struct) else None
         level = self._level(schema, "", schema.optional, default, members)
         changed = struct_schema_like(schema, members)
-        fields = fields_of(changed)
-        # An optional field without default takes any null: most schemas need no look at their nulls.
-        nested = any(inner is not None for inner in level.inner)
 
-        def convert(datum: Any, _: ConnectRecord) -> Any:
-            if datum.__class__ is not Struct or datum.schema is not schema:
-                datum = struct_under(schema, datum, PURPOSE)
-            if not nested:
-                values = datum.values[:]
-                if None in values:
-                    settle_nulls(values, level_fields, True)
-                return new_struct(changed, values)
-            values = []
-            _collect(datum, level, values)
-            return new_struct(changed, values)
+        def convert(old: list[Any], _: ConnectRecord) -> list[Any]:
+            values: list[Any] = []
+            _collect(old, level, values)
+            return values
 
-        level_fields = fields_of(schema) if not nested else fields
-        return Plan(changed, convert)
+        return Plan(changed, convert, PURPOSE)
 
     def _level(
         self, schema: Schema, prefix: str, optional: bool, default: Struct | None, members: list[tuple[str, Schema]]
     ) -> _Level:
         inner: list[_Level | None] = []
+        leaves: list[tuple[int, Any, str, Schema]] = []
         before = len(members)
         for field in fields_of(schema):
             name = self._joined(prefix, field.name)
@@ -137,23 +141,26 @@ class Flatten(SideTransformation):
                 continue
             inner.append(None)
             same = is_optional == field.schema.optional and own_default is field.schema.default
-            members.append((name, field.schema if same else field.schema.replace(optional=is_optional, default=own_default)))
-        return _Level(schema, tuple(inner), len(members) - before)
+            flat = field.schema if same else field.schema.replace(optional=is_optional, default=own_default)
+            members.append((name, flat))
+            # Only the field's own default takes the place of a null; what it has from its parent is in the schema alone.
+            leaves.append((field.index, field.schema.default, name, flat))
+        matter = [i for i, own, _, flat in leaves if own is not None or not flat.optional]
+        return _Level(tuple(inner), len(members) - before, tuple(leaves), null_test_at(matter))
 
 
-def _collect(struct: Struct | None, level: _Level, values: list[Any]) -> None:
-    """Appends the flat values of a struct; a struct that is null leaves its fields null, whatever their schemas say."""
-    if struct is None:
-        values.extend([None] * level.width)
-        return
-    for value, inner, field in zip(struct.values, level.inner, fields_of(level.schema), strict=True):
-        if inner is not None:
-            # The default of a struct is not put in its place, as in the original (vector Flatten.Value-0021).
-            _collect(value, inner, values)
-        elif value is None:
-            values.append(field.schema.default)
-        else:
+def _collect(old: list[Any], level: _Level, values: list[Any]) -> None:
+    """Appends the flat values of a struct with these values. A struct that is null leaves its fields null, whatever their
+    schemas say, and is not replaced by its default (vector Flatten.Value-0021)."""
+    if level.has_null is not None and level.has_null(old):
+        old = level.settled(old)
+    for value, inner in zip(old, level.inner, strict=True):
+        if inner is None:
             values.append(value)
+        elif value is None:
+            values.extend([None] * inner.width)
+        else:
+            _collect(value.values, inner, values)
 
 
 class FlattenKey(KeySide, Flatten):

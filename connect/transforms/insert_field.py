@@ -11,7 +11,6 @@ from connect.config.types import ConfigType
 from connect.data.logical import instant_of, timestamp_schema
 from connect.data.narrow import Int32
 from connect.data.schema import Schema
-from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord, SinkRecord, SourceRecord
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
@@ -19,12 +18,10 @@ from connect.transforms.settings import REPLACE_NULL, with_replace_null
 from connect.transforms.structs import (
     copier,
     fields_of,
-    new_struct,
     null_error,
     require_map,
     require_struct,
     struct_schema_like,
-    struct_under,
 )
 
 PURPOSE = "field insertion"
@@ -134,22 +131,17 @@ class InsertField(SideTransformation):
         copy = copier(fields, self._replace_null)
         refused = [i for i in self._insertions if i.null_counts and not i.schema.optional]
         readers = [i.read_typed for i in self._insertions]
-        read_one = readers[0] if len(readers) == 1 and not refused else None
 
-        def convert(datum: Any, record: ConnectRecord) -> Any:
-            if datum.__class__ is not Struct or datum.schema is not schema:
-                datum = struct_under(schema, datum, PURPOSE)
-            values = copy(datum.values)
-            if read_one is not None:
-                values.append(read_one(record))
-                return new_struct(changed, values)
+        def insert(values: list[Any], record: ConnectRecord) -> list[Any]:
             for insertion in refused:
                 if insertion.read_typed(record) is None:
                     raise null_error(insertion.name, insertion.schema)
-            values.extend([read(record) for read in readers])
-            return new_struct(changed, values)
+            return [*copy(values), *[read(record) for read in readers]]
 
-        return Plan(changed, convert)
+        if refused or len(readers) > 1:
+            return Plan(changed, insert, PURPOSE)
+        read = readers[0]
+        return Plan(changed, lambda values, record: [*copy(values), read(record)], PURPOSE)
 
 
 def _insertion(

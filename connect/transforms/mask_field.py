@@ -13,14 +13,13 @@ from connect.config.validators import NonEmpty
 from connect.data.logical import EPOCH, EPOCH_DAY, FarInstant
 from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32
 from connect.data.schema import Schema
-from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ConnectRecord
 from connect.transforms.java_hash_order import hash_set_order
 from connect.transforms.java_numbers import decimal_to_double, decimal_to_integer, parse_big_decimal
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import FIELDS, REPLACE_NULL, DistinctList, parse_settings, with_replace_null
-from connect.transforms.structs import class_name_under, copier, fields_of, new_struct, require_map, require_struct, struct_under
+from connect.transforms.structs import class_name_under, copier, fields_of, require_map, require_struct
 
 PURPOSE = "mask fields"
 _TABLE = with_replace_null(
@@ -82,15 +81,13 @@ class MaskField(SideTransformation):
         targets = [(f.index, f.schema) for f in fields if f.name in self._fields]
         masked = self._masked
 
-        def convert(datum: Any, _: ConnectRecord) -> Any:
-            if datum.__class__ is not Struct or datum.schema is not schema:
-                datum = struct_under(schema, datum, PURPOSE)
-            values = copy(datum.values)
+        def convert(old: list[Any], _: ConnectRecord) -> list[Any]:
+            values = copy(old)
             for i, field_schema in targets:
                 values[i] = masked(field_schema, values[i])
-            return new_struct(schema, values)
+            return values
 
-        return Plan(schema, convert)
+        return Plan(schema, convert, PURPOSE)
 
 
 def _empty(schema: Schema | None, value: Any) -> Any:

@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from connect.data.schema import Schema
+from connect.data.struct import Struct
 from connect.record import ConnectRecord, SinkRecord, SourceRecord
 from connect.transforms.api import Transformation
+from connect.transforms.structs import struct_under
 
 _new = object.__new__
 _MOST_PLANS = 64
@@ -60,11 +62,19 @@ def copy_record(record: ConnectRecord) -> Any:
     return other
 
 
+Convert = Callable[[Any, ConnectRecord], Any]
+
+
 class Plan(NamedTuple):
-    """What becomes of data of one schema: the new schema, and the new datum from the old one and its record."""
+    """What becomes of data of one schema: the new schema, and the new datum from the old one and its record.
+
+    With ``purpose`` both are structs, and ``convert`` makes a fresh list of values from the old list, which it leaves alone. The
+    purpose is how an error names the operation.
+    """
 
     schema: Schema | None
-    convert: Callable[[Any, ConnectRecord], Any]
+    convert: Convert
+    purpose: str | None = None
 
 
 class SideTransformation(Transformation):
@@ -112,8 +122,7 @@ class KeySide(SideTransformation):
         # Written out for each side: an accessor for the side would be two more calls a record.
         results: list[ConnectRecord | None] = []
         passes_null, last = self.passes_null, _UNKNOWN
-        new_schema: Schema | None = None
-        convert: Callable[[Any, ConnectRecord], Any] = _UNKNOWN
+        new_schema, convert, purpose = Plan(None, _UNKNOWN)
         for record in records:
             datum = record.key
             if datum is None and passes_null:
@@ -121,9 +130,19 @@ class KeySide(SideTransformation):
                 continue
             schema = record.key_schema
             if schema is not last:
-                new_schema, convert = self.plan_for(schema, datum)
+                new_schema, convert, purpose = self.plan_for(schema, datum)
                 last = schema
-            converted = convert(datum, record)
+            if purpose is None:
+                converted = convert(datum, record)
+            elif datum is None:
+                converted = None
+            else:
+                if datum.__class__ is not Struct or datum.schema is not schema:
+                    datum = struct_under(schema, datum, purpose)
+                values = convert(datum.values, record)
+                converted = _new(Struct)
+                converted.schema = new_schema  # type: ignore[assignment]
+                converted.values = values
             new = copy_record(record)
             new.key_schema = new_schema
             new.key = converted
@@ -137,8 +156,7 @@ class ValueSide(SideTransformation):
     def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
         results: list[ConnectRecord | None] = []
         passes_null, last = self.passes_null, _UNKNOWN
-        new_schema: Schema | None = None
-        convert: Callable[[Any, ConnectRecord], Any] = _UNKNOWN
+        new_schema, convert, purpose = Plan(None, _UNKNOWN)
         for record in records:
             datum = record.value
             if datum is None and passes_null:
@@ -146,9 +164,19 @@ class ValueSide(SideTransformation):
                 continue
             schema = record.value_schema
             if schema is not last:
-                new_schema, convert = self.plan_for(schema, datum)
+                new_schema, convert, purpose = self.plan_for(schema, datum)
                 last = schema
-            converted = convert(datum, record)
+            if purpose is None:
+                converted = convert(datum, record)
+            elif datum is None:
+                converted = None
+            else:
+                if datum.__class__ is not Struct or datum.schema is not schema:
+                    datum = struct_under(schema, datum, purpose)
+                values = convert(datum.values, record)
+                converted = _new(Struct)
+                converted.schema = new_schema  # type: ignore[assignment]
+                converted.values = values
             new = copy_record(record)
             new.value_schema = new_schema
             new.value = converted

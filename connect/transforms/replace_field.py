@@ -9,7 +9,6 @@ from typing import Any
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.data.schema import Field, Schema
-from connect.data.struct import Struct
 from connect.data.validation import validate_field_value
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
@@ -19,12 +18,11 @@ from connect.transforms.settings import REPLACE_NULL, DistinctList, list_text, p
 from connect.transforms.spec_text import split_spec
 from connect.transforms.structs import (
     fields_of,
-    new_struct,
     null_error,
+    null_test,
     require_map,
     require_struct,
     struct_schema_like,
-    struct_under,
 )
 
 PURPOSE = "field replacement"
@@ -118,8 +116,6 @@ class ReplaceField(SideTransformation):
         indexes = [source.index for source in sources]
         pick = _picker(indexes)
         replace_null = self._replace_null
-        defaults = any(source.schema.default is not None for source in sources) and replace_null
-        nulls_matter = defaults or any(not field.schema.optional for field in fields_of(changed))
         # A field that takes the value of another (renamed onto a name that was left out) may get what it cannot hold.
         strangers = [i for i, (_, field) in enumerate(kept) if field.index != indexes[i]]
 
@@ -132,15 +128,17 @@ class ReplaceField(SideTransformation):
                 if i in strangers:
                     validate_field_value(field.name, field.schema, values[i])
 
-        def convert(datum: Any, _: ConnectRecord) -> Any:
-            if datum.__class__ is not Struct or datum.schema is not schema:
-                datum = struct_under(schema, datum, PURPOSE)
-            values = pick(datum.values)
-            if strangers or (nulls_matter and None in values):
-                settle(values)
-            return new_struct(changed, values)
+        has_null = null_test(sources, replace_null)
+        if has_null is None and not strangers:
+            return Plan(changed, lambda values, _: pick(values), PURPOSE)
 
-        return Plan(changed, convert)
+        def convert(old: list[Any], _: ConnectRecord) -> list[Any]:
+            values = pick(old)
+            if strangers or (has_null is not None and has_null(values)):
+                settle(values)
+            return values
+
+        return Plan(changed, convert, PURPOSE)
 
     def _source(self, schema: Schema, field: Field) -> Field:
         name = self._originals.get(field.name, field.name)

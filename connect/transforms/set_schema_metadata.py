@@ -8,12 +8,11 @@ from typing import Any
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.data.schema import Schema
-from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import REPLACE_NULL, with_replace_null
-from connect.transforms.structs import copier, fields_of, new_struct
+from connect.transforms.structs import copier, fields_of
 
 _TABLE = with_replace_null(
     ConfigDef()
@@ -49,10 +48,7 @@ class SetSchemaMetadata(SideTransformation):
         )
         copy = copier(fields, self._replace_null)
 
-        def convert(datum: Any, _: ConnectRecord) -> Any:
-            return new_struct(changed, copy(datum.values)) if isinstance(datum, Struct) else datum
-
-        return Plan(changed, convert)
+        return Plan(changed, lambda values, _: copy(values), "updating schema metadata")
 
 
 def _require_null(datum: Any, _: ConnectRecord) -> Any:

@@ -86,15 +86,35 @@ def settle_nulls(values: list[Any], fields: Sequence[Field], replace_null: bool)
                 raise null_error(field.name, field.schema)
 
 
+NullTest = Callable[[list[Any]], bool]
+
+
+def null_test(fields: Sequence[Field], replace_null: bool) -> NullTest | None:
+    """Tells of the values of these fields if one is null where that matters: required, or with a default to take its place.
+    None when it matters nowhere."""
+    return null_test_at(
+        [i for i, f in enumerate(fields) if not f.schema.optional or (replace_null and f.schema.default is not None)]
+    )
+
+
+def null_test_at(indexes: Sequence[int]) -> NullTest | None:
+    """Tells if a list has None at one of these places; None when there are no places."""
+    if not indexes:
+        return None
+    # One expression of index tests is twice as fast as any loop, and this runs for every struct. Only numbers go into it.
+    test: NullTest = eval("lambda v: " + " or ".join(f"v[{i:d}] is None" for i in indexes))
+    return test
+
+
 def copier(fields: Sequence[Field], replace_null: bool) -> Callable[[list[Any]], list[Any]]:
     """Copies the values of these fields as ``Struct.get`` and ``Struct.put`` would, field by field: nulls settled."""
-    matters = any(not f.schema.optional or (replace_null and f.schema.default is not None) for f in fields)
-    if not matters:
+    has_null = null_test(fields, replace_null)
+    if has_null is None:
         return list
 
     def copy(values: list[Any]) -> list[Any]:
         copied = values[:]
-        if None in copied:
+        if has_null(values):
             settle_nulls(copied, fields, replace_null)
         return copied
 
@@ -106,7 +126,7 @@ def read_field(struct: Struct, name: str, replace_null: bool) -> Any:
     return struct.get(name) if replace_null else struct.get_without_default(name)
 
 
-def struct_under(schema: Schema, value: Any, purpose: str) -> Struct:
+def struct_under(schema: Schema | None, value: Any, purpose: str) -> Struct:
     """The value as a struct of that schema. For what is not ``Struct`` with ``schema`` itself: converters look at that first."""
     struct = require_struct(schema, value, purpose)
     if struct.schema != schema:

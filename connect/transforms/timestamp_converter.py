@@ -38,7 +38,6 @@ from connect.transforms.structs import (
     require_map,
     require_struct,
     struct_schema_like,
-    struct_under,
 )
 
 PURPOSE = "converting timestamp formats"
@@ -208,16 +207,9 @@ class TimestampConverter(SideTransformation):
                 values[field.index] = converters[0](values[field.index])
             return values
 
-        def convert(datum: Any, _: ConnectRecord) -> Any:
-            if datum is None:
-                return None
-            if datum.__class__ is not Struct or datum.schema is not schema:
-                datum = struct_under(schema, datum, PURPOSE)
-            return new_struct(changed, converted(copy(datum.values)))
-
         if isinstance(schema.default, Struct):
             changed.default = new_struct(changed, converted(copy(schema.default.values)))
-        return Plan(changed, convert)
+        return Plan(changed, lambda values, _: converted(copy(values)), PURPOSE)
 
 
 def _to_millis(value: int, precision: str) -> int:

@@ -82,7 +82,7 @@ class ValueToKey(SideTransformation):
         for record in records:
             schema = record.value_schema
             if convert is None or schema is not last:
-                key_schema, convert = self.plan_for(schema, record.value)
+                key_schema, convert, _ = self.plan_for(schema, record.value)
                 last = schema
             key = convert(record.value, record)
             new = copy_record(record)
