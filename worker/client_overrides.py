@@ -42,7 +42,6 @@ _CONSUMER_DEFAULTS: Final = {
     "enable.auto.offset.store": "false",
     # Java's default; librdkafka's own is read_committed.
     "isolation.level": "read_uncommitted",
-    "allow.auto.create.topics": "true",
     # With librdkafka's default back-off of a second a full queue stalls the fetcher: 220,000 records/s become 1,800,000.
     # The queue is bounded by bytes.
     "fetch.queue.backoff.ms": "5",

@@ -23,6 +23,14 @@ class _MaskingFormatter(logging.Formatter):
         return self._mask.mask(super().format(record))
 
 
+def _without_connection_attempts(record: logging.LogRecord) -> bool:
+    # The Kafka client reports each attempt to connect; worker.kafka.clients says it once, in a sentence.
+    if not record.name.startswith("kafka."):
+        return True
+    text = record.getMessage()
+    return not (text.startswith("FAIL") and ("Connect to" in text or "Disconnected" in text))
+
+
 def set_up_logging(mask: SecretMask, level: int = logging.INFO, stream: TextIO | None = None) -> None:
     """Sends the root logger to ``stream`` (stderr by default) in Apache's layout."""
     handler = logging.StreamHandler(stream or sys.stderr)
@@ -31,7 +39,7 @@ def set_up_logging(mask: SecretMask, level: int = logging.INFO, stream: TextIO |
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # The Kafka client reports each broken connection attempt; worker.kafka.clients says it once, in a sentence.
+    handler.addFilter(_without_connection_attempts)
     logging.getLogger("kafka").setLevel(logging.ERROR)
     # Its start and end are told by the worker itself.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

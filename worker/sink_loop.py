@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 _SLICE_S = 0.25
 """How long one wait for records lasts: requests of operators are seen in between."""
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 5.0
-_NO_TOPICS_LOOK_S = 1.0
+_MISSING_LOOK_S = 1.0
 _LAG_EVERY_S = 0.5
 _NEVER = float("inf")
 _COMMITTED_TIMEOUT_S = 5.0
@@ -148,8 +148,7 @@ class SinkLoop:
         if subscription.pattern is None:
             self._subscribe(set(subscription.topics))
         while not self._host.control.stopping:
-            if subscription.pattern is not None:
-                self._look_for_topics(subscription.pattern, subscription.refresh_s)
+            self._look_for_topics()
             self._follow_pause()
             self._iterate()
 
@@ -173,8 +172,9 @@ class SinkLoop:
 
     def _take(self, until: float) -> list[Message]:
         """Messages, or none when the time is over or something else is to be done."""
-        control, look_at = self._host.control, self._next_look if self._parts.subscription.pattern else _NEVER
-        until = min(until, look_at)
+        control = self._host.control
+        if self._parts.subscription.pattern is not None or self._consumer.missing:
+            until = min(until, self._next_look)
         while True:
             left_s = max(0.0, until - time.monotonic())
             messages = self._consumer.take(self._parts.max_records, min(left_s, _SLICE_S))
@@ -207,14 +207,21 @@ class SinkLoop:
         self._subscribed = topics
         self._consumer.subscribe(topics)
 
-    def _look_for_topics(self, pattern: re.Pattern[str], refresh_s: float) -> None:
-        if time.monotonic() < self._next_look:
+    def _look_for_topics(self) -> None:
+        """Asks for topics from time to time: for new ones that match the pattern, and soon for those that are missing (the
+        client alone would ask again after metadata.max.age.ms)."""
+        subscription = self._parts.subscription
+        if time.monotonic() < self._next_look or (subscription.pattern is None and not self._consumer.missing):
             return
-        found = self._consumer.matching_topics(pattern)
-        if found and found != self._subscribed:
-            log.info("Task %s subscribes to topics %s", self._host.id, ", ".join(sorted(found)))
-            self._subscribe(found)
-        self._next_look = time.monotonic() + (refresh_s if self._subscribed else min(refresh_s, _NO_TOPICS_LOOK_S))
+        existing = self._consumer.existing_topics()
+        if existing and subscription.pattern is not None:
+            found = {name for name in existing if subscription.pattern.fullmatch(name)}
+            if found and found != self._subscribed:
+                log.info("Task %s subscribes to topics %s", self._host.id, ", ".join(sorted(found)))
+                self._subscribe(found)
+        waiting = not self._subscribed or self._consumer.missing
+        interval_s = min(subscription.refresh_s, _MISSING_LOOK_S) if waiting else subscription.refresh_s
+        self._next_look = time.monotonic() + interval_s
 
     # --- records
 

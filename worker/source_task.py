@@ -55,6 +55,8 @@ class FlushTiming:
 
     interval_s: float
     timeout_s: float
+    last_timeout_s: float
+    """For the flush at the end: it must fit into the time that a stop is given."""
 
 
 class _Context:
@@ -251,7 +253,7 @@ class SourceWorkerTask(WorkerTask):
         self._records += len(run.values)
         self._bytes += sum(map(len, filter(None, run.values)))
 
-    def _flush(self, parts: SourceParts) -> bool:
+    def _flush(self, parts: SourceParts, timeout_s: float | None = None) -> bool:
         """Stores what is pending, once everything sent is acknowledged. False when it has to be tried again.
 
         Raises the error of a record that the broker refused; then nothing is stored.
@@ -259,13 +261,13 @@ class SourceWorkerTask(WorkerTask):
         if not self._pending:
             parts.producer.serve()
             return True
-        if not parts.producer.drain(self._timing.timeout_s):
+        timeout_s = self._timing.timeout_s if timeout_s is None else timeout_s
+        if not parts.producer.drain(timeout_s):
             log.warning(
-                "Offsets of task %s are not stored: %d records were not acknowledged within offset.flush.timeout.ms=%d. "
-                "It is tried again",
+                "Offsets of task %s are not stored: %d records were not acknowledged within %d ms (offset.flush.timeout.ms)",
                 self.id,
                 len(parts.producer),
-                int(self._timing.timeout_s * 1000),
+                int(timeout_s * 1000),
             )
             return False
         crash.point("source.produced")
@@ -295,7 +297,7 @@ class SourceWorkerTask(WorkerTask):
         if self.cancelled:
             return
         try:
-            self._flush(parts)
+            self._flush(parts, self._timing.last_timeout_s)
         except ConnectError as e:
             log.warning("Offsets of task %s since the last flush are not stored: %s", self.id, e.message)
 

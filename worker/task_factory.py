@@ -64,6 +64,7 @@ class TaskFactory:
         """A task that is not started."""
         interval_s = self._worker.offset_flush_interval_ms / 1000
         timeout_s = self._worker.offset_flush_timeout_ms / 1000
+        graceful_s = self._worker.task_shutdown_graceful_timeout_ms / 1000
         if issubclass(request.task_class, SourceTask):
             task_class = request.task_class
 
@@ -75,7 +76,7 @@ class TaskFactory:
                 listener,
                 source_parts,
                 self._store,
-                FlushTiming(interval_s, timeout_s),
+                FlushTiming(interval_s, timeout_s, min(timeout_s, graceful_s * 0.8)),
                 version=request.version,
                 paused=request.paused,
             )

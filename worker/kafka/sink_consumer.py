@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
@@ -62,7 +61,8 @@ class SinkConsumer:
         self._listener = listener
         self._notices = BrokerNotices(self.bootstrap)
         self._failure: ConnectError | None = None
-        self._complained: set[str] = set()
+        self.missing: set[str] = set()
+        """Subscribed topics that the broker did not have when it was asked last."""
         # Held during each call of the client: an abandoned task's consumer is closed between two of them, never in one.
         self._lock = threading.RLock()
         self._closed = False
@@ -76,15 +76,17 @@ class SinkConsumer:
         with self._lock:
             self._consumer.subscribe(sorted(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
-    def matching_topics(self, pattern: re.Pattern[str]) -> set[str] | None:
-        """The topics whose whole name matches, without Kafka's internal ones; None when no broker answered."""
+    def existing_topics(self) -> set[str] | None:
+        """All topics but Kafka's internal ones; None when no broker answered. The client learns of new ones by this too, and
+        takes up those it is subscribed to."""
         with self._lock:
             try:
                 names = self._consumer.list_topics(timeout=_METADATA_TIMEOUT_S).topics
             except KafkaException as e:
                 log.debug("topics could not be listed: %s", e)
                 return None
-        return {name for name in names if name not in _INTERNAL_TOPICS and pattern.fullmatch(name)}
+        self.missing -= set(names)
+        return set(names) - _INTERNAL_TOPICS
 
     def take(self, most: int, timeout_s: float) -> list[Message]:
         """At most so many messages; those that are there at once, else the first to come within the time.
@@ -115,8 +117,8 @@ class SinkConsumer:
                 good.append(message)
             elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 topic = message.topic() or ""
-                if topic not in self._complained:
-                    self._complained.add(topic)
+                if topic not in self.missing:
+                    self.missing.add(topic)
                     log.warning("Topic %s does not exist yet; waiting for it", topic)
             elif error.code() == KafkaError._MAX_POLL_EXCEEDED:
                 log.warning("A put took longer than max.poll.interval.ms: other members may have taken over its partitions")

@@ -296,3 +296,12 @@ def test_the_consumer_group_may_be_overridden(worker: Worker, unique_name: Name)
     worker.produce(topic, ["a"])
     worker.create(name, config_of(name, topic, **{"consumer.override.group.id": group}))
     eventually(lambda: committed(worker, name) == {0: 1}, "the commit")
+
+
+def test_a_topic_that_comes_after_the_sink_is_read_soon(worker: Worker, unique_name: Name) -> None:
+    name, topic = unique_name("sink"), unique_name("topic")
+    worker.create(name, config_of(name, topic))
+    worker.wait_for(name, State.RUNNING)
+    threading.Event().wait(1.0)
+    worker.produce(topic, ["a"])
+    eventually(lambda: values(SCRIPTS[name].delivered) == ["a"], "the record", timeout_s=5)
