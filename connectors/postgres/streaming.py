@@ -12,6 +12,7 @@ from typing import Any
 
 from connect.data.headers import Headers
 from connect.data.struct import Struct
+from connect.errors import ConnectError
 from connect.record import SourceRecord
 from connectors.postgres import envelope as env
 from connectors.postgres import pgoutput
@@ -22,6 +23,7 @@ from connectors.postgres.replication import HEADER
 from connectors.postgres.rows import NullInRequiredError, TableRows, TupleDecoder
 from connectors.postgres.settings import Settings
 from connectors.postgres.tables import Tables
+from connectors.postgres.unsent import encoded, fill_unsent
 
 _u64 = struct.Struct("!Q").unpack_from
 _MARKER_AT, _COLUMNS_AT = HEADER + 5, HEADER + 8
@@ -203,6 +205,10 @@ class ChangeReader:
             self._change = change - 1
             self._on_row(data)
             return
+        except ConnectError:
+            # The change is not handed out: whoever goes on from here must see it again.
+            self._change = change - 1
+            raise
         if kind == INSERT:
             self._emit(capture, lsn, "c", "INSERT", None, new, rows.key_of(new))
         else:
@@ -216,7 +222,10 @@ class ChangeReader:
         if kind == DELETE:
             self._delete(capture, lsn, "DELETE", old, old_key, None, last=True)
             return
-        new = _decoded(rows.decode_new, data, skip_tuple(data, _MARKER_AT + 1) + 3)
+        if marker == KEY_TUPLE:
+            new = self._with_unsent(rows, data)
+        else:
+            new = _decoded(rows.decode_new, data, skip_tuple(data, _MARKER_AT + 1) + 3)
         rows.fill_unchanged(new, old)
         if self._settings.skip_unchanged and marker != KEY_TUPLE and old == new:
             return
@@ -231,6 +240,15 @@ class ChangeReader:
         came = Headers().add("__debezium.oldkey", Struct(schema, old_key), schema)
         self._delete(capture, lsn, "UPDATE", old, old_key, gone, last=False)
         self._emit(capture, lsn, "c", "UPDATE", None, new, new_key, came)
+
+    def _with_unsent(self, rows: TableRows, data: bytes) -> list[Any]:
+        """The new row of a key change, with the TOASTed values that the change did not send."""
+        message = pgoutput.decode(data[HEADER:])
+        assert isinstance(message, pgoutput.Update)
+        values = message.new
+        if pgoutput.UNCHANGED in values:
+            values = fill_unsent(self._tables.connect, rows, values, self._xid)
+        return rows.decode_new(encoded(values), 0)
 
     def _delete(
         self,

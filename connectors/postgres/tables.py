@@ -29,7 +29,7 @@ class Tables:
     def __init__(self, settings: Settings, filters: Filters, connect: Callable[[], Connection]) -> None:
         self._settings = settings
         self._filters = filters
-        self._connect = connect
+        self.connect = connect
         self._types: dict[int, PgType] | None = None
         self._rows: dict[tuple[str, str], TableRows] = {}
         self._nullable: dict[tuple[str, str], set[str]] = {}
@@ -57,7 +57,7 @@ class Tables:
 
     def _known_types(self, table: Table) -> dict[int, PgType]:
         if self._types is None or any(column.type_oid not in self._types for column in table.columns):
-            self._types = read_types(self._connect())
+            self._types = read_types(self.connect())
         return self._types
 
     def bind(self, relation: Relation) -> TableRows | None:
@@ -66,7 +66,7 @@ class Tables:
             return None
         if any(column.type_oid >= _FIRST_USER_OID for column in relation.columns):
             self.forget_types()  # labels may have been added to an enum
-        current = read_table(self._connect(), relation.oid)
+        current = read_table(self.connect(), relation.oid)
         known = self._rows.get((relation.schema, relation.name))
         table = merged(relation, current, known.table if known else None)
         rows = self.rows_of(table)

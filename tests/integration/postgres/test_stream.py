@@ -82,6 +82,31 @@ def test_unchanged_toasted_values_are_placeholders_and_full_identity_fills_them(
     assert filled["numbers"] == [7] * 3000
 
 
+def test_a_key_change_has_the_toasted_values_that_the_log_left_out(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key, big text, words text[], small int)")
+        db.execute("alter table t alter big set storage external, alter words set storage external")
+        db.execute(
+            "insert into t select i, repeat('x', 9000), array_fill('word'::text, '{2000}'), i"
+            " from generate_series(1, 3) i"
+        )
+        source.start(snapshot_mode="never")
+        source.until("streaming")
+        db.execute("update t set id = 11 where id = 1")
+        with db.transaction():  # the row moves twice, and its text changes in between
+            db.execute("update t set id = 12 where id = 2")
+            db.execute("update t set big = repeat('y', 9000) where id = 12")
+            db.execute("update t set id = 22 where id = 12")
+        with db.transaction():
+            db.execute("update t set id = 13 where id = 3")
+            db.execute("delete from t where id = 13")
+    records = [r for r in source.read(14) if r.value is not None]
+    after = {r.value["after"]["id"]: r.value["after"].as_dict() for r in records if r.value["op"] == "c"}
+    assert after[11] == {"id": 11, "big": "x" * 9000, "words": ["word"] * 2000, "small": 1}
+    assert after[22] == {"id": 22, "big": "y" * 9000, "words": ["word"] * 2000, "small": 2}
+    assert [r.value["op"] for r in records][-1] == "d"
+
+
 def test_full_identity_gives_whole_before_images(source: Any, show: Any) -> None:
     with source.sql() as db:
         db.execute(
