@@ -70,7 +70,7 @@ class FarInstant:
 def instant_of(millis: int) -> dt.datetime | FarInstant:
     """The timestamp of that many ms since 1970, however far from it."""
     try:
-        return EPOCH + dt.timedelta(milliseconds=millis)
+        return EPOCH + dt.timedelta(0, millis // 1000, millis % 1000 * 1000)
     except OverflowError:
         return FarInstant(millis)
 

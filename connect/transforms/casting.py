@@ -16,6 +16,7 @@ from connect.data.struct import Struct
 from connect.data.values import format_instant
 from connect.errors import DataError
 from connect.transforms.java_numbers import (
+    NumberFormatError,
     decimal_to_double,
     decimal_to_float32,
     decimal_to_integer,
@@ -154,7 +155,7 @@ def _other_to_integer(value: Any, bits: int) -> int:
     if isinstance(value, str):
         try:
             return parse_integer(value, bits)
-        except ValueError as e:
+        except NumberFormatError as e:
             raise _out_of_range(value) from e
     if isinstance(value, decimal.Decimal):
         return decimal_to_integer(value, bits)
@@ -167,7 +168,7 @@ def _to_float64(value: Any) -> Any:
     if isinstance(value, str):
         try:
             return parse_double(value)
-        except ValueError as e:
+        except NumberFormatError as e:
             raise _out_of_range(value) from e
     if isinstance(value, decimal.Decimal):
         return decimal_to_double(value)
@@ -184,7 +185,7 @@ def _to_float32(value: Any) -> Any:
     if isinstance(value, str):
         try:
             return parse_float32(value)
-        except ValueError as e:
+        except NumberFormatError as e:
             raise _out_of_range(value) from e
     if isinstance(value, decimal.Decimal):
         return decimal_to_float32(value)

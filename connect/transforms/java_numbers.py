@@ -19,18 +19,22 @@ _LONG = struct.Struct("<q")
 _HALF_OF_FLOAT32 = 1 << 28
 
 
+class NumberFormatError(ValueError):
+    """A text that is no number to Java, or none of that size."""
+
+
 def parse_integer(text: str, bits: int) -> int:
-    """Integer.parseInt and its kin: digits of any script, no blanks. Raises ValueError, also when out of range."""
+    """Integer.parseInt and its kin: digits of any script, no blanks. Raises NumberFormatError, also when out of range."""
     if not _INTEGER.fullmatch(text) or len(text) > 1000 or any(ord(c) > 0xFFFF for c in text):
-        raise ValueError(text)
+        raise NumberFormatError(text)
     number = int(text)
     if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
-        raise ValueError(text)
+        raise NumberFormatError(text)
     return number
 
 
 def parse_double(text: str) -> float:
-    """Double.parseDouble: blanks around it go, ``1d``, ``NaN``, ``0x1p3`` do. Raises ValueError."""
+    """Double.parseDouble: blanks around it go, ``1d``, ``NaN``, ``0x1p3`` do. Raises NumberFormatError."""
     trimmed = text.strip(_BLANKS)
     found = _DECIMAL.fullmatch(trimmed)
     if found is not None:
@@ -42,7 +46,7 @@ def parse_double(text: str) -> float:
 
 
 def parse_float32(text: str) -> float:
-    """Float.parseFloat: the nearest 32-bit float of the text itself, not of its double. Raises ValueError."""
+    """Float.parseFloat: the nearest 32-bit float of the text itself, not of its double. Raises NumberFormatError."""
     value = parse_double(text)
     found = _DECIMAL.fullmatch(text.strip(_BLANKS))
     if found is None or not found[3] or not math.isfinite(value):
@@ -53,7 +57,7 @@ def parse_float32(text: str) -> float:
 def _parse_hex(text: str) -> float:
     found = _HEX.fullmatch(text)
     if found is None:
-        raise ValueError(text)
+        raise NumberFormatError(text)
     digits = f"{found[2]}" if found[2] else f"{found[3] or '0'}.{found[4]}"
     try:
         return float.fromhex(f"{found[1]}0x{digits}p{found[5]}")
@@ -105,10 +109,10 @@ def decimal_to_integer(value: decimal.Decimal, bits: int) -> int:
 
 
 def parse_big_decimal(text: str) -> decimal.Decimal:
-    """new BigDecimal(text): no blanks, no NaN. Raises ValueError."""
+    """new BigDecimal(text): no blanks, no NaN. Raises NumberFormatError."""
     if not _BIG_DECIMAL.fullmatch(text):
-        raise ValueError(text)
+        raise NumberFormatError(text)
     try:
         return decimal.Decimal(text)
     except decimal.InvalidOperation as e:
-        raise ValueError(text) from e
+        raise NumberFormatError(text) from e

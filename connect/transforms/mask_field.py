@@ -16,7 +16,7 @@ from connect.data.schema import Schema
 from connect.errors import DataError
 from connect.record import ConnectRecord
 from connect.transforms.java_hash_order import hash_set_order
-from connect.transforms.java_numbers import decimal_to_double, decimal_to_integer, parse_big_decimal
+from connect.transforms.java_numbers import NumberFormatError, decimal_to_double, decimal_to_integer, parse_big_decimal
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import FIELDS, REPLACE_NULL, DistinctList, parse_settings, with_replace_null
 from connect.transforms.structs import class_name_under, copier, fields_of, require_map, require_struct
@@ -127,7 +127,7 @@ def _replaced(schema: Schema | None, value: Any, text: str) -> Any:
         raise DataError(f"Cannot mask value of type class {name} with custom replacement.")
     try:
         number = parse_big_decimal(text)
-    except ValueError as e:
+    except NumberFormatError as e:
         what = "number" if name == "java.math.BigDecimal" else "a number"
         raise DataError(f"Unable to convert {text} (class java.lang.String) to {what}") from e
     if name == "java.math.BigDecimal":

@@ -10,6 +10,7 @@ import datetime as dt
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from connect.data.java_calendar import date_of_day, day_of_date
 from connect.data.narrow import wrap_integer
@@ -36,8 +37,7 @@ class PatternError(ValueError):
     """The pattern is none; the text is the original's."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Instant:
+class _Instant(NamedTuple):
     """An instant in its parts. ``year`` 0 is 1 BC."""
 
     day: int

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import pytest
+
+from connect.data import Headers, Schema, Struct, Type
+from connect.errors import DataError
+from connect.plugins import Kind, Plugins
+from connect.record import ConnectRecord, SinkRecord, SourceRecord
+from connect.transforms.cast import CastValue
+from connect.transforms.extract_field import ExtractFieldKey
+from connect.transforms.header_transforms import InsertHeader
+from connect.transforms.hoist_field import HoistFieldValue
+from connect.transforms.insert_field import InsertFieldValue
+from connect.transforms.record_sides import copy_record
+
+ONE = Schema(Type.STRUCT, fields=[("id", Schema.INT64)])
+TWO = Schema(Type.STRUCT, fields=[("id", Schema.STRING), ("more", Schema.OPTIONAL_STRING)])
+
+
+def _record(schema: Schema | None, value: object) -> SourceRecord:
+    return SourceRecord({"p": 1}, {"o": 2}, "t", 3, None, None, schema, value, 4)
+
+
+def test_a_batch_may_mix_schemas_maps_and_nulls() -> None:
+    cast = CastValue()
+    cast.configure({"spec": "id:int32"})
+    records = [
+        _record(ONE, Struct(ONE, [7])),
+        _record(TWO, Struct(TWO, ["8", None])),
+        _record(None, {"id": 9}),
+        _record(None, None),
+    ]
+    results = cast.apply_batch(records)
+    values = [r.value for r in results if r is not None]
+    assert [v.values if isinstance(v, Struct) else v for v in values] == [[7], [8, None], {"id": 9}, None]
+    assert results[3] is records[3]
+
+
+def test_records_of_one_schema_share_the_new_schema() -> None:
+    insert = InsertFieldValue()
+    insert.configure({"static.field": "s", "static.value": "x"})
+    first, second = insert.apply_batch([_record(ONE, Struct(ONE, [1])), _record(ONE, Struct(ONE, [2]))])
+    third = insert.apply(_record(ONE, Struct(ONE, [3])))
+    assert None not in (first, second, third)
+    assert len({id(record.value_schema) for record in (first, second, third) if record is not None}) == 1
+
+
+def test_plans_are_bounded_when_every_record_has_its_own_schema() -> None:
+    hoist = HoistFieldValue()
+    hoist.configure({"field": "w"})
+    for i in range(500):
+        schema = Schema(Type.STRUCT, fields=[(f"f{i}", Schema.INT64)])
+        result = hoist.apply(_record(schema, Struct(schema, [i])))
+        assert result is not None
+        assert result.value.values[0].schema is schema
+    assert len(hoist._plans) <= 64
+
+
+def test_the_first_bad_record_of_a_batch_is_told_and_good_ones_can_be_done_again() -> None:
+    cast = CastValue()
+    cast.configure({"spec": "id:int32"})
+    good, bad = _record(None, {"id": "1"}), _record(None, {"id": "x"})
+    with pytest.raises(DataError, match=r"Value \(x\) was out of range"):
+        cast.apply_batch([good, bad])
+    again = cast.apply(good)
+    assert again is not None
+    assert (good.value, again.value) == ({"id": "1"}, {"id": 1})
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        _record(ONE, Struct(ONE, [1])),
+        SinkRecord("t", 1, None, "k", ONE, Struct(ONE, [1]), 5, 6, "CreateTime", None, "was", 9),
+    ],
+    ids=["source", "sink"],
+)
+def test_a_copy_has_every_member_and_headers_of_its_own(record: ConnectRecord) -> None:
+    record.headers = Headers().add("h", 1)
+    copied = copy_record(record)
+    slots = [slot for cls in type(record).__mro__ for slot in getattr(cls, "__slots__", ())]
+    assert {slot: getattr(copied, slot) for slot in slots} == {slot: getattr(record, slot) for slot in slots}
+    copied.headers.add("more", 2)
+    assert len(record.headers) == 1
+
+
+def test_a_record_class_of_a_connector_stays_its_own() -> None:
+    class Tagged(SourceRecord):
+        __slots__ = ("tag",)
+
+    record = Tagged({}, {}, "t", value="v")
+    record.tag = "x"
+    insert = InsertHeader()
+    insert.configure({"header": "h", "value.literal": "1"})
+    result = insert.apply(record)
+    assert isinstance(result, Tagged)
+    assert (result.tag, record.headers) == ("x", None)
+
+
+def test_a_struct_of_another_schema_than_its_record_says_is_refused() -> None:
+    cast = CastValue()
+    cast.configure({"spec": "id:int32"})
+    with pytest.raises(DataError, match="another schema than its record says"):
+        cast.apply_batch([_record(ONE, Struct(ONE, [1])), _record(ONE, Struct(TWO, ["1", None]))])
+
+
+def test_a_null_in_a_required_field_is_refused_by_name() -> None:
+    insert = InsertFieldValue()
+    insert.configure({"topic.field": "t"})
+    with pytest.raises(DataError, match='null used for required field: "id", schema type: INT64'):
+        insert.apply(_record(ONE, Struct(ONE, [None])))
+
+
+def test_the_key_variant_leaves_the_value_alone() -> None:
+    extract = ExtractFieldKey()
+    extract.configure({"field": "id"})
+    record = SourceRecord({}, {}, "t", None, ONE, Struct(ONE, [7]), None, {"v": 1})
+    result = extract.apply(record)
+    assert result is not None
+    assert (result.key_schema, result.key, result.value) == (Schema.INT64, 7, {"v": 1})
+
+
+def test_every_class_of_the_table_can_be_loaded_under_its_java_name() -> None:
+    plugins = Plugins.discover()
+    apache = "org.apache.kafka.connect.transforms."
+    found = [d for kind in (Kind.TRANSFORMATION, Kind.PREDICATE) for d in plugins.of(kind) if d.class_name.startswith(apache)]
+    assert len(found) == 29
+    for desc in found:
+        for key in plugins.load(desc).config_def().keys.values():
+            assert key.doc, f"{desc.class_name}: {key.name} has no text"
