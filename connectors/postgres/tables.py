@@ -110,10 +110,11 @@ def _key(relation: Relation, current: Table | None, known: Table | None) -> tupl
     names = {column.name for column in relation.columns}
     flagged = tuple(column.name for column in relation.columns if column.is_key)
     for table in (current, known):
-        # Under DEFAULT the flags are the primary key as it was when the row was written: they decide.
+        # Under DEFAULT the flags are the primary key as it was when the row was written: they decide. A table without one is
+        # known by a unique index, of which the message says nothing.
         if table is None or not table.key or not names.issuperset(table.key):
             continue
-        if relation.identity != "d" or set(table.key) == set(flagged):
+        if relation.identity != "d" or not flagged or set(table.key) == set(flagged):
             return table.key
     if relation.identity == "d":
         return flagged

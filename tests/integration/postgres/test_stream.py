@@ -376,3 +376,14 @@ def test_a_missing_slot_with_a_stored_offset_is_an_error(source: Any) -> None:
         source.kill()
         source.start(snapshot_mode="when_needed")
         assert [r.value["op"] for r in source.read(1)] == ["r"]
+
+
+def test_a_unique_index_is_the_key_of_a_table_without_a_primary_key(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(a int not null, b int); create unique index t_a on t(a); insert into t values (1, 1)")
+        source.start()
+        source.until("streaming")
+        db.execute("insert into t values (2, 2)")
+    streamed = source.read(1)[-1]
+    assert streamed.key.as_dict() == {"a": 2}
+    assert streamed.key_schema.field_names == ("a",)
