@@ -334,7 +334,7 @@ class TopicDecoder:
     def _name_of_key(self) -> str:
         if self._key_name is None:
             raise DataError(
-                f"topic {self.topic}: the record key is a single value without a name; set key.columns to the one column it stands for"
+                f"topic {self.topic}: the record key is a single value without a name; set key.columns to a name for it"
             )
         return self._key_name
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from connect.record import TopicPartition
+from connectors.spark.delta_files import FileAppender, UnsuitableTable
 from connectors.spark.evolution import Columns, arrow_type, holds_wall_clock, sql_type
 from connectors.spark.failures import condition_of
 from connectors.spark.ledger import Commit, Ledger, read_commit
@@ -17,6 +19,8 @@ from connectors.spark.statements import ddl, table_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
 
 _LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
 _APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -44,6 +48,7 @@ class DeltaTable:
         self._connector = connector
         self._name = table_at(path)
         self._app_id = f"sluice:{connector}:{table}"
+        self._appender = FileAppender(session, path, self._app_id) if FileAppender.serves(session) else None
 
     def columns(self) -> Columns | None:
         """The table's columns, or None when there is no table."""
@@ -82,6 +87,25 @@ class DeltaTable:
             self._session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
         columns = ", ".join(f"{path} {sql_type(t)}" for path, t in added)
         self._session.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({columns})")
+
+    def create(self, columns: Columns) -> None:
+        """Makes the table, empty, if there is none."""
+        self._session.sql(f"CREATE TABLE IF NOT EXISTS {self._name} ({ddl(columns)}) USING delta")
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether :meth:`append_file` may be tried."""
+        return self._appender is not None
+
+    def append_file(self, rows: pa.Table, commit: Commit) -> int | None:
+        """As :meth:`append`, without Spark between the rows and the file. Raises UnsuitableTable, once and for all."""
+        assert self._appender is not None
+        try:
+            return self._appender.append(rows, commit)
+        except UnsuitableTable as e:
+            log.info("Table %s at %s is appended to by DataFrames, for %s", self._app_id, self.path, e)
+            self._appender = None
+            raise
 
     def append(self, staged: str, columns: Columns, commit: Commit, *, overwrite: bool = False) -> int | None:
         """Adds staged rows, or puts them in place of all rows; makes the table if there is none. The version, or None when

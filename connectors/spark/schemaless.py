@@ -87,7 +87,7 @@ class Shape:
             row = _merge(row, seen, "")
         if row == self._row and self._row.num_fields:
             return False
-        changed = row != self._row
+        changed = bool(row != self._row)
         self._row = row
         self._column = None
         return changed
@@ -163,7 +163,8 @@ def is_envelope(document: Any) -> bool:
     """True when a JSON value is a change event."""
     if not isinstance(document, dict):
         return False
-    return "op" in document and "source" in document and ("before" in document or "after" in document)
+    names = set(map(str, document))
+    return {"op", "source"}.issubset(names) and not names.isdisjoint({"before", "after"})
 
 
 def dump(value: Any) -> bytes:

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 DELTA_COORDINATES = "io.delta:delta-spark_4.0_2.13:4.4.0"
 JARS_VARIABLE = "SLUICE_SPARK_JARS"
 MINIMUM_JAVA = 17
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 # For a small driver that is always on; reasons in the order of the keys: start time and memory, no 200 tasks a shuffle, UTC,
@@ -187,11 +188,13 @@ def _launch(settings: SparkSettings) -> SparkSession:
     cores = _local_cores(settings.master) if local else 0
     if local:
         conf |= {"spark.sql.shuffle.partitions": str(cores), "spark.default.parallelism": str(cores)}
-    conf["spark.driver.extraJavaOptions"] = (
-        f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} -XX:+UseSerialGC -XX:TieredStopAtLevel=4 -Xss4m"
-    )
+        # With a task a core there is nothing to adapt, and planning stage by stage costs a merge a third of its time.
+        conf["spark.sql.adaptive.enabled"] = "false"
     conf |= _jar_conf(settings, local)
     conf |= dict(settings.conf)
+    own = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} -XX:+UseSerialGC -Xss4m"
+    # The connector's own come last: of two that differ the JVM takes the later.
+    conf[_JAVA_OPTIONS] = f"{own} {dict(settings.conf).get(_JAVA_OPTIONS, '')}".strip()
     builder = SparkSession.builder.appName("sluice").master(settings.master)
     for key, value in conf.items():
         builder = builder.config(key, value)

@@ -16,6 +16,7 @@ from connect.record import TopicPartition
 from connectors.spark import config, fold, rows
 from connectors.spark.changes import MESSAGE, OFFSET_ID, OPERATION, PARTITION_ID, TOMBSTONE, TRUNCATE, Changes
 from connectors.spark.config import TableSettings
+from connectors.spark.delta_files import UnsuitableTable
 from connectors.spark.delta_table import DeltaTable
 from connectors.spark.evolution import Columns, additions, check_names, quote, union, with_additions
 from connectors.spark.failures import explain
@@ -34,6 +35,7 @@ class _State:
 
     columns: Columns | None
     ledger: Ledger
+    created: bool = True
     version: int | None = None
     bounds: tuple[Any, Any] | None = None
     """Least and greatest value of the first key column; None when not known, (None, None) when the table is empty."""
@@ -138,7 +140,7 @@ class TableWriter:
             ledger = Ledger() if columns is None else self._table.ledger(partitions)
         except Exception as e:
             raise explain(e, f"table {self.name} at {self._table.path}") from e
-        self._state = _State(columns, ledger, bounds=(None, None) if columns is None else None)
+        self._state = _State(columns, ledger, created=columns is not None, bounds=(None, None) if columns is None else None)
         return self._state
 
     def _write(self, state: _State, changes: list[Changes], partitions: Collection[TopicPartition]) -> bool:
@@ -165,6 +167,15 @@ class TableWriter:
             crash.point("spark.staged")
             return self._table.append(plan.rows, commit)
         columns = {f.name: f.type for f in plan.rows.schema}
+        if self._table.takes_files and plan.statement is None and plan.before is None and not plan.overwrite:
+            if not state.created:
+                self._table.create(columns)
+                state.created = True
+            crash.point("spark.staged")
+            try:
+                return self._table.append_file(plan.rows, commit)
+            except UnsuitableTable:
+                pass  # this one, and all that follow, by Spark
         with self._staging.write(plan.rows) as staged:
             crash.point("spark.staged")
             if plan.before is not None:

@@ -143,7 +143,7 @@ def test_a_commit_whose_number_is_taken_does_not_land(props: Any, run: Any, topi
     fill(t, 0, 5)
     life = run(props, [t], raw=True, group={})
     life.deliver()
-    monkeypatch.setattr(DeltaTable, "append", lambda *a, **k: None)
+    monkeypatch.setattr(DeltaTable, "append_file", lambda *a, **k: None)
     with pytest.raises(RetriableError, match="committed first"):
         life.commit()
     monkeypatch.undo()

@@ -1,0 +1,161 @@
+"""The two ways of appending to a Delta table give the same table; so do the raw and the record path for every type."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.spark.delta_files import FileAppender
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+FIELDS: list[tuple[str, dict[str, Any], list[Any]]] = [
+    ("i8", {"type": "int8"}, [-128, 127, None]),
+    ("i16", {"type": "int16"}, [-32768, 32767, None]),
+    ("i32", {"type": "int32"}, [-(2**31), 2**31 - 1, None]),
+    ("i64", {"type": "int64"}, [-(2**63), 2**63 - 1, None]),
+    ("f32", {"type": "float"}, [0.5, -1.25, None]),
+    ("f64", {"type": "double"}, [0.1, -1e300, None]),
+    ("yes", {"type": "boolean"}, [True, False, None]),
+    ("text", {"type": "string"}, ["", 'näme \U0001f600 "\\\n', None]),
+    ("data", {"type": "bytes"}, [base64.b64encode(b"\x00\xff").decode(), "", None]),
+    (
+        "dec",
+        {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "version": 1, "parameters": {"scale": "4"}},
+        [base64.b64encode((-12345).to_bytes(2, "big", signed=True)).decode(), "AA==", None],
+    ),
+    ("day", {"type": "int32", "name": "org.apache.kafka.connect.data.Date", "version": 1}, [-400000, 20000, None]),
+    ("clock", {"type": "int32", "name": "org.apache.kafka.connect.data.Time", "version": 1}, [0, 86_399_999, None]),
+    (
+        "instant",
+        {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "version": 1},
+        [-1, 1_700_000_000_123, None],
+    ),
+    ("dday", {"type": "int32", "name": "io.debezium.time.Date", "version": 1}, [-700000, 3, None]),
+    ("dtime", {"type": "int64", "name": "io.debezium.time.MicroTime", "version": 1}, [86_400_000_000, 1, None]),
+    ("dstamp", {"type": "int64", "name": "io.debezium.time.Timestamp", "version": 1}, [-62_135_596_800_000, 5, None]),
+    ("dmicro", {"type": "int64", "name": "io.debezium.time.MicroTimestamp", "version": 1}, [-1, 1_700_000_000_000_001, None]),
+    (
+        "dzoned",
+        {"type": "string", "name": "io.debezium.time.ZonedTimestamp", "version": 1},
+        ["2026-01-01T00:00:00Z", "1969-12-31T23:59:59.999999Z", None],
+    ),
+    ("uuid", {"type": "string", "name": "io.debezium.data.Uuid", "version": 1}, ["a-b", "c", None]),
+    ("tags", {"type": "array", "items": {"type": "string", "optional": True}}, [["a", None], [], None]),
+    (
+        "inner",
+        {"type": "struct", "fields": [{"field": "a", "type": "int32", "optional": True}]},
+        [{"a": 1}, {"a": None}, None],
+    ),
+    (
+        "var",
+        {
+            "type": "struct",
+            "name": "io.debezium.data.VariableScaleDecimal",
+            "version": 1,
+            "fields": [{"field": "scale", "type": "int32"}, {"field": "value", "type": "bytes"}],
+        },
+        [{"scale": 3, "value": base64.b64encode(b"\x01\x00").decode()}, {"scale": 0, "value": "BQ=="}, None],
+    ),
+    ("dflt", {"type": "int32", "default": 7}, [1, None, None]),
+]
+
+
+def messages() -> list[bytes]:
+    fields = [{"field": name, "optional": True, **schema} for name, schema, _ in FIELDS]
+    schema = json.dumps({"type": "struct", "optional": False, "fields": fields}, separators=(",", ":"))
+    rows = [{name: values[i] for name, _, values in FIELDS} for i in range(3)]
+    return [f'{{"schema":{schema},"payload":{json.dumps(r, separators=(",", ":"))}}}'.encode() for r in rows]
+
+
+def test_every_type_is_the_same_by_all_ways(
+    props: Any, run: Any, topic: Any, read: Any, columns_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = []
+    for raw, files in ((True, True), (True, False), (False, True)):
+        monkeypatch.setattr(FileAppender, "serves", staticmethod(lambda session, files=files: files))
+        t = topic(f"t{raw}{files}", schemas=True)
+        for message in messages():
+            t.add(None, message)
+        life = run({**props, "metadata.columns": "__offset"}, [t], raw=raw, group={})
+        if raw:
+            # Every one of these types is the fast path's own.
+            monkeypatch.setattr(life.task._decoder(t.name), "decode_records", None)
+        life.deliver()
+        life.close()
+        tables.append((sorted(read(t.name), key=lambda r: r["__offset"]), columns_of(t.name)))
+    assert tables[0] == tables[1]
+    assert tables[0] == tables[2]
+    first, second, third = tables[0][0]
+    assert str(first["dec"]) == "-1.2345"
+    assert first["dtime"] == "24:00:00.000000"
+    assert second["clock"] == "23:59:59.999000"
+    assert first["var"] == "0.256"
+    assert second["dzoned"].isoformat() == "1969-12-31T23:59:59.999999+00:00"
+    assert first["dstamp"].isoformat() == "0001-01-01T00:00:00"
+    assert (second["dflt"], third["text"]) == (7, None)
+
+
+def test_a_table_with_rules_of_its_own_is_appended_to_by_frames(
+    props: Any, run: Any, topic: Any, read: Any, tmp_path: Path
+) -> None:
+    from connectors.spark import session
+    from connectors.spark.config import parse_config
+
+    lease = session.lease(parse_config(props).spark)
+    where = f"{props['table.location']}/t"
+    lease.session().sql(f"CREATE TABLE delta.`{where}` (id BIGINT, v STRING) USING delta PARTITIONED BY (v)")
+    lease.release()
+    t = topic("t", schemas=False)
+    for i in range(4):
+        t.add(None, json.dumps({"id": i, "v": "ab"[i % 2]}).encode())
+    life = run({**props, "metadata.columns": "none"}, [t], raw=True, group={})
+    life.deliver()
+    life.close()
+    assert sorted((r["id"], r["v"]) for r in read("t")) == [(0, "a"), (1, "b"), (2, "a"), (3, "b")]
+    assert (Path(where) / "v=a").is_dir()
+
+
+def test_the_jvm_goes_when_its_worker_is_killed(spark_props: dict[str, str], tmp_path: Path) -> None:
+    program = f"""
+import time
+from connectors.spark import session
+from connectors.spark.config import SparkSettings
+lease = session.lease(SparkSettings("local[1]", "", (), ({spark_props["spark.jars"]!r},)))
+lease.session()
+print("up", flush=True)
+time.sleep(600)
+"""
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={tmp_path}"}
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, cwd=tmp_path
+    )
+    assert child.stdout is not None
+    with child.stdout:
+        assert child.stdout.readline() == b"up\n"
+        jvms = [int(p) for p in Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()]
+        jvms += [
+            int(p)
+            for task in Path(f"/proc/{child.pid}/task").iterdir()
+            for p in (task / "children").read_text().split()
+            if int(p) not in jvms
+        ]
+        assert jvms
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in jvms) or any(tmp_path.iterdir()):
+        assert time.monotonic() < deadline, (jvms, list(tmp_path.iterdir()))
+        time.sleep(0.1)
