@@ -8,7 +8,8 @@ from typing import Any
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.data.schema import Schema, Type
-from connect.errors import ConfigError
+from connect.data.validation import validate_value
+from connect.errors import ConfigError, DataError, SchemaError
 from connect.record import ConnectRecord
 from connect.transforms.casting import OUTPUT_TYPES, Caster, caster_for, schemaless_caster, type_names
 from connect.transforms.java_hash_order import hash_map_order
@@ -99,6 +100,12 @@ class Cast(SideTransformation):
             return Plan(None, lambda datum, _: cast(datum))
         cast = caster_for(schema, target)
         changed = Schema(target, optional=schema.optional, default=cast(schema.default), **basics_of(schema))
+        if changed.default is not None:
+            # The name stays, so the default of a named date may not fit any more; its builder refuses that in the original.
+            try:
+                validate_value(changed, changed.default)
+            except DataError as e:
+                raise SchemaError("Invalid default value") from e
         return Plan(changed, lambda datum, _: cast(datum))
 
     def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from connect.data.java_calendar import date_of_day, day_of_date
+from connect.data.narrow import wrap_integer
 
 MILLIS_PER_DAY = 86_400_000
 SUNDAY = 1
@@ -62,7 +63,7 @@ class CalendarFields:
         day = self._day(stamps)
         hour = self._hour(stamps)
         of_day = ((hour * 60 + values.get(F.MINUTE, 0)) * 60 + values.get(F.SECOND, 0)) * 1000 + values.get(F.MILLISECOND, 0)
-        return day * MILLIS_PER_DAY + of_day - values.get(F.ZONE_OFFSET, 0)
+        return wrap_integer(day * MILLIS_PER_DAY + of_day - values.get(F.ZONE_OFFSET, 0), 64)
 
     def _hour(self, stamps: dict[CalendarField, int]) -> int:
         values = self._values

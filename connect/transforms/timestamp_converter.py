@@ -132,13 +132,15 @@ class TimestampConverter(SideTransformation):
         return millis
 
     def _from_unix(self, value: Any) -> int:
+        if value.__class__ is not int:
+            raise DataError(f"Expected Unix timestamp to be a Long, but found class {class_name_under(None, value)}")
         return _to_millis(value, self._precision)
 
     def _converter_for(self, schema: Schema) -> _Convert:
         """The conversion of values of a schema. Raises ConnectError for a schema that is no timestamp."""
         read: Callable[[Any], int]
         if schema.name in (TIMESTAMP, DATE, TIME):
-            read = epoch_millis
+            read = _instant_reader(schema.name.rpartition(".")[2])
         elif schema.type is Type.STRING:
             read = self._parse
         elif schema.type is Type.INT64:
@@ -210,6 +212,15 @@ class TimestampConverter(SideTransformation):
         if isinstance(schema.default, Struct):
             changed.default = new_struct(changed, converted(copy(schema.default.values)))
         return Plan(changed, lambda values, _: converted(copy(values)), PURPOSE)
+
+
+def _instant_reader(what: str) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        if not isinstance(value, dt.date | dt.time | FarInstant):
+            raise DataError(f"Expected {what} to be a java.util.Date, but found class {class_name_under(None, value)}")
+        return epoch_millis(value)
+
+    return read
 
 
 def _to_millis(value: int, precision: str) -> int:
