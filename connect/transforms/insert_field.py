@@ -132,11 +132,14 @@ class InsertField(SideTransformation):
         refused = [i for i in self._insertions if i.null_counts and not i.schema.optional]
         readers = [i.read_typed for i in self._insertions]
 
-        def insert(values: list[Any], record: ConnectRecord) -> list[Any]:
+        def insert(old: list[Any], record: ConnectRecord) -> list[Any]:
             for insertion in refused:
                 if insertion.read_typed(record) is None:
                     raise null_error(insertion.name, insertion.schema)
-            return [*copy(values), *[read(record) for read in readers]]
+            values = copy(old)
+            for read in readers:
+                values.append(read(record))
+            return values
 
         if refused or len(readers) > 1:
             return Plan(changed, insert, PURPOSE)
