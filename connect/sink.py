@@ -119,8 +119,8 @@ class SinkTask(ABC):
         nothing more may be written for them."""
 
     def lag(self) -> dict[TopicPartition, int] | None:
-        """Records not yet visible at the destination per partition, when the task knows better than the consumer's
-        position; None otherwise. May be called from any thread."""
+        """Per partition the records that were put and are not visible at the destination yet, for a task that delivers later
+        than it takes; None otherwise. The worker adds what was not put yet. May be called from any thread."""
         return None
 
     def progress(self) -> Mapping[str, Any]:

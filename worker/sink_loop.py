@@ -285,6 +285,9 @@ class SinkLoop:
             self._batch = batch
             return
         self._positions.delivered(batch.ends)
+        if self._commit_deadline is not None:
+            # The answer may have come during a long put: it is heard of by the next look for records.
+            self._commit_deadline = max(self._commit_deadline, time.monotonic() + _SLICE_S)
         if self._batch is not None:
             self._batch = None
             self._resume()

@@ -48,8 +48,9 @@ class SinkWorkerTask(WorkerTask):
         except Exception as e:
             log.debug("lag() of task %s failed: %s", self.id, e)
             own = None
-        if own is not None:
-            lag.update((str(TopicPartition(*place)), behind) for place, behind in own.items())
+        for place, behind in (own or {}).items():
+            name = str(TopicPartition(*place))
+            lag[name] = lag.get(name, 0) + behind
         return TaskProgress(self._records, self._bytes, lag, plugin_details(parts.task))
 
     def _stop_plugin(self) -> None:

@@ -21,6 +21,7 @@ from connectors.spark.changes import DATABASE, PARTITION_ID, SCHEMA, TABLE, Chan
 from connectors.spark.config import PARQUET, SparkSinkConfig, parse_config
 from connectors.spark.decoding import Raw, TopicDecoder
 from connectors.spark.delta_table import DeltaTable
+from connectors.spark.latency import Latency
 from connectors.spark.parquet_table import ParquetTable
 from connectors.spark.staging import Staging, list_tables
 from connectors.spark.writer import TableWriter
@@ -31,6 +32,9 @@ TASK_KEY = "spark.sink.task"
 # Decoding pays by the batch: enough records to spread its fixed cost, few enough that text and columns fit in memory together.
 _DECODE_RECORDS = 50_000
 _DECODE_BYTES = 32 << 20
+_LONGEST_WAIT_S = 30.0
+"""What is held is committed after this time, however much is still to come."""
+_LOOK_AGAIN_S = 0.25
 
 
 class SparkSinkTask(SinkTask):
@@ -49,9 +53,13 @@ class SparkSinkTask(SinkTask):
         self._bytes = 0
         self._raw_bytes = 0
         self._oldest: float | None = None
+        self._records_before = 0
+        self._commit_took_s = 0.0
+        self._latency = Latency()
         self._sequence = 0
         self._position: dict[TopicPartition, int] = {}
         self._durable: dict[TopicPartition, int] = {}
+        self._first: dict[TopicPartition, int] = {}
         self._log_ends: dict[TopicPartition, int] = {}
         self._tables_of: dict[str, set[str]] = {}
         self._found: dict[str, set[str]] | None = None
@@ -116,6 +124,7 @@ class SparkSinkTask(SinkTask):
             position = self._position.get(tp)
             if position is not None and record.offset < position:
                 continue  # held already, or in the table
+            self._first.setdefault(tp, record.offset)
             self._position[tp] = record.offset + 1
             # A router may have renamed the topic: its name is the table's, but offsets are of where the record lay.
             by_topic.setdefault(record.topic, []).append(record)
@@ -138,6 +147,7 @@ class SparkSinkTask(SinkTask):
             if first == len(offsets):
                 return
             offsets, keys, values = offsets[first:], keys[first:], values[first:]
+        self._first.setdefault(tp, offsets[0])
         self._position[tp] = offsets[-1] + 1
         raw = self._raw.get(batch.topic)
         if raw is None:
@@ -199,26 +209,44 @@ class SparkSinkTask(SinkTask):
     # -- committing ------------------------------------------------------------------------------------------------------
 
     def _flush_if_due(self) -> None:
-        config = self._config
-        full = self._records >= config.commit_max_records or self._bytes + self._raw_bytes >= config.commit_max_bytes
         if self._oldest is None:
             return
-        left_ms = config.commit_interval_ms - (time.monotonic() - self._oldest) * 1000
-        if not full and left_ms > 0:
-            self.context.timeout(max(1, int(left_ms)))
+        wait_s = self._wait_s()
+        if wait_s > 0:
+            self.context.timeout(max(1, int(wait_s * 1000)))
             return
         self._commit_held()
         self.context.request_commit()
 
+    def _wait_s(self) -> float:
+        """How long to go on collecting; 0 when it is time to commit."""
+        config = self._config
+        if self._records >= config.commit_max_records or self._bytes + self._raw_bytes >= config.commit_max_bytes:
+            return 0.0
+        age_s = time.monotonic() - (self._oldest or 0.0)
+        # Commits must not take all the time there is, or the backlog grows.
+        wait_s = max(config.commit_interval_ms / 1000, self._commit_took_s / 2) - age_s
+        if wait_s > 0 or age_s >= _LONGEST_WAIT_S:
+            return max(0.0, wait_s)
+        # With more still to come than is held, freshness cannot be had anyway, and a larger commit costs hardly more.
+        return _LOOK_AGAIN_S if self._behind() > self._records else 0.0
+
+    def _behind(self) -> int:
+        """Records in the topics that were not given to this task yet."""
+        self._log_ends |= self.context.end_offsets(self._partitions)
+        return sum(max(0, self._log_ends.get(tp, 0) - at) for tp, at in self._position.items())
+
     def _commit_held(self) -> None:
         """Brings everything held into the tables, each by its own commit. What fails stays held, and is tried again."""
         self._decode_held()
+        began = time.monotonic()
         for table in list(self._decoded):
             self._writer(table).commit(self._decoded[table], self._partitions)
             # One table may be ahead of the next until the end of the loop; after a crash here each skips what it has.
-            del self._decoded[table]
+            self._latency.observe(self._decoded.pop(table), time.time() * 1000)
         self._records = self._bytes = 0
         self._oldest = None
+        self._commit_took_s = time.monotonic() - began
         self._durable.update(self._position)
         self._log_ends |= self.context.end_offsets(self._partitions)
 
@@ -226,9 +254,13 @@ class SparkSinkTask(SinkTask):
         self._commit_held()
 
     def pre_commit(self, offsets: Offsets) -> Offsets:
-        """Promise 2: offsets up to which every table concerned has its records."""
-        if self._oldest is not None:
+        """Promise 2: offsets up to which every table concerned has its records.
+
+        Commits what is held when nothing more comes (the connector is paused, or ends); otherwise tables keep their own time.
+        """
+        if self._oldest is not None and self._records == self._records_before:
             self._commit_held()
+        self._records_before = self._records
         return {tp: self._durable[tp] for tp in offsets if tp in self._durable}
 
     def close_partitions(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:
@@ -239,7 +271,7 @@ class SparkSinkTask(SinkTask):
             self._commit_held()
         for tp in partitions:
             self._partitions.discard(tp)
-            for known in (self._position, self._durable, self._log_ends):
+            for known in (self._position, self._durable, self._first, self._log_ends):
                 known.pop(tp, None)
 
     def _forget(self, lost: set[TopicPartition]) -> None:
@@ -257,11 +289,12 @@ class SparkSinkTask(SinkTask):
     # -- telling ---------------------------------------------------------------------------------------------------------
 
     def lag(self) -> dict[TopicPartition, int] | None:
-        return {tp: max(self._log_ends.get(tp, 0), self._position.get(tp, 0)) - self._durable[tp] for tp in list(self._durable)}
+        return {tp: max(0, at - self._durable.get(tp, self._first.get(tp, at))) for tp, at in list(self._position.items())}
 
     def progress(self) -> Mapping[str, Any]:
         """``tables``: per table rows written, commits, version, last_commit_ms (since 1970), commit_duration_ms, skipped
-        (records that the table had already). ``buffered``: records held and not committed yet."""
+        (records that the table had already). ``buffered``: records held and not committed yet. ``latency_ms``: p50 and p99 of
+        the latest changes, from their commit in the source to the table's."""
         tables = {
             name: {
                 "rows": w.progress.rows,
@@ -273,7 +306,7 @@ class SparkSinkTask(SinkTask):
             }
             for name, w in list(self._writers.items())
         }
-        return {"tables": tables, "buffered": self._records}
+        return {"tables": tables, "buffered": self._records, "latency_ms": self._latency.quantiles()}
 
     def stop(self) -> None:
         """Nothing to do: a commit that runs is finished, for what it writes is exactly once anyway."""
