@@ -113,7 +113,8 @@ class Run:
         self.task.put(records)
 
     def commit(self) -> None:
-        """What the worker does at the commit interval: asks the task what is durable, and stores it in the group."""
+        """What is held goes into the tables; then, as at the commit interval, the group gets what the task says is durable."""
+        self.task.flush(dict(self.position))
         self.group.update(self.task.pre_commit(dict(self.position)))
 
     def close(self) -> None:
