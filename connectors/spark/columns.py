@@ -185,6 +185,8 @@ def list_column(element: Column) -> Column:
         def finish(array: pa.Array) -> pa.Array:
             if step is _same:
                 return array
+            if step is values.instant_of_text:
+                array = values.spell_out_unavailable(array)
             inner = step(array.values)
             return pa.ListArray.from_arrays(array.offsets, inner, mask=array.is_null() if array.null_count else None)
 

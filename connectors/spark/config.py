@@ -11,6 +11,7 @@ from connect.config.definition import NO_DEFAULT, ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty, at_least, one_of
 from connect.errors import ConfigError
+from connectors.spark.changes import UNAVAILABLE
 
 APPEND = "append"
 UPSERT = "upsert"
@@ -86,6 +87,9 @@ def config_def() -> ConfigDef:
              "none for upsert (__deleted is always there with delete.mode=soft).")  # fmt: skip
     d.define("append.tombstones", t.STRING, "keep", validator=one_of("keep", IGNORE), importance=low, group="Table",
              doc="Whether a record without a value is a row (its __op is 'tombstone') under append.")  # fmt: skip
+    d.define("unavailable.value.placeholder", t.STRING, UNAVAILABLE, validator=NonEmpty(), importance=low, group="Table",
+             doc="Stands in change events for a large value that an update did not change; under upsert the table's value stays. "
+             "The same as the source's key of this name.")  # fmt: skip
     d.define("commit.interval.ms", t.LONG, 5_000, validator=at_least(0), importance=high, group="Commit",
              doc="How long records wait at most before they are committed to the tables.")  # fmt: skip
     d.define("commit.max.records", t.LONG, 500_000, validator=at_least(1), importance=medium, group="Commit",
@@ -116,6 +120,7 @@ class TableSettings:
     schema_evolution: str
     metadata_columns: tuple[str, ...]
     keep_tombstones: bool
+    unavailable: str = UNAVAILABLE
 
     @property
     def upserts(self) -> bool:
@@ -206,6 +211,7 @@ def _table_settings(values: Mapping[str, object], parquet: bool) -> TableSetting
         schema_evolution=str(values["schema.evolution"]),
         metadata_columns=metadata,
         keep_tombstones=values["append.tombstones"] == "keep",
+        unavailable=str(values["unavailable.value.placeholder"]),
     )
 
 

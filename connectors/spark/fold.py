@@ -1,7 +1,7 @@
 """Many changes of a key to one: what an upsert table has to do for each key, computed on whole columns.
 
 Within a batch the last change of a key wins, in the order in which the records arrived. A large value that the source left
-out because it did not change (see UNAVAILABLE) is taken from the last change of that key that had it; if none did, it is
+out because it did not change (see :mod:`connectors.spark.unavailable`) is taken from the last change of that key that had it; if none did, it is
 marked to be kept from the table.
 """
 
@@ -25,6 +25,7 @@ from connectors.spark.changes import (
     Changes,
 )
 from connectors.spark.config import IGNORE, SOFT
+from connectors.spark.unavailable import placeholders
 
 _ROW = "row"
 _GROUP = "group"
@@ -42,8 +43,11 @@ class Folded:
     truncated: bool
 
 
-def fold(changes: Changes, keys: Sequence[str], delete_mode: str) -> Folded:
-    """The changes folded by ``keys``, whose columns are in the image already (see :func:`with_key_columns`)."""
+def fold(changes: Changes, keys: Sequence[str], delete_mode: str, unavailable: str = UNAVAILABLE) -> Folded:
+    """The changes folded by ``keys``, whose columns are in the image already (see :func:`with_key_columns`).
+
+    ``unavailable`` is the word that stands for a value which the source left out.
+    """
     changes = _in_order(changes)
     changes, truncated = _after_truncate(changes, delete_mode)
     operations = changes.meta[OPERATION]
@@ -51,7 +55,7 @@ def fold(changes: Changes, keys: Sequence[str], delete_mode: str) -> Folded:
     if delete_mode == IGNORE and pc.any(deleted).as_py():
         changes = changes.filter(pc.invert(deleted))
         deleted = pa.chunked_array([pa.array([False] * changes.num_rows, pa.bool_())])
-    keep = _unavailable(changes.image, keys, deleted)
+    keep = _unavailable(changes.image, keys, deleted, unavailable)
     if delete_mode == SOFT and pc.any(deleted).as_py():
         # A delete says nothing of the other columns: the row keeps what it had last.
         keep |= {c: pc.or_(keep[c], deleted) if c in keep else deleted for c in changes.image.column_names if c not in keys}
@@ -122,40 +126,16 @@ def _after_truncate(changes: Changes, delete_mode: str) -> tuple[Changes, bool]:
     )
 
 
-def _unavailable(image: pa.Table, keys: Sequence[str], deleted: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
-    """Per column that has any, where its value is Debezium's placeholder."""
+def _unavailable(image: pa.Table, keys: Sequence[str], deleted: pa.ChunkedArray, word: str) -> dict[str, pa.ChunkedArray]:
+    """Per column that has any, where its value is the source's placeholder."""
     found = {}
     for name in image.column_names:
         if name in keys:
             continue
-        mask = placeholders(image[name])
+        mask = placeholders(image[name], word)
         if mask is not None:
             found[name] = pc.and_(mask, pc.invert(deleted))
     return found
-
-
-def placeholders(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Where the column holds the placeholder, or None when nowhere: as text, bytes, or the only element of a list."""
-    type_ = column.type
-    if pa.types.is_string(type_):
-        mask = pc.equal(column, UNAVAILABLE)
-    elif pa.types.is_binary(type_):
-        mask = pc.equal(column, UNAVAILABLE.encode())
-    elif pa.types.is_list(type_) and (pa.types.is_string(type_.value_type) or pa.types.is_binary(type_.value_type)):
-        single = pc.fill_null(pc.equal(pc.list_value_length(column), 1), False)
-        if not pc.any(single).as_py():
-            return None
-        wanted = UNAVAILABLE if pa.types.is_string(type_.value_type) else UNAVAILABLE.encode()
-        rows = pc.indices_nonzero(single)
-        hits = rows.filter(pc.fill_null(pc.equal(pc.list_element(column.filter(single), 0), wanted), False))
-        if not len(hits):
-            return None
-        mask = pc.is_in(pa.array(range(len(column)), pa.uint64()), hits)
-        return pa.chunked_array([mask])
-    else:
-        return None
-    mask = pc.fill_null(mask, False)
-    return mask if pc.any(mask).as_py() else None
 
 
 def _last_of_each(

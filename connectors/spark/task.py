@@ -34,6 +34,7 @@ _DECODE_RECORDS = 50_000
 _DECODE_BYTES = 32 << 20
 _LONGEST_WAIT_S = 30.0
 """What is held is committed after this time, however much is still to come."""
+_LONGEST_PACE_S = 5.0
 _LOOK_AGAIN_S = 0.25
 
 
@@ -43,7 +44,9 @@ class SparkSinkTask(SinkTask):
     def start(self, config: Mapping[str, str]) -> None:
         self._config = parse_config(config)
         self._staging = Staging(self._config.location, f"{self._config.connector}-{config.get(TASK_KEY, '0')}")
-        self._lease = None if self._config.table_format == PARQUET else session.lease(self._config.spark)
+        self._lease = (
+            None if self._config.table_format == PARQUET else session.lease(self._config.spark, merges=self._config.table.upserts)
+        )
         self._writers: dict[str, TableWriter] = {}
         self._decoders: dict[str, TopicDecoder] = {}
         self._partitions: set[TopicPartition] = set()
@@ -225,7 +228,7 @@ class SparkSinkTask(SinkTask):
             return 0.0
         age_s = time.monotonic() - (self._oldest or 0.0)
         # Commits must not take all the time there is, or the backlog grows.
-        wait_s = max(config.commit_interval_ms / 1000, self._commit_took_s / 2) - age_s
+        wait_s = max(config.commit_interval_ms / 1000, min(self._commit_took_s / 2, _LONGEST_PACE_S)) - age_s
         if wait_s > 0 or age_s >= _LONGEST_WAIT_S:
             return max(0.0, wait_s)
         # With more still to come than is held, freshness cannot be had anyway, and a larger commit costs hardly more.

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import DataError
+from connectors.spark.changes import UNAVAILABLE
 
 _UTC = pa.timestamp("us", "UTC")
 _NTZ = pa.timestamp("us")
@@ -46,6 +47,15 @@ def wall_clock_of_micros(array: pa.Array) -> pa.Array:
 
 def instant_of_text(array: pa.Array) -> pa.Array:
     return pc.cast(array, _UTC)
+
+
+def spell_out_unavailable(array: pa.Array) -> pa.Array:
+    """Lists of instants as text, in which ``[placeholder]`` became the bytes of it as microseconds since 1970: an array of
+    instants can hold those, and arrays of other numbers have the same form."""
+    if not pc.any(pc.equal(array.values, UNAVAILABLE)).as_py():
+        return array
+    spelt = pa.array(list(UNAVAILABLE.encode()), pa.int64()).cast(_UTC).cast(pa.string()).to_pylist()
+    return pa.array([spelt if texts == [UNAVAILABLE] else texts for texts in array.to_pylist()], array.type)
 
 
 def wall_clock_of_text(array: pa.Array) -> pa.Array:
