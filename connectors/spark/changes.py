@@ -34,9 +34,6 @@ META = pa.schema(
     ]
 )
 
-UNAVAILABLE = "__debezium_unavailable_value"
-"""What Debezium puts where an unchanged large value was not in the log."""
-
 
 @dataclass(frozen=True, slots=True)
 class Changes:

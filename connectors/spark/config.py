@@ -11,7 +11,6 @@ from connect.config.definition import NO_DEFAULT, ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty, at_least, one_of
 from connect.errors import ConfigError
-from connectors.spark.changes import UNAVAILABLE
 
 APPEND = "append"
 UPSERT = "upsert"
@@ -21,6 +20,8 @@ IGNORE = "ignore"
 DELTA = "delta"
 PARQUET = "parquet"
 CONF_PREFIX = "spark.conf."
+UNAVAILABLE = "__debezium_unavailable_value"
+"""What Debezium puts where an unchanged large value was not in the log, unless it is told another word."""
 
 OP = "__op"
 SOURCE_TS = "__source_ts"

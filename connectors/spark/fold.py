@@ -1,8 +1,8 @@
 """Many changes of a key to one: what an upsert table has to do for each key, computed on whole columns.
 
 Within a batch the last change of a key wins, in the order in which the records arrived. A large value that the source left
-out because it did not change (see :mod:`connectors.spark.unavailable`) is taken from the last change of that key that had it; if none did, it is
-marked to be kept from the table.
+out because it did not change (see :mod:`connectors.spark.unavailable`) is taken from the last change of that key that had it;
+if none did, it is marked to be kept from the table.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from connectors.spark.changes import (
     SEQUENCE,
     TOMBSTONE,
     TRUNCATE,
-    UNAVAILABLE,
     Changes,
 )
-from connectors.spark.config import IGNORE, SOFT
+from connectors.spark.config import IGNORE, SOFT, UNAVAILABLE
 from connectors.spark.unavailable import placeholders
 
 _ROW = "row"

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect.errors import DataError
-from connectors.spark.changes import UNAVAILABLE, Changes, make_meta
-from connectors.spark.fold import fold, placeholders, with_key_columns
+from connectors.spark.changes import Changes, make_meta
+from connectors.spark.config import UNAVAILABLE
+from connectors.spark.fold import fold, with_key_columns
 
 VALUES = st.sampled_from(["a", "b", None, UNAVAILABLE])
 EVENTS = st.lists(st.tuples(st.sampled_from("cuud"), st.integers(0, 4), VALUES, VALUES), max_size=30)
@@ -79,15 +80,10 @@ def test_messages_are_no_rows_and_truncate_is_a_barrier() -> None:
     assert fold(changes(events), ["id"], "ignore").rows.num_rows == 2
 
 
-def test_placeholders_in_bytes_and_lists() -> None:
-    column = pa.chunked_array([pa.array([None, [UNAVAILABLE], ["a", UNAVAILABLE], [], [None]], pa.list_(pa.string()))])
-    mask = placeholders(column)
-    assert mask is not None
-    assert mask.to_pylist() == [False, True, False, False, False]
-    assert placeholders(pa.chunked_array([pa.array([b"x", None])])) is None
-    found = placeholders(pa.chunked_array([pa.array([UNAVAILABLE.encode(), None])]))
-    assert found is not None
-    assert found.to_pylist() == [True, False]
+def test_the_word_for_a_missing_value_may_be_another() -> None:
+    events: list[Any] = [("u", 1, "__gone", UNAVAILABLE)]
+    folded = fold(changes(events), ["id"], "hard", "__gone")
+    assert {name: mask.to_pylist() for name, mask in folded.keep.items()} == {"x": [True]}
 
 
 def test_key_columns_come_from_the_record_key_first() -> None:
