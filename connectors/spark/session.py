@@ -142,7 +142,9 @@ _runtime: _Runtime | None = None
 
 
 def lease(settings: SparkSettings, *, merges: bool = False) -> Lease:
-    """Asks for Spark; returns at once. ``merges`` has it prepare for that. Raises ConfigError when this process already runs another Spark than is asked for."""
+    """Asks for Spark; returns at once. ``merges`` has it prepare for that.
+
+    Raises ConfigError when this process already runs another Spark than is asked for."""
     global _runtime
     with _lock:
         if _runtime is not None and _runtime.started.done() and _runtime.started.exception() is not None and not _runtime.leases:
