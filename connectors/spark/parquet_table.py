@@ -3,6 +3,7 @@ each file's footer carries its commit, and a file appears by one rename."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import uuid
 from collections.abc import Collection
@@ -13,11 +14,13 @@ from pyarrow import fs
 
 from connect.errors import ConnectError
 from connect.record import TopicPartition
-from connectors.spark.evolution import Columns
+from connectors.spark.evolution import Columns, with_additions
 from connectors.spark.ledger import Commit, Ledger, read_commit
 from connectors.spark.staging import open_location
 
 _KEY = b"sluice"
+_COLUMNS_KEY = b"sluice.columns"
+_FOOTERS = 100
 _PREFIX = "sluice-"
 _DRAFT = "."
 
@@ -29,15 +32,23 @@ class ParquetTable:
         self._files, self.path = open_location(path)
         self._connector = connector
         self._stem = f"{_PREFIX}{connector.replace('/', '_')}-"
+        self._known: Columns = {}
 
     def columns(self) -> Columns | None:
-        """The columns of all files by the newest that has each; None when there are no files."""
+        """The columns of all files, each in the type it has had all along; None when there are no files.
+
+        A file's footer lists the columns that its task knew of, those of earlier files too, so that the newest footers tell of
+        all: one a task would do, and more are read than there are tasks.
+        """
         found: Columns = {}
-        names = self._own_files()
-        # The newest file alone would do for names; older ones may hold columns that are gone from the source since.
-        for name in names[:1]:
-            schema = pq.read_schema(self._files.open_input_file(f"{self.path}/{name}"))
-            found |= {f.name: f.type for f in schema}
+        for name in self._own_files()[:_FOOTERS]:
+            with self._files.open_input_file(f"{self.path}/{name}") as file:
+                schema = pq.read_schema(file)
+            listed = (schema.metadata or {}).get(_COLUMNS_KEY)
+            if listed is not None:
+                found = with_additions(found, _columns(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(listed)))))
+            found = with_additions(found, _columns(schema))
+        self._known = with_additions(found, self._known)
         return found or None
 
     def ledger(self, partitions: Collection[TopicPartition]) -> Ledger:
@@ -56,13 +67,17 @@ class ParquetTable:
         """Adds one file. It is there whole or not at all."""
         name = f"{self._stem}{commit.sequence:020d}-{uuid.uuid4().hex[:8]}.parquet"
         draft = f"{self.path}/{_DRAFT}{name}"
+        known = with_additions(self._known, _columns(rows.schema))
+        listed = base64.b64encode(pa.schema(list(known.items())).serialize())
+        described = rows.replace_schema_metadata({_KEY: commit.to_json(), _COLUMNS_KEY: listed})
         try:
             self._files.create_dir(self.path, recursive=True)
             with self._files.open_output_stream(draft) as stream:
-                pq.write_table(rows.replace_schema_metadata({_KEY: commit.to_json()}), stream, compression="zstd")
+                pq.write_table(described, stream, compression="zstd")
             self._files.move(draft, f"{self.path}/{name}")
         except OSError as e:
             raise ConnectError(f"nothing can be written to {self.path}: {e}") from e
+        self._known = known
         return commit.sequence
 
     def clear_drafts(self) -> None:
@@ -76,3 +91,7 @@ class ParquetTable:
         """This connector's files, the newest first."""
         found = self._files.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
         return sorted((i.base_name for i in found if i.base_name.startswith(self._stem)), reverse=True)
+
+
+def _columns(schema: pa.Schema) -> Columns:
+    return {f.name: f.type for f in schema}
