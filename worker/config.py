@@ -1,8 +1,9 @@
 """The worker's own configuration: one table, and the typed form of it.
 
 Keys, defaults and messages are those of Apache Kafka Connect 4.3 (``WorkerConfig``, ``StandaloneConfig``, ``RestServerConfig``).
-Keys below ``producer.``, ``consumer.`` and ``admin.`` are defaults for the clients of connectors; everything else that the table
-does not know is handed to the Kafka clients, which warn about what they do not know either.
+Keys below ``producer.``, ``consumer.`` and ``admin.`` are defaults for the clients of connectors, which warn about what they do
+not know. Of the other keys the clients get those of connection and security (:func:`worker.kafka.settings.client_settings_of`).
+What neither the table nor the clients know is ignored, with a warning (:mod:`worker.config_notices`).
 """
 
 from __future__ import annotations
@@ -53,45 +54,61 @@ _COMMON = (
         "offset.flush.timeout.ms", _LONG, 5000, _LOW,
         "How long a commit of offsets may wait for outstanding records before it is given up until the next interval.",
     ),
-    _key("plugin.path", _LIST, None, _LOW, "Folders and environments in which plugins are looked for."),
+    _key(
+        "plugin.path", _LIST, None, _LOW,
+        "Folders with more plugins. Each is put at the end of Python's path: names as package.module:Class are found in "
+        "it, and so are packages that were installed into it.",
+    ),
     _key(
         "plugin.discovery", _STRING, "hybrid_warn", _LOW, "Accepted for Apache's sake: plugins are found by entry point here.",
         validator=one_of("only_scan", "hybrid_warn", "hybrid_fail", "service_load", ignore_case=True),
     ),
-    _key("metrics.sample.window.ms", _LONG, 30000, _LOW, "The time a metrics sample covers.", validator=at_least(0)),
-    _key("metrics.num.samples", _INT, 2, _LOW, "How many samples are kept for metrics.", validator=at_least(1)),
     _key(
-        "metrics.recording.level", _STRING, "INFO", _LOW, "The highest level of metrics that are recorded.",
+        "metrics.sample.window.ms", _LONG, 30000, _LOW, "The time a metrics sample covers. Not used yet.",
+        validator=at_least(0),
+    ),
+    _key("metrics.num.samples", _INT, 2, _LOW, "How many samples are kept for metrics. Not used yet.", validator=at_least(1)),
+    _key(
+        "metrics.recording.level", _STRING, "INFO", _LOW, "The highest level of metrics that are recorded. Not used yet.",
         validator=one_of("INFO", "DEBUG"),
     ),
-    _key("metric.reporters", _LIST, "org.apache.kafka.common.metrics.JmxReporter", _LOW, "Accepted for Apache's sake."),
-    _key("config.providers", _LIST, "", _LOW, "Names of config providers, each set up by config.providers.<name>.class."),
+    _key(
+        "metric.reporters", _LIST, "org.apache.kafka.common.metrics.JmxReporter", _LOW,
+        "Classes that report metrics. Not used yet.",
+    ),
+    _key(
+        "config.providers", _LIST, "", _LOW,
+        "Names of config providers, each set up by config.providers.<name>.class. Not used yet: ${provider:...} is left as it is.",
+    ),
     _key(
         "connector.client.config.override.policy", _STRING, "All", _MEDIUM,
         "Which client settings a connector may override: All, Principal, None, or Apache's class names for these.",
     ),
     _key("topic.creation.enable", _BOOLEAN, True, _LOW, "Whether topics may be created as topic.creation.* of connectors say."),
-    _key("topic.tracking.enable", _BOOLEAN, True, _LOW, "Whether the topics a connector uses are tracked."),
-    _key("topic.tracking.allow.reset", _BOOLEAN, True, _LOW, "Whether tracked topics may be reset over REST."),
+    _key("topic.tracking.enable", _BOOLEAN, True, _LOW, "Whether the topics a connector uses are tracked. Not used yet."),
+    _key("topic.tracking.allow.reset", _BOOLEAN, True, _LOW, "Whether tracked topics may be reset over REST. Not used yet."),
 )  # fmt: skip
 
 _REST = (
     _key("listeners", _LIST, "http://:8083", _LOW, "Addresses on which REST answers, as http://host:port, separated by commas."),
     _key("rest.advertised.host.name", _STRING, None, _LOW, "Host name under which others reach this worker."),
     _key("rest.advertised.port", _INT, None, _LOW, "Port on which others reach this worker."),
-    _key("rest.advertised.listener", _STRING, None, _LOW, "Which listener (http or https) others use."),
-    _key("access.control.allow.origin", _STRING, "", _LOW, "Value of Access-Control-Allow-Origin; empty: this origin only."),
-    _key("access.control.allow.methods", _STRING, "", _LOW, "Methods allowed for cross-origin requests."),
-    _key("admin.listeners", _LIST, None, _LOW, "Listeners for /admin; null means the same ones, empty means none."),
-    _key("rest.extension.classes", _LIST, "", _LOW, "REST extensions, by class name."),
-    _key("response.http.headers.config", _STRING, "", _LOW, "Rules for headers added to REST answers."),
+    _key("rest.advertised.listener", _STRING, None, _LOW, "Which listener (http or https) others use. Not used yet."),
     _key(
-        "ssl.client.auth", _STRING, "none", _LOW, "Whether https listeners ask clients for a certificate.",
+        "access.control.allow.origin", _STRING, "", _LOW,
+        "Value of Access-Control-Allow-Origin; empty: this origin only. Not used yet.",
+    ),
+    _key("access.control.allow.methods", _STRING, "", _LOW, "Methods allowed for cross-origin requests. Not used yet."),
+    _key("admin.listeners", _LIST, None, _LOW, "Listeners for /admin; null means the same ones, empty means none. Not used yet."),
+    _key("rest.extension.classes", _LIST, "", _LOW, "REST extensions, by class name. Not used yet."),
+    _key("response.http.headers.config", _STRING, "", _LOW, "Rules for headers added to REST answers. Not used yet."),
+    _key(
+        "ssl.client.auth", _STRING, "none", _LOW, "Whether https listeners ask clients for a certificate. Not used yet.",
         validator=one_of("none", "requested", "required"),
     ),
 )  # fmt: skip
 
-# Accepted and handed on as they are: to the Kafka clients, and with the prefix listeners.https. to the REST server.
+# Handed on as they are to the Kafka clients. REST has no https yet: keys below listeners.https. are warned about.
 _SSL = tuple(
     _key(name, type, None, _LOW, "TLS, as in Kafka clients.")
     for name, type in (
@@ -125,7 +142,10 @@ _STANDALONE = (
         "offset.storage.file.filename", _STRING, importance=_HIGH,
         doc="The file in which source offsets are kept. One worker at a time may use it.",
     ),
-    _key("task.executors", _INT, 0, _LOW, "Processes for tasks; 0 runs them as threads of the worker.", validator=at_least(0)),
+    _key(
+        "task.executors", _INT, 0, _LOW, "Processes for tasks; 0 runs them as threads of the worker. Not used yet.",
+        validator=at_least(0),
+    ),
 )  # fmt: skip
 
 

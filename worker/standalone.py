@@ -20,6 +20,7 @@ from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, Con
 from connect.plugins import Kind, Plugins
 from worker.cluster import Cluster
 from worker.config import WorkerConfig
+from worker.config_notices import config_notices
 from worker.connector_unit import ConnectorDefinition, ConnectorUnit, UnitTools
 from worker.herder import (
     ConnectorInfo,
@@ -35,6 +36,7 @@ from worker.herder import (
     TaskProgress,
 )
 from worker.offsets.file_store import OffsetFile
+from worker.plugin_path import extend_python_path
 from worker.restart import planned_restart, to_restart
 from worker.secret_keys import secret_keys_of
 from worker.secrets import SecretMask
@@ -67,6 +69,7 @@ class StandaloneHerder:
         self._worker_id = worker_id or config.worker_id
         self._mask = mask or SecretMask()
         self._mask.add(config.originals, secret_keys_of(config))
+        self._notices = [*config_notices(config.originals), *extend_python_path(config.plugin_path)]
         self._plugins = plugins or Plugins.discover()
         self._catalogue = DiscoveredCatalogue(self._plugins)
         self._check_converters()
@@ -98,10 +101,10 @@ class StandaloneHerder:
                 raise ConfigError.invalid(key, name, e.message) from e
 
     def start(self) -> None:
-        """Begins to look for the broker, in the background."""
+        """Begins to look for the broker, in the background. Warns about settings that do not do what they seem to."""
+        for notice in self._notices:
+            log.warning("%s", notice)
         self._cluster.start()
-        if self._config.task_executors:
-            log.warning("task.executors=%d: this release runs tasks as threads of the worker", self._config.task_executors)
 
     def started(self) -> None:
         """What was to be started with the worker has been started: health says so from now on."""
