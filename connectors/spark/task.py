@@ -48,7 +48,7 @@ class SparkSinkTask(SinkTask):
             None if self._config.table_format == PARQUET else session.lease(self._config.spark, merges=self._config.table.upserts)
         )
         self._writers: dict[str, TableWriter] = {}
-        self._decoders: dict[str, TopicDecoder] = {}
+        self._decoders: dict[tuple[str, str], TopicDecoder] = {}
         self._partitions: set[TopicPartition] = set()
         self._raw: dict[str, Raw] = {}
         self._decoded: dict[str, list[Changes]] = {}
@@ -121,7 +121,7 @@ class SparkSinkTask(SinkTask):
         self._flush_if_due()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        by_topic: dict[str, list[SinkRecord]] = {}
+        by_topic: dict[tuple[str, str], list[SinkRecord]] = {}
         for record in records:
             tp = TopicPartition(record.original_topic, record.original_partition)
             position = self._position.get(tp)
@@ -130,9 +130,9 @@ class SparkSinkTask(SinkTask):
             self._first.setdefault(tp, record.offset)
             self._position[tp] = record.offset + 1
             # A router may have renamed the topic: its name is the table's, but offsets are of where the record lay.
-            by_topic.setdefault(record.topic, []).append(record)
-        for topic, chosen in by_topic.items():
-            decoded = self._decoder(topic).decode_records(chosen, self._sequence)
+            by_topic.setdefault((record.original_topic, record.topic), []).append(record)
+        for (origin, topic), chosen in by_topic.items():
+            decoded = self._decoder(origin, topic).decode_records(chosen, self._sequence)
             self._sequence += len(chosen)
             self._hold(topic, decoded)
             self._count(len(chosen))
@@ -172,7 +172,7 @@ class SparkSinkTask(SinkTask):
     def _decode_held(self) -> None:
         for topic, raw in list(self._raw.items()):
             if len(raw):
-                decoded = self._decoder(topic).decode_raw(raw, self._sequence)
+                decoded = self._decoder(topic, topic).decode_raw(raw, self._sequence)
                 self._sequence += len(raw)
                 self._hold(topic, decoded)
             del self._raw[topic]
@@ -329,13 +329,14 @@ class SparkSinkTask(SinkTask):
             writer = self._writers[table] = make_writer(self._config, table, self._lease, self._staging)
         return writer
 
-    def _decoder(self, topic: str) -> TopicDecoder:
-        decoder = self._decoders.get(topic)
+    def _decoder(self, origin: str, topic: str) -> TopicDecoder:
+        """The decoder of the records that lie in ``origin`` and go by the name of ``topic``."""
+        decoder = self._decoders.get((origin, topic))
         if decoder is None:
             config = self._config
             keys = config.table.key_columns
-            decoder = self._decoders[topic] = TopicDecoder(
-                topic,
+            decoder = self._decoders[origin, topic] = TopicDecoder(
+                origin,
                 self.context.key_converter,
                 self.context.value_converter,
                 key_schemas=_has_schemas(self.context.key_converter),

@@ -229,3 +229,24 @@ def test_lost_partitions_are_forgotten(props: Any, run: Any, topic: Any, read: A
     life.task.close_partitions([TopicPartition("t", 1)], lost=True)
     life.close()
     assert Counter(r["id"] for r in read("t")) == Counter(range(5))
+
+
+def test_topics_routed_into_one_table_keep_their_own_offsets(props: Any, run: Any, topic: Any, read: Any) -> None:
+    one, two = topic("one", schemas=False), topic("two", schemas=False)
+    fill(one, 0, 5)
+    fill(two, 100, 8)
+    for _ in range(2):  # the second time the group knows nothing, and the table knows all
+        life = run(props, [one, two], raw=False, group={})
+        put = life.task.put
+
+        def routed(records: Any, put: Any = put) -> None:
+            for record in records:
+                record.topic = "both"
+            put(records)
+
+        life.task.put = routed
+        life.deliver(3)
+        life.commit()
+        life.deliver()
+        life.close()
+    assert Counter(r["id"] for r in read("both")) == Counter([*range(5), *range(100, 108)])
