@@ -78,7 +78,7 @@ _COMMON = (
     ),
     _key(
         "config.providers", _LIST, "", _LOW,
-        "Names of config providers, each set up by config.providers.<name>.class. Not used yet: ${provider:...} is left as it is.",
+        "Names of config providers, each set up by config.providers.<name>.class. Not used yet: ${provider:...} stays as it is.",
     ),
     _key(
         "connector.client.config.override.policy", _STRING, "All", _MEDIUM,

@@ -16,6 +16,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from connect.config.parsing import parse_value
+from connect.config.types import ConfigType
 from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.errors import ConnectError, IllegalStateError, NotFoundError
 from worker.herder import ConnectorStatus, State, Status, TargetState, TaskId, TaskInfo, TaskProgress
@@ -30,6 +32,8 @@ from worker.trace import trace_of
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+_ENFORCE = "tasks.max.enforce"
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +268,13 @@ class ConnectorUnit:
         definition = self.definition
         configs = connector.task_configs(definition.max_tasks)
         if len(configs) > definition.max_tasks:
-            raise ConnectError(
+            text = (
                 f"The connector {definition.name} has generated {len(configs)} tasks, which is greater than "
                 f"{definition.max_tasks}, the maximum number of tasks it is configured to create."
             )
+            if parse_value(_ENFORCE, definition.config.get(_ENFORCE, "true"), ConfigType.BOOLEAN):
+                raise ConnectError(text)
+            log.warning("%s They are started all the same, for %s=false", text, _ENFORCE)
         added = {"task.class": _shown_task_class(definition, connector.task_class())}
         if issubclass(definition.connector_class, SinkConnector):
             added |= {key: definition.config[key] for key in ("topics", "topics.regex") if definition.config.get(key)}
