@@ -187,7 +187,7 @@ class RecordProducer:
         self._producer.close()
 
     def remember(self, error: KafkaError, message: Message) -> None:
-        """A record failed, as a callback of :meth:`send` heard; the first such error is kept."""
+        """A record failed, as a callback of :meth:`send_one` or the client's own heard; the first such error is kept."""
         if self._error is None:
             self._error = self.delivery_error(error, message.topic(), message.key(), message.value())
 
