@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import select
+import stat
 import sys
 import threading
 import time
@@ -159,12 +160,10 @@ class FileStreamSourceTask(SourceTask):
 
     def _open(self, path: str) -> bool:
         try:
-            self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            self._fd = _open_file(path)
         except FileNotFoundError:
             _log.debug("Couldn't find file %s, waiting for it to be created", path)
             return False
-        except OSError as e:
-            raise ConnectError(f"Cannot read {path}: {e.strerror}") from e
         self._owns_fd = True
         position = self._stored_position()
         if position > os.fstat(self._fd).st_size:
@@ -204,10 +203,10 @@ class FileStreamSourceTask(SourceTask):
         os.close(self._fd)
         self._fd = -1
         try:
-            self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        except OSError as e:
+            self._fd = _open_file(path)
+        except (FileNotFoundError, ConnectError) as e:
             self._owns_fd = False
-            raise ConnectError(f"Cannot read {path}: {e.strerror}") from e
+            raise e if isinstance(e, ConnectError) else ConnectError(f"Cannot read {path}: {e.strerror}") from e
         self._splitter = LineSplitter(0)
 
     def progress(self) -> Mapping[str, Any]:
@@ -220,3 +219,17 @@ class FileStreamSourceTask(SourceTask):
         if self._owns_fd and self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
+
+
+def _open_file(path: str) -> int:
+    """Its descriptor. Raises FileNotFoundError, and ConnectError for all else that keeps it from being read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    except FileNotFoundError:
+        raise
+    except OSError as e:
+        raise ConnectError(f"Cannot read {path}: {e.strerror}") from e
+    if stat.S_ISDIR(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise ConnectError(f"Cannot read {path}: it is a directory; set {FILE} to one file in it, and make a connector for each")
+    return fd

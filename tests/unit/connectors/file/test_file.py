@@ -136,6 +136,25 @@ def test_a_stop_ends_a_waiting_poll_at_once(tmp_path: Path) -> None:
         assert harness.poll() == []
 
 
+def test_a_directory_is_named_with_the_way_out(tmp_path: Path) -> None:
+    with source(tmp_path) as harness, pytest.raises(ConnectError) as raised:
+        harness.poll()
+    assert raised.value.message == (
+        f"Cannot read {tmp_path}: it is a directory; set file to one file in it, and make a connector for each"
+    )
+
+
+def test_a_file_that_became_a_directory_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "in"
+    file.write_text("a\n")
+    with source(file) as harness:
+        harness.poll()
+        file.unlink()
+        file.mkdir()
+        with pytest.raises(ConnectError, match=f"Cannot read {file}: it is a directory"):
+            harness.poll()
+
+
 def test_a_stored_position_that_is_no_number_fails_the_task(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("x\n")
     with source(tmp_path / "in") as harness:
