@@ -7,12 +7,12 @@ from typing import Any
 
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
+from connect.data.java_hash_order import hash_map_order
 from connect.data.schema import Schema, Type
 from connect.data.validation import validate_value
 from connect.errors import ConfigError, DataError, SchemaError
 from connect.record import ConnectRecord
 from connect.transforms.casting import OUTPUT_TYPES, Caster, caster_for, schemaless_caster, type_names
-from connect.transforms.java_hash_order import hash_map_order
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import REPLACE_NULL, list_text, with_replace_null
 from connect.transforms.spec_text import split_spec

@@ -8,11 +8,11 @@ from typing import Any
 
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
+from connect.data.java_hash_order import hash_map_order
 from connect.data.schema import Field, Schema
 from connect.data.validation import validate_field_value
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
-from connect.transforms.java_hash_order import hash_map_order
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import REPLACE_NULL, DistinctList, list_text, parse_settings, with_replace_null
 from connect.transforms.spec_text import split_spec

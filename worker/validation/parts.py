@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from connect.config.definition import ConfigValue
 from connect.config.parsing import parse_value
 from connect.converters.api import Converter, HeaderConverter
+from connect.data.java_hash_order import hash_map_order
 from worker.client_overrides import allows_override, canonical_policy
 from worker.kafka.settings import ClientKind
 from worker.validation.answer import Infos, prefixed_infos
@@ -15,7 +16,6 @@ from worker.validation.catalogue import Catalogue, Kind
 from worker.validation.checks import dlq_topic
 from worker.validation.client_keys import CLIENT_KEYS
 from worker.validation.framework import CONVERTERS, VERSION_SUFFIX
-from worker.validation.java import hash_order
 
 Props = Mapping[str, str | None]
 
@@ -40,7 +40,7 @@ def converter_infos(role: str, props: Props, values: Mapping[str, ConfigValue], 
     given.setdefault("converter.type", role.removesuffix(".converter"))
     table = cls.config_def()
     found = {value.name: value for value in table.validate(given)}
-    return prefixed_infos(table.keys, [found[key] for key in hash_order(found)], prefix)
+    return prefixed_infos(table.keys, [found[key] for key in hash_map_order(found)], prefix)
 
 
 def client_kinds(kind: Kind, props: Props) -> list[ClientKind]:
@@ -61,7 +61,7 @@ def client_infos(client: ClientKind, props: Props, policy: str) -> Infos:
     keys = CLIENT_KEYS[client]
     given = {key.removeprefix(prefix): value for key, value in props.items() if key.startswith(prefix)}
     values = []
-    for name in hash_order(given):
+    for name in hash_map_order(given):
         key = keys.get(name)
         entry = ConfigValue(name, given[name] if key is None else parse_value(name, given[name], key.type))
         if not allows_override(policy, name):

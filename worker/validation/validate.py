@@ -9,13 +9,13 @@ from typing import Any
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.config.types import ConfigType
 from connect.connector import Connector, SinkConnector, SourceConnector
+from connect.data.java_hash_order import describe_map
 from connect.errors import BadRequestError
 from worker.config import WorkerConfig
 from worker.validation.answer import infos_of, merged_answer
 from worker.validation.catalogue import CONNECTORS, Catalogue, Kind, Plugin
 from worker.validation.checks import check_sink
 from worker.validation.framework import CONVERTERS, framework_def
-from worker.validation.java import describe_map
 from worker.validation.parts import client_infos, client_kinds, converter_infos
 from worker.validation.stages import add_stage_keys
 

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.data.narrow import round_to_float32
-from connect.transforms.java_hash_order import hash_map_order, hash_set_order
 from connect.transforms.java_numbers import (
     NumberFormatError,
     decimal_to_integer,
@@ -87,8 +86,3 @@ def test_a_float32_is_rounded_once() -> None:
 @given(st.floats(width=32, allow_nan=False))
 def test_the_text_of_a_float_reads_back(value: float) -> None:
     assert parse_float32(repr(value).replace("inf", "Infinity")) == value
-
-
-def test_maps_and_sets_are_walked_in_hash_order() -> None:
-    assert hash_map_order(["name", "id", "A"]) == ["A", "name", "id"]
-    assert sorted(hash_set_order([f"f{i}" for i in range(30)])) == sorted(f"f{i}" for i in range(30))
