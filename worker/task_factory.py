@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from connect.connector import SinkConnector, SourceConnector
 from connect.converters.api import Converter, HeaderConverter
 from connect.errors import ConfigError
-from connect.plugins import Kind, Plugins
+from connect.plugins import Plugins
 from connect.sink import SinkTask
 from connect.source import SourceTask
-from worker.chain import TransformChain, build_chain
+from connect.transforms.chain import build_steps
+from worker.chain import TransformChain
 from worker.client_overrides import client_properties
 from worker.config import WorkerConfig
 from worker.herder import TaskId
@@ -141,12 +142,7 @@ class TaskFactory:
 
     def chain(self, config: Mapping[str, str]) -> TransformChain:
         """The connector's transformations, configured."""
-        plugins = self._plugins
-        return build_chain(
-            config,
-            lambda name: plugins.load(plugins.resolve(Kind.TRANSFORMATION, name)),
-            lambda name: plugins.load(plugins.resolve(Kind.PREDICATE, name)),
-        )
+        return TransformChain(build_steps(config, self._plugins))
 
 
 def subscription_of(config: Mapping[str, str], refresh_s: float) -> Subscription:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from connect import ConfigDef, ConfigError, ConnectRecord, Predicate, SourceRecord, Transformation
-from worker.chain import TransformChain, build_chain
+from connect import ConfigDef, ConnectRecord, Predicate, SourceRecord, Transformation
+from connect.plugins import Kind, PluginDesc, Plugins
+from connect.transforms.chain import build_steps
+from worker.chain import TransformChain
 from worker.stages import Stage, StageError
 
 
@@ -34,6 +36,14 @@ class Append(Transformation):
         self.closed += 1
 
 
+class Kept(Append):
+    made: ClassVar[list[Kept]] = []
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        super().configure(configs)
+        self.made.append(self)
+
+
 class StartsWith(Predicate):
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.text = configs["text"]
@@ -46,12 +56,18 @@ class StartsWith(Predicate):
         return bool(record.value.startswith(self.text))
 
 
-CLASSES: dict[str, Any] = {"Append": Append, "StartsWith": StartsWith}
+def desc(kind: Kind, name: str) -> PluginDesc:
+    return PluginDesc(kind, f"{__name__}:{name}", (), (name,), kind.value, "1", "tests")
+
+
+PLUGINS = Plugins(
+    [desc(Kind.TRANSFORMATION, "Append"), desc(Kind.TRANSFORMATION, "Kept"), desc(Kind.PREDICATE, "StartsWith")],
+)
 
 
 def chain_of(**config: str) -> TransformChain:
     props = {key.replace("__", "."): value for key, value in config.items()}
-    return build_chain(props, CLASSES.__getitem__, CLASSES.__getitem__)
+    return TransformChain(build_steps(props, PLUGINS))
 
 
 def records(*values: str) -> list[SourceRecord]:
@@ -120,28 +136,21 @@ def test_a_failing_record_is_named_with_step_and_place() -> None:
 
 
 def test_settings_go_to_the_step_without_those_of_the_framework() -> None:
-    made: list[Append] = []
-
-    class Kept(Append):
-        def configure(self, configs: Mapping[str, Any]) -> None:
-            super().configure(configs)
-            made.append(self)
-
-    build_chain(
-        {"transforms": "a", "transforms.a.type": "Kept", "transforms.a.text": "x", "transforms.a.negate": "false"},
-        lambda name: Kept,
-        CLASSES.__getitem__,
+    Kept.made.clear()
+    chain_of(
+        transforms="a",
+        transforms__a__type="Kept",
+        transforms__a__text="x",
+        transforms__a__predicate="p",
+        transforms__a__negate="false",
+        predicates="p",
+        predicates__p__type="StartsWith",
+        predicates__p__text="x",
     )
-    assert made[0].configs == {"text": "x"}
+    assert [step.configs for step in Kept.made] == [{"text": "x"}]
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"transforms": "a"}, 'Missing required configuration "transforms.a.type"'),
-        ({"transforms": "a", "transforms.a.type": "Append", "transforms.a.predicate": "q"}, "no such predicate"),
-    ],
-)
-def test_what_is_missing_is_named(config: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        build_chain(config, CLASSES.__getitem__, CLASSES.__getitem__)
+def test_a_chain_closes_its_steps() -> None:
+    Kept.made.clear()
+    chain_of(transforms="a,b", transforms__a__type="Kept", transforms__b__type="Kept").close()
+    assert [step.closed for step in Kept.made] == [1, 1]
