@@ -105,6 +105,9 @@ class Pipeline:
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             "offset.storage.file.filename": str(self.home / "offsets"),
             "offset.flush.interval.ms": "500",
+            # A killed worker cannot leave its groups: its successor waits until the broker misses it.
+            "consumer.session.timeout.ms": "2000",
+            "consumer.heartbeat.interval.ms": "500",
             "listeners": f"http://127.0.0.1:{self._port}",
         }
 

@@ -1,0 +1,117 @@
+"""The main job as its user meets it: a process of its own, real parts, an exit code, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sluice.demo.stage import CONNECTOR_FILES, configs_dir
+
+_SLUICE = [sys.executable, "-c", "from sluice.cli import main; main()"]
+
+
+def start(*arguments: str, home: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*_SLUICE, *arguments, "--data-dir", str(home)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "NO_COLOR": "1"},
+        start_new_session=True,
+    )
+
+
+def left_running(home: Path) -> list[str]:
+    """Command lines of live processes that work in the folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        words = process.info["cmdline"] or []
+        if process.info["status"] != psutil.STATUS_ZOMBIE and any(str(home) in word for word in words):
+            found.append(" ".join(words)[:200])
+    return found
+
+
+@pytest.mark.timeout(600)
+def test_demo_ends_with_equal_tables_and_leaves_nothing_running(tmp_path: Path) -> None:
+    process = start("demo", "--small", "--seconds", "6", home=tmp_path)
+    out, errors = process.communicate(timeout=500)
+    assert process.returncode == 0, f"{out}\n{errors}"
+    result = json.loads(out.strip().splitlines()[-1])
+    assert result["equal"] is True
+    assert result["tables"] == 4
+    assert result["rows"] > 6_000
+    assert result["events"] > result["rows"] - 6_000
+    assert result["latency_ms"]["p50"] is not None
+    assert result["latency_ms"]["p50"] <= result["latency_ms"]["p99"]
+    assert "column added" in errors
+    assert not left_running(tmp_path)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("moment", ["Starting a worker", "Snapshot", "Live changes"])
+def test_ctrl_c_at_any_point_leaves_no_process_behind(moment: str, tmp_path: Path) -> None:
+    process = start("demo", "--small", "--seconds", "20", home=tmp_path)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if moment in line:
+            break
+    else:
+        raise AssertionError(f"the demo ended before {moment!r}")
+    assert left_running(tmp_path)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=90)
+    assert process.returncode == 130
+    assert not left_running(tmp_path)
+
+
+@pytest.mark.timeout(300)
+def test_up_runs_until_down_and_carries_on_where_it_was(tmp_path: Path) -> None:
+    try:
+        for _ in range(2):
+            process = start("up", "--small", "-o", "json", home=tmp_path)
+            out, errors = process.communicate(timeout=120)
+            assert process.returncode == 0, errors
+            addresses = json.loads(out)
+            with urllib.request.urlopen(f"{addresses['rest']}/connectors", timeout=10) as answer:
+                assert sorted(json.load(answer)) == sorted(CONNECTOR_FILES)
+            assert left_running(tmp_path)
+            process = start("down", home=tmp_path)
+            process.communicate(timeout=90)
+            assert process.returncode == 0
+            assert not left_running(tmp_path)
+    finally:
+        start("down", home=tmp_path).communicate(timeout=90)
+
+
+@pytest.mark.timeout(120)
+def test_a_killed_demo_takes_its_parts_with_it(tmp_path: Path) -> None:
+    if sys.platform != "linux":
+        pytest.skip("only Linux ends children with their parent")
+    process = start("demo", "--small", home=tmp_path)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "Snapshot" in line:
+            break
+    process.kill()
+    process.wait(10)
+    deadline = time.monotonic() + 60
+    while (running := left_running(tmp_path)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not running
+    process.communicate(timeout=10)
+
+
+def test_every_file_of_configs_is_run_by_a_test() -> None:
+    quickstart = {"connect-standalone.properties", "connect-file-source.properties", "connect-file-sink.properties"}
+    here = {path.name for path in configs_dir().glob("*.properties")}
+    assert here == quickstart | set(CONNECTOR_FILES.values())
