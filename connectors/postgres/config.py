@@ -138,8 +138,7 @@ def _replication_keys(keys: ConfigDef) -> None:
         "decoderbufs",
         group=group,
         validator=Only(("pgoutput", "decoderbufs"), "this connector reads pgoutput only"),
-        doc="pgoutput, which is part of PostgreSQL, is what is always used. Debezium's default decoderbufs is "
-        "taken as such.",
+        doc="pgoutput, which is part of PostgreSQL, is what is always used. Debezium's default decoderbufs is taken as such.",
     )
     keys.define(
         "slot.name",

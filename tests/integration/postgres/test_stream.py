@@ -87,8 +87,7 @@ def test_a_key_change_has_the_toasted_values_that_the_log_left_out(source: Any) 
         db.execute("create table t(id int primary key, big text, words text[], small int)")
         db.execute("alter table t alter big set storage external, alter words set storage external")
         db.execute(
-            "insert into t select i, repeat('x', 9000), array_fill('word'::text, '{2000}'), i"
-            " from generate_series(1, 3) i"
+            "insert into t select i, repeat('x', 9000), array_fill('word'::text, '{2000}'), i from generate_series(1, 3) i"
         )
         source.start(snapshot_mode="never")
         source.until("streaming")
