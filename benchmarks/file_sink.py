@@ -7,7 +7,7 @@ from pathlib import Path
 from confluent_kafka import Consumer
 
 from benchmarks.measure import Measured, measure_here, report
-from benchmarks.scene import STRING, Scene, scene, write_lines
+from benchmarks.scene import STRING, Scene, produce_lines, scene, write_lines
 
 RECORDS = 1_000_000
 
@@ -38,16 +38,7 @@ def main() -> None:
     with scene() as here:
         lines = write_lines(here.home / "lines.txt", RECORDS)
         topic = here.create_topic("lines")
-        producer = here.producer()
-        with lines.open("rb") as file:
-            for line in file:
-                while True:
-                    try:
-                        producer.produce(topic, line[:-1])
-                        break
-                    except BufferError:
-                        producer.poll(0.1)
-        producer.flush()
+        produce_lines(here.producer(), topic, lines)
         limit = measure_here(RECORDS, lambda: _bare(here, topic, here.home / "limit.txt"))
         out, size = here.home / "out.txt", lines.stat().st_size
         connector = {

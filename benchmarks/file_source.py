@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from benchmarks.measure import Measured, measure_here, report
-from benchmarks.scene import STRING, Scene, scene, wait_for_end, write_lines
+from benchmarks.scene import STRING, produce_lines, scene, wait_for_end, write_lines
 
 RECORDS = 1_000_000
-
-
-def _bare(scene_: Scene, lines: Path, topic: str) -> None:
-    producer = scene_.producer()
-    with lines.open("rb") as file:
-        for line in file:
-            while True:
-                try:
-                    producer.produce(topic, line[:-1])
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-    producer.flush()
 
 
 def main() -> None:
     with scene() as here:
         lines = write_lines(here.home / "lines.txt", RECORDS)
         limit_topic = here.create_topic("limit")
-        limit = measure_here(RECORDS, lambda: _bare(here, lines, limit_topic))
+        limit = measure_here(RECORDS, lambda: produce_lines(here.producer(), limit_topic, lines))
         topic = here.create_topic("lines")
         connector = {
             "name": "file-source",

@@ -117,6 +117,19 @@ def write_lines(path: Path, count: int) -> Path:
     return path
 
 
+def produce_lines(producer: Producer, topic: str, path: Path) -> None:
+    """Every line of the file as a record, without its newline; acknowledged on return."""
+    with path.open("rb") as lines:
+        for line in lines:
+            while True:
+                try:
+                    producer.produce(topic, line[:-1])
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+    producer.flush()
+
+
 def wait_for_end(scene_: Scene, topic: str, count: int, timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while scene_.end_offset(topic) < count:
