@@ -13,7 +13,7 @@ WORKDIR /opt/sluice
 
 # Packages first: they change less often than the code, and their layer is large.
 COPY constraints.txt pyproject.toml README.md ./
-RUN mkdir connect connectors worker rest sluice \
+RUN mkdir connect connectors worker rest sluice configs \
     && pip install --no-cache-dir --constraint constraints.txt --editable .
 
 COPY connect connect

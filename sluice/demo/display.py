@@ -77,7 +77,8 @@ class _PlainBar(Bar):
             return
         self._due = now + _PLAIN_INTERVAL_S
         rate = done / (now - self._begun) if now > self._begun else 0
-        left = f", about {max(0.0, total - done) / rate:.0f} s left" if rate > 0 and done else ""
+        # The start says nothing of the rest: Spark is still warming up.
+        left = f", about {max(0.0, total - done) / rate:.0f} s left" if done > total / 10 else ""
         self._display.note(f"{self._text}: {done / total if total else 1:.0%} ({note}{left})")
 
 
