@@ -90,6 +90,8 @@ def _run(worker_file: str, connector_files: Sequence[str], stop: threading.Event
         if code == 0:
             herder.started()
             log.info("Kafka Connect started")
+            # What a worker is made of stays: the collector need not look through it again and again.
+            gc.freeze()
             stop.wait()
     finally:
         _shut_down(herder, server, config.task_shutdown_graceful_timeout_ms / 1000)
