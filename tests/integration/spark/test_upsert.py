@@ -282,3 +282,44 @@ def test_evolution_can_be_refused(props: Any, run: Any, topic: Any, read: Any) -
     with pytest.raises(ConnectError, match="has no column `b`"):
         life.commit()
     life.task.close()
+
+
+def array(name: str, items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items, "optional": True, "field": name}
+
+
+def test_unchanged_arrays_and_maps_keep_what_the_table_has(props: Any, run: Any, topic: Any, read: Any) -> None:
+    text = {"type": "string", "optional": True}
+    amount = {"type": "bytes", "optional": True, "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+    instant = {"type": "string", "optional": True, "name": "io.debezium.time.ZonedTimestamp"}
+    row = [
+        field("id", "int64"),
+        array("tags", text),
+        array("numbers", {"type": "int32", "optional": True}),
+        array("amounts", amount),
+        array("seen", instant),
+        {"type": "map", "keys": {"type": "string", "optional": False}, "values": text, "optional": True, "field": "attributes"},
+    ]
+    first = {
+        "id": 1, "tags": ["a", None], "numbers": [1, 2], "amounts": [decimal_bytes(decimal.Decimal("1.25"))],
+        "seen": ["2024-01-02T03:04:05Z"], "attributes": {"k": "v"},
+    }  # fmt: skip
+    data = PLACEHOLDER.encode()
+    unchanged = {
+        "id": 1, "tags": [PLACEHOLDER], "numbers": list(data), "amounts": [base64.b64encode(bytes([b])).decode() for b in data],
+        "seen": [PLACEHOLDER], "attributes": {PLACEHOLDER: PLACEHOLDER},
+    }  # fmt: skip
+    shop = topic("t", schemas=True)
+    shop.add(key(1), change("c", None, first, row))
+    life = run({**props, "write.mode": "upsert"}, [shop], raw=True, group={})
+    life.deliver()
+    life.commit()
+    before = read("t")
+    shop.add(key(1), change("u", None, unchanged, row))
+    life.deliver()
+    life.commit()
+    assert read("t") == before
+    shop.add(key(1), change("u", None, {**unchanged, "numbers": [3]}, row))
+    life.deliver()
+    life.close()
+    assert read("t") == [{**before[0], "numbers": [3]}]
