@@ -213,7 +213,7 @@ class TableWriter:
             return None
         columns = self._evolve(state, keyed)
         whole = rows.together([rows.fitted(c, columns) for c in keyed])
-        folded = fold.fold(whole, keys, self._settings.delete_mode)
+        folded = fold.fold(whole, keys, self._settings.delete_mode, self._settings.unavailable)
         self.progress.rows += folded.rows.num_rows
         soft = self._settings.delete_mode == config.SOFT
         extra = rows.metadata_columns(folded.meta, self._settings.metadata_columns, folded.deleted)

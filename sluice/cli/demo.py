@@ -79,7 +79,7 @@ def up(small: bool, data_dir: Path | None, output: str) -> None:
     stage = _stage(data_dir, small)
     if not stage.worker_running:
         try:
-            start_stage(stage, Display())
+            start_stage(stage, Display()).close()
         except BaseException:
             stage.stop()
             raise

@@ -66,8 +66,8 @@ def run_demo(home: Path, sizes: Sizes, live_s: float, display: Display, *, keep:
     finished = False
     with _terminate_as_interrupt():
         try:
-            client = start_stage(stage, display)
-            result = _measure(stage, client, live_s, display, started)
+            with start_stage(stage, display) as client:
+                result = _measure(stage, client, live_s, display, started)
             finished = True
             return result
         finally:

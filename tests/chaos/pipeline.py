@@ -93,6 +93,7 @@ class Pipeline:
         self._broker = broker
         self._postgres = postgres
         self._port = free_ports(1)[0]
+        self.client = ConnectClient(f"http://127.0.0.1:{self._port}")
         self.child: subprocess.Popen[bytes] | None = None
         self._files = [self._write("worker", self._worker()), self._write(SOURCE, self._source())]
         self._files += [self._write(UPSERT, self._sink(UPSERT, "counters", "upsert"))]
@@ -173,17 +174,16 @@ class Pipeline:
     def kill(self) -> None:
         """SIGKILL, now."""
         assert self.child is not None
+        self.client.close()
         self.child.kill()
         self.child.wait(30)
 
     def stop(self) -> int:
         """SIGTERM; the exit code."""
         assert self.child is not None
+        self.client.close()
         self.child.terminate()
         return self.child.wait(60)
-
-    def client(self) -> ConnectClient:
-        return ConnectClient(f"http://127.0.0.1:{self._port}")
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         deadline = time.monotonic() + timeout_s
