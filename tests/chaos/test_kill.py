@@ -85,7 +85,7 @@ def settle_and_check(pipeline: Pipeline, changes: Changes, postgres: EmbeddedPos
         return bool(row) and newest == row[0] and caught_up(pipeline)
 
     try:
-        pipeline.wait_for(everything_there, 120, "everything to arrive")
+        pipeline.wait_for(everything_there, 240, "everything to arrive")
         assert_promises(pipeline, postgres, database)
         assert pipeline.stop() == 0
     finally:
@@ -94,7 +94,7 @@ def settle_and_check(pipeline: Pipeline, changes: Changes, postgres: EmbeddedPos
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_worker_killed_many_times_loses_nothing(
     tmp_path: Path,
     broker: EmbeddedBroker,
@@ -116,7 +116,7 @@ def test_worker_killed_many_times_loses_nothing(
         if point is None:
             if not pipeline.wait_for_crash(chance.uniform(0.5, 9)):
                 pipeline.kill()
-        elif not pipeline.wait_for_crash(45):
+        elif not pipeline.wait_for_crash(90):
             missed.append(point)
             pipeline.kill()
     # A point of the snapshot cannot be reached once the snapshot is done; every other one must have been.
@@ -125,7 +125,7 @@ def test_worker_killed_many_times_loses_nothing(
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", ["broker", "database"])
 def test_killed_servers_come_back_and_nothing_is_lost(
     part: str, tmp_path: Path, broker: EmbeddedBroker, postgres: EmbeddedPostgres, database: str
@@ -136,7 +136,7 @@ def test_killed_servers_come_back_and_nothing_is_lost(
     changes.start()
     pipeline.start()
     try:
-        pipeline.wait_for(lambda: (pipeline.lake / "events" / "_delta_log").is_dir(), 90, "the first table")
+        pipeline.wait_for(lambda: (pipeline.lake / "events" / "_delta_log").is_dir(), 180, "the first table")
         for _ in range(2):
             before = changes.committed
             server: EmbeddedBroker | EmbeddedPostgres = broker if part == "broker" else postgres
