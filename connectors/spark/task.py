@@ -251,7 +251,6 @@ class SparkSinkTask(SinkTask):
         self._oldest = None
         self._commit_took_s = time.monotonic() - began
         self._durable.update(self._position)
-        self._log_ends |= self.context.end_offsets(self._partitions)
 
     def flush(self, offsets: Offsets) -> None:
         self._commit_held()

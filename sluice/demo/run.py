@@ -170,10 +170,11 @@ def _follow_catch_up(stage: Stage, client: ConnectClient, display: Display) -> N
     assert row is not None
     target = _lsn(row[0])
     deadline = time.monotonic() + _CATCH_UP_TIMEOUT_S
-    while True:
+    quiet = 0
+    while quiet < 3:
         _check(stage, client)
-        if _lsn(_details(client, SOURCE).get("lsn")) >= target and _lag(client) == 0:
-            return
+        # Not once but for a moment: records can be on their way between the source and the topic, and between topic and sink.
+        quiet = quiet + 1 if _lsn(_details(client, SOURCE).get("lsn")) >= target and _lag(client) == 0 else 0
         _pause_before(deadline, 0.25, "the tables to catch up", stage)
 
 

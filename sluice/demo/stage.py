@@ -102,14 +102,15 @@ class Stage:
         files = [self._write_worker(port), *(self._write_connector(name) for name in CONNECTOR_FILES)]
         spark_jars = jars.folder_of(jars.jar_set("spark"))
         jars.ensure_jars("spark")
-        child = process.spawn(
-            [sys.executable, "-m", "sluice.standalone", *files],
-            log=self.worker_log,
-            cwd=self.home,
-            environment={**os.environ, "SLUICE_SPARK_JARS": str(spark_jars)},
-            death_signal=signal.SIGTERM if self._tied else None,
-        )
-        self._worker.write(child.pid, port)
+        with process.interrupts_deferred():
+            child = process.spawn(
+                [sys.executable, "-m", "sluice.standalone", *files],
+                log=self.worker_log,
+                cwd=self.home,
+                environment={**os.environ, "SLUICE_SPARK_JARS": str(spark_jars)},
+                death_signal=signal.SIGTERM if self._tied else None,
+            )
+            self._worker.write(child.pid, port)
 
     def _write_worker(self, port: int) -> Path:
         changes = {

@@ -255,17 +255,18 @@ class EmbeddedBroker:
         options = class_archive.options_for(java) if self._jvm_options is None else self._jvm_options
         logging = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
         stamp = "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS"
-        self._child = process.spawn(
-            [
-                *(str(java.executable), *_JVM, *options, *logging, stamp, "-cp", class_path),
-                *("kafka.Kafka", str(self.data_dir / "server.properties")),
-            ],
-            log=self.log_file,
-            cwd=self.data_dir,
-            death_signal=signal.SIGKILL if self._dies_with_parent else None,
-        )
-        try:
+        with process.interrupts_deferred():
+            self._child = process.spawn(
+                [
+                    *(str(java.executable), *_JVM, *options, *logging, stamp, "-cp", class_path),
+                    *("kafka.Kafka", str(self.data_dir / "server.properties")),
+                ],
+                log=self.log_file,
+                cwd=self.data_dir,
+                death_signal=signal.SIGKILL if self._dies_with_parent else None,
+            )
             self._pid_file.write(self._child.pid, port)
+        try:
             process.wait_ready("the broker", self._child, lambda: has_live_broker(port), self.log_file, log_from, timeout_s)
         except BaseException:
             self.kill()

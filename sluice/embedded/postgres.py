@@ -257,18 +257,19 @@ class EmbeddedPostgres:
         log_from = process.log_size(self.log_file)
         settings = {**_SETTINGS, "port": str(port), **self._settings}
         options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-        self._child = process.spawn(
-            [binaries / "postgres", "-D", self._cluster, *options],
-            log=self.log_file,
-            cwd=self.data_dir,
-            # Not the caller's locale or PG* variables, which would change what the server does.
-            environment={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
-            user=_server_user(),
-            # Quit at once: the postmaster ends its children, which SIGKILL would leave to notice by themselves.
-            death_signal=signal.SIGQUIT if self._dies_with_parent else None,
-        )
-        try:
+        with process.interrupts_deferred():
+            self._child = process.spawn(
+                [binaries / "postgres", "-D", self._cluster, *options],
+                log=self.log_file,
+                cwd=self.data_dir,
+                # Not the caller's locale or PG* variables, which would change what the server does.
+                environment={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+                user=_server_user(),
+                # Quit at once: the postmaster ends its children, which SIGKILL would leave to notice by themselves.
+                death_signal=signal.SIGQUIT if self._dies_with_parent else None,
+            )
             self._pid_file.write(self._child.pid, port)
+        try:
             process.wait_ready("PostgreSQL", self._child, lambda: self._accepts_login(port), self.log_file, log_from, timeout_s)
         except BaseException:
             self.kill()

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import FrameType
 
 import psutil
 
@@ -140,6 +141,36 @@ def _fork_on_request(
             done.set_result(start())
         except BaseException as error:
             done.set_exception(error)
+
+
+def _remember_in(pending: list[int]) -> Callable[[int, FrameType | None], None]:
+    def remember(number: int, frame: FrameType | None) -> None:
+        pending.append(number)
+
+    return remember
+
+
+@contextlib.contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Lets Ctrl-C and SIGTERM wait until the block is over: a server is started and recorded, or neither.
+
+    Between the two an interrupt would leave a process that nobody knows. Python raises interrupts in the main thread only, so
+    elsewhere there is nothing to do.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pending: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, _remember_in(pending))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for missed in pending:
+            signal.raise_signal(missed)
 
 
 def end(server: Server, *, first: signal.Signals, grace_s: float, kill_tree: bool = False) -> bool:
