@@ -209,20 +209,25 @@ class Plugins:
         return found
 
     def new_connector(self, name: str) -> Connector:
-        return self._new(Kind.CONNECTOR, name)  # type: ignore[no-any-return]
+        made: Connector = self._new(Kind.CONNECTOR, name)
+        return made
 
     def new_converter(self, name: str) -> Converter:
         """A converter that still has to be configured."""
-        return self._new(Kind.CONVERTER, name)  # type: ignore[no-any-return]
+        made: Converter = self._new(Kind.CONVERTER, name)
+        return made
 
     def new_header_converter(self, name: str) -> HeaderConverter:
-        return self._new(Kind.HEADER_CONVERTER, name)  # type: ignore[no-any-return]
+        made: HeaderConverter = self._new(Kind.HEADER_CONVERTER, name)
+        return made
 
     def new_transformation(self, name: str) -> Transformation:
-        return self._new(Kind.TRANSFORMATION, name)  # type: ignore[no-any-return]
+        made: Transformation = self._new(Kind.TRANSFORMATION, name)
+        return made
 
     def new_predicate(self, name: str) -> Predicate:
-        return self._new(Kind.PREDICATE, name)  # type: ignore[no-any-return]
+        made: Predicate = self._new(Kind.PREDICATE, name)
+        return made
 
     def _new(self, kind: Kind, name: str) -> Any:
         return self.load(self.resolve(kind, name))()

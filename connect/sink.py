@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from connect.converters.api import Converter
+from connect.errors import IllegalStateError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 
 Offsets = dict[TopicPartition, int]
@@ -100,7 +101,7 @@ class SinkTask(ABC):
 
     def put_raw(self, batches: Sequence[RawBatch]) -> None:
         """As :meth:`put`, with undecoded columns."""
-        raise NotImplementedError(f"{type(self).__name__}.wants_raw is true but put_raw is not defined")
+        raise IllegalStateError(f"{type(self).__name__}.wants_raw() is true, but the task does not define put_raw()")
 
     def flush(self, offsets: Offsets) -> None:
         """Delivers everything that was put, durably. ``offsets`` is what was put so far."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
 from orjson import dumps, loads
 
@@ -145,7 +145,7 @@ class JsonConverter(Converter, HeaderConverter):
                 pass
             else:
                 if not prefix:
-                    return payloads  # type: ignore[return-value]
+                    return cast("list[bytes | None]", payloads)  # a copy would only please the type
                 return [prefix + payload + b"}" for payload in payloads]
         return [self._encode_carefully(schema, value, prefix) for value in values]
 

@@ -129,8 +129,7 @@ class Schema:
             self.fields = tuple(Field(n, i, s) for i, (n, s) in enumerate(fields or ()))
             self._index = {f.name: f.index for f in self.fields}
             if len(self._index) != len(self.fields):
-                seen: set[str] = set()
-                twice = next(f.name for f in self.fields if f.name in seen or seen.add(f.name))  # type: ignore[func-returns-value]
+                twice = next(f.name for f in self.fields if self._index[f.name] != f.index)
                 raise SchemaError(f"Cannot create field because of field name duplication {twice}")
         elif fields is not None:
             raise SchemaError(f"Cannot create fields on type {type.value}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import product
-from re import _constants, _parser  # type: ignore[attr-defined]
+from re import _constants, _parser  # type: ignore[attr-defined]  # no public way tells the width of a pattern
 from typing import Any
 
 _MOST_VARIANTS = 256
