@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connect.record import ConnectRecord
-from connect.transforms.chain import Step, close_steps
+from connect.transforms.chain import Step, apply_steps_batch, close_steps
 from worker.stages import Stage, StageError, whereabouts
 
 
@@ -20,17 +20,7 @@ class TransformChain:
 
     def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
         """One result a record, None where it was dropped. Raises on the first bad record; then :meth:`apply` finds it."""
-        results: list[ConnectRecord | None] = list(records)
-        for step in self._steps:
-            if step.predicate is None and None not in results:
-                results = list(step.transformation.apply_batch(results))  # type: ignore[arg-type]
-                continue
-            chosen = [i for i, record in enumerate(results) if record is not None and step.runs_for(record)]
-            if chosen:
-                changed = step.transformation.apply_batch([results[i] for i in chosen])  # type: ignore[misc]
-                for i, record in zip(chosen, changed, strict=True):
-                    results[i] = record
-        return results
+        return apply_steps_batch(self._steps, records)
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         """The same for one record. Raises StageError that names the step."""

@@ -17,6 +17,7 @@ from connect.errors import ConfigError
 from connect.plugins import Plugins
 from connect.sink import SinkTask
 from connect.source import SourceTask
+from connect.strict import strict_settings
 from connect.transforms.chain import build_steps
 from worker.chain import TransformChain
 from worker.client_overrides import client_properties
@@ -136,9 +137,10 @@ class TaskFactory:
 
     def _plugin_settings(self, key: str, of_worker: str, config: Mapping[str, str]) -> tuple[str, dict[str, str]]:
         prefix = f"{key}."
+        strict = strict_settings(config)
         if config.get(key):
-            return config[key], {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
-        return of_worker, self._worker.with_prefix(prefix)
+            return config[key], {**{k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}, **strict}
+        return of_worker, {**self._worker.with_prefix(prefix), **strict}
 
     def chain(self, config: Mapping[str, str]) -> TransformChain:
         """The connector's transformations, configured."""

@@ -17,6 +17,7 @@ from connect.config.types import ConfigType
 from connect.errors import ConfigError, ConnectError, PluginNotFoundError
 from connect.plugins import Kind, Plugins
 from connect.record import ConnectRecord
+from connect.strict import strict_settings
 from connect.transforms.api import Predicate, Transformation
 
 _LISTS = {Kind.TRANSFORMATION: "transforms", Kind.PREDICATE: "predicates"}
@@ -56,7 +57,8 @@ class _Stage:
 
     def settings(self, config: Mapping[str, str | None]) -> dict[str, Any]:
         own = {key.removeprefix(self.prefix): value for key, value in config.items() if key.startswith(self.prefix)}
-        return {key: value for key, value in own.items() if key not in ("type", "predicate", "negate", "plugin.version")}
+        own = {key: value for key, value in own.items() if key not in ("type", "predicate", "negate", "plugin.version")}
+        return {**own, **strict_settings(config)}
 
 
 def build_steps(config: Mapping[str, str | None], plugins: Plugins) -> list[Step]:
@@ -96,6 +98,21 @@ def apply_steps(steps: Sequence[Step], record: ConnectRecord) -> ConnectRecord |
         if step.runs_for(current):
             current = step.transformation.apply(current)
     return current
+
+
+def apply_steps_batch(steps: Sequence[Step], records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
+    """The same for many: one result a record, in order. Raises on the first bad record, and does not say which it was."""
+    results: list[ConnectRecord | None] = list(records)
+    for step in steps:
+        if step.predicate is None and None not in results:
+            results = list(step.transformation.apply_batch(results))  # type: ignore[arg-type]
+            continue
+        chosen = [i for i, record in enumerate(results) if record is not None and step.runs_for(record)]
+        if chosen:
+            changed = step.transformation.apply_batch([results[i] for i in chosen])  # type: ignore[misc]
+            for i, record in zip(chosen, changed, strict=True):
+                results[i] = record
+    return results
 
 
 def close_steps(steps: Sequence[Step]) -> None:

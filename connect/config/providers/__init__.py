@@ -1,0 +1,1 @@
+"""The config providers of this package."""

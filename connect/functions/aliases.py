@@ -1,0 +1,5 @@
+"""Plain functions as plugins, by name."""
+
+from connect.plugins import PluginEntry
+
+PLUGINS: tuple[PluginEntry, ...] = ()

@@ -1,0 +1,1 @@
+"""The converters that keep their schemas in a schema registry."""
