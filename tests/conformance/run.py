@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import converters_kind
 import transforms_kind
+import validate_kind
 import values_kind
 
 
@@ -30,7 +31,7 @@ class Kind(Protocol):
         """Expected and actual, in a form in which they are equal when the case passes."""
 
 
-KINDS: tuple[Kind, ...] = (converters_kind, transforms_kind, values_kind)
+KINDS: tuple[Kind, ...] = (converters_kind, transforms_kind, validate_kind, values_kind)
 
 
 def run_case(case: dict[str, Any]) -> tuple[Any, Any] | None:
