@@ -8,14 +8,7 @@ import decimal
 from collections.abc import Callable
 from typing import Any
 
-from connect.data.java_text import decimal_text, double_text, float_text, java_text
-from connect.data.logical import DATE, TIME, TIMESTAMP, FarInstant, date_to_days, time_to_millis, timestamp_to_millis
-from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32, wrap_integer
-from connect.data.schema import Schema, Type
-from connect.data.struct import Struct
-from connect.data.values import format_instant
-from connect.errors import DataError
-from connect.transforms.java_numbers import (
+from connect.data.java_numbers import (
     NumberFormatError,
     decimal_to_double,
     decimal_to_float32,
@@ -26,6 +19,13 @@ from connect.transforms.java_numbers import (
     parse_float32,
     parse_integer,
 )
+from connect.data.java_text import decimal_text, double_text, float_text, java_text
+from connect.data.logical import DATE, TIME, TIMESTAMP, FarInstant, date_to_days, time_to_millis, timestamp_to_millis
+from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32, wrap_integer
+from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
+from connect.data.values import format_instant
+from connect.errors import DataError
 from connect.transforms.structs import class_name_under
 
 Caster = Callable[[Any], Any]

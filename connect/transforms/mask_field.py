@@ -11,12 +11,12 @@ from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty
 from connect.data.java_hash_order import hash_set_order
+from connect.data.java_numbers import NumberFormatError, decimal_to_double, decimal_to_integer, parse_big_decimal
 from connect.data.logical import EPOCH, EPOCH_DAY, FarInstant
 from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32
 from connect.data.schema import Schema
 from connect.errors import DataError
 from connect.record import ConnectRecord
-from connect.transforms.java_numbers import NumberFormatError, decimal_to_double, decimal_to_integer, parse_big_decimal
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import FIELDS, REPLACE_NULL, DistinctList, parse_settings, with_replace_null
 from connect.transforms.structs import class_name_under, copier, fields_of, require_map, require_struct

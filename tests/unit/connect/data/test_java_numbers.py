@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect.data.narrow import round_to_float32
-from connect.transforms.java_numbers import (
+from connect.data.java_numbers import (
     NumberFormatError,
     decimal_to_integer,
     float_to_integer,
@@ -17,6 +16,7 @@ from connect.transforms.java_numbers import (
     parse_float32,
     parse_integer,
 )
+from connect.data.narrow import round_to_float32
 
 
 @pytest.mark.parametrize(("text", "number"), [("+5", 5), ("-128", -128), ("١٢", 12), ("007", 7)])
