@@ -5,6 +5,8 @@ from connect.plugins import Kind, PluginEntry
 _JSON = ("org.apache.kafka.connect.json.JsonConverter",)
 _STRING = ("org.apache.kafka.connect.storage.StringConverter",)
 _BYTES = ("org.apache.kafka.connect.converters.ByteArrayConverter",)
+_SINGLE = ("Short", "Integer", "Long", "Float", "Double", "Boolean")
+"""The converters of single values: their short names."""
 
 PLUGINS = (
     PluginEntry(Kind.CONVERTER, "connect.converters.json:JsonConverter", _JSON, ("Json",)),
@@ -18,5 +20,15 @@ PLUGINS = (
         "connect.converters.simple_header:SimpleHeaderConverter",
         ("org.apache.kafka.connect.storage.SimpleHeaderConverter",),
         ("Simple",),
+    ),
+    *(
+        PluginEntry(
+            kind,
+            f"connect.converters.{'boolean' if name == 'Boolean' else 'number'}:{name}Converter",
+            (f"org.apache.kafka.connect.converters.{name}Converter",),
+            (name,),
+        )
+        for kind in (Kind.CONVERTER, Kind.HEADER_CONVERTER)
+        for name in _SINGLE
     ),
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 from connect.data.logical import FarInstant
 from connect.data.narrow import Float32, Int8, Int16, Int32
+from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 
 _NAMES: tuple[tuple[type, str], ...] = (
@@ -28,8 +29,14 @@ _NAMES: tuple[tuple[type, str], ...] = (
     (FarInstant, "java.util.Date"),
     (Struct, "org.apache.kafka.connect.data.Struct"),
     (list, "java.util.ArrayList"),
-    (dict, "java.util.HashMap"),
+    (dict, "java.util.LinkedHashMap"),
 )
+_NARROW: dict[Type, type[int] | type[float]] = {
+    Type.INT8: Int8,
+    Type.INT16: Int16,
+    Type.INT32: Int32,
+    Type.FLOAT32: Float32,
+}
 
 
 def java_class_name(value: Any) -> str:
@@ -44,3 +51,12 @@ def java_class_name(value: Any) -> str:
 def java_class_of(value: Any) -> str:
     """The same as Java prints a class: ``class java.lang.Long``."""
     return f"class {java_class_name(value)}"
+
+
+def java_class_name_under(schema: Schema | None, value: Any) -> str:
+    """The same for a value under a schema, which tells the width of a plain number."""
+    if schema is not None and type(value) in (int, float):
+        box = _NARROW.get(schema.type)
+        if box is not None and isinstance(value, float) is issubclass(box, float):
+            return java_class_name(box())
+    return java_class_name(value)
