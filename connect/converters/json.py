@@ -17,8 +17,9 @@ from connect.config.types import ConfigType
 from connect.config.validators import one_of
 from connect.converters.api import Converter, HeaderConverter
 from connect.converters.config import HEADER_TYPE, TYPE, converter_config_def, type_for
-from connect.converters.json_decode import Column, compile_decoder, is_plain
+from connect.converters.json_decode import Column, compile_decoder
 from connect.converters.json_encode import Encoder, Unfit, compile_encoder, encode_schemaless
+from connect.converters.json_plain import read_alike
 from connect.converters.json_read import ReadOptions, read_value
 from connect.converters.json_schema import parse_schema, schema_text
 from connect.converters.json_text import parse_json
@@ -130,8 +131,8 @@ class JsonConverter(Converter, HeaderConverter):
     # -- writing
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any, headers: Headers | None = None) -> bytes | None:
-        if schema is None and value is None:
-            return None
+        if schema is None:
+            return self._encode_schemaless((value,))[0]
         return self._encode_carefully(schema, value, self._prefix(schema))
 
     def encode_batch(self, topic: str, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
@@ -213,20 +214,34 @@ class JsonConverter(Converter, HeaderConverter):
 
     def decode_batch(self, topic: str, datas: Sequence[bytes | None]) -> list[SchemaAndValue]:
         if not self._schemas_enabled:
-            return [self._decode_schemaless(data) for data in datas]
+            return self._decode_schemaless(datas)
         if self._fixed_schema is not None:
             return self._decode_run(datas, self._fixed_schema, loads)
         return self._decode_envelopes(topic, datas)
 
-    def _decode_schemaless(self, data: bytes | None) -> SchemaAndValue:
-        if data is None:
-            return NULL
-        try:
-            node = loads(data)
-            if is_plain(node):
-                return SchemaAndValue(None, node)
-        except (ValueError, RecursionError):
-            pass
+    def _decode_schemaless(self, datas: Sequence[bytes | None]) -> list[SchemaAndValue]:
+        out: list[SchemaAndValue] = []
+        for start in range(0, len(datas), _CHUNK):
+            chunk = datas[start : start + _CHUNK]
+            try:
+                nodes = list(map(loads, chunk)) if None not in chunk else [data and loads(data) for data in chunk]
+                if read_alike(nodes):
+                    out += map(_make, repeat(SchemaAndValue), zip(repeat(None), nodes, strict=False))
+                    continue
+            except (ValueError, RecursionError):
+                pass
+            # One that is malformed or unusual must not cost the others their speed.
+            out += map(self._decode_one_schemaless, chunk)
+        return out
+
+    def _decode_one_schemaless(self, data: bytes | None) -> SchemaAndValue:
+        if data is not None:
+            try:
+                node = loads(data)
+                if read_alike((node,)):
+                    return SchemaAndValue(None, node)
+            except (ValueError, RecursionError):
+                pass
         return self._decode_carefully(data)
 
     def _decode_envelopes(self, topic: str, datas: Sequence[bytes | None]) -> list[SchemaAndValue]:
@@ -268,7 +283,7 @@ class JsonConverter(Converter, HeaderConverter):
                 continue
             pairs = zip(repeat(schema), values, strict=False)
             if len(present) == len(chunk):
-                out += [_make(SchemaAndValue, pair) for pair in pairs]
+                out += map(_make, repeat(SchemaAndValue), pairs)
             else:
                 out += [NULL if data is None else _make(SchemaAndValue, next(pairs)) for data in chunk]
         return out

@@ -6,7 +6,6 @@ that needs no leniency goes this way; anything else raises :class:`Unfit` and is
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Callable, Sequence
 from itertools import chain, islice
@@ -15,6 +14,7 @@ from typing import Any
 
 from connect.converters.base64_text import decode_base64
 from connect.converters.json_encode import Unfit
+from connect.converters.json_plain import read_alike
 from connect.converters.json_read import ReadOptions
 from connect.data.logical import (
     DATE,
@@ -37,8 +37,6 @@ _DOUBLE = struct.Struct("<d")
 _LONG = struct.Struct("<q")
 _FLOAT = struct.Struct("<f")
 _SMALLEST, _LARGEST = INT_RANGES[Type.INT64]
-_BIG = 2.0**63
-_AS_THEY_ARE = {str, bool, _NONE}
 
 
 def compile_decoder(schema: Schema, options: ReadOptions) -> Column:
@@ -46,33 +44,8 @@ def compile_decoder(schema: Schema, options: ReadOptions) -> Column:
     return _column(schema, options)
 
 
-def is_plain(node: Any) -> bool:
-    """True when a schemaless node is what the original would have read: no integer beyond 64 bits (the codec makes floats of
-    them, the original wraps them) and no negative zero (which the original's decimals do not have)."""
-    kind = type(node)
-    if kind is not dict and kind is not list:
-        return kind in _AS_THEY_ARE or _is_plain_number(node)
-    for element in node.values() if kind is dict else node:
-        inner = type(element)
-        if inner is str or inner is int:
-            if inner is int and not _SMALLEST <= element <= _LARGEST:
-                return False
-        elif inner is dict or inner is list:
-            if not is_plain(element):
-                return False
-        elif inner is float and not _is_plain_number(element):
-            return False
-    return True
-
-
-def _is_plain_number(number: int | float) -> bool:
-    if type(number) is int:
-        return _SMALLEST <= number <= _LARGEST
-    return 0.0 < number < _BIG or -_BIG < number < 0.0 or (number == 0.0 and math.copysign(1.0, number) > 0.0)
-
-
 def _plain_values(nodes: Sequence[Any]) -> Sequence[Any]:
-    if not all(map(is_plain, nodes)):
+    if not read_alike(nodes):
         raise Unfit
     return nodes
 

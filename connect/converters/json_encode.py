@@ -17,6 +17,7 @@ from typing import Any
 
 from orjson import Fragment, dumps
 
+from connect.converters.json_plain import writes_alike
 from connect.converters.json_write import WriteOptions, base64_text, number_text, quote, write_value
 from connect.data.java_text import decimal_text
 from connect.data.logical import (
@@ -43,7 +44,7 @@ _NONE = type(None)
 _CHUNK = 256  # rows taken apart at a time: few enough to stay in the processor's caches
 _NEWLINE = Fragment(b"\n")
 _SMALLEST, _LARGEST = INT_RANGES[Type.INT64]
-_NOT_LIKE_JACKSON = re.compile(rb"[\xf0-\xf4]|\\u")
+_ASTRAL_LEADS = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
 _ESCAPED = re.compile(r"\\(?:u([0-9a-f]{4})|.)", re.DOTALL)
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
@@ -121,7 +122,8 @@ def encode_schemaless(values: Sequence[Any]) -> list[bytes]:
     """JSON bytes of schemaless values, None among them as ``null``."""
     out: list[bytes] = []
     for start in range(0, len(values), _CHUNK):
-        out += _dump([_plain(v) for v in values[start : start + _CHUNK]], strange=True)
+        rows = values[start : start + _CHUNK]
+        out += _dump(rows if writes_alike(rows) else [_plain(v) for v in rows], strange=True)
     return out
 
 
@@ -152,9 +154,8 @@ def _names(schema: Schema) -> Iterator[str]:
 def _as_jackson(text: bytes) -> bytes:
     """Escapes as Jackson writes them: upper case, and characters beyond U+FFFF as two of them. Keys are hashed by their
     bytes, so that this decides the partition."""
-    if text.isascii() and b"\\u" not in text:
-        return text
-    if not _NOT_LIKE_JACKSON.search(text):
+    # One byte at a time: a search for a pattern would cost more than the codec does.
+    if (b"\\" not in text or b"\\u" not in text) and (text.isascii() or not any(lead in text for lead in _ASTRAL_LEADS)):
         return text
     shown = _ESCAPED.sub(lambda m: "\\u" + m[1].upper() if m[1] else m[0], text.decode())
     return _ASTRAL.sub(lambda m: quote(m[0])[1:-1], shown).encode()
