@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from connect.config.definition import ConfigDef
 from connect.data.headers import Headers
@@ -18,6 +18,11 @@ class Converter(ABC):
     The batch methods are what the worker calls. They raise on the first bad value; the worker then goes through the batch
     record by record to find and report it, so they must have no effect but their result.
     """
+
+    wants_headers: ClassVar[bool] = False
+    """Set to True by a converter that reads or writes the record's headers: the worker then calls ``from_connect_data`` and
+    ``to_connect_data`` record by record, with the headers as they are in Kafka (values are bytes or None, no schema); those that
+    ``from_connect_data`` adds are written. Without it the batch methods are called, which have no headers."""
 
     @abstractmethod
     def configure(self, configs: Mapping[str, Any], is_key: bool) -> None:

@@ -22,12 +22,14 @@ from connect.converters.json_encode import Encoder, Unfit, compile_encoder, enco
 from connect.converters.json_plain import read_alike
 from connect.converters.json_read import ReadOptions, read_value
 from connect.converters.json_schema import parse_schema, schema_text
+from connect.converters.json_strict import check_kept
 from connect.converters.json_text import parse_json
 from connect.converters.json_write import WriteOptions, write_value
 from connect.data.headers import Headers
 from connect.data.schema import Schema
 from connect.errors import ConfigError, DataError
 from connect.record import NULL, SchemaAndValue
+from connect.strict import is_strict
 
 SCHEMAS_ENABLE = "schemas.enable"
 SCHEMAS_CACHE_SIZE = "schemas.cache.size"
@@ -99,6 +101,7 @@ class JsonConverter(Converter, HeaderConverter):
         self._schemas_enabled = True
         self._write = WriteOptions()
         self._read = ReadOptions()
+        self._parse: Callable[[bytes], Any] = loads
         self._cache_size = 1000
         self._fixed_schema: Schema | None = None
         self._encoders: dict[int, tuple[Schema, Encoder | None, bytes]] = {}
@@ -116,15 +119,17 @@ class JsonConverter(Converter, HeaderConverter):
         values = CONFIG.parse({**configs, TYPE: kind})
         self._schemas_enabled = values[SCHEMAS_ENABLE]
         self._cache_size = max(values[SCHEMAS_CACHE_SIZE], 1)
-        self._write = WriteOptions(values[DECIMAL_FORMAT].upper() == "NUMERIC", values[REPLACE_NULL])
-        self._read = ReadOptions(values[REPLACE_NULL])
+        strict = is_strict(configs)
+        self._write = WriteOptions(values[DECIMAL_FORMAT].upper() == "NUMERIC", values[REPLACE_NULL], strict)
+        self._read = ReadOptions(values[REPLACE_NULL], strict)
+        self._parse = _parse_exactly if strict else loads
         self._fixed_schema = self._parse_fixed(values[SCHEMA_CONTENT]) if self._schemas_enabled else None
 
     def _parse_fixed(self, content: str | None) -> Schema | None:
         if not content:
             return None
         try:
-            return parse_schema(parse_json(content.encode()), self._read)
+            return parse_schema(parse_json(content.encode(), strict=self._read.strict), self._read)
         except DataError as e:
             raise ConfigError.invalid(SCHEMA_CONTENT, content, f"not a schema in JSON: {e.message}") from e
 
@@ -153,7 +158,7 @@ class JsonConverter(Converter, HeaderConverter):
     def _encode_schemaless(self, values: Sequence[Any]) -> list[bytes | None]:
         prefix = self._prefix(None)
         try:
-            payloads = encode_schemaless(values)
+            payloads = encode_schemaless(values, self._write)
         except _FAST_FAILURES:
             return [None if value is None else self._encode_carefully(None, value, prefix) for value in values]
         if prefix:
@@ -202,33 +207,35 @@ class JsonConverter(Converter, HeaderConverter):
     def _decode_carefully(self, data: bytes | None) -> SchemaAndValue:
         if data is None:
             return NULL
-        node = parse_json(data)
-        if not self._schemas_enabled:
-            return SchemaAndValue(None, read_value(None, node, self._read))
-        if self._fixed_schema is not None:
-            return SchemaAndValue(self._fixed_schema, read_value(self._fixed_schema, node, self._read))
-        if not isinstance(node, dict) or len(node) != 2 or "schema" not in node or "payload" not in node:
-            raise DataError(NO_ENVELOPE)
-        schema = self._parse_schema(node["schema"])
-        return SchemaAndValue(schema, read_value(schema, node["payload"], self._read))
+        node = parse_json(data, strict=self._read.strict)
+        schema = self._fixed_schema
+        if self._schemas_enabled and schema is None:
+            if not isinstance(node, dict) or len(node) != 2 or "schema" not in node or "payload" not in node:
+                raise DataError(NO_ENVELOPE)
+            schema = self._parse_schema(node["schema"])
+            node = node["payload"]
+        if self._read.strict:
+            check_kept(schema, node)
+        return SchemaAndValue(schema, read_value(schema, node, self._read))
 
     def decode_batch(self, topic: str, datas: Sequence[bytes | None]) -> list[SchemaAndValue]:
         if not self._schemas_enabled:
             return self._decode_schemaless(datas)
         if self._fixed_schema is not None:
-            return self._decode_run(datas, self._fixed_schema, loads)
+            return self._decode_run(datas, self._fixed_schema, self._parse)
         return self._decode_envelopes(topic, datas)
 
     def _decode_schemaless(self, datas: Sequence[bytes | None]) -> list[SchemaAndValue]:
         out: list[SchemaAndValue] = []
+        parse = self._parse
         for start in range(0, len(datas), _CHUNK):
             chunk = datas[start : start + _CHUNK]
             try:
-                nodes = list(map(loads, chunk)) if None not in chunk else [data and loads(data) for data in chunk]
+                nodes = [data and parse(data) for data in chunk]
                 if read_alike(nodes):
                     out += map(_make, repeat(SchemaAndValue), zip(repeat(None), nodes, strict=False))
                     continue
-            except (ValueError, RecursionError):
+            except (ValueError, RecursionError, Unfit):
                 pass
             # One that is malformed or unusual must not cost the others their speed.
             out += map(self._decode_one_schemaless, chunk)
@@ -237,16 +244,17 @@ class JsonConverter(Converter, HeaderConverter):
     def _decode_one_schemaless(self, data: bytes | None) -> SchemaAndValue:
         if data is not None:
             try:
-                node = loads(data)
+                node = self._parse(data)
                 if read_alike((node,)):
                     return SchemaAndValue(None, node)
-            except (ValueError, RecursionError):
+            except (ValueError, RecursionError, Unfit):
                 pass
         return self._decode_carefully(data)
 
     def _decode_envelopes(self, topic: str, datas: Sequence[bytes | None]) -> list[SchemaAndValue]:
         """Goes through the batch in runs of records whose schema has the same bytes."""
         out: list[SchemaAndValue] = []
+        parse = self._parse
         start, end = 0, len(datas)
         while start < end:
             data = datas[start]
@@ -264,7 +272,7 @@ class JsonConverter(Converter, HeaderConverter):
             def payload(data: bytes, skip: int = skip) -> Any:
                 if data[-1] != 125:  # not "}": something follows the envelope
                     raise Unfit
-                return loads(memoryview(data)[skip:-1])
+                return parse(data[skip:-1])
 
             out += self._decode_run(datas[start:stop], schema, payload)
             start = stop
@@ -279,7 +287,7 @@ class JsonConverter(Converter, HeaderConverter):
                 present = chunk if None not in chunk else [data for data in chunk if data is not None]
                 values = decode([parse(data) for data in present])
             except _FAST_FAILURES:
-                out += [self._decode_carefully(data) for data in chunk]
+                out += [self._decode_one(data, schema, parse, decode) for data in chunk]
                 continue
             pairs = zip(repeat(schema), values, strict=False)
             if len(present) == len(chunk):
@@ -287,6 +295,17 @@ class JsonConverter(Converter, HeaderConverter):
             else:
                 out += [NULL if data is None else _make(SchemaAndValue, next(pairs)) for data in chunk]
         return out
+
+    def _decode_one(
+        self, data: bytes | None, schema: Schema, parse: Callable[[Any], Any], decode: Column
+    ) -> SchemaAndValue:  # fmt: skip
+        """One of a batch in which something is wrong or unusual: it must not cost the others their speed."""
+        if data is not None:
+            try:
+                return SchemaAndValue(schema, decode([parse(data)])[0])
+            except _FAST_FAILURES:
+                pass
+        return self._decode_carefully(data)
 
     def _decoder(self, schema: Schema) -> Column:
         found = self._decoders.get(id(schema))
@@ -311,7 +330,7 @@ class JsonConverter(Converter, HeaderConverter):
             prefix = text[: _JSON.raw_decode(text, len(_HEAD))[1]].encode() + _MIDDLE
             if not data.startswith(prefix):
                 return None
-            schema = self._parse_schema(parse_json(data[len(_HEAD) : len(prefix) - len(_MIDDLE)]))
+            schema = self._parse_schema(parse_json(data[len(_HEAD) : len(prefix) - len(_MIDDLE)], strict=self._read.strict))
         except (ValueError, RecursionError, DataError):
             return None
         if len(prefixes) >= _PREFIXES_PER_TOPIC:
@@ -347,6 +366,14 @@ class JsonConverter(Converter, HeaderConverter):
     def close(self) -> None:
         for cache in (self._encoders, self._equal_encoders, self._decoders, self._parsed, self._prefixes):
             cache.clear()
+
+
+def _parse_exactly(data: bytes) -> Any:
+    """What the codec reads, when it says all that is in the text: written again it is the same. Else raises Unfit."""
+    node = loads(data)
+    if dumps(node) != data:
+        raise Unfit
+    return node
 
 
 _JSON = json.JSONDecoder()

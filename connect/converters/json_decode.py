@@ -84,7 +84,8 @@ def _kind(schema: Schema, options: ReadOptions) -> tuple[set[type], Column]:
             # Adding zero takes the sign off -0.0, which the original's decimals do not keep.
             return {float}, lambda nodes: [n + 0.0 for n in nodes]
         case Type.FLOAT32:
-            return {float}, lambda nodes: [_float32(n) for n in nodes]
+            # How many digits the text had decides what strict reading says; the codec does not tell.
+            return {float}, _refuse if options.strict else lambda nodes: [_float32(n) for n in nodes]
         case Type.BOOLEAN:
             return {bool}, _same
         case Type.STRING:
@@ -179,6 +180,8 @@ def _structs(schema: Schema, options: ReadOptions) -> Column:
     pick = itemgetter(*names) if len(names) > 1 else None
 
     def convert(nodes: Sequence[dict[str, Any]]) -> Sequence[Any]:
+        if options.strict and any([len(n) != len(names) for n in nodes]):  # noqa: C419 - a list is faster
+            raise Unfit
         if pick is None:
             return (
                 build(schema, *[columns[0]([n.get(names[0]) for n in nodes])]) if names else [Struct(schema, []) for _ in nodes]

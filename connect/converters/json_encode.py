@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
@@ -118,12 +119,16 @@ def compile_encoder(schema: Schema, options: WriteOptions) -> Encoder:
     return encode
 
 
-def encode_schemaless(values: Sequence[Any]) -> list[bytes]:
+def encode_schemaless(values: Sequence[Any], options: WriteOptions) -> list[bytes]:
     """JSON bytes of schemaless values, None among them as ``null``."""
     out: list[bytes] = []
     for start in range(0, len(values), _CHUNK):
         rows = values[start : start + _CHUNK]
-        out += _dump(rows if writes_alike(rows) else [_plain(v) for v in rows], strange=True)
+        if not writes_alike(rows):
+            if options.strict:
+                raise Unfit
+            rows = [_plain(v) for v in rows]
+        out += _dump(rows, strange=True)
     return out
 
 
@@ -175,9 +180,9 @@ def _kind(schema: Schema, compiler: _Compiler) -> tuple[set[type], Column]:
         case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
             return {int}, _integers(*INT_RANGES[schema.type])
         case Type.FLOAT64:
-            return {float}, _doubles
+            return {float}, _finite(_doubles) if compiler.options.strict else _doubles
         case Type.FLOAT32:
-            return {float}, _floats
+            return {float}, _finite(_floats) if compiler.options.strict else _floats
         case Type.BOOLEAN:
             return {bool}, _same
         case Type.STRING:
@@ -208,6 +213,15 @@ def _integers(low: int, high: int) -> Column:
 def _doubles(values: Sequence[float]) -> list[Any]:
     # In this range, and there only, the codec's text is Java's.
     return [v if 0.001 <= v < 1e7 or v == 0.0 or -1e7 < v <= -0.001 else Fragment(number_text(v, False).encode()) for v in values]
+
+
+def _finite(column: Column) -> Column:
+    def check(values: Sequence[float]) -> Sequence[Any]:
+        if not all(map(math.isfinite, values)):
+            raise Unfit
+        return column(values)
+
+    return check
 
 
 def _floats(values: Sequence[float]) -> list[Any]:

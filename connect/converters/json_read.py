@@ -42,6 +42,7 @@ class ReadOptions:
     """What JsonConverter's keys say about reading."""
 
     replace_null_with_default: bool = True
+    strict: bool = False
 
 
 def read_value(schema: Schema | None, node: Any, options: ReadOptions) -> Any:
@@ -96,8 +97,9 @@ def _low_bits(number: decimal.Decimal) -> int:
     return -magnitude if sign else magnitude
 
 
-def _float32_of(node: Any) -> float:
-    """Rounded once, from all the digits: rounding to a double first can end on the wrong side of the middle."""
+def float32_of(node: Any) -> float:
+    """A node as a float. It is rounded once, from all the digits: by way of a double it could end on the wrong side of the
+    middle."""
     if type(node) is not int and type(node) is not decimal.Decimal:
         return 0.0
     rounded = round_to_float32(float_of(node))
@@ -136,7 +138,7 @@ def _read(schema: Schema | None, node: Any, options: ReadOptions) -> Any:
         case Type.INT32 | Type.INT64:
             return integer_of(node, _INT_BITS[schema.type])
         case Type.FLOAT32:
-            return _float32_of(node)
+            return float32_of(node)
         case Type.FLOAT64:
             return float_of(node)
         case Type.BOOLEAN:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from connect.converters.json_read import ReadOptions, read_value
+from connect.converters.json_read import ReadOptions, node_type, read_value
+from connect.converters.json_strict import check_kept
 from connect.converters.json_write import WriteOptions, quote, write_value
 from connect.data.narrow import wrap_integer
 from connect.data.schema import Schema, Type
 from connect.data.validation import validate_value
 from connect.errors import DataError, SchemaError
+from connect.strict import STRICT
 
+_MEMBERS: dict[str, type] = {"optional": bool, "name": str, "version": int, "doc": str, "parameters": dict}
 _PRIMITIVES = {t.value: t for t in Type if t.is_primitive}
 
 
@@ -58,6 +61,8 @@ def _parse(node: Any, options: ReadOptions) -> Schema | None:
     name = node.get("type") if isinstance(node, dict) else None
     if not isinstance(name, str):
         raise DataError("Schema must contain 'type' field")
+    if options.strict:
+        _check_members(node)
     members = _members(node)
     if name in _PRIMITIVES:
         schema = Schema(_PRIMITIVES[name], **members)
@@ -73,6 +78,8 @@ def _parse(node: Any, options: ReadOptions) -> Schema | None:
     else:
         raise DataError(f"Unknown schema type: {name}")
     if "default" in node:
+        if options.strict:
+            check_kept(schema, node["default"])
         default = read_value(schema, node["default"], options)
         if default is not None:
             try:
@@ -98,6 +105,14 @@ def _members(node: dict[str, Any]) -> dict[str, Any]:
             raise DataError("Schema parameters must have string values.")
         members["parameters"] = parameters
     return members
+
+
+def _check_members(node: dict[str, Any]) -> None:
+    """Raises DataError for members that :func:`_members` would pass over."""
+    for member, kind in _MEMBERS.items():
+        value = node.get(member)
+        if value is not None and type(value) is not kind:
+            raise DataError(f"Schema member {member} is {node_type(value)}, not what it must be ({STRICT} is on)")
 
 
 def _map_members(node: dict[str, Any], options: ReadOptions) -> dict[str, Any]:

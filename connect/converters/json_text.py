@@ -13,6 +13,7 @@ import re
 from typing import Any, Final
 
 from connect.errors import DataError
+from connect.strict import STRICT
 
 
 class _Missing:
@@ -41,13 +42,15 @@ class _Malformed(ValueError):
     """The text is no JSON."""
 
 
-def parse_json(data: bytes | memoryview) -> Any:
-    """The first JSON value of some bytes, :data:`MISSING` when there is none. Raises DataError for malformed text."""
+def parse_json(data: bytes | memoryview, *, strict: bool = False) -> Any:
+    """The first JSON value of some bytes, :data:`MISSING` when there is none. Raises DataError for malformed text.
+
+    With ``strict`` nothing may be passed over: neither what follows the value nor a second value of one name."""
     raw = bytes(data)
     try:
         encoding = json.detect_encoding(raw)
         text = raw.decode("utf-8" if encoding == "utf-8-sig" else encoding, "surrogatepass").removeprefix("\ufeff")
-        return _Reader(text).read()
+        return _Reader(text, strict).read()
     except (UnicodeDecodeError, _Malformed) as e:
         raise DataError("Converting byte[] to Kafka Connect data failed due to serialization error: ") from e
 
@@ -55,8 +58,9 @@ def parse_json(data: bytes | memoryview) -> Any:
 class _Reader:
     """One pass over the text, with a stack of the containers that are open."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, strict: bool) -> None:
         self._text = text
+        self._strict = strict
         self._at = 0
 
     def read(self) -> Any:
@@ -68,6 +72,10 @@ class _Reader:
             self._fill(value)
         elif type(value) in (int, decimal.Decimal) and self._text[self._at : self._at + 1] not in ("", " ", "\t", "\r", "\n"):
             raise self._malformed("a number at the top must be followed by a space")
+        if self._strict:
+            self._skip_space()
+            if self._at < len(self._text):
+                raise DataError(f"Something follows the JSON value, at character {self._at} ({STRICT} is on)")
         return value
 
     def _fill(self, top: list[Any] | dict[str, Any]) -> None:
@@ -98,6 +106,8 @@ class _Reader:
                 self._at += 1
                 self._skip_space()
                 value = self._value()
+                if self._strict and name in holder:
+                    raise DataError(f"Field {name!r} is there twice, at character {self._at} ({STRICT} is on)")
                 holder[name] = value
             else:
                 value = self._value()

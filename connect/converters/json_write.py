@@ -9,6 +9,7 @@ from __future__ import annotations
 import binascii
 import datetime as dt
 import decimal
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,7 @@ from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.data.validation import INT_RANGES
 from connect.errors import DataError
+from connect.strict import STRICT
 
 NULL_REQUIRED = "Conversion error: null value for field that is required and has no default value"
 _SPECIAL = re.compile('[\x00-\x1f"\\\\\ud800-\udfff\U00010000-\U0010ffff]')
@@ -44,6 +46,7 @@ class WriteOptions:
 
     numeric_decimals: bool = False
     replace_null_with_default: bool = True
+    strict: bool = False
 
 
 def quote(text: str) -> str:
@@ -71,6 +74,12 @@ def number_text(value: float, narrow: bool) -> str:
     """A float as JSON; the values that JSON has no number for are strings."""
     text = float_text(value) if narrow else double_text(value)
     return f'"{text}"' if text[-1] in "Ny" else text
+
+
+def _number(value: float, narrow: bool, options: WriteOptions, path: str) -> str:
+    if options.strict and not math.isfinite(value):
+        raise DataError(f"JSON has no number for {value}{_at(path)} ({STRICT} is on)")
+    return number_text(value, narrow)
 
 
 def write_value(schema: Schema | None, value: Any, options: WriteOptions) -> str:
@@ -113,7 +122,7 @@ def _write(schema: Schema | None, value: Any, options: WriteOptions, path: str) 
         case Type.FLOAT32 | Type.FLOAT64:
             if not isinstance(value, float):
                 raise _unfit(schema, value, path)
-            return number_text(value, schema.type is Type.FLOAT32)
+            return _number(value, schema.type is Type.FLOAT32, options, path)
         case Type.BOOLEAN:
             if not isinstance(value, bool):
                 raise _unfit(schema, value, path)
@@ -155,7 +164,7 @@ def _write_schemaless(value: Any, options: WriteOptions, path: str) -> str:
                 raise DataError(f"Value {value} is not between {low} and {high}, the range of INT64{_at(path)}")
             return int.__repr__(value)
         case float():
-            return number_text(value, isinstance(value, Float32))
+            return _number(value, isinstance(value, Float32), options, path)
         case bytes() | bytearray() | memoryview():
             return f'"{base64_text(value)}"'
         case list():
