@@ -1,0 +1,154 @@
+"""JsonConverter with ``conversion.strict``: what is lost in silence otherwise is an error that names the field."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from connect.converters.json import JsonConverter
+from connect.data.schema import Schema, SchemaBuilder, Type
+from connect.data.struct import Struct
+from connect.errors import ConfigError, DataError
+
+INT8 = {"type": "int8"}
+NOT_KEPT = [
+    ({"type": "int8"}, "300", "300 is not between -128 and 127"),
+    ({"type": "int8"}, '"a"', "'a' is no whole number"),
+    ({"type": "int16"}, "true", "true is no whole number"),
+    ({"type": "int32"}, "1.9", "1.9 is no whole number"),
+    ({"type": "int64"}, "9223372036854775808", "is not between"),
+    ({"type": "int64"}, "1e400", "is no whole number"),
+    ({"type": "float"}, "16777217", "has more digits than float keeps"),
+    ({"type": "float"}, "1e39", "beyond its range"),
+    ({"type": "double"}, '"NaN"', "'NaN' is no number"),
+    ({"type": "double"}, "0.12345678901234567890", "has more digits than double keeps"),
+    ({"type": "boolean"}, "1", "1 is neither true nor false"),
+    ({"type": "string", "optional": True}, "128", "128 is no text"),
+    ({"type": "bytes", "optional": True}, "1", "1 is no base64 text"),
+    ({"type": "array", "items": INT8}, '{"a": 1}', "an object is no array"),
+    ({"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp"}, "18446744073709551616", "is not between"),
+]
+KEPT = [
+    ({"type": "int8"}, "-128"),
+    ({"type": "int32"}, "1.0"),
+    ({"type": "float"}, "0.1"),
+    ({"type": "double"}, "1.10"),
+    ({"type": "double"}, "3"),
+    ({"type": "string"}, '"x"'),
+    ({"type": "array", "items": {"type": "double"}}, "[1, 2.5, 1e300]"),
+]
+
+
+def converter(**settings: str) -> JsonConverter:
+    made = JsonConverter()
+    made.configure({"conversion.strict": "true", **settings}, False)
+    return made
+
+
+def lenient(**settings: str) -> JsonConverter:
+    made = JsonConverter()
+    made.configure(settings, False)
+    return made
+
+
+def message(schema: dict[str, Any], payload: str) -> bytes:
+    struct = {"type": "struct", "fields": [{**schema, "field": "f"}]}
+    return f'{{"schema":{json.dumps(struct)},"payload":{{"f":{payload}}}}}'.encode()
+
+
+@pytest.mark.parametrize(("schema", "payload", "why"), NOT_KEPT)
+def test_what_would_be_lost_is_an_error_that_names_the_field(schema: dict[str, Any], payload: str, why: str) -> None:
+    data = message(schema, payload)
+    lenient().to_connect_data("t", data)  # the original's way
+    for read in (lambda: converter().to_connect_data("t", data), lambda: converter().decode_batch("t", [data] * 3)):
+        with pytest.raises(DataError, match='Field "f"') as raised:
+            read()
+        assert why in raised.value.message
+        assert "conversion.strict" in raised.value.message
+
+
+@pytest.mark.parametrize(("schema", "payload"), KEPT)
+def test_what_is_kept_reads_as_ever(schema: dict[str, Any], payload: str) -> None:
+    data = message(schema, payload)
+    assert converter().decode_batch("t", [data] * 3) == lenient().decode_batch("t", [data] * 3)
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        ('{"a":{"b":[1,18446744073709551616]}}', 'Field "a.b[1]": 18446744073709551616 is beyond 64 bits'),
+        ('{"a":0.1234567890123456789}', 'Field "a": 0.1234567890123456789 has more digits than a double keeps'),
+        ('{"a":1,"a":2}', "Field 'a' is there twice"),
+        ('{"a":1} {"b":2}', "Something follows the JSON value"),
+        ("18446744073709551616", "The value: 18446744073709551616 is beyond 64 bits"),
+    ],
+)
+def test_without_schemas(payload: str, why: str) -> None:
+    settings = {"schemas.enable": "false"}
+    lenient(**settings).to_connect_data("t", payload.encode())
+    with pytest.raises(DataError) as raised:
+        converter(**settings).decode_batch("t", [b'{"a":1}', payload.encode()])
+    assert why in raised.value.message
+
+
+@pytest.mark.parametrize("payload", [b'{"a":1.5,"b":"x"}', b'{ "a" : 1e3, "b" : 10000000.0 }', b"0", b'"\\u00e9"', b"[1.10]"])
+def test_without_schemas_what_is_kept_reads_as_ever(payload: bytes) -> None:
+    settings = {"schemas.enable": "false"}
+    assert converter(**settings).decode_batch("t", [payload, None]) == lenient(**settings).decode_batch("t", [payload, None])
+
+
+def test_a_member_that_the_schema_lacks_is_not_left_out() -> None:
+    data = b'{"schema":{"type":"struct","fields":[{"type":"int8","field":"a"}]},"payload":{"a":1,"b":2}}'
+    assert lenient().to_connect_data("t", data).value.as_dict() == {"a": 1}
+    with pytest.raises(DataError, match='Field "b": 2 has no field in the schema and would be left out'):
+        converter().decode_batch("t", [data])
+
+
+def test_a_schema_member_of_another_type_is_not_passed_over() -> None:
+    data = b'{"schema":{"type":"int8","version":"1"},"payload":1}'
+    schema = lenient().to_connect_data("t", data).schema
+    assert schema is not None
+    assert schema.version is None
+    with pytest.raises(DataError, match="Schema member version is STRING"):
+        converter().to_connect_data("t", data)
+
+
+def test_a_default_is_read_strictly_too() -> None:
+    data = b'{"schema":{"type":"int8","default":300},"payload":1}'
+    lenient().to_connect_data("t", data)
+    with pytest.raises(DataError, match="300 is not between"):
+        converter().to_connect_data("t", data)
+
+
+def test_two_entries_of_one_key_in_a_map_of_pairs() -> None:
+    schema = {"type": "map", "keys": {"type": "int8"}, "values": {"type": "string"}}
+    data = message(schema, '[[1,"a"],[1,"b"]]')
+    lenient().to_connect_data("t", data)
+    with pytest.raises(DataError, match="second value of the same key"):
+        converter().to_connect_data("t", data)
+
+
+@pytest.mark.parametrize("schema", [None, Schema(Type.FLOAT64), Schema(Type.FLOAT32)])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_float_that_json_has_no_number_for_is_not_made_text(schema: Schema | None, value: float) -> None:
+    assert lenient(**{"schemas.enable": "false"}).from_connect_data("t", schema, value) in (b'"NaN"', b'"Infinity"')
+    strict = converter(**{"schemas.enable": "false"})
+    for write in (
+        lambda: strict.from_connect_data("t", schema, value),
+        lambda: strict.encode_batch("t", schema, [1.5, value] * 4),
+    ):
+        with pytest.raises(DataError, match="JSON has no number for"):
+            write()
+
+
+def test_an_error_in_writing_names_the_field() -> None:
+    schema = SchemaBuilder.struct().field("price", Schema(Type.FLOAT64)).build()
+    with pytest.raises(DataError, match='for field: "price"'):
+        converter().from_connect_data("t", schema, Struct(schema, [float("nan")]))
+
+
+def test_the_key_itself_is_checked() -> None:
+    with pytest.raises(ConfigError, match=r"conversion\.strict"):
+        converter(**{"conversion.strict": "perhaps"})
