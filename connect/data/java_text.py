@@ -1,7 +1,7 @@
 """Values as text, the way Java's ``toString`` writes them: what StringConverter and FileStreamSink put out.
 
-Numbers follow Double.toString and Float.toString, decimals BigDecimal.toString, dates ``java.util.Date.toString`` in UTC,
-lists ``[1, 2]``, maps ``{a=1}``, structs ``Struct{a=1,b=x}`` without their null fields.
+Numbers follow Double.toString and Float.toString of Java 17, decimals BigDecimal.toString, dates ``java.util.Date.toString``
+in UTC, lists ``[1, 2]``, maps ``{a=1}``, structs ``Struct{a=1,b=x}`` without their null fields.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import zlib
 from typing import Any
 
 from connect.data.java_calendar import date_of_day
+from connect.data.java_digits import double_digits, float32_digits, shortest_float32
 from connect.data.logical import epoch_millis
 from connect.data.narrow import Float32, round_to_float32
 from connect.data.schema import Schema, Type
@@ -23,58 +24,29 @@ MILLIS_PER_DAY = 86_400_000
 
 
 def double_text(value: float) -> str:
-    """Double.toString."""
+    """Double.toString, as Java up to version 18 has it."""
     magnitude = abs(value)
     if 1e-3 <= magnitude < 1e7 or value == 0.0:
-        return repr(value)
+        return repr(value)  # here both show the shortest text, see java_digits
     if value != value:
         return "NaN"
+    sign = "-" if value < 0 else ""
     if magnitude == float("inf"):
-        return "Infinity" if value > 0 else "-Infinity"
-    mantissa, _, exponent = repr(magnitude).partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    return _with_exponent(value, whole, "" if fraction == "0" else fraction, int(exponent or 0))
+        return f"{sign}Infinity"
+    digits, power = double_digits(magnitude)
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{power}"
 
 
 def float_text(value: float) -> str:
-    """Float.toString of the nearest 32-bit float."""
+    """Float.toString of the nearest 32-bit float, as Java up to version 18 has it."""
     rounded = round_to_float32(value)
     magnitude = abs(rounded)
+    if 1e-3 <= magnitude < 1e7:
+        return repr(shortest_float32(rounded))  # again both show the shortest text
     if rounded == 0.0 or magnitude != magnitude or magnitude == float("inf"):
         return double_text(rounded)
-    text = shortest_float32(magnitude)
-    if 1e-3 <= magnitude < 1e7:
-        shown = repr(float(text))
-        return f"-{shown}" if rounded < 0 else shown
-    mantissa, _, exponent = text.partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    return _with_exponent(rounded, whole, fraction.rstrip("0"), int(exponent))
-
-
-def shortest_float32(magnitude: float) -> str:
-    """The shortest decimal, in e-notation, that reads back as this 32-bit float (positive, finite)."""
-    # Six digits always survive a 32-bit float, so only subnormal numbers have something to find below that.
-    for precision in range(5, 9) if magnitude >= 1.1754944e-38 else range(1, 9):
-        text = f"{magnitude:.{precision}e}"
-        if round_to_float32(float(text)) == magnitude:
-            return text
-    return f"{magnitude:.8e}"
-
-
-def _with_exponent(value: float, whole: str, fraction: str, exponent: int) -> str:
-    if whole == "0":
-        stripped = fraction.lstrip("0")
-        exponent -= len(fraction) - len(stripped) + 1
-        whole, fraction = stripped[0], stripped[1:]
-    elif len(whole) > 1:
-        exponent += len(whole) - 1
-        whole, fraction = whole[0], (whole[1:] + fraction).rstrip("0")
-    if not fraction and 0 < abs(value) < 1e-300:
-        # Java shows at least two digits and takes the nearest two: the smallest double is 4.9E-324, not 5.0E-324.
-        nearest = f"{abs(value):.1e}"
-        if float(nearest) == abs(value):
-            whole, fraction = nearest[0], nearest[2]
-    return f"{'-' if value < 0 else ''}{whole}.{fraction or '0'}E{exponent}"
+    digits, power = float32_digits(magnitude)
+    return f"{'-' if rounded < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{power}"
 
 
 def decimal_text(value: decimal.Decimal) -> str:
