@@ -12,7 +12,7 @@ import datetime as dt
 import decimal
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -55,11 +55,10 @@ class Unfit(Exception):
 
 
 class _Compiler:
-    """Makes the columns of one schema. ``strange`` is set when a batch has text that Jackson escapes in its own way."""
+    """Makes the columns of one schema."""
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
-        self.strange = False
 
     def column(self, schema: Schema) -> Column:
         wanted, convert = _kind(schema, self)
@@ -87,33 +86,17 @@ class _Compiler:
         return column
 
     def element(self, schema: Schema | None) -> Column:
-        if schema is not None:
-            return self.column(schema)
-        self.strange = True
-        return lambda values: [_plain(v) for v in values]
-
-    def texts(self, values: Sequence[str]) -> Sequence[str]:
-        """Looks through a column of text, all of it at once; a column that repeats one object is looked at once."""
-        first = values[0]
-        is_constant = values[-1] is first and values.count(first) == len(values)
-        joined = first if is_constant else "".join(values)
-        if not (joined.isascii() and joined.isprintable()):
-            self.strange = True
-        return values
+        return _plain_values if schema is None else self.column(schema)
 
 
 def compile_encoder(schema: Schema, options: WriteOptions) -> Encoder:
     """The encoder of one schema. It may raise anything for a value it does not like; the careful way then has the word."""
-    compiler = _Compiler(options)
-    column = compiler.column(schema)
-    always_strange = compiler.strange or not _is_plain_text("".join(_names(schema)))
+    column = _Compiler(options).column(schema)
 
     def encode(values: Sequence[Any]) -> list[bytes]:
         out: list[bytes] = []
         for start in range(0, len(values), _CHUNK):
-            compiler.strange = always_strange
-            rows = column(values[start : start + _CHUNK])
-            out += _dump(rows, compiler.strange)
+            out += _dump(column(values[start : start + _CHUNK]))
         return out
 
     return encode
@@ -127,33 +110,17 @@ def encode_schemaless(values: Sequence[Any], options: WriteOptions) -> list[byte
         if not writes_alike(rows):
             if options.strict:
                 raise Unfit
-            rows = [_plain(v) for v in rows]
-        out += _dump(rows, strange=True)
+            rows = _plain_values(rows)
+        out += _dump(rows)
     return out
 
 
-def _dump(rows: Sequence[Any], strange: bool) -> list[bytes]:
+def _dump(rows: Sequence[Any]) -> list[bytes]:
     """The JSON of each row. One call writes them all, with a bare newline between, which JSON text never holds: a call a row
     would spend more on its buffer than on its text."""
     spaced: list[Any] = [_NEWLINE] * (2 * len(rows) - 1)
     spaced[::2] = rows
-    text = dumps(spaced)
-    if strange:
-        text = _as_jackson(text)
-    return text[1:-1].split(b",\n,")
-
-
-def _is_plain_text(text: str) -> bool:
-    return text.isascii() and text.isprintable()
-
-
-def _names(schema: Schema) -> Iterator[str]:
-    for field in schema.fields or ():
-        yield field.name
-        yield from _names(field.schema)
-    for inner in (schema.key_schema, schema.value_schema):
-        if inner is not None:
-            yield from _names(inner)
+    return _as_jackson(dumps(spaced))[1:-1].split(b",\n,")
 
 
 def _as_jackson(text: bytes) -> bytes:
@@ -186,7 +153,7 @@ def _kind(schema: Schema, compiler: _Compiler) -> tuple[set[type], Column]:
         case Type.BOOLEAN:
             return {bool}, _same
         case Type.STRING:
-            return {str}, compiler.texts
+            return {str}, _same
         case Type.BYTES:
             return {bytes}, lambda values: [base64_text(v) for v in values]
         case Type.ARRAY:
@@ -353,6 +320,10 @@ _LOGICAL: dict[str | None, Callable[[Schema, WriteOptions], tuple[set[type], Col
     TIME: _times,
     TIMESTAMP: _timestamps,
 }
+
+
+def _plain_values(values: Sequence[Any]) -> Sequence[Any]:
+    return [_plain(v) for v in values]
 
 
 def _plain(value: Any) -> Any:
