@@ -11,6 +11,9 @@ from connect.connector import Connector, ConnectorContext, ExactlyOnceSupport, S
 from connect.converters.api import Converter, HeaderConverter
 from connect.data import Field, Header, Headers, Schema, SchemaBuilder, Struct, Type
 from connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from connect.functions.sink import sink_connector
+from connect.functions.source import source_connector
+from connect.functions.source_context import SourceFunctionContext
 from connect.record import ConnectRecord, RawBatch, SchemaAndValue, SinkRecord, SourceRecord, TopicPartition
 from connect.sink import SinkTask, SinkTaskContext
 from connect.source import OffsetReader, SourceTask, SourceTaskContext
@@ -48,6 +51,7 @@ __all__ = [
     "SinkTask",
     "SinkTaskContext",
     "SourceConnector",
+    "SourceFunctionContext",
     "SourceRecord",
     "SourceTask",
     "SourceTaskContext",
@@ -56,4 +60,6 @@ __all__ = [
     "Transformation",
     "Type",
     "Width",
+    "sink_connector",
+    "source_connector",
 ]

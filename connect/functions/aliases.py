@@ -1,5 +1,8 @@
 """Plain functions as plugins, by name."""
 
-from connect.plugins import PluginEntry
+from connect.plugins import Kind, PluginEntry
 
-PLUGINS: tuple[PluginEntry, ...] = ()
+PLUGINS: tuple[PluginEntry, ...] = (
+    PluginEntry(Kind.TRANSFORMATION, "connect.functions.transformation:PythonTransformation", aliases=("Python",)),
+    PluginEntry(Kind.PREDICATE, "connect.functions.predicate:PythonPredicate", aliases=("Python",)),
+)

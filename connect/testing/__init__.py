@@ -5,12 +5,14 @@ Nothing in here is imported by the product.
 
 from connect.testing.clock import ManualClock
 from connect.testing.conformance import check_sink_connector, check_source_connector
-from connect.testing.harness import SinkHarness, SourceHarness
+from connect.testing.harness import MemoryOffsets, SinkHarness, SourceHarness
 from connect.testing.memory import MemorySink, MemorySinkTask
+from connect.testing.runs import run_sink, run_source, run_transforms
 from connect.testing.scripted import ScriptedSource, ScriptedSourceTask
 
 __all__ = [
     "ManualClock",
+    "MemoryOffsets",
     "MemorySink",
     "MemorySinkTask",
     "ScriptedSource",
@@ -19,4 +21,7 @@ __all__ = [
     "SourceHarness",
     "check_sink_connector",
     "check_source_connector",
+    "run_sink",
+    "run_source",
+    "run_transforms",
 ]

@@ -1,0 +1,144 @@
+"""A function of a user, made ready to be called: what it takes, its settings, its state.
+
+The name of its first parameter says what it is given: ``record``, ``value`` or ``key`` for one after the other, ``records``,
+``values`` or ``keys`` for whole batches. Its other parameters are settings. A class is made once a task, with the settings, and
+its instance is called; it may have a ``close``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+from connect.config.definition import NO_DEFAULT, ConfigDef
+from connect.errors import ConfigError, ConnectError
+from connect.functions.settings import Setting, setting_of
+from connect.functions.user_code import UserCode, load_callable
+
+FUNCTION = "function"
+TAKES = "function.takes"
+SINGLE = ("record", "value", "key")
+BATCH = ("records", "values", "keys")
+_RESERVED = ("type", "predicate", "negate", "plugin.version", FUNCTION)
+_Parameters = Sequence[inspect.Parameter]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundFunction:
+    """A user's function with its settings. ``takes`` is one of :data:`SINGLE` or :data:`BATCH`."""
+
+    code: UserCode
+    call: Callable[[Any], Any]
+    takes: str
+    instance: Any | None
+    """Made for this task, None for a plain function."""
+
+    def close(self) -> None:
+        """Calls the instance's ``close``, if it has one."""
+        close = getattr(self.instance, "close", None)
+        if close is not None:
+            try:
+                close()
+            except Exception as e:
+                raise self.code.failure(e, ConnectError) from e
+
+
+def bind_function(path: str, takes: str | None, settings: Mapping[str, Any], allowed: Sequence[str]) -> BoundFunction:
+    """Loads and binds the function of that path. ``settings`` are the stage's other keys, as text. Raises ConfigError."""
+    target, code = load_callable(FUNCTION, path)
+    is_class = isinstance(target, type)
+    data, others = _split(path, target, is_class)
+    chosen = takes or (data.name if data is not None and data.name in allowed else None)
+    if chosen is None:
+        named = "has no parameter" if data is None else f"names its first parameter {data.name}"
+        raise ConfigError.invalid(
+            FUNCTION, path, f"it {named}, so there is no telling what it takes: call it {_or(allowed)}, or set {TAKES}"
+        )
+    if chosen not in allowed:
+        raise ConfigError.invalid(TAKES, chosen, f"expected {_or(allowed)}")
+    function: Any = target
+    call = function.__call__ if is_class else function
+    if inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call):
+        raise ConfigError.invalid(FUNCTION, path, "it is async, which is not supported; expected a plain function")
+    arguments = _arguments(path, target, others, settings)
+    if not is_class:
+        return BoundFunction(code, _with_arguments(target, arguments), chosen, None)
+    try:
+        instance = function(**arguments)
+    except ConnectError:
+        raise
+    except Exception as e:
+        raise code.failure(e, ConfigError) from e
+    return BoundFunction(code, instance, chosen, instance)
+
+
+def _with_arguments(function: Callable[..., Any], arguments: dict[str, Any]) -> Callable[[Any], Any]:
+    return (lambda data: function(data, **arguments)) if arguments else function
+
+
+def _split(path: str, target: Any, is_class: bool) -> tuple[inspect.Parameter | None, _Parameters]:
+    """The parameter for the data, and those for settings. What is written in C may not tell; then there are none."""
+    if is_class and "__call__" not in dir(target):
+        raise ConfigError.invalid(FUNCTION, path, "it is a class without __call__, which would be called with the data")
+    try:
+        parameters = list(inspect.signature(target).parameters.values())
+        called = list(inspect.signature(target.__call__).parameters.values())[1:] if is_class else parameters
+    except ValueError:
+        return None, ()
+    positional = [p for p in called if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)]
+    if not positional:
+        raise ConfigError.invalid(FUNCTION, path, "it takes no argument: there is nothing to call it with")
+    if is_class:
+        needed = [p.name for p in called[1:] if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        if needed:
+            raise ConfigError.invalid(FUNCTION, path, f"its __call__ needs {', '.join(needed)}; settings go to __init__")
+    return positional[0], parameters if is_class else [p for p in parameters if p is not positional[0]]
+
+
+def _arguments(path: str, target: Any, parameters: _Parameters, settings: Mapping[str, Any]) -> dict[str, Any]:
+    table, known = ConfigDef(), dict[str, Setting]()
+    hints = _hints(target, isinstance(target, type))
+    for parameter in parameters:
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            setting = _setting(path, parameter, hints.get(parameter.name, parameter.empty))
+            known[setting.key.name] = setting
+            table.add(setting.key)
+        elif parameter.kind is parameter.POSITIONAL_ONLY:
+            raise ConfigError.invalid(FUNCTION, path, f"it takes {parameter.name} by position, which no setting can give")
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    unknown = [key for key in settings if key not in known]
+    if unknown and not takes_any:
+        near = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.6)
+        listed = f"its settings are {', '.join(known)}" if known else "it has no settings"
+        hint = f". Did you mean {near[0]}?" if near else ""
+        raise ConfigError(f"{path} has no setting {unknown[0]}: {listed}{hint}", key=unknown[0])
+    parsed = table.parse(settings)
+    given = {one.argument: one.value(parsed[key]) for key, one in known.items()}
+    return {**given, **{key: settings[key] for key in unknown}}
+
+
+def _setting(path: str, parameter: inspect.Parameter, hint: Any) -> Setting:
+    default = NO_DEFAULT if parameter.default is parameter.empty else parameter.default
+    if hint is parameter.empty:
+        hint = str if default is NO_DEFAULT or default is None else type(default)
+    setting = setting_of(path, parameter.name, hint, default)
+    if setting.key.name in _RESERVED:
+        raise ConfigError.invalid(
+            FUNCTION, path, f"its parameter {parameter.name} has the name of a key of every stage; rename it"
+        )
+    return setting
+
+
+def _hints(target: Any, is_class: bool) -> dict[str, Any]:
+    try:
+        return get_type_hints(target.__init__ if is_class else target, include_extras=True)
+    except (NameError, TypeError, AttributeError):
+        # A hint that only a type checker can read, or a callable without any: defaults and text do then.
+        return {}
+
+
+def _or(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"

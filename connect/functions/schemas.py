@@ -1,0 +1,225 @@
+"""Between values under a schema and the plain ones that functions like: dicts for structs, and back again.
+
+A value comes back under a schema in one of four ways. *Infer*: what fits its old schema keeps it, what is new or of another type
+gets the schema of what it is. *Keep*: it must fit the old schema. *None*: it has no schema any more. Or it must fit a schema that
+was declared. Nothing is rounded, cut or dropped on the way (promise 8): what does not fit is a DataError that names the field.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from typing import Any
+
+from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
+from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
+from connect.data.validation import validate_field_value
+from connect.errors import DataError
+from connect.record import SchemaAndValue
+from connect.transforms.structs import new_struct, struct_schema_like
+
+_CONTAINERS = (dict, list, Struct)
+_NESTED = (Type.STRUCT, Type.ARRAY, Type.MAP)
+_SCALARS: dict[type, Schema] = {
+    str: Schema.OPTIONAL_STRING,
+    bool: Schema.OPTIONAL_BOOLEAN,
+    int: Schema.OPTIONAL_INT64,
+    float: Schema.OPTIONAL_FLOAT64,
+    bytes: Schema.OPTIONAL_BYTES,
+    dt.date: date_schema(optional=True),
+    dt.time: time_schema(optional=True),
+    dt.datetime: timestamp_schema(optional=True),
+}
+_EXACT_FLOATS = {Type.FLOAT32: 1 << 24, Type.FLOAT64: 1 << 53}
+"""Up to here every whole number is a float too."""
+_MOST_SHAPES = 64
+"""Schemas kept per incoming schema. A function gives a handful; a stream of ever new ones must not fill the memory."""
+_MOST_NEW_FIELDS = 10_000
+
+
+def plain_copy(value: Any) -> Any:
+    """The value with dicts in place of structs; every dict and list in it is new, so that whoever gets it may change it."""
+    kind = value.__class__
+    if kind is Struct:
+        names = value.schema.field_names
+        return {name: plain_copy(v) if v.__class__ in _CONTAINERS else v for name, v in zip(names, value.values, strict=True)}
+    if kind is dict:
+        copied = value.copy()
+        for key, member in value.items():
+            if member.__class__ in _CONTAINERS:
+                copied[key] = plain_copy(member)
+        return copied
+    if kind is list:
+        return [plain_copy(member) if member.__class__ in _CONTAINERS else member for member in value]
+    return value
+
+
+def own_copy(value: Any) -> Any:
+    """The same, with structs as they are, but new ones."""
+    kind = value.__class__
+    if kind is Struct:
+        return new_struct(value.schema, [own_copy(v) if v.__class__ in _CONTAINERS else v for v in value.values])
+    if kind is dict:
+        return {key: own_copy(member) if member.__class__ in _CONTAINERS else member for key, member in value.items()}
+    if kind is list:
+        return [own_copy(member) if member.__class__ in _CONTAINERS else member for member in value]
+    return value
+
+
+def conform(schema: Schema, value: Any, path: str) -> Any:
+    """The plain value as a value of the schema: dicts become structs. Raises DataError that names the field (``path``)."""
+    if value is None or schema.type not in _NESTED:
+        if value.__class__ is int and abs(value) <= _EXACT_FLOATS.get(schema.type, -1):
+            return float(value)
+        validate_field_value(path, schema, value)
+        return value
+    if schema.type is Type.STRUCT:
+        return _conform_struct(schema, value, path)
+    if schema.type is Type.ARRAY and isinstance(value, list | tuple) and schema.value_schema is not None:
+        return [conform(schema.value_schema, member, f"{path}[{i}]") for i, member in enumerate(value)]
+    if schema.type is Type.MAP and isinstance(value, dict) and schema.key_schema and schema.value_schema:
+        keys, values = schema.key_schema, schema.value_schema
+        return {conform(keys, k, f"{path} key"): conform(values, v, f"{path}[{k!r}]") for k, v in value.items()}
+    validate_field_value(path, schema, value)
+    return value
+
+
+def _conform_struct(schema: Schema, value: Any, path: str) -> Struct:
+    if isinstance(value, Struct):
+        validate_field_value(path, schema, value)
+        return value
+    if not isinstance(value, dict):
+        raise DataError(f"{path} is a {type(value).__name__}, expected a dict for a struct of {_listed(schema)}")
+    for name in value:
+        if schema.field(name) is None:
+            raise DataError(f"{_within(path, name)} is no field of its schema, which has {_listed(schema)}")
+    fields = schema.fields or ()
+    return new_struct(schema, [conform(f.schema, value.get(f.name), _within(path, f.name)) for f in fields])
+
+
+def _listed(schema: Schema) -> str:
+    return ", ".join(schema.field_names) or "no fields"
+
+
+def _within(path: str, name: Any) -> str:
+    return f"{path}.{name}" if path else str(name)
+
+
+def inferred(value: Any, path: str) -> Schema | None:
+    """The optional schema of a plain value, None for null. Raises DataError where there is no telling: an empty or mixed list, an
+    empty dict, a class that Connect has no type for."""
+    if value is None:
+        return None
+    scalar = _SCALARS.get(value.__class__)
+    if scalar is not None:
+        return scalar
+    if isinstance(value, Struct):
+        return value.schema.as_optional()
+    if isinstance(value, decimal.Decimal) and isinstance(exponent := value.as_tuple().exponent, int) and exponent <= 0:
+        return decimal_schema(-exponent, optional=True)
+    if isinstance(value, dict) and value and all(isinstance(name, str) for name in value):
+        members = [(name, _known(inferred(member, _within(path, name)), _within(path, name))) for name, member in value.items()]
+        return Schema(Type.STRUCT, optional=True, fields=members)
+    if isinstance(value, list | tuple) and value:
+        first = next((member for member in value if member is not None), None)
+        return Schema(Type.ARRAY, optional=True, value_schema=_known(inferred(first, f"{path}[]"), f"{path}[]"))
+    empty = "empty " if isinstance(value, dict | list | tuple | set) and not value else ""
+    raise DataError(f"{path} is a value of type {empty}{type(value).__name__}, from which no schema follows; declare one")
+
+
+def _known(schema: Schema | None, path: str) -> Schema:
+    if schema is None:
+        raise DataError(f"{path} is null, from which no schema follows; declare one")
+    return schema
+
+
+class Inference:
+    """Gives results of values of one incoming schema their schemas.
+
+    Fields that fit keep their schema. The type of a new field, and of one that no longer fits, is that of the first such value
+    that is not null; later ones have to fit it. A new field that is null, as long as none was not, is left out.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._fields = [] if schema.fields is None else [(f.name, f.schema) for f in schema.fields]
+        self._names = list(schema.field_names)
+        self._types: dict[str, Schema] = {}
+        self._nullable: dict[str, Schema] = {}
+        self._shapes: dict[tuple[Any, ...], Schema] = {}
+
+    def convert(self, original: Any, result: Any) -> SchemaAndValue:
+        """Raises DataError that names the field."""
+        schema = self._schema
+        if schema.type is not Type.STRUCT:
+            fitting, value = self._fitted("value", schema, result)
+            return SchemaAndValue(fitting, value)
+        if not isinstance(result, dict):
+            fitting = self._learned("value", result)
+            return SchemaAndValue(fitting, conform(fitting, result, "value"))
+        if list(result) == self._names:
+            unchanged = self._unchanged(original.values, result)
+            if unchanged is not None:
+                return SchemaAndValue(schema, new_struct(schema, unchanged))
+        return self._reshaped(result)
+
+    def _unchanged(self, before: list[Any], result: dict[str, Any]) -> list[Any] | None:
+        """The values of a result with the same fields, if each fits the schema it had."""
+        values: list[Any] = []
+        for (name, schema), old, new in zip(self._fields, before, result.values(), strict=True):
+            if new is not old:
+                try:
+                    new = conform(schema, new, name)
+                except DataError:
+                    return None
+            values.append(new)
+        return values
+
+    def _reshaped(self, result: dict[Any, Any]) -> SchemaAndValue:
+        names: list[str] = []
+        schemas: list[Schema] = []
+        values: list[Any] = []
+        for name, value in result.items():
+            field = self._schema.field(name) if isinstance(name, str) else None
+            if field is not None:
+                schema, value = self._fitted(name, field.schema, value)
+            elif not isinstance(name, str) or not name:
+                raise DataError(f"{name!r} is no name of a field: a struct's fields are named by text")
+            elif value is None and name not in self._types:
+                continue
+            else:
+                schema = self._learned(name, value)
+                value = conform(schema, value, name)
+            names.append(name)
+            schemas.append(schema)
+            values.append(value)
+        shape = (*names, *map(id, schemas))
+        known = self._shapes.get(shape)
+        if known is None:
+            known = struct_schema_like(self._schema, zip(names, schemas, strict=True), optional=self._schema.optional)
+            if len(self._shapes) >= _MOST_SHAPES:
+                del self._shapes[next(iter(self._shapes))]
+            # Its fields hold the schemas, so that their ids stay theirs.
+            self._shapes[shape] = known
+        return SchemaAndValue(known, new_struct(known, values))
+
+    def _fitted(self, name: str, schema: Schema, value: Any) -> tuple[Schema, Any]:
+        """The old schema if the value fits, else the one of what it is now."""
+        try:
+            return schema, conform(schema, value, name)
+        except DataError:
+            if value is None:
+                return self._nullable.setdefault(name, schema.as_optional()), None
+            learned = self._learned(name, value)
+            return learned, conform(learned, value, name)
+
+    def _learned(self, name: str, value: Any) -> Schema:
+        known = self._types.get(name)
+        if known is None:
+            if len(self._types) >= _MOST_NEW_FIELDS:
+                raise DataError(
+                    f"{name} is one of more than {_MOST_NEW_FIELDS:,} new fields: return them in a map, under a schema"
+                )
+            known = self._types[name] = _known(inferred(value, name), name)
+        return known

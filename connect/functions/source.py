@@ -1,0 +1,312 @@
+"""A generator function as a source connector.
+
+    @source_connector(config=Config)
+    def counter(config, context):
+        number = context.offset.get("next", 0)
+        while True:
+            yield [context.record(n, {"next": n + 1}) for n in range(number, number + 100)]
+            number += 100
+            yield context.wait(config.pause_s)
+
+The name ``counter`` is a class then, as any other source connector: ``connector.class=module:counter``. The function itself is
+``counter.function``. One generator runs for each source partition, on the task's thread; what it may do between two ``yield`` is
+what ``poll`` may: block for about a second.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, ClassVar, overload
+
+from connect.config.definition import ConfigDef, ConfigValue
+from connect.connector import ExactlyOnceSupport, SourceConnector
+from connect.errors import BadRequestError, ConfigError, ConnectError, RetriableError
+from connect.functions.settings import SettingsTable
+from connect.functions.source_context import SourceFunctionContext, Wait
+from connect.functions.user_code import UserCode
+from connect.record import SourceRecord
+from connect.source import SourceTask
+
+PARTITIONS = "task.source.partitions"
+"""In a task's configuration: its source partitions, as JSON."""
+ONE_PARTITION: tuple[Mapping[str, Any], ...] = ({"source": "main"},)
+LONGEST_WAIT_S = 1.0
+
+SourceFunction = Callable[..., Generator[Any, None, None]]
+Partitions = Sequence[Mapping[str, Any]] | Callable[[Any], Sequence[Mapping[str, Any]]]
+_PARAMETERS = ("config", "context")
+
+
+class FunctionSource(SourceConnector):
+    """What :func:`source_connector` derives its classes from."""
+
+    function: ClassVar[SourceFunction]
+    """The generator function itself, for tests."""
+    settings: ClassVar[SettingsTable]
+    code: ClassVar[UserCode]
+    partitions: ClassVar[Partitions]
+    exactly_once: ClassVar[bool | None]
+    tasks: ClassVar[type[FunctionSourceTask]]
+
+    def __init__(self) -> None:
+        self._config: dict[str, str] = {}
+
+    def config_def(self) -> ConfigDef:
+        return self.settings.table
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        return self.settings.validate(config)
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self.settings.read(config)
+        self._config = dict(config)
+
+    def task_class(self) -> type[SourceTask]:
+        return self.tasks
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        partitions = self.listed_partitions(self.settings.read(self._config))
+        shares = [partitions[task::max_tasks] for task in range(min(max_tasks, len(partitions)))]
+        return [{**self._config, PARTITIONS: json.dumps(share)} for share in shares]
+
+    def stop(self) -> None:
+        """Nothing runs beside the tasks."""
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        if self.exactly_once is None:
+            return None
+        return ExactlyOnceSupport.SUPPORTED if self.exactly_once else ExactlyOnceSupport.UNSUPPORTED
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
+    ) -> bool:
+        known = [dict(partition) for partition in self.listed_partitions(self.settings.read(config))]
+        for items, offset in offsets.items():
+            if offset is not None and dict(items) not in known:
+                raise BadRequestError(f"{dict(items)} is no source partition of {self.code.name}, which has {known}")
+        return True
+
+    @classmethod
+    def listed_partitions(cls, config: Any) -> list[dict[str, Any]]:
+        """The source partitions under these settings. Raises ConnectError for what is none."""
+        given: Any = cls.partitions
+        if callable(given):
+            try:
+                given = list(given(config))
+            except Exception as e:
+                raise UserCode.of(cls.partitions).failure(e, ConnectError) from e
+        known: list[dict[str, Any]] = []
+        for partition in given:
+            flat = isinstance(partition, Mapping) and all(
+                isinstance(name, str) and isinstance(value, str | int | float | bool | None) for name, value in partition.items()
+            )
+            if not flat:
+                raise ConnectError(f"{cls.code.name}: {partition!r} is no source partition, expected a flat dict of plain values")
+            if partition in known:
+                raise ConnectError(f"{cls.code.name}: the source partition {partition!r} is listed twice")
+            known.append(dict(partition))
+        return known
+
+
+class FunctionSourceTask(SourceTask):
+    """Runs the generators of its source partitions in turn."""
+
+    connector: ClassVar[type[FunctionSource]]
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic, wait: Callable[[float], object] | None = None) -> None:
+        """``wait`` stands in for waiting until a stop, at most so many seconds."""
+        self._monotonic = monotonic
+        self._stopped = threading.Event()
+        self._wait = self._stopped.wait if wait is None else wait
+        self._runs: list[_Run] = []
+        self._next = 0
+
+    def start(self, config: Mapping[str, str]) -> None:
+        connector = self.connector
+        settings = connector.settings.read(config)
+        given = config.get(PARTITIONS)
+        partitions = connector.listed_partitions(settings) if given is None else json.loads(given)
+        topic = connector.settings.table.parse(config).get("topic")
+        for partition, offset in zip(partitions, self.context.offset_reader.offsets(partitions), strict=True):
+            context = SourceFunctionContext(partition, offset or {}, topic, self._stopped.is_set)
+            self._runs.append(_Run(connector, settings, context))
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        soonest = self._monotonic() + LONGEST_WAIT_S
+        for _ in self._runs:
+            run = self._runs[self._next]
+            self._next = (self._next + 1) % len(self._runs)
+            if self._stopped.is_set():
+                return None
+            if run.resumes_at > self._monotonic():
+                soonest = min(soonest, run.resumes_at)
+                continue
+            batch = run.step(self._monotonic)
+            if batch:
+                return batch
+            soonest = min(soonest, run.resumes_at)
+        left_s = soonest - self._monotonic()
+        if left_s > 0:
+            self._wait(left_s)
+        return None
+
+    def commit(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
+        for partition, offset in offsets:
+            for run in self._runs:
+                if run.context.partition == partition:
+                    run.context.committed = dict(offset)
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def close(self) -> None:
+        failures = [error for run in self._runs if (error := run.close()) is not None]
+        self._runs = []
+        if failures:
+            raise failures[0]
+
+
+class _Run:
+    """The generator of one source partition."""
+
+    def __init__(self, connector: type[FunctionSource], settings: Any, context: SourceFunctionContext) -> None:
+        self.context = context
+        self.resumes_at = 0.0
+        """On the task's clock; infinity when the generator has ended: there is nothing more to read."""
+        self._connector = connector
+        self._arguments = {name: {"config": settings, "context": context}[name] for name in _wanted(connector.function)}
+        self._generator: Generator[Any, None, None] | None = None
+
+    def step(self, monotonic: Callable[[], float]) -> Sequence[SourceRecord] | None:
+        """What the generator yields next, None when it has nothing now."""
+        context, code = self.context, self._connector.code
+        try:
+            if self._generator is None:
+                self._generator = self._connector.function(**self._arguments)
+            given = next(self._generator)
+        except StopIteration:
+            self.resumes_at = float("inf")
+            return None
+        except RetriableError as e:
+            # It has ended by that. The next call makes a new one, that goes on behind the last record given.
+            self._generator = None
+            raise code.failure(e, ConnectError) from e
+        except Exception as e:
+            raise code.failure(e, ConnectError) from e
+        forgotten = context.take_wait()
+        if isinstance(given, Wait):
+            self.resumes_at = monotonic() + given.seconds
+            return None
+        if forgotten is not None:
+            raise ConnectError(f"{code.name} called context.wait() and did not yield what it gives: yield context.wait(...)")
+        return self._batch(given)
+
+    def _batch(self, given: Any) -> Sequence[SourceRecord] | None:
+        if given is None:
+            return None
+        batch = [given] if isinstance(given, SourceRecord) else given
+        if not isinstance(batch, list | tuple):
+            raise self._wrong(given)
+        for record in batch:
+            if not isinstance(record, SourceRecord):
+                raise self._wrong(record)
+        if batch:
+            self.context.moved_to(batch[-1])
+        return batch
+
+    def _wrong(self, given: Any) -> ConnectError:
+        expected = "a record (context.record(value, offset)), a list of records, context.wait(seconds), or None"
+        return ConnectError(f"{self._connector.code.name} yielded a {type(given).__name__}, expected {expected}")
+
+    def close(self) -> ConnectError | None:
+        """Ends the generator where it stands (GeneratorExit); its ``finally`` blocks run. Returns what failed in them."""
+        generator, self._generator = self._generator, None
+        try:
+            if generator is not None:
+                generator.close()
+        except Exception as e:
+            failure = self._connector.code.failure(e, ConnectError)
+            failure.__cause__ = e
+            return failure
+        return None
+
+
+@overload
+def source_connector(function: SourceFunction, /) -> type[FunctionSource]: ...
+
+
+@overload
+def source_connector(
+    *,
+    config: type | ConfigDef | None = None,
+    partitions: Partitions = ONE_PARTITION,
+    exactly_once: bool | None = None,
+    version: str = "unknown",
+) -> Callable[[SourceFunction], type[FunctionSource]]: ...
+
+
+def source_connector(
+    function: SourceFunction | None = None,
+    /,
+    *,
+    config: type | ConfigDef | None = None,
+    partitions: Partitions = ONE_PARTITION,
+    exactly_once: bool | None = None,
+    version: str = "unknown",
+) -> Any:
+    """Makes a generator function a source connector. Its parameters may be ``config`` and ``context``.
+
+    It yields records (``context.record``), lists of them, ``context.wait(seconds)``, or None when there is nothing now. Each
+    list is one batch on its way to Kafka: yield hundreds of records where there are so many. At a stop the generator is closed
+    where it stands. When it ends by itself there is nothing more to read. It may raise RetriableError: then it is called anew,
+    and goes on from ``context.offset``, which is behind the last record it gave.
+
+    ``config`` is a dataclass (see :mod:`connect.functions.settings`) or a ConfigDef: the function gets its instance, or a dict.
+    ``partitions`` lists the source partitions, or is a function that lists them given the config; they are shared out among the
+    tasks. ``exactly_once`` says whether a restart at any stored offset gives exactly the records after it.
+
+    Raises ConfigError when the function is no generator function, or asks for what there is not.
+    """
+
+    def decorate(function: SourceFunction) -> type[FunctionSource]:
+        name = f"{function.__module__}:{function.__qualname__}"
+        if not inspect.isgeneratorfunction(function):
+            kind = "async" if inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(function) else "not a generator"
+            raise ConfigError(f"{name} is {kind}; expected a plain generator function, one that yields its records")
+        _wanted(function)
+        made: Any = type(
+            function.__name__,
+            (FunctionSource,),
+            {
+                "__module__": function.__module__,
+                "__qualname__": function.__qualname__,
+                "__doc__": function.__doc__,
+                "version": version,
+                "function": staticmethod(function),
+                "settings": SettingsTable(name, config),
+                "code": UserCode.of(function),
+                "partitions": staticmethod(partitions) if callable(partitions) else tuple(partitions),
+                "exactly_once": exactly_once,
+            },
+        )
+        made.tasks = type(
+            f"{function.__name__}Task", (FunctionSourceTask,), {"__module__": function.__module__, "connector": made}
+        )
+        connector: type[FunctionSource] = made
+        return connector
+
+    return decorate if function is None else decorate(function)
+
+
+def _wanted(function: SourceFunction) -> list[str]:
+    """The parameters it asks for, by name. Raises ConfigError for one that there is not."""
+    names = list(inspect.signature(function).parameters)
+    for name in names:
+        if name not in _PARAMETERS:
+            place = f"{function.__module__}:{function.__qualname__}"
+            raise ConfigError(f"{place} asks for {name}; a source function gets {' and '.join(_PARAMETERS)}")
+    return names
