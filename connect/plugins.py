@@ -23,6 +23,7 @@ from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Any
 
+from connect.config.providers.api import ConfigProvider
 from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.converters.api import Converter, HeaderConverter
 from connect.errors import ConfigError, PluginNotFoundError
@@ -49,6 +50,7 @@ _BASES: dict[Kind, type] = {
     Kind.HEADER_CONVERTER: HeaderConverter,
     Kind.TRANSFORMATION: Transformation,
     Kind.PREDICATE: Predicate,
+    Kind.CONFIG_PROVIDER: ConfigProvider,
 }
 _SUFFIXES = {
     Kind.CONNECTOR: "Connector",
@@ -227,6 +229,11 @@ class Plugins:
 
     def new_predicate(self, name: str) -> Predicate:
         made: Predicate = self._new(Kind.PREDICATE, name)
+        return made
+
+    def new_config_provider(self, name: str) -> ConfigProvider:
+        """A config provider that still has to be configured."""
+        made: ConfigProvider = self._new(Kind.CONFIG_PROVIDER, name)
         return made
 
     def _new(self, kind: Kind, name: str) -> Any:

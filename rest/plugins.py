@@ -12,6 +12,7 @@ from rest.answers import json_answer
 from rest.bodies import CONFIG_SCHEMA, ConfigBody
 from rest.connectors import Flag, java_boolean
 from worker.herder import Herder
+from worker.trace import java_name
 
 
 def add_plugins_routes(router: APIRouter, herder: Herder) -> None:
@@ -37,10 +38,10 @@ def add_plugins_routes(router: APIRouter, herder: Herder) -> None:
             raise BadRequestError(f"Included connector type {included} does not match request type {plugin}")
         try:
             return json_answer(herder.validate(plugin, config))
-        except BadRequestError as e:
+        except ConnectError as e:
             # Apache does not unwrap what failed on its herder thread here: 500 with the Java name of the error
-            # (recordings validate-empty and validate-unknown-class).
-            raise ConnectError(f"org.apache.kafka.connect.runtime.rest.errors.BadRequestException: {e.message}") from e
+            # (recordings validate-empty and validate-unknown-class; a client override of the wrong type is another case).
+            raise ConnectError(f"{java_name(e)}: {e.message}") from e
 
 
 def _stem(name: str) -> str:

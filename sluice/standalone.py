@@ -66,7 +66,7 @@ def _run(worker_file: str, connector_files: Sequence[str], stop: threading.Event
 
         props = dict(read_properties(worker_file))
         mask.add(props)
-        config = WorkerConfig.standalone(props)
+        config = WorkerConfig.standalone(props, mask)
 
         from rest.listeners import ListenSettings
         from rest.server import RestServer
@@ -75,7 +75,7 @@ def _run(worker_file: str, connector_files: Sequence[str], stop: threading.Event
         settings = ListenSettings(config.listeners, config.rest_advertised_host_name, config.rest_advertised_port)
         server = RestServer.bind(settings)
         try:
-            herder = StandaloneHerder(config, worker_id=server.worker_id, mask=mask)
+            herder = StandaloneHerder(config, worker_id=server.worker_id)
         except BaseException:
             server.stop()
             raise

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +18,8 @@ from connect.config.definition import ConfigDef, ConfigKey, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import at_least, one_of
 from connect.errors import ConfigError
+from worker.config_providers import ConfigProviders
+from worker.secrets import SecretMask
 
 DEFAULT_PORT = 8083
 CLIENT_PREFIXES = ("producer.", "consumer.", "admin.")
@@ -78,7 +80,8 @@ _COMMON = (
     ),
     _key(
         "config.providers", _LIST, "", _LOW,
-        "Names of config providers, each set up by config.providers.<name>.class. Not used yet: ${provider:...} stays as it is.",
+        "Names of config providers, each set up by config.providers.<name>.class and config.providers.<name>.param.*: values "
+        "written ${name:path:key} are asked of them.",
     ),
     _key(
         "connector.client.config.override.policy", _STRING, "All", _MEDIUM,
@@ -156,9 +159,12 @@ def standalone_config_def() -> ConfigDef:
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """A worker's settings, typed. ``originals`` is the text as it was given, with secrets: never print it."""
+    """A worker's settings, typed. ``originals`` is the text as it was given, with secrets in place of references to config
+    providers: never print it."""
 
-    originals: Mapping[str, str]
+    originals: Mapping[str, str] = field(repr=False)
+    providers: ConfigProviders = field(repr=False, compare=False)
+    """Whoever runs the worker closes them."""
     bootstrap_servers: tuple[str, ...]
     key_converter: str
     value_converter: str
@@ -183,13 +189,21 @@ class WorkerConfig:
     task_executors: int
 
     @classmethod
-    def standalone(cls, props: Mapping[str, str]) -> WorkerConfig:
-        """Parses a standalone worker's properties. Raises ConfigError in Kafka's words."""
+    def standalone(cls, given: Mapping[str, str], mask: SecretMask | None = None) -> WorkerConfig:
+        """Parses a standalone worker's properties. Raises ConfigError in Kafka's words.
+
+        The config providers that they name are made here, and answer for these properties too. The mask, a new one by default,
+        learns what they answer; it is ``providers.mask``.
+        """
+        providers = ConfigProviders.of_worker(given, mask or SecretMask())
+        resolved = providers.resolve(given, "Worker").values
+        props = {key: value for key, value in resolved.items() if value is not None}
         parsed = standalone_config_def().parse(props)
         for listener in parsed["listeners"]:
             split_listener(listener)
         return cls(
-            originals=dict(props),
+            originals=props,
+            providers=providers,
             bootstrap_servers=tuple(parsed["bootstrap.servers"]),
             key_converter=parsed["key.converter"],
             value_converter=parsed["value.converter"],

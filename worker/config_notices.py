@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from connect.config.definition import ConfigKey
 from connect.config.parsing import parse_value
 from worker.config import CLIENT_PREFIXES, standalone_config_def
+from worker.config_providers import unconfigured_providers
 from worker.kafka.settings import java_names
 
 UNUSED = frozenset(
@@ -15,7 +16,6 @@ UNUSED = frozenset(
         "access.control.allow.methods",
         "access.control.allow.origin",
         "admin.listeners",
-        "config.providers",
         "metric.reporters",
         "metrics.num.samples",
         "metrics.recording.level",
@@ -53,7 +53,6 @@ _DISTRIBUTED = frozenset(
     }
 )
 _INSTEAD = {
-    "config.providers": "references such as ${provider:path:key} are left as they are",
     "task.executors": "tasks run as threads of the worker",
 }
 
@@ -62,7 +61,10 @@ def config_notices(props: Mapping[str, str]) -> list[str]:
     """One sentence for each key that does not do what whoever set it may expect. Values are not told: they may be secrets."""
     table = standalone_config_def().keys
     clients = set(java_names())
-    found = []
+    found = [
+        f"config.providers lists {name}, but there is no config.providers.{name}.class: references to it are left as they are"
+        for name in unconfigured_providers(props)
+    ]
     for key, value in props.items():
         if key in UNUSED:
             if _is_set(table[key], value):

@@ -13,16 +13,17 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
 from connect.connector import Connector, SinkConnector, SourceConnector
-from connect.errors import ConnectError, IllegalStateError, NotFoundError
+from connect.errors import ConfigError, ConnectError, IllegalStateError, NotFoundError
 from worker.herder import ConnectorStatus, State, Status, TargetState, TaskId, TaskInfo, TaskProgress
 from worker.log_context import log_context
 from worker.offsets.store import ConnectorOffsetReader, OffsetStore
+from worker.provided_values import ProvidedValues, with_references, with_values
 from worker.secrets import SecretMask
 from worker.stages import describe
 from worker.task import WorkerTask
@@ -38,16 +39,22 @@ _ENFORCE = "tasks.max.enforce"
 
 @dataclass(frozen=True, slots=True)
 class ConnectorDefinition:
-    """What is to run: the configuration as given, and the class it names."""
+    """What is to run: the configuration, and the class it names."""
 
     name: str
-    config: Mapping[str, str]
+    given: Mapping[str, str] = field(repr=False)
+    """As it was given, with references to config providers: what is shown."""
+    config: Mapping[str, str] = field(repr=False)
+    """With values in place of them, as they were when it was started last: what is used."""
     class_name: str
     """As REST shows it."""
     connector_class: type[Connector]
     type: str
     version: str | None
-    max_tasks: int
+
+    @property
+    def max_tasks(self) -> int:
+        return int(self.config.get("tasks.max", "1"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,7 @@ class UnitTools:
     worker_id: str
     factory: TaskFactory
     store: OffsetStore
+    values: ProvidedValues
     mask: SecretMask
     graceful_timeout_s: float
 
@@ -90,7 +98,8 @@ class ConnectorUnit:
         self._state = threading.Lock()  # for statuses and tasks; never held while a plugin runs
         self._status = Status(State.UNASSIGNED, tools.worker_id, version=definition.version)
         self._task_statuses: dict[int, Status] = {}
-        self._task_configs: list[dict[str, str]] = []
+        self._task_configs: list[dict[str, str]] = []  # with references where the connector's configuration has them
+        self._config_of_tasks: Mapping[str, str] = {}
         self._tasks: dict[int, WorkerTask] = {}
         self._connector: Connector | None = None
         self._started = False
@@ -183,10 +192,13 @@ class ConnectorUnit:
         except Exception as e:
             self.fail(e)
             raise
-        if configs != self._task_configs:
+        # Tasks also take converters, transformations and client settings from the connector's configuration, so that another
+        # value of a config provider is a change for all of them.
+        if configs != self._task_configs or self.definition.config != self._config_of_tasks:
             self._stop_tasks()
             with self._state:
                 self._task_configs = configs
+                self._config_of_tasks = self.definition.config
                 self._task_statuses = {}
             for number in range(len(configs)):
                 self._start_task(number)
@@ -206,6 +218,7 @@ class ConnectorUnit:
 
     def restart(self, *, with_connector: bool, tasks: Collection[int]) -> None:
         """Restarts the instance and these tasks. Raises what made the connector fail."""
+        self._look_up_values()
         for number in tasks:
             self._set_task_status(number, State.RESTARTING)
         self._stop_tasks(tasks)
@@ -214,7 +227,7 @@ class ConnectorUnit:
             self._stop_connector()
             self._connector = None
             if self.target is TargetState.STARTED:
-                self._start_connector()
+                self._start_connector(with_fresh_values=True)
             else:
                 self._set_status(State.PAUSED if self.target is TargetState.PAUSED else State.STOPPED)
         for number in tasks:
@@ -223,10 +236,32 @@ class ConnectorUnit:
         if with_connector:
             self.reconfigure()
 
+    def reload(self, *, only_if_changed: bool) -> None:
+        """Values of config providers have run out: looks them up again and restarts the connector, or with ``only_if_changed``
+        does so when they are others.
+
+        A connector that is not to run looks its values up when it is started. When a provider does not answer, what runs goes
+        on, and the provider is asked again when as much time has passed once more.
+        """
+        definition = self.definition
+        if self.target is not TargetState.STARTED:
+            return
+        try:
+            config = self._tools.values.for_start(definition.name, definition.given)
+        except ConfigError as e:
+            log.warning("Connector %s goes on with the values it has: %s", definition.name, e.message)
+            self._tools.values.ask_again(definition.name)
+            return
+        if only_if_changed and config == definition.config:
+            return
+        log.info("Connector %s is restarted for new values of its config providers", definition.name)
+        self.restart(with_connector=True, tasks=())
+
     def restart_task(self, number: int) -> None:
         """Restarts one task. Raises NotFoundError when there is none of that number."""
         if not 0 <= number < len(self._task_configs):
             raise NotFoundError(f"Task {TaskId(self.definition.name, number)} not found")
+        self._look_up_values()
         self._stop_tasks([number])
         self._start_task(number)
 
@@ -241,9 +276,19 @@ class ConnectorUnit:
 
     # --- connector
 
-    def _start_connector(self) -> None:
-        definition, tools = self.definition, self._tools
+    def _look_up_values(self) -> None:
+        """Before anything is started: values of config providers may have changed since. Raises ConfigError when one does not
+        answer; what runs goes on."""
+        definition = self.definition
+        config = self._tools.values.for_start(definition.name, definition.given)
+        self.definition = replace(definition, config=config)
+
+    def _start_connector(self, *, with_fresh_values: bool = False) -> None:
+        tools = self._tools
         try:
+            if not with_fresh_values:
+                self._look_up_values()
+            definition = self.definition
             if self._connector is None:
                 connector = definition.connector_class()
                 connector.initialize(_Context(self, ConnectorOffsetReader(tools.store, definition.name)))
@@ -278,7 +323,7 @@ class ConnectorUnit:
         added = {"task.class": _shown_task_class(definition, connector.task_class())}
         if issubclass(definition.connector_class, SinkConnector):
             added |= {key: definition.config[key] for key in ("topics", "topics.regex") if definition.config.get(key)}
-        return [{**config, **added} for config in configs]
+        return [with_references({**config, **added}, definition.given, definition.config) for config in configs]
 
     # --- tasks
 
@@ -292,7 +337,7 @@ class ConnectorUnit:
             definition.connector_class,
             connector.task_class(),
             definition.config,
-            self._task_configs[number],
+            with_values(self._task_configs[number], definition.given, definition.config),
             definition.version,
             self.target is TargetState.PAUSED,
         )
@@ -366,7 +411,26 @@ class ConnectorUnit:
     def progress(self, number: int) -> TaskProgress | None:
         with self._state:
             task = self._tasks.get(number)
-        return None if task is None else task.progress()
+        return None if task is None else _masked_progress(task.progress(), self._tools.mask)
+
+
+def _masked_progress(progress: TaskProgress | None, mask: SecretMask) -> TaskProgress | None:
+    """What a connector tells about itself is its author's text: secrets are taken out (promise 9)."""
+    if progress is None or not progress.details:
+        return progress
+    return replace(progress, details=_masked(progress.details, mask))
+
+
+def _masked(value: Any, mask: SecretMask) -> Any:
+    match value:
+        case str():
+            return mask.mask(value)
+        case Mapping():
+            return {key: _masked(member, mask) for key, member in value.items()}
+        case list() | tuple():
+            return [_masked(member, mask) for member in value]
+        case _:
+            return value
 
 
 def _shown_task_class(definition: ConnectorDefinition, task_class: type) -> str:

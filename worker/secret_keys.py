@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Mapping
+from typing import Any
 
-from connect.config.definition import ConfigDef
 from connect.config.types import ConfigType
-from connect.connector import Connector
+from connect.errors import PluginNotFoundError
+from connect.plugins import Kind, Plugins
 from worker.config import WorkerConfig, standalone_config_def
-
-log = logging.getLogger(__name__)
-
-
-def secret_keys_of(what: WorkerConfig | type[Connector]) -> set[str]:
-    """The keys of a worker's or a connector's table whose values are secret."""
-    if isinstance(what, WorkerConfig):
-        return _passwords(standalone_config_def())
-    try:
-        return _passwords(what().config_def())
-    except Exception as e:
-        # Validation has run before and would have told; names alone decide then.
-        log.debug("config_def() of %s failed: %s", what.__name__, e)
-        return set()
+from worker.kafka.settings import ClientKind
+from worker.validation.client_keys import client_keys
 
 
-def _passwords(table: ConfigDef) -> set[str]:
-    return {name for name, key in table.keys.items() if key.type is ConfigType.PASSWORD}
+def secret_keys_of(answer: Mapping[str, Any]) -> set[str]:
+    """The secret keys of a connector's configuration, whichever table has them: the connector's, those of its converters,
+    transformations and predicates, those of its clients. ``answer`` is that of its validation."""
+    definitions = (config["definition"] for config in answer["configs"])
+    return {one["name"] for one in definitions if one is not None and one["type"] == ConfigType.PASSWORD.value}
+
+
+def worker_secret_keys(worker: WorkerConfig, plugins: Plugins) -> set[str]:
+    """The secret keys of a worker's properties: its own, and those of its converters and of connectors' clients."""
+    found = {name for name, key in standalone_config_def().keys.items() if key.type is ConfigType.PASSWORD}
+    for client in ClientKind:
+        found |= {f"{client.value}.{name}" for name, key in client_keys(client).items() if key.type is ConfigType.PASSWORD}
+    for role, kind, class_name in (
+        ("key.converter", Kind.CONVERTER, worker.key_converter),
+        ("value.converter", Kind.CONVERTER, worker.value_converter),
+        ("header.converter", Kind.HEADER_CONVERTER, worker.header_converter),
+    ):
+        try:
+            cls = plugins.load(plugins.resolve(kind, class_name))
+        except PluginNotFoundError:
+            continue  # told where converters are checked
+        found |= {f"{role}.{name}" for name, key in cls.config_def().keys.items() if key.type is ConfigType.PASSWORD}
+    return found

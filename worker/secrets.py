@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 
 from connect.config.parsing import HIDDEN
+from connect.config.providers.references import is_reference
 
 _SECRET_NAME = re.compile(
     r"passw|secret|token$|\.token\.|jaas|credential|api[._-]?key|private[._-]?key|keystore\.key$|basic\.auth\.user\.info", re.I
@@ -40,9 +41,21 @@ class SecretMask:
     def add(self, config: Mapping[str, str | None], secret_keys: Collection[str] = ()) -> None:
         """Learns the secrets of a configuration; ``secret_keys`` are those that its tables call PASSWORD."""
         found = {value.strip() for key, value in config.items() if value and (key in secret_keys or is_secret_name(key))}
+        # What refers to a secret is none, and is what a user has to see.
+        found -= {value for value in found if is_reference(value)}
         # Of a JAAS line the quoted parts count too: that is where the password is.
         found |= {part for value in found if "LoginModule" in value for part in re.findall(r"""["']([^"']+)["']""", value)}
-        found -= {"", "true", "false"}
+        self._learn(found)
+
+    def add_provided(self, values: Collection[str]) -> None:
+        """Learns values that came out of config providers: each is secret, whatever its key is called.
+
+        A number of up to three digits is not one: to hide it wherever it stands would make every log unreadable.
+        """
+        self._learn({text for value in values if not ((text := value.strip()).isdigit() and len(text) < _SHORT)})
+
+    def _learn(self, found: Set[str]) -> None:
+        found = found - {"", "true", "false"}
         with self._lock:
             if found <= self._values:
                 return

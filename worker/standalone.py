@@ -22,6 +22,7 @@ from worker.cluster import Cluster
 from worker.config import WorkerConfig
 from worker.config_notices import config_notices
 from worker.connector_unit import ConnectorDefinition, ConnectorUnit, UnitTools
+from worker.error_settings import error_settings
 from worker.herder import (
     ConnectorInfo,
     ConnectorStatus,
@@ -37,12 +38,20 @@ from worker.herder import (
 )
 from worker.offsets.file_store import OffsetFile
 from worker.plugin_path import extend_python_path
+from worker.provided_values import ProvidedValues
+from worker.reload_timer import ReloadTimer
 from worker.restart import planned_restart, to_restart
-from worker.secret_keys import secret_keys_of
-from worker.secrets import SecretMask
+from worker.secret_keys import secret_keys_of, worker_secret_keys
 from worker.task_factory import TaskFactory
 from worker.topic_creation import topic_creation_rules
-from worker.validation import DiscoveredCatalogue, create_error_message, plugin_config, plugin_list, validate
+from worker.validation import (
+    DiscoveredCatalogue,
+    create_error_message,
+    plugin_config,
+    plugin_list,
+    show_references,
+    validate,
+)
 from worker.version import version
 
 T = TypeVar("T")
@@ -62,22 +71,24 @@ class StandaloneHerder:
         *,
         worker_id: str | None = None,
         plugins: Plugins | None = None,
-        mask: SecretMask | None = None,
     ) -> None:
         """Opens the offset file. Raises ConfigError when another worker has it, or it is damaged."""
         self._config = config
         self._worker_id = worker_id or config.worker_id
-        self._mask = mask or SecretMask()
-        self._mask.add(config.originals, secret_keys_of(config))
+        self._mask = config.providers.mask
         self._notices = [*config_notices(config.originals), *extend_python_path(config.plugin_path)]
         self._plugins = plugins or Plugins.discover()
         self._catalogue = DiscoveredCatalogue(self._plugins)
+        self._mask.add(config.originals, worker_secret_keys(config, self._plugins))
         self._check_converters()
         self._store = OffsetFile(config.offset_storage_file_filename)
+        self._reloads = ReloadTimer(self._reload)
+        self._values = ProvidedValues(config.providers, self._reloads)
         self._tools = UnitTools(
             self._worker_id,
-            TaskFactory(config, self._plugins, self._store),
+            TaskFactory(config, self._plugins, self._store, self._mask),
             self._store,
+            self._values,
             self._mask,
             config.task_shutdown_graceful_timeout_ms / 1000,
         )
@@ -104,6 +115,7 @@ class StandaloneHerder:
         """Begins to look for the broker, in the background. Warns about settings that do not do what they seem to."""
         for notice in self._notices:
             log.warning("%s", notice)
+        self._reloads.start()
         self._cluster.start()
 
     def started(self) -> None:
@@ -156,9 +168,9 @@ class StandaloneHerder:
         return None if unit is None else unit.progress(task.task)
 
     def offsets(self, name: str) -> list[OffsetEntry]:
-        unit, config = self._unit(name)
+        unit, _ = self._unit(name)
         if issubclass(unit.definition.connector_class, SinkConnector):
-            return self._cluster.sink_offsets(name, config)
+            return self._cluster.sink_offsets(name, unit.definition.config)
         return self._store.entries(name)
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
@@ -169,7 +181,7 @@ class StandaloneHerder:
 
     def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
         # The class counts that the configuration names, not the one in the path (recording validate-empty).
-        return validate(config, self._config, self._catalogue, resolve=self._resolved)
+        return self._validated(str(config.get("name")), config)[0]
 
     # --- changes
 
@@ -181,14 +193,14 @@ class StandaloneHerder:
         replace: bool,
         target_state: TargetState | None = None,
     ) -> tuple[ConnectorInfo, bool]:
-        self._mask.add(config)
         # A PATCH may give another name in the configuration; the connector keeps its own (recording config-patch-name).
         props = {"name": name, **config}
         # Before the name is looked at: an invalid duplicate is 400 (recording create-duplicate-invalid-config).
-        if message := create_error_message(validate(props, self._config, self._catalogue, resolve=self._resolved)):
+        answer, values = self._validated(name, props)
+        if message := create_error_message(answer):
             raise BadRequestError(self._mask.mask(message))
         given = _without_nulls(props)
-        definition = self._definition(name, given)
+        definition = self._definition(name, given, _without_nulls(values))
         with self._lock:
             if self._closed:
                 raise ConnectError("The worker is shutting down")
@@ -219,6 +231,7 @@ class StandaloneHerder:
         with self._lock:
             unit = self._units.pop(name, None)
             self._configs.pop(name, None)
+        self._values.forget(name)
         if unit is None:
             raise NotFoundError(f"Connector {name} not found")
         self._shut_down([unit], time.monotonic() + self._tools.graceful_timeout_s + 1.0)
@@ -265,9 +278,11 @@ class StandaloneHerder:
             self._closed = True
             units = list(self._units.values())
             self._units = {}
+        self._reloads.close()
         self._shut_down(units, deadline)
         self._cluster.close()
         self._store.close()
+        self._config.providers.close()
 
     # --- parts of the above
 
@@ -278,31 +293,40 @@ class StandaloneHerder:
                 raise NotFoundError(message or f"Connector {name} not found")
             return unit, dict(self._configs[name])
 
-    def _resolved(self, config: Mapping[str, str | None]) -> Mapping[str, str | None]:
-        """The place of config providers: the configuration with its variables replaced."""
-        return config
+    def _validated(self, name: str, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str | None]]:
+        """The answer of validation, and the configuration with the values of config providers. Secrets that it holds are known to
+        the mask from then on, and neither the answer nor an error tells them (promise 9)."""
+        values = self._values.once(config, f"Connector {name}")
+        self._mask.add(values)
+        try:
+            answer = validate(config, self._config, self._catalogue, resolve=lambda _: values)
+        except ConnectError as e:
+            masked = self._mask.mask(e.message)
+            raise (e if masked == e.message else type(e)(masked)) from e
+        self._mask.add(values, secret_keys_of(answer))
+        return show_references(answer, config, values, self._mask.mask), values
 
-    def _definition(self, name: str, given: Mapping[str, str]) -> ConnectorDefinition:
-        config = {key: value for key, value in self._resolved(given).items() if value is not None}
+    def _reload(self, name: str, only_if_changed: bool) -> None:
+        with self._lock:
+            unit = self._units.get(name)
+        if unit is not None:
+            unit.submit(lambda: unit.reload(only_if_changed=only_if_changed)).add_done_callback(_logged)
+
+    def _definition(self, name: str, given: Mapping[str, str], config: Mapping[str, str]) -> ConnectorDefinition:
         desc = self._plugins.resolve(Kind.CONNECTOR, config["connector.class"])
         connector_class: type[Connector] = self._plugins.load(desc)
-        self._mask.add(config, secret_keys_of(connector_class))
         if desc.type == "source" and self._config.topic_creation_enable:
             topic_creation_rules(config)  # raises what is wrong with them, as create-topic-creation-incomplete has it
-        if config.get("errors.tolerance", "none").strip().lower() == "all" or config.get("errors.deadletterqueue.topic.name"):
-            log.warning(
-                "Connector %s asks for error tolerance (errors.tolerance, errors.deadletterqueue.*): this release stops at the "
-                "first bad record instead of skipping it",
-                name,
-            )
+        if desc.type in ("source", "sink"):
+            error_settings(config, desc.type)  # raises what is wrong with those that Apache's table does not have
         return ConnectorDefinition(
             name,
+            given,
             config,
             desc.class_name,
             connector_class,
             desc.type,
             None if desc.version == "unknown" else desc.version,
-            int(config.get("tasks.max", "1")),
         )
 
     def _outcome(self, future: Future[T], doing: str) -> T:

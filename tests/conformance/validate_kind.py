@@ -1,8 +1,8 @@
 """Cases of validate.jsonl: one REST answer about plugins or a connector's configuration.
 
-Each is asked of the REST app over a standalone worker with JsonConverter for keys and values, the override policy ``All`` and no
-plugin path, as the recorded one was; no broker is needed. What depends on the plugins that a worker happens to have is compared
-as far as it can be:
+Each is asked of the REST app over the validation of a standalone worker with JsonConverter for keys and values, the override
+policy ``All`` and no plugin path, as the recorded one was; no broker is needed. What depends on the plugins that a worker happens
+to have is compared as far as it can be:
 
 - of suggested classes (``recommended_values``) and of plugin lists, the entries that both workers have, in their order; of our
   own the ones are let be that Apache's worker could not have, and of its own those that need its test tools or MirrorMaker;
@@ -14,19 +14,19 @@ Everything else, documentation and order of keys too, must be equal.
 
 from __future__ import annotations
 
-import atexit
 import re
-import tempfile
+from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from starlette.testclient import TestClient
 
+from connect.plugins import Plugins
 from rest.app import build_api
 from worker.config import WorkerConfig
-from worker.standalone import StandaloneHerder
+from worker.herder import Herder
+from worker.validation import DiscoveredCatalogue, plugin_config, plugin_list, validate
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 _AVAILABLE = "available connectors are: "
@@ -62,18 +62,27 @@ def run(case: dict[str, Any]) -> tuple[Any, Any]:
     return {"status": case["expected"]["status"], "body": expected}, {"status": answer.status_code, "body": actual}
 
 
+class _Worker:
+    """As much of a worker's herder as these requests need."""
+
+    def __init__(self) -> None:
+        props = {"key.converter": JSON, "value.converter": JSON, "offset.storage.file.filename": "offsets"}
+        self._config = WorkerConfig.standalone(props)
+        self._catalogue = DiscoveredCatalogue(Plugins.discover())
+
+    def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
+        return plugin_list(self._catalogue, connectors_only=connectors_only)
+
+    def plugin_config(self, plugin: str, version: str | None = None) -> list[dict[str, Any]]:
+        return plugin_config(plugin, self._catalogue, version)
+
+    def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        return validate(config, self._config, self._catalogue)
+
+
 @lru_cache(maxsize=1)
 def _client() -> TestClient:
-    folder = tempfile.TemporaryDirectory()
-    props = {"key.converter": JSON, "value.converter": JSON, "offset.storage.file.filename": str(Path(folder.name) / "offsets")}
-    herder = StandaloneHerder(WorkerConfig.standalone(props))
-
-    def close() -> None:
-        herder.close(5)
-        folder.cleanup()
-
-    atexit.register(close)
-    return TestClient(build_api(herder), raise_server_exceptions=False)
+    return TestClient(build_api(cast(Herder, _Worker())), raise_server_exceptions=False)
 
 
 def _level_list(expected: list[dict[str, str]], actual: list[dict[str, str]]) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ from worker.validation.checks import dlq_topic, topics_of
 from worker.validation.discovered import DiscoveredCatalogue
 from worker.validation.framework import plain_def
 from worker.validation.listing import plugin_config, plugin_list
+from worker.validation.references_shown import show_references
 from worker.validation.validate import kind_of, new_connector, validate
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "plain_def",
     "plugin_config",
     "plugin_list",
+    "show_references",
     "topics_of",
     "validate",
 ]

@@ -14,7 +14,7 @@ from worker.kafka.settings import ClientKind
 from worker.validation.answer import Infos, prefixed_infos
 from worker.validation.catalogue import Catalogue, Kind
 from worker.validation.checks import dlq_topic
-from worker.validation.client_keys import CLIENT_KEYS
+from worker.validation.client_keys import client_keys
 from worker.validation.framework import CONVERTERS, VERSION_SUFFIX
 
 Props = Mapping[str, str | None]
@@ -58,8 +58,10 @@ def client_infos(client: ClientKind, props: Props, policy: str) -> Infos:
     Raises ConfigError for a value that is not of its setting's type, as Apache does.
     """
     prefix = f"{client.value}.override."
-    keys = CLIENT_KEYS[client]
-    given = {key.removeprefix(prefix): value for key, value in props.items() if key.startswith(prefix)}
+    keys = client_keys(client)
+    # Apache copies them out of one hash map into another: of names that fall into one bucket the order of the first decides.
+    names = [key for key in hash_map_order(props) if key.startswith(prefix) and key != prefix]
+    given = {key.removeprefix(prefix): props[key] for key in names}
     values = []
     for name in hash_map_order(given):
         key = keys.get(name)

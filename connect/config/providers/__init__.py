@@ -1,1 +1,1 @@
-"""The config providers of this package."""
+"""Config providers: where the values behind ``${provider:path:key}`` come from."""

@@ -1,5 +1,22 @@
 """The config providers of this package, by name."""
 
-from connect.plugins import PluginEntry
+from connect.plugins import Kind, PluginEntry
 
-PLUGINS: tuple[PluginEntry, ...] = ()
+_JAVA = "org.apache.kafka.common.config.provider."
+_HERE = "connect.config.providers."
+
+PLUGINS: tuple[PluginEntry, ...] = (
+    PluginEntry(Kind.CONFIG_PROVIDER, f"{_HERE}file:FileConfigProvider", (f"{_JAVA}FileConfigProvider",), ("file",)),
+    PluginEntry(
+        Kind.CONFIG_PROVIDER,
+        f"{_HERE}directory:DirectoryConfigProvider",
+        (f"{_JAVA}DirectoryConfigProvider",),
+        ("directory", "dir"),
+    ),
+    PluginEntry(
+        Kind.CONFIG_PROVIDER,
+        f"{_HERE}environment:EnvVarConfigProvider",
+        (f"{_JAVA}EnvVarConfigProvider",),
+        ("env", "environment"),
+    ),
+)

@@ -61,7 +61,6 @@ def test_unused_keys_are_told_unless_they_spell_out_their_default() -> None:
         "metrics.sample.window.ms": ("30000", "1"),
         "metrics.recording.level": ("INFO", "DEBUG"),
         "metric.reporters": ("org.apache.kafka.common.metrics.JmxReporter", "x"),
-        "config.providers": ("", "file"),
         "topic.tracking.enable": ("true", "false"),
         "topic.tracking.allow.reset": ("TRUE", "false"),
         "task.executors": ("0", "1"),
@@ -78,10 +77,16 @@ def test_unused_keys_are_told_unless_they_spell_out_their_default() -> None:
             assert config_notices({key: default}) == []
         (notice,) = config_notices({key: other})
         assert notice.startswith(f"The setting {key} is not used by this release")
-    assert "${provider:path:key} are left as they are" in config_notices({"config.providers": "file"})[0]
     assert config_notices({"admin.listeners": ""}) == ["The setting admin.listeners is not used by this release"]
     assert config_notices({"listeners.https.ssl.client.auth": "none"}) == [
         "The setting listeners.https.ssl.client.auth is not used by this release"
+    ]
+
+
+def test_a_config_provider_without_a_class_is_told() -> None:
+    props = {"config.providers": "file, vault", "config.providers.file.class": "FileConfigProvider"}
+    assert config_notices(props) == [
+        "config.providers lists vault, but there is no config.providers.vault.class: references to it are left as they are"
     ]
 
 

@@ -1,0 +1,125 @@
+"""References ``${provider:path:key}`` in configurations: finding them, and putting values in their place.
+
+The rules are those of Kafka's ``ConfigTransformer``: ``${provider:key}`` has no path, nothing is nested and nothing escaped, a
+value is not looked at for further references. A reference to an unknown provider, or to a key that there is not, stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from connect.config.providers.api import ConfigData, ConfigProvider
+from connect.errors import ConfigError, ConnectError
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One reference as it stands in a value."""
+
+    provider: str
+    path: str
+    """Empty when there is none."""
+    key: str
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        return f"${{{self.provider}:{self.path}:{self.key}}}" if self.path else f"${{{self.provider}:{self.key}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """Values that hold for a time only."""
+
+    provider: str
+    path: str
+    ttl_ms: int
+    restarts_only_if_changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A configuration with values in place of references."""
+
+    values: dict[str, str | None] = field(repr=False)
+    secrets: frozenset[str] = field(repr=False)
+    """Every value that came out of a provider."""
+    expiries: tuple[Expiry, ...]
+    unresolved: tuple[tuple[str, Reference], ...]
+    """Keys of the configuration with a reference that stayed although its provider is there."""
+
+
+def references_in(value: str) -> Iterator[Reference]:
+    """The references of a value, in order: ``${``, up to the next ``}``, with a colon between."""
+    start = value.find("${")
+    while start >= 0:
+        end = value.find("}", start)
+        if end < 0:
+            return
+        provider, colon, rest = value[start + 2 : end].partition(":")
+        if colon:
+            path, second, key = rest.partition(":")
+            yield Reference(provider, path if second else "", key if second else rest, start, end + 1)
+        start = value.find("${", end + 1 if colon else start + 2)
+
+
+def is_reference(value: str) -> bool:
+    """Whether a value is one reference and nothing else."""
+    first = next(references_in(value), None)
+    return first is not None and (first.start, first.end) == (0, len(value))
+
+
+def resolve_references(config: Mapping[str, str | None], providers: Mapping[str, ConfigProvider]) -> Resolution:
+    """The configuration with every reference replaced that a provider knows. Each provider is asked once a path.
+
+    Raises ConfigError that names the key, the reference and the provider when a provider cannot answer.
+    """
+    wanted: dict[tuple[str, str], dict[str, tuple[str, Reference]]] = {}
+    for name, value in config.items():
+        for reference in references_in(value or ""):
+            if reference.provider in providers:
+                keys = wanted.setdefault((reference.provider, reference.path), {})
+                keys.setdefault(reference.key, (name, reference))
+    found = {(provider, path): _asked(providers[provider], path, keys) for (provider, path), keys in wanted.items()}
+    expiries = tuple(
+        Expiry(provider, path, data.ttl_ms, data.restarts_only_if_changed)
+        for (provider, path), data in found.items()
+        if data.ttl_ms is not None and data.ttl_ms >= 0
+    )
+    secrets: set[str] = set()
+    unresolved: list[tuple[str, Reference]] = []
+    values: dict[str, str | None] = {}
+    for name, value in config.items():
+        if value is None:
+            values[name] = None
+            continue
+        parts, copied = [], 0
+        for reference in references_in(value):
+            data = found.get((reference.provider, reference.path))
+            if data is None:
+                continue
+            replacement = data.data.get(reference.key)
+            if replacement is None:
+                unresolved.append((name, reference))
+                continue
+            secrets.add(replacement)
+            parts += [value[copied : reference.start], replacement]
+            copied = reference.end
+        values[name] = "".join([*parts, value[copied:]])
+    return Resolution(values, frozenset(secrets), expiries, tuple(unresolved))
+
+
+def _asked(provider: ConfigProvider, path: str, keys: Mapping[str, tuple[str, Reference]]) -> ConfigData:
+    name, reference = next(iter(keys.values()))
+    try:
+        return provider.get(path, frozenset(keys))
+    except ConnectError as e:
+        raise ConfigError(_cannot(e.message, name, reference), key=name) from e
+    except Exception as e:
+        raise ConfigError(_cannot(f"{type(e).__name__}: {e}", name, reference), key=name) from e
+
+
+def _cannot(reason: str, name: str, reference: Reference) -> str:
+    return f"{reason} (config provider '{reference.provider}', for {reference.text} of {name})"

@@ -1,0 +1,61 @@
+"""Values of config providers in the configurations of connectors and tasks: putting them in, taking them out again, and when they
+run out (KIP-297)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connect.config.providers.references import Expiry, references_in
+from worker.config_providers import ConfigProviders
+from worker.reload_timer import ReloadTimer
+
+_ACTION = "config.action.reload"
+
+
+class ProvidedValues:
+    """What the connectors of a worker get from its config providers. Safe from any thread."""
+
+    def __init__(self, providers: ConfigProviders, timer: ReloadTimer) -> None:
+        self._providers = providers
+        self._timer = timer
+        self._expiries: dict[str, tuple[Expiry, ...]] = {}
+
+    def once(self, config: Mapping[str, str | None], whose: str) -> dict[str, str | None]:
+        """The configuration with values, for a check of it. Raises ConfigError when a provider cannot answer."""
+        return self._providers.resolve(config, whose).values if self._providers else dict(config)
+
+    def for_start(self, connector: str, given: Mapping[str, str]) -> dict[str, str]:
+        """The same for a connector that is being started: it will be reloaded when the values run out, unless it says
+        ``config.action.reload=none``."""
+        if not self._providers:
+            return dict(given)
+        found = self._providers.resolve(given, f"Connector {connector}")
+        values = {key: value for key, value in found.values.items() if value is not None}
+        reloads = values.get(_ACTION, "restart").strip().lower() != "none"
+        self._expiries[connector] = found.expiries if reloads else ()
+        self._timer.schedule(connector, self._expiries[connector])
+        return values
+
+    def ask_again(self, connector: str) -> None:
+        """Waits once more for as long as the last values were to hold: a provider did not answer."""
+        self._timer.schedule(connector, self._expiries.get(connector, ()))
+
+    def forget(self, connector: str) -> None:
+        """The connector is gone."""
+        self._timer.schedule(connector, ())
+        self._expiries.pop(connector, None)
+
+
+def with_references(config: Mapping[str, str], given: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    """A task's configuration as it is stored and shown: where it repeats a value of the connector's configuration that stands for
+    a reference, the reference."""
+    return {key: given[key] if _stands_for(key, value, given, values) else value for key, value in config.items()}
+
+
+def with_values(config: Mapping[str, str], given: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    """The way back: a task's configuration as the task gets it."""
+    return {key: values[key] if key in values and given.get(key) == value else value for key, value in config.items()}
+
+
+def _stands_for(key: str, value: str, given: Mapping[str, str], values: Mapping[str, str]) -> bool:
+    return values.get(key) == value and next(references_in(given.get(key, "")), None) is not None

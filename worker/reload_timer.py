@@ -1,0 +1,77 @@
+"""When values of config providers run out: a timer that tells which connectors are to look theirs up again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from connect.config.providers.references import Expiry
+
+_SHORTEST_S = 0.1
+"""A provider whose values hold for no time at all must not keep its connectors restarting."""
+
+
+class ReloadTimer:
+    """One thread for all connectors. Whoever makes it starts and closes it; the other methods are for any thread."""
+
+    def __init__(self, reload: Callable[[str, bool], None], clock: Callable[[], float] = time.monotonic) -> None:
+        """``reload`` is called with a connector's name and whether a restart is wanted only for other values; on the timer's
+        thread, and must not block."""
+        self._reload = reload
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._due: dict[str, list[tuple[float, bool]]] = {}
+        self._thread = threading.Thread(target=self._work, name="config-reload", daemon=True)
+        self._scheduled = 0
+        self._closed = False
+
+    def start(self) -> None:
+        """Begins to look at the clock."""
+        self._thread.start()
+
+    def schedule(self, connector: str, expiries: Iterable[Expiry]) -> None:
+        """Notes when values of a connector run out, in place of what was noted before; no expiries: never."""
+        now = self._clock()
+        times = [(now + max(_SHORTEST_S, e.ttl_ms / 1000), e.restarts_only_if_changed) for e in expiries]
+        with self._changed:
+            self._due.pop(connector, None)
+            if times:
+                self._due[connector] = times
+                self._scheduled += 1
+                self._changed.notify()
+
+    def run_due(self) -> float | None:
+        """Tells of every connector whose time has come. Returns the seconds until the next one, None when there is none."""
+        now = self._clock()
+        ready: dict[str, bool] = {}
+        with self._changed:
+            for connector, times in list(self._due.items()):
+                over = [only_if_changed for due, only_if_changed in times if due <= now]
+                if over:
+                    ready[connector] = all(over)
+                    self._due[connector] = [(due, only) for due, only in times if due > now]
+            later = [due for times in self._due.values() for due, _ in times]
+        for connector, only_if_changed in ready.items():
+            self._reload(connector, only_if_changed)
+        return max(0.0, min(later) - now) if later else None
+
+    def close(self) -> None:
+        """Ends the thread."""
+        with self._changed:
+            self._closed = True
+            self._due.clear()
+            self._changed.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            seen = self._scheduled
+            wait_s = self.run_due()
+            with self._changed:
+                if self._closed:
+                    return
+                # Something may have been scheduled since: then there is a look at it first.
+                if self._scheduled == seen:
+                    self._changed.wait(wait_s)
