@@ -1,0 +1,149 @@
+"""Numbers: exact for whole and decimal ones, doubles where one side is a double."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
+from typing import Any
+
+from connect.expressions.bounds import MOST_BITS, check_bits, check_members, check_text
+from connect.expressions.dialect import JAVASCRIPT, Dialect, is_number, kind_of, script_number
+from connect.expressions.problems import EvaluationError
+
+_EXTRA_DIGITS = 10
+"""Digits that a quotient of decimals has more than its operands, and behind the point, as Groovy's have."""
+_DECIMALS = Context(prec=1_500, Emax=100_000, Emin=-100_000)
+
+Operation = Callable[[Any, Any], Any]
+
+
+def _pair(sign: str, left: Any, right: Any, dialect: Dialect) -> tuple[Any, Any]:
+    """Both as numbers that Python calculates with: two of one kind, or whole and other."""
+    if not (is_number(left) and is_number(right)):
+        if dialect is not JAVASCRIPT:
+            raise EvaluationError(f"{kind_of(left)} {sign} {kind_of(right)} has no meaning")
+        left, right = script_number(left), script_number(right)
+    if isinstance(left, float) or isinstance(right, float):
+        return _double(left), _double(right)
+    if isinstance(left, int) and isinstance(right, int):
+        check_bits(max(left.bit_length(), right.bit_length()))
+        return left, right
+    return Decimal(left), Decimal(right)
+
+
+def _double(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _bounded(value: Any) -> Any:
+    if isinstance(value, int):
+        check_bits(value.bit_length())
+    elif isinstance(value, Decimal):
+        check_bits(len(value.as_tuple().digits) * 4)
+    return value
+
+
+def _add(left: Any, right: Any, dialect: Dialect) -> Any:
+    if isinstance(left, str) or isinstance(right, str):
+        first, second = dialect.text(left), dialect.text(right)
+        check_text(len(first) + len(second))
+        return first + second
+    if isinstance(left, list) and dialect is not JAVASCRIPT:
+        added = right if isinstance(right, list) else [right]
+        check_members(len(left) + len(added))
+        return [*left, *added]
+    first, second = _pair("+", left, right, dialect)
+    with localcontext(_DECIMALS):
+        return _bounded(first + second)
+
+
+def _subtract(left: Any, right: Any, dialect: Dialect) -> Any:
+    if isinstance(left, str) and dialect is not JAVASCRIPT:
+        return left.replace(dialect.text(right), "", 1)
+    first, second = _pair("-", left, right, dialect)
+    with localcontext(_DECIMALS):
+        return _bounded(first - second)
+
+
+def _multiply(left: Any, right: Any, dialect: Dialect) -> Any:
+    if isinstance(left, str) and isinstance(right, int) and not isinstance(right, bool) and dialect is not JAVASCRIPT:
+        return repeated(left, right)
+    first, second = _pair("*", left, right, dialect)
+    with localcontext(_DECIMALS):
+        return _bounded(first * second)
+
+
+def repeated(text: str, count: Any) -> str:
+    """The text that many times. Refused before it is made when it would be too long."""
+    if not isinstance(count, int) or count < 0:
+        raise EvaluationError(f"a text cannot be repeated {count} times")
+    check_text(len(text) * count)
+    return text * count
+
+
+def _divide(left: Any, right: Any, dialect: Dialect) -> Any:
+    first, second = _pair("/", left, right, dialect)
+    if dialect is JAVASCRIPT or isinstance(first, float):
+        first, second = _double(first), _double(second)
+        if second == 0:
+            return math.nan if first == 0 or first != first else math.copysign(math.inf, first) * math.copysign(1, second)
+        return first / second
+    if second == 0:
+        raise EvaluationError("division by zero")
+    if isinstance(first, int) and first % second == 0:
+        return first // second
+    return _decimal_quotient(Decimal(first), Decimal(second))
+
+
+def _decimal_quotient(left: Decimal, right: Decimal) -> Decimal:
+    """Exact where the quotient ends; else with the digits that Groovy gives."""
+    digits = max(len(left.as_tuple().digits), len(right.as_tuple().digits)) + _EXTRA_DIGITS
+    with localcontext(Context(prec=digits, rounding=ROUND_HALF_UP, Emax=100_000, Emin=-100_000)):
+        quotient = left / right
+        scale = max(-int(left.as_tuple().exponent), -int(right.as_tuple().exponent), _EXTRA_DIGITS)
+        if quotient * right != left and -int(quotient.as_tuple().exponent) > scale:
+            quotient = quotient.quantize(Decimal(1).scaleb(-scale))
+        return quotient
+
+
+def _remainder(left: Any, right: Any, dialect: Dialect) -> Any:
+    first, second = _pair("%", left, right, dialect)
+    if isinstance(first, float) or (dialect is JAVASCRIPT and second == 0):
+        first, second = _double(first), _double(second)
+        return math.nan if second == 0 or math.isinf(first) or first != first else math.fmod(first, second)
+    if second == 0:
+        raise EvaluationError("division by zero")
+    if isinstance(first, int):
+        rest = abs(first) % abs(second)
+        return -rest if first < 0 else rest
+    with localcontext(_DECIMALS):
+        return _bounded(first % second)
+
+
+def _power(left: Any, right: Any, dialect: Dialect) -> Any:
+    first, second = _pair("**", left, right, dialect)
+    if not isinstance(second, int) or second < 0 or not isinstance(first, int):
+        try:
+            raised = float(first) ** float(second)
+        except OverflowError:
+            return math.inf
+        except ZeroDivisionError:
+            return math.inf
+        return raised if isinstance(raised, float) else math.nan
+    check_bits(min(second, MOST_BITS + 1) * max(1, first.bit_length() - 1) if abs(first) > 1 else 1)
+    return _bounded(first**second)
+
+
+def negated(value: Any, dialect: Dialect) -> Any:
+    return _subtract(0, value, dialect)
+
+
+def operation(sign: str, dialect: Dialect) -> Operation:
+    """The function of ``+ - * / % **``."""
+    functions = {"+": _add, "-": _subtract, "*": _multiply, "/": _divide, "%": _remainder, "**": _power}
+    function = functions[sign]
+    return lambda left, right: function(left, right, dialect)

@@ -1,0 +1,381 @@
+"""From a tree to closures: each node becomes a function from the record to a value, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from connect.data.schema import Schema
+from connect.data.struct import Struct
+from connect.expressions.arithmetic import negated, operation
+from connect.expressions.bounds import check_text
+from connect.expressions.dialect import Dialect, is_number, kind_of, script_number, strictly_equals
+from connect.expressions.functions import FUNCTIONS
+from connect.expressions.members import JSON_READER, contains, read_index, read_property
+from connect.expressions.methods import METHODS
+from connect.expressions.problems import EvaluationError, ExpressionError
+from connect.expressions.regular_expressions import compile_regex
+from connect.expressions.syntax import (
+    Binary,
+    Call,
+    Conditional,
+    Function,
+    Index,
+    ListOf,
+    Literal,
+    Logical,
+    Node,
+    Pattern,
+    Property,
+    Template,
+    Unary,
+    Variable,
+)
+from connect.expressions.text_methods import matcher, matches
+
+Evaluate = Callable[[Any], Any]
+Reader = Callable[[Any], Any]
+_DEEPEST = 250
+_TAKES_PATTERN = {"matches", "replaceAll", "replaceFirst"}
+_CONDITIONS = {"==", "===", "!=", "!==", "<", "<=", ">", ">=", "in", "==~"}
+_UNKNOWN: Any = object()
+
+
+def compile_tree(source: str, node: Node, variables: Mapping[str, Reader], dialect: Dialect) -> Evaluate:
+    """The function of a tree. Raises ExpressionError for a pattern that cannot be used, and for a tree that is too deep."""
+    return _Compiler(source, variables, dialect).compiled(node, 0)
+
+
+class _Compiler:
+    def __init__(self, source: str, variables: Mapping[str, Reader], dialect: Dialect) -> None:
+        self._source = source
+        self._variables = variables
+        self._dialect = dialect
+
+    def compiled(self, node: Node, depth: int) -> Evaluate:
+        if depth > _DEEPEST:
+            raise ExpressionError(
+                self._source, node.start, f"the expression is nested too deeply; {_DEEPEST} levels are the most"
+            )
+        match node:
+            case Literal():
+                return _constant(node.value)
+            case Pattern():
+                return _constant(self._regex(node, node.pattern, node.flags))
+            case Variable():
+                return _constant(JSON_READER) if node.name not in self._variables else self._variables[node.name]
+            case Template():
+                return self._template(node, depth)
+            case ListOf():
+                return self._list(node, depth)
+            case Property():
+                return self._property(node, depth)
+            case Index():
+                return self._index(node, depth)
+            case Call():
+                return self._call(node, depth)
+            case Function():
+                return self._function(node, depth)
+            case Unary():
+                return self._unary(node, depth)
+            case Logical():
+                return self._logical(node, depth)
+            case Conditional():
+                return self._conditional(node, depth)
+            case Binary():
+                return self._binary(node, depth)
+
+    def _part(self, node: Node) -> str:
+        return self._source[node.start : node.end]
+
+    def _regex(self, node: Node, pattern: str, flags: str = "") -> Any:
+        try:
+            return compile_regex(pattern, flags)
+        except ValueError as e:
+            raise ExpressionError(self._source, node.start, str(e)) from e
+
+    def _template(self, node: Template, depth: int) -> Evaluate:
+        parts = [self.compiled(part, depth + 1) for part in node.parts]
+        text = self._dialect.text
+
+        def joined(subject: Any) -> str:
+            found = [text(part(subject)) for part in parts]
+            check_text(sum(map(len, found)))
+            return "".join(found)
+
+        return joined
+
+    def _list(self, node: ListOf, depth: int) -> Evaluate:
+        members = [self.compiled(member, depth + 1) for member in node.members]
+        if all(isinstance(member, Literal) for member in node.members):
+            made = [member(None) for member in members]
+            return lambda _: made
+        return lambda subject: [member(subject) for member in members]
+
+    # -- members
+
+    def _property(self, node: Property, depth: int) -> Evaluate:
+        target = self.compiled(node.target, depth + 1)
+        name, safe, dialect, part, owner = node.name, node.safe, self._dialect, self._part(node), self._part(node.target)
+        # The place of the field in the last schema seen: one tuple, so that what belongs together is read together.
+        cached: tuple[Schema, int, Any] | tuple[Any, int, Any] = (_UNKNOWN, 0, None)
+
+        def read(subject: Any) -> Any:
+            nonlocal cached
+            value = target(subject)
+            if value.__class__ is Struct:
+                schema, index, default = cached
+                if value.schema is not schema:
+                    found = value.schema.index_of(name)
+                    if found is None or value.schema.fields is None:
+                        return slowly(value)
+                    index, default = found, value.schema.fields[found].schema.default
+                    cached = (value.schema, index, default)
+                result = value.values[index]
+                return default if result is None else result
+            return slowly(value)
+
+        def slowly(value: Any) -> Any:
+            if value is None:
+                if safe:
+                    return None
+                error = EvaluationError(f"{owner} is null, so {part} cannot be read; {owner}?.{name} is null then")
+                error.located = True
+                raise error
+            try:
+                return read_property(value, name, dialect)
+            except EvaluationError as e:
+                raise e.within(part) from None
+
+        return read
+
+    def _index(self, node: Index, depth: int) -> Evaluate:
+        if isinstance(node.index, Literal) and isinstance(node.index.value, str):
+            return self._property(Property(node.start, node.end, node.target, node.index.value, node.safe), depth)
+        target, index = self.compiled(node.target, depth + 1), self.compiled(node.index, depth + 1)
+        safe, dialect, part, owner = node.safe, self._dialect, self._part(node), self._part(node.target)
+
+        def read(subject: Any) -> Any:
+            value = target(subject)
+            try:
+                if value is None:
+                    if safe:
+                        return None
+                    raise EvaluationError(f"{owner} is null")
+                return read_index(value, index(subject), dialect)
+            except EvaluationError as e:
+                raise e.within(part) from None
+
+        return read
+
+    def _call(self, node: Call, depth: int) -> Evaluate:
+        target = self.compiled(node.target, depth + 1)
+        arguments = [self.compiled(argument, depth + 1) for argument in node.arguments]
+        first = node.arguments[0] if node.arguments else None
+        if node.name in _TAKES_PATTERN and isinstance(first, Literal) and isinstance(first.value, str):
+            arguments[0] = _constant(self._regex(first, first.value))
+        call, safe, dialect, part, owner = (
+            METHODS[node.name].call, node.safe, self._dialect, self._part(node), self._part(node.target)
+        )  # fmt: skip
+
+        def result(subject: Any) -> Any:
+            value = target(subject)
+            try:
+                if value is None:
+                    if safe:
+                        return None
+                    raise EvaluationError(f"{owner} is null, so it has no methods; ?. calls them only if it is not null")
+                return call(dialect, value, *[argument(subject) for argument in arguments])
+            except EvaluationError as e:
+                raise e.within(part) from None
+
+        return result
+
+    def _function(self, node: Function, depth: int) -> Evaluate:
+        call, dialect, part = FUNCTIONS[node.name].call, self._dialect, self._part(node)
+        arguments = [self.compiled(argument, depth + 1) for argument in node.arguments]
+
+        def result(subject: Any) -> Any:
+            try:
+                return call(dialect, *[argument(subject) for argument in arguments])
+            except EvaluationError as e:
+                raise e.within(part) from None
+
+        return result
+
+    # -- operators
+
+    def _unary(self, node: Unary, depth: int) -> Evaluate:
+        if node.sign == "-" and isinstance(node.operand, Literal) and is_number(node.operand.value):
+            return _constant(-node.operand.value)
+        operand = self.compiled(node.operand, depth + 1)
+        dialect, part = self._dialect, self._part(node)
+        if node.sign == "!":
+            is_true = dialect.is_true
+            return lambda subject: not is_true(operand(subject))
+        positive = node.sign == "+"
+
+        def signed(subject: Any) -> Any:
+            value = operand(subject)
+            try:
+                if positive:
+                    return script_number(value) if dialect.missing_is_null else negated(negated(value, dialect), dialect)
+                return negated(value, dialect)
+            except EvaluationError as e:
+                raise e.within(part) from None
+
+        return signed
+
+    def _logical(self, node: Logical, depth: int) -> Evaluate:
+        operands = [self.compiled(operand, depth + 1) for operand in node.operands]
+        is_true = self._dialect.is_true
+        *others, last = operands
+        if node.sign == "??":
+            return lambda subject: _first(others, last, subject)
+        stops_at = node.sign == "||"
+        gives_operands = self._dialect.gives_operands
+        if len(operands) == 2 and all(_is_condition(operand) for operand in node.operands):
+            left, right = operands
+            if stops_at:
+                return lambda subject: left(subject) or right(subject)
+            return lambda subject: left(subject) and right(subject)
+        if len(operands) == 2 and not gives_operands:
+            left, right = operands
+            if stops_at:
+                return lambda subject: is_true(left(subject)) or is_true(right(subject))
+            return lambda subject: is_true(left(subject)) and is_true(right(subject))
+
+        def decided(subject: Any) -> Any:
+            for operand in others:
+                value = operand(subject)
+                if is_true(value) is stops_at:
+                    return value if gives_operands else stops_at
+            value = last(subject)
+            return value if gives_operands else is_true(value)
+
+        return decided
+
+    def _conditional(self, node: Conditional, depth: int) -> Evaluate:
+        condition, no = self.compiled(node.condition, depth + 1), self.compiled(node.no, depth + 1)
+        is_true = self._dialect.is_true
+        if node.yes is not None:
+            yes = self.compiled(node.yes, depth + 1)
+            if _is_condition(node.condition):
+                return lambda subject: yes(subject) if condition(subject) else no(subject)
+            return lambda subject: yes(subject) if is_true(condition(subject)) else no(subject)
+
+        def elvis(subject: Any) -> Any:
+            value = condition(subject)
+            return value if is_true(value) else no(subject)
+
+        return elvis
+
+    def _binary(self, node: Binary, depth: int) -> Evaluate:
+        left, right = self.compiled(node.left, depth + 1), self.compiled(node.right, depth + 1)
+        match node.sign:
+            case "==" | "===" | "!=" | "!==":
+                return self._equality(node, left, right)
+            case ".." | "..<":
+                return self._located(node, _range_of(node.sign == "..<"), left, right)
+            case "in":
+                dialect = self._dialect
+                return self._located(node, lambda a, b: contains(b, a, dialect, strictly_equals), left, right)
+            case "=~":
+                return self._located(node, matcher, left, right)
+            case "==~":
+                dialect = self._dialect
+                return self._located(node, lambda a, b: a is not None and matches(dialect, _subject(a), b), left, right)
+            case "<" | "<=" | ">" | ">=" | "<=>":
+                return self._comparison(node, left, right)
+        return self._located(node, operation(node.sign, self._dialect), left, right)
+
+    def _located(self, node: Binary, function: Callable[[Any, Any], Any], left: Evaluate, right: Evaluate) -> Evaluate:
+        """The function of both sides; its errors tell the part of the expression."""
+        part = self._part(node)
+
+        def result(subject: Any) -> Any:
+            first, second = left(subject), right(subject)
+            try:
+                return function(first, second)
+            except EvaluationError as e:
+                raise e.within(part) from None
+
+        return result
+
+    def _equality(self, node: Binary, left: Evaluate, right: Evaluate) -> Evaluate:
+        equals = strictly_equals if len(node.sign) == 3 else self._dialect.equals
+        expected = node.sign[0] == "="
+        constant = node.right.value if isinstance(node.right, Literal) else _UNKNOWN
+        if constant is None:
+            return lambda subject: (left(subject) is None) is expected
+        if constant.__class__ in (str, int):
+            kind = constant.__class__
+
+            def equals_constant(subject: Any) -> bool:
+                value = left(subject)
+                same = value == constant if value.__class__ is kind else equals(value, constant)
+                return same is expected
+
+            return equals_constant
+        return lambda subject: equals(left(subject), right(subject)) is expected
+
+    def _comparison(self, node: Binary, left: Evaluate, right: Evaluate) -> Evaluate:
+        compare, sign = self._dialect.compare, node.sign
+        if sign == "<=>":
+
+            def order(a: Any, b: Any) -> int:
+                found = compare(a, b)
+                if found is None:
+                    raise EvaluationError(f"{kind_of(a)} and {kind_of(b)} have no order")
+                return found
+
+            return self._located(node, order, left, right)
+        tests: dict[str, Callable[[int], bool]] = {
+            "<": lambda order: order < 0,
+            "<=": lambda order: order <= 0,
+            ">": lambda order: order > 0,
+            ">=": lambda order: order >= 0,
+        }
+        test = tests[sign]
+
+        def holds(a: Any, b: Any) -> bool:
+            found = compare(a, b)
+            return found is not None and test(found)
+
+        return self._located(node, holds, left, right)
+
+
+def _is_condition(node: Node) -> bool:
+    """Whether the node gives true or false, whatever it reads."""
+    if isinstance(node, Binary):
+        return node.sign in _CONDITIONS
+    return (isinstance(node, Unary) and node.sign == "!") or (isinstance(node, Literal) and isinstance(node.value, bool))
+
+
+def _constant(value: Any) -> Evaluate:
+    return lambda _: value
+
+
+def _first(others: list[Evaluate], last: Evaluate, subject: Any) -> Any:
+    """The first that is not null."""
+    for operand in others:
+        value = operand(subject)
+        if value is not None:
+            return value
+    return last(subject)
+
+
+def _subject(value: Any) -> str:
+    if not isinstance(value, str):
+        raise EvaluationError(f"a text is matched, not {kind_of(value)}")
+    return value
+
+
+def _range_of(open_end: bool) -> Callable[[Any, Any], range]:
+    def made(first: Any, last: Any) -> range:
+        if not isinstance(first, int) or not isinstance(last, int):
+            raise EvaluationError(f"a range goes from one whole number to another, not from {kind_of(first)} to {kind_of(last)}")
+        step = 1 if last >= first else -1
+        return range(first, last if open_end else last + step, step)
+
+    return made

@@ -1,0 +1,78 @@
+"""The functions that are called without a value before them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from connect.expressions.bounds import MOST_TEXT
+from connect.expressions.dialect import Dialect, script_number
+from connect.expressions.problems import EvaluationError
+
+_LEADING_INTEGER = re.compile(r"\s*([+-]?\d{1,300})")
+_LEADING_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionEntry:
+    """``arity`` is the fewest and the most arguments."""
+
+    arity: tuple[int, int]
+    call: Callable[..., Any]
+    doc: str
+
+
+def parse_json(text: Any) -> Any:
+    """A JSON text as maps, lists, texts, numbers, booleans and null. Raises EvaluationError."""
+    if not isinstance(text, str):
+        raise EvaluationError("only a text can be read as JSON")
+    if len(text) > MOST_TEXT:
+        raise EvaluationError(f"the JSON text has {len(text)} characters; {MOST_TEXT} are the most")
+    try:
+        return orjson.loads(text)
+    except ValueError as e:
+        raise EvaluationError(f"the text is no JSON: {e}") from e
+
+
+def to_number(text: Any, kind: type[int] | type[float] | type[Decimal]) -> Any:
+    """Groovy's ``toInteger`` and its like. Raises EvaluationError for what is no such number."""
+    if isinstance(text, bool) or not isinstance(text, str | int | float | Decimal):
+        raise EvaluationError("only a text or a number becomes a number")
+    try:
+        if isinstance(text, str) and len(text) > 400:
+            raise ValueError
+        return kind(text.strip() if isinstance(text, str) else text)
+    except (ValueError, ArithmeticError) as e:
+        raise EvaluationError(f"{str(text)[:40]} is no number of that kind") from e
+
+
+def _parse_int(dialect: Dialect, value: Any) -> Any:
+    found = _LEADING_INTEGER.match(dialect.text(value))
+    return math.nan if found is None else int(found[1])
+
+
+def _parse_float(dialect: Dialect, value: Any) -> Any:
+    found = _LEADING_NUMBER.match(dialect.text(value))
+    return math.nan if found is None else float(found[1])
+
+
+def _is_nan(_: Dialect, value: Any) -> bool:
+    number = script_number(value)
+    return bool(number != number)
+
+
+FUNCTIONS: dict[str, FunctionEntry] = {
+    "String": FunctionEntry((1, 1), lambda dialect, value: dialect.text(value), "the value as text"),
+    "Number": FunctionEntry((1, 1), lambda _, value: script_number(value), "the value as a number, NaN if it is none"),
+    "Boolean": FunctionEntry((1, 1), lambda dialect, value: dialect.is_true(value), "whether the value counts as true"),
+    "parseInt": FunctionEntry((1, 1), _parse_int, "the whole number that a text begins with, or NaN"),
+    "parseFloat": FunctionEntry((1, 1), _parse_float, "the number that a text begins with, or NaN"),
+    "isNaN": FunctionEntry((1, 1), _is_nan, "whether the value is no number"),
+    "JSON.parse": FunctionEntry((1, 1), lambda _, text: parse_json(text), "a JSON text as maps and lists"),
+}

@@ -1,0 +1,228 @@
+"""Methods of texts, as Java, Groovy and JavaScript have them. Each takes the dialect, the text and the arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from connect.expressions.arithmetic import repeated
+from connect.expressions.bounds import MOST_TEXT, check_members, check_text
+from connect.expressions.dialect import Dialect, kind_of
+from connect.expressions.problems import EvaluationError
+from connect.expressions.regular_expressions import Match, Regex, regex_of
+from connect.transforms.java_replacement import compile_replacement
+
+_CONTROL_AND_SPACE = "".join(map(chr, range(33)))
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+
+
+def text_of(value: Any) -> str:
+    """The argument, which must be a text."""
+    if not isinstance(value, str):
+        raise EvaluationError(f"a text is expected as argument, not {kind_of(value)}")
+    return value
+
+
+def _regex(pattern: Any) -> Regex:
+    return pattern if isinstance(pattern, Regex) else regex_of(text_of(pattern))
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise EvaluationError(f"a whole number is expected as argument, not {kind_of(value)}")
+    return value
+
+
+def concat(dialect: Dialect, value: str, other: Any) -> str:
+    added = dialect.text(other)
+    check_text(len(value) + len(added))
+    return value + added
+
+
+def contains(_: Dialect, value: str, part: Any) -> bool:
+    return text_of(part) in value
+
+
+def starts_with(_: Dialect, value: str, part: Any, start: Any = 0) -> bool:
+    return value.startswith(text_of(part), _number(start))
+
+
+def ends_with(_: Dialect, value: str, part: Any) -> bool:
+    return value.endswith(text_of(part))
+
+
+def equals_ignore_case(_: Dialect, value: str, other: Any) -> bool:
+    return isinstance(other, str) and value.lower() == other.lower()
+
+
+def compare_ignore_case(_: Dialect, value: str, other: Any) -> int:
+    left, right = value.lower(), text_of(other).lower()
+    return (left > right) - (left < right)
+
+
+def index_of(_: Dialect, value: str, part: Any, start: Any = 0) -> int:
+    return value.find(text_of(part), max(_number(start), 0))
+
+
+def char_at(dialect: Dialect, value: str, position: Any) -> str:
+    at = _number(position)
+    if 0 <= at < len(value):
+        return value[at]
+    if dialect.missing_is_null:
+        return ""
+    raise EvaluationError(f"the text of {len(value)} characters has none at {at}")
+
+
+def substring(dialect: Dialect, value: str, start: Any, end: Any = None) -> str:
+    """Java refuses positions outside of the text, JavaScript takes the nearest and swaps them."""
+    first, last = _number(start), len(value) if end is None else _number(end)
+    if dialect.missing_is_null:
+        first, last = (min(max(at, 0), len(value)) for at in (first, last))
+        return value[min(first, last) : max(first, last)]
+    if not 0 <= first <= last <= len(value):
+        raise EvaluationError(f"the text of {len(value)} characters has no part from {first} to {last}")
+    return value[first:last]
+
+
+def slice_of(_: Dialect, value: str, start: Any, end: Any = None) -> str:
+    return value[_number(start) : None if end is None else _number(end)]
+
+
+def trim(_: Dialect, value: str) -> str:
+    return value.strip(_CONTROL_AND_SPACE)
+
+
+def repeat(_: Dialect, value: str, count: Any) -> str:
+    return repeated(value, count)
+
+
+def pad_left(_: Dialect, value: str, size: Any, filler: Any = " ") -> str:
+    return _padding(value, size, filler) + value
+
+
+def pad_right(_: Dialect, value: str, size: Any, filler: Any = " ") -> str:
+    return value + _padding(value, size, filler)
+
+
+def _padding(value: str, size: Any, filler: Any) -> str:
+    missing = _number(size) - len(value)
+    fill = text_of(filler)
+    if missing <= 0 or not fill:
+        return ""
+    check_text(len(value) + missing)
+    return (fill * (missing // len(fill) + 1))[:missing]
+
+
+def is_number(_: Dialect, value: str) -> bool:
+    try:
+        return len(value) <= 400 and Decimal(value.strip()).is_finite()
+    except InvalidOperation:
+        return False
+
+
+def is_integer(_: Dialect, value: str) -> bool:
+    return len(value) <= 400 and _INTEGER.fullmatch(value.strip()) is not None
+
+
+def matches(_: Dialect, value: str, pattern: Any) -> bool:
+    return _regex(pattern).matches(value)
+
+
+def match(_: Dialect, value: str, pattern: Any) -> Any:
+    """JavaScript's: the first match with its groups, or null; with the flag ``g`` all matches."""
+    regex = _regex(pattern)
+    if regex.replaces_all:
+        found = [one[0] for one in regex.find_all(value)]
+        check_members(len(found))
+        return found or None
+    first = regex.search(value)
+    return None if first is None else [first[0], *first.groups()]
+
+
+def matcher(value: Any, pattern: Any) -> Match:
+    """``value =~ pattern``."""
+    return Match(_regex(pattern), text_of(value))
+
+
+def split(dialect: Dialect, value: str, separator: Any, limit: Any = None) -> list[str]:
+    """Java splits at a pattern and drops empty texts at the end, JavaScript at a text and drops nothing."""
+    if dialect.missing_is_null:
+        parts = _script_split(value, separator)
+        kept = parts if limit is None else parts[: max(_number(limit), 0)]
+    else:
+        kept = _java_split(value, _regex(separator), 0 if limit is None else _number(limit))
+    check_members(len(kept))
+    return kept
+
+
+def _script_split(value: str, separator: Any) -> list[str]:
+    if isinstance(separator, Regex):
+        return _pieces(value, separator.find_all(value))
+    parts = text_of(separator)
+    return value.split(parts) if parts else list(value)
+
+
+def _java_split(value: str, regex: Regex, limit: int) -> list[str]:
+    found = [one for one in regex.find_all(value) if one.end() > 0 and one.start() < len(value)]
+    parts = _pieces(value, found[: limit - 1] if limit > 0 else found)
+    while limit == 0 and len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return parts
+
+
+def _pieces(value: str, separators: Iterable[re.Match[str]]) -> list[str]:
+    parts: list[str] = []
+    at = 0
+    for one in separators:
+        parts.append(value[at : one.start()])
+        at = one.end()
+    return [*parts, value[at:]]
+
+
+def tokenize(_: Dialect, value: str, delimiters: Any = None) -> list[str]:
+    """Groovy's: the parts between any of the characters, without empty ones."""
+    chars = " \t\n\r\f" if delimiters is None else text_of(delimiters)
+    parts = [part for part in re.split(f"[{re.escape(chars)}]", value) if part] if chars else [value]
+    check_members(len(parts))
+    return parts
+
+
+def replace(dialect: Dialect, value: str, old: Any, new: Any) -> str:
+    """Every place in Java; the first in JavaScript, unless the pattern has the flag ``g``."""
+    if isinstance(old, Regex):
+        return _replaced(value, old, text_of(new), every=old.replaces_all or not dialect.missing_is_null)
+    part, other = text_of(old), text_of(new)
+    places = 1 if dialect.missing_is_null else value.count(part)
+    check_text(len(value) + places * len(other))
+    return value.replace(part, other, places if dialect.missing_is_null else -1)
+
+
+def replace_all(dialect: Dialect, value: str, old: Any, new: Any) -> str:
+    if dialect.missing_is_null and isinstance(old, str):
+        other = text_of(new)
+        check_text(len(value) + value.count(old) * len(other))
+        return value.replace(old, other)
+    return _replaced(value, _regex(old), text_of(new), every=True)
+
+
+def replace_first(_: Dialect, value: str, old: Any, new: Any) -> str:
+    return _replaced(value, _regex(old), text_of(new), every=False)
+
+
+def _replaced(value: str, regex: Regex, replacement: str, *, every: bool) -> str:
+    compiled = compile_replacement(replacement, regex.compiled)
+    parts: list[str] = []
+    at = length = 0
+    for found in regex.find_all(value) if every else [one for one in [regex.search(value)] if one is not None]:
+        if compiled.error is not None:
+            raise EvaluationError(compiled.error)
+        new = "".join([part if isinstance(part, str) else found[part] or "" for part in compiled.parts])
+        length += len(new) + found.start() - at
+        if length > MOST_TEXT:
+            check_text(length)
+        parts += [value[at : found.start()], new]
+        at = found.end()
+    check_text(length + len(value) - at)
+    return "".join([*parts, value[at:]])
