@@ -7,13 +7,13 @@ wait for a REST answer; a connector that must watch something starts a thread of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, ClassVar, Protocol
 
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.errors import UnsupportedError
-from connect.record import TopicPartition
+from connect.record import SourceRecord, TopicPartition
 from connect.sink import SinkTask
 from connect.source import OffsetReader, SourceTask
 
@@ -51,6 +51,13 @@ class Connector(ABC):
     version: ClassVar[str] = "unknown"
     """Shown by REST. A plugin of a distribution usually gives that distribution's version."""
 
+    open_prefixes: ClassVar[tuple[str, ...]] = ()
+    """Keys that begin with one of these are read too, whatever follows: ``sluice lint`` does not call them unknown. Converters,
+    transformations and predicates may have such an attribute as well; ``""`` in it stands for every key."""
+
+    most_tasks: ClassVar[int | None] = None
+    """How many tasks the connector makes at most, whatever ``tasks.max`` says; None: as many as that."""
+
     context: ConnectorContext
 
     def initialize(self, context: ConnectorContext) -> None:
@@ -77,12 +84,19 @@ class Connector(ABC):
     def config_def(self) -> ConfigDef:
         """The table of this connector's keys. Called on instances that were never started."""
 
-    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Checks a configuration; override to look at the outside world (connection, tables). Must not change anything.
+    def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        """Checks a configuration by itself: no connection, no file. Override it for rules that look at several keys.
 
-        Called on an instance that was never started. Returns one entry a key of :meth:`config_def`.
+        Called on an instance that was never started, by ``sluice lint`` too, where the system may be out of reach. Returns one
+        entry a key of :meth:`config_def`.
         """
         return self.config_def().validate(config)
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        """The whole check, for REST and before a start; override to look at the outside world too (connection, tables). Must not
+        change anything. Called and answering as :meth:`check_config`.
+        """
+        return self.check_config(config)
 
 
 class SourceConnector(Connector):
@@ -98,6 +112,12 @@ class SourceConnector(Connector):
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
         return False
 
+    def sample_records(self, config: Mapping[str, str], count: int) -> Sequence[SourceRecord]:
+        """Records as the tasks would make them, ``count`` at most, from nothing but the configuration: what ``sluice preview``
+        shows when it is given none. Called on an instance that was never started. The base has none.
+        """
+        return []
+
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
     ) -> bool:
@@ -112,6 +132,9 @@ class SourceConnector(Connector):
 
 class SinkConnector(Connector):
     """Writes topics into some system."""
+
+    needs_schema: ClassVar[bool] = False
+    """Whether values must come with a schema, so that ``sluice lint`` can tell when the converter gives none."""
 
     @abstractmethod
     def task_class(self) -> type[SinkTask]: ...

@@ -7,19 +7,27 @@ Three forms, as in Apache's: a flat JSON object with ``name`` among its keys; th
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from json.decoder import scanstring  # type: ignore[attr-defined]  # documented by its use only: the stubs leave it out
 from pathlib import Path
 from typing import Any
 
+from connect.config.json_members import Member, members_of
 from connect.config.properties import read_properties
 from connect.errors import ConfigError
 
 NAME = "name"
-_COLON = re.compile(r"\s*:")
 INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A key that is written twice. The later one counts."""
+
+    key: str
+    line: int
+    """Of the one that does not count."""
+    later_line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +36,13 @@ class ConnectorFile:
 
     path: str
     name: str
+    """Empty when the file gives none."""
     config: Mapping[str, str | None]
     initial_state: str | None = None
     """``RUNNING``, ``PAUSED`` or ``STOPPED``; None leaves it to the worker."""
     lines: Mapping[str, int] = field(default_factory=dict)
     """Where each key stands, counted from 1."""
+    repeated: tuple[Repeated, ...] = ()
 
     def location(self, key: str | None = None) -> str:
         """``file:line`` of a key, or the file alone."""
@@ -42,6 +52,14 @@ class ConnectorFile:
 
 def read_connector_file(path: str | Path) -> ConnectorFile:
     """The connector of a file. Raises ConfigError that begins with the file, and the line where one is to blame."""
+    file = parse_connector_file(path)
+    if not file.name:
+        raise ConfigError(f"Connector configuration at '{file.path}' is missing the mandatory 'name' configuration", key=NAME)
+    return file
+
+
+def parse_connector_file(path: str | Path) -> ConnectorFile:
+    """The same, but the file may lack a name: what it holds need not be a whole connector."""
     try:
         data = Path(path).read_bytes()
     except OSError as e:
@@ -50,7 +68,8 @@ def read_connector_file(path: str | Path) -> ConnectorFile:
         return _from_json(data, str(path))
     properties = read_properties(path)
     lines = {entry.key: entry.line for entry in properties.entries}
-    return _named(ConnectorFile(str(path), properties.get(NAME, ""), dict(properties), None, lines))
+    repeated = tuple(Repeated(entry.key, entry.line, later.line) for entry, later in properties.duplicates())
+    return ConnectorFile(str(path), properties.get(NAME, ""), dict(properties), None, lines, repeated)
 
 
 def _from_json(data: bytes, path: str) -> ConnectorFile:
@@ -64,10 +83,14 @@ def _from_json(data: bytes, path: str) -> ConnectorFile:
         raise ConfigError(f"{path}: a JSON file must be UTF-8: {e.reason} at byte {e.start}") from e
     except RecursionError as e:
         raise ConfigError(f"{path}: the JSON is nested too deeply") from e
-    lines = _lines_of_keys(text)
+    members = list(members_of(text))
     config = node.get("config")
     if not isinstance(config, dict):
-        return _named(ConnectorFile(path, _name_of(node), _texts(node, path, lines), None, lines))
+        lines, repeated = _places(members, ())
+        return ConnectorFile(path, _name_of(node), _texts(node, path, lines), None, lines, repeated)
+    outer, _ = _places(members, ())
+    lines, repeated = _places(members, ("config",))
+    lines = {NAME: outer.get(NAME, 1), **lines}
     name, own = _name_of(node), config.get(NAME)
     if own is not None and own != name:
         raise ConfigError(
@@ -76,20 +99,14 @@ def _from_json(data: bytes, path: str) -> ConnectorFile:
     state = node.get("initial_state")
     if state is not None and str(state).upper() not in INITIAL_STATES:
         shown = ", ".join(INITIAL_STATES)
-        raise ConfigError(f"{path}:{lines.get('initial_state', 1)}: Unknown initial_state {state}, expected one of {shown}")
-    file = ConnectorFile(path, name, {NAME: name, **_texts(config, path, lines)}, state and state.upper(), lines)
-    return _named(file)
+        raise ConfigError(f"{path}:{outer.get('initial_state', 1)}: Unknown initial_state {state}, expected one of {shown}")
+    named = {NAME: name} if name else {}
+    return ConnectorFile(path, name, {**named, **_texts(config, path, lines)}, state and state.upper(), lines, repeated)
 
 
 def _name_of(node: Mapping[str, Any]) -> str:
     name = node.get(NAME)
     return name if isinstance(name, str) else ""
-
-
-def _named(file: ConnectorFile) -> ConnectorFile:
-    if not file.name:
-        raise ConfigError(f"Connector configuration at '{file.path}' is missing the mandatory 'name' configuration", key=NAME)
-    return file
 
 
 def _texts(node: Mapping[str, Any], path: str, lines: Mapping[str, int]) -> dict[str, str | None]:
@@ -103,14 +120,13 @@ def _texts(node: Mapping[str, Any], path: str, lines: Mapping[str, int]) -> dict
     return config
 
 
-def _lines_of_keys(text: str) -> dict[str, int]:
-    """The line of each member's name. Names are told from values by the colon that follows; of two the last counts."""
+def _places(members: Iterable[Member], objects: tuple[str, ...]) -> tuple[dict[str, int], tuple[Repeated, ...]]:
+    """The line of each key of one object, and the keys that it has twice."""
     lines: dict[str, int] = {}
-    position, counted, line = 0, 0, 1
-    while (start := text.find('"', position)) >= 0:
-        line += text.count("\n", counted, start)
-        counted = start
-        name, position = scanstring(text, start + 1, False)
-        if _COLON.match(text, position):
-            lines[name] = line
-    return lines
+    repeated = []
+    for member in members:
+        if member.objects == objects:
+            if member.name in lines:
+                repeated.append(Repeated(member.name, lines[member.name], member.line))
+            lines[member.name] = member.line
+    return lines, tuple(repeated)

@@ -65,6 +65,11 @@ class DatagenSource(SourceConnector):
                 )
         return True
 
+    def sample_records(self, config: Mapping[str, str], count: int) -> Sequence[SourceRecord]:
+        task = DatagenSourceTask()
+        task.begin({TASK_ID: "0", TASKS: "1", **config}, {})
+        return [task.record(iteration) for iteration in range(count)]
+
 
 class DatagenSourceTask(SourceTask):
     """Makes the rows of one task. Row n depends on the seed, the task and n only; the offset is the number of rows made."""
@@ -76,13 +81,17 @@ class DatagenSourceTask(SourceTask):
         self._rows: list[list[Any]] = []
 
     def start(self, config: Mapping[str, str]) -> None:
+        partition = {TASK_ID: Settings.parse(config).task_id}
+        self.begin(config, self.context.offset_reader.offset(partition) or {})
+
+    def begin(self, config: Mapping[str, str], stored: Mapping[str, Any]) -> None:
+        """Goes on from a stored offset, which is empty at first."""
         self._settings = settings = Settings.parse(config)
         self._shape = QUICKSTARTS[settings.quickstart]
         self._partition = {TASK_ID: settings.task_id}
         key_field = None if settings.key_field is None else self._shape.schema.field(settings.key_field)
         self._key_index = None if key_field is None else key_field.index
         self._key_schema = None if key_field is None else key_field.schema
-        stored = self.context.offset_reader.offset(self._partition) or {}
         self._made = int(stored.get(ITERATION, 0))
         self._generation = int(stored.get(GENERATION, -1)) + 1
         self._made_at_start = self._made
@@ -95,7 +104,7 @@ class DatagenSourceTask(SourceTask):
             return None
         first = self._made
         self._made += number
-        return [self._record(iteration) for iteration in range(first, first + number)]
+        return [self.record(iteration) for iteration in range(first, first + number)]
 
     def _due(self) -> int:
         """How many records are to be made now; waits for the first of them, not longer than about a second."""
@@ -115,7 +124,8 @@ class DatagenSourceTask(SourceTask):
             return 0 if self._stopped.wait(self._pauses.random() * settings.max_interval_ms / 1000) else 1
         return 0 if self._stopped.is_set() else min(left, BATCH)
 
-    def _record(self, iteration: int) -> SourceRecord:
+    def record(self, iteration: int) -> SourceRecord:
+        """The record of one row."""
         row = self._row(iteration)
         settings = self._settings
         headers = Headers(

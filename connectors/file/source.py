@@ -32,6 +32,8 @@ _log = logging.getLogger(__name__)
 class FileStreamSource(SourceConnector):
     """Reads one file with one task. ``org.apache.kafka.connect.file.FileStreamSourceConnector``."""
 
+    most_tasks = 1
+
     def __init__(self) -> None:
         self._config: dict[str, str] = {}
 

@@ -28,6 +28,7 @@ class PostgresSource(SourceConnector):
     """Changes of a PostgreSQL database, in Debezium's form (``io.debezium.connector.postgresql.PostgresConnector``)."""
 
     version = connector_version()
+    most_tasks = 1
 
     def __init__(self) -> None:
         self._config: dict[str, str] = {}
@@ -48,15 +49,20 @@ class PostgresSource(SourceConnector):
     def config_def(self) -> ConfigDef:
         return config_def()
 
-    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Checks the keys, then tries them: connects, looks for wal_level, privileges, slot, publication and tables."""
-        values = super().validate(config)
+    def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        values = super().check_config(config)
         known = {value.name: value for value in values}
         for finding in findings_outside_table(config):
             if finding.name in known:
                 known[finding.name].errors += finding.errors
             else:
                 values.append(finding)
+        return values
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        """Checks the keys, then tries them: connects, looks for wal_level, privileges, slot, publication and tables."""
+        values = self.check_config(config)
+        known = {value.name: value for value in values}
         if any(value.errors for value in values):
             return values
         try:

@@ -10,7 +10,7 @@ from connect.connector import SinkConnector
 from connect.errors import BadRequestError, ConfigError
 from connect.record import TopicPartition
 from connect.sink import SinkTask
-from connectors.spark.config import PARQUET, config_def, parse_config
+from connectors.spark.config import CONF_PREFIX, PARQUET, config_def, parse_config
 
 
 def _version() -> str:
@@ -24,6 +24,7 @@ class SparkSink(SinkConnector):
     """Writes change events or plain records into Delta (or, appending, Parquet) tables, one a topic."""
 
     version = _version()
+    open_prefixes = (CONF_PREFIX,)
 
     def __init__(self) -> None:
         self._props: dict[str, str] = {}
@@ -47,8 +48,8 @@ class SparkSink(SinkConnector):
     def config_def(self) -> ConfigDef:
         return config_def()
 
-    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        values = super().validate(config)
+    def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        values = super().check_config(config)
         if not any(v.errors for v in values):
             try:
                 parse_config(config)

@@ -32,10 +32,12 @@ def validate(
     *,
     resolve: Callable[[Mapping[str, str | None]], Mapping[str, str | None]] | None = None,
     check: Check | None = None,
+    offline: bool = False,
 ) -> dict[str, Any]:
     """The whole answer of ``PUT /connector-plugins/{plugin}/config/validate``; never changes anything.
 
-    ``resolve`` replaces variables of config providers. The connector's own ``validate`` runs and may look at the outside world.
+    ``resolve`` replaces variables of config providers. The connector's own ``validate`` runs and may look at the outside world;
+    with ``offline`` it is its ``check_config``, which does not.
     Raises BadRequestError when the configuration names no connector class, or one that there is not.
     """
     props = dict(config) if resolve is None else dict(resolve(config))
@@ -56,7 +58,8 @@ def validate(
         values.setdefault(name, ConfigValue(name)).errors.append(NULL_VALUE)
 
     own = connector.config_def()
-    own_values = connector.validate({key: value for key, value in props.items() if value is not None})
+    own_check = connector.check_config if offline else connector.validate
+    own_values = own_check({key: value for key, value in props.items() if value is not None})
     # The connector's word on a key of the same name counts, also where it forgives a null that the framework does not
     # (recordings config-put-null-value and create-config-unknown-null-value).
     infos = infos_of(

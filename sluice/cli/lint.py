@@ -1,0 +1,84 @@
+"""``sluice lint``: every finding about worker and connector files, offline."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from sluice.cli.failures import BAD_USAGE, OK
+from sluice.cli.output import notice, output_option, print_json, wants_colour
+
+if TYPE_CHECKING:
+    from connect.config.finding import Finding
+    from worker.checks import Report
+
+_COLOURS = {"error": "1;31", "warning": "33", "note": "36"}
+_INDENT = "    "
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
+@click.option("--strict", is_flag=True, help="Keys that nobody reads are errors, not warnings.")
+@output_option
+def lint(files: tuple[str, ...], strict: bool, output: str) -> int:
+    """Check worker and connector files: .properties, .json, or folders with such.
+
+    Connectors are checked against the worker's file when there is one among FILE. Nothing outside is looked at, and references
+    like ${file:...} stay unresolved. Ends with 2 when there is an error, 0 otherwise: warnings and notes only tell.
+    """
+    from connect.config.finding import Severity
+    from worker.checks import check_files
+
+    report = check_files(files, strict=strict)
+    if output == "json":
+        counts = {f"{severity.value}s": report.count(severity) for severity in Severity}
+        print_json({"files": list(report.files), **counts, "findings": [one.as_json() for one in report.findings]})
+    else:
+        for path in report.passed_over:
+            notice(f"{path}: neither a worker's file nor a connector's, passed over")
+        print(report_text(report, width=shutil.get_terminal_size().columns if sys.stdout.isatty() else None,
+                          colour=wants_colour(sys.stdout)))  # fmt: skip
+    return BAD_USAGE if report.count(Severity.ERROR) else OK
+
+
+def report_text(report: Report, *, width: int | None = None, colour: bool = False) -> str:
+    """The findings, a line each unless ``width`` is given to wrap them at, and a line that sums them up."""
+    lines = [line for finding in report.findings for line in _lines(finding, width, colour)]
+    return "\n".join([*lines, _summary(report)])
+
+
+def _lines(finding: Finding, width: int | None, colour: bool) -> Iterator[str]:
+    severity = finding.severity.value
+    place = f"{finding.file}:{finding.line}" if finding.line is not None else str(finding.file)
+    label = f"\x1b[{_COLOURS[severity]}m{severity}\x1b[0m" if colour else severity
+    code = f"\x1b[2m[{finding.code}]\x1b[0m" if colour else f"[{finding.code}]"
+    texts = [finding.message] + ([finding.suggestion] if finding.suggestion else [])
+    if width is None:
+        yield f"{place}: {severity}: {' '.join(_sentences(texts))} [{finding.code}]"
+        return
+    yield f"{place}: {label} {code}"
+    for text in texts:
+        yield from textwrap.wrap(text, max(width, 40), initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False,
+                                 break_long_words=False)  # fmt: skip
+
+
+def _sentences(texts: Sequence[str]) -> Iterator[str]:
+    for i, text in enumerate(texts):
+        yield text if i == len(texts) - 1 or text.endswith((".", "?", ")")) else f"{text}."
+
+
+def _summary(report: Report) -> str:
+    from connect.config.finding import Severity
+
+    files = _counted(len(report.files), "file")
+    counts = [_counted(report.count(severity), severity.value) for severity in Severity if report.count(severity)]
+    return f"{files}: {', '.join(counts) or 'nothing found'}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,222 @@
+"""``sluice preview``: records through a connector's transformations and converters, offline."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from connect.errors import ConfigError, ConnectError, DataError
+from sluice.cli.output import output_option, wants_colour
+
+if TYPE_CHECKING:
+    from connect.record import ConnectRecord
+    from worker.preview.conversion import Conversion, Message
+    from worker.preview.failure import Failure
+    from worker.preview.plan import PreviewPlan
+    from worker.preview.transforming import Outcome, Passage
+
+_SAMPLES = 3
+
+
+@click.command()
+@click.argument("connector", type=click.Path())
+@click.option("--records", metavar="FILE|-", help="Input, one JSON value a line: whole records, or plain values.")
+@click.option("--stages", is_flag=True, help="Show what each transformation does.")
+@click.option(
+    "--worker", "worker_file", metavar="FILE", help="The worker's file, for converters that the connector leaves to it."
+)
+@click.option(
+    "--raw", is_flag=True, help="Lines are the values of messages as they lie in the topic: converters read them first."
+)
+@click.option("--base64", "is_base64", is_flag=True, help="With --raw: keys and values are base64, for what is not text.")
+@click.option("--key-separator", metavar="TEXT", help="With --raw: what stands before TEXT in a line is the message's key.")
+@click.option("--topic", help="The topic of records that do not name one. Default: the connector's first.")
+@output_option
+def preview(
+    connector: str,
+    records: str | None,
+    stages: bool,
+    worker_file: str | None,
+    raw: bool,
+    is_base64: bool,
+    key_separator: str | None,
+    topic: str | None,
+    output: str,
+) -> None:
+    """Show what the connector of the file CONNECTOR makes of records, without a broker and without starting it.
+
+    Lines of --records are JSON: whole records (topic, key, value, ... as -o json prints them), or anything else as the value of a
+    record without schema. Without --records, connectors that can make up records show some.
+
+    A record that fails, or is dropped, is shown as that and is no failure of this command; a configuration that cannot work
+    ends it with 2.
+    """
+    from connect.plugins import Plugins
+    from worker.preview.failure import CONFIGURE, failure_of
+    from worker.preview.plan import PreviewPlan
+    from worker.preview.transforming import Transforming
+
+    if (is_base64 or key_separator is not None) and not raw:
+        raise click.UsageError("--base64 and --key-separator go with --raw")
+    plugins = Plugins.discover()
+    plan = PreviewPlan.read(connector, worker_file, plugins, topic=topic)
+    if records is None:
+        inputs: Iterator[ConnectRecord | Failure] = iter(plan.samples(_SAMPLES))
+    else:
+        conversion = plan.conversion() if raw else None
+        inputs = _inputs(records, plan, conversion, is_base64, key_separator)
+    show = _json_printer(stages, plan) if output == "json" else _text_printer(stages, plan)
+    try:
+        transforming = Transforming(plan.config, plugins)
+    except ConnectError as e:
+        if output == "json":
+            failure = failure_of(e, CONFIGURE, _alias_of(e))
+            for _ in inputs:
+                print_line({"record": None, "error": failure.as_json()})
+        raise ConfigError(f"{plan.location(e)}: {e.message}") from e
+    try:
+        for given in inputs:
+            show(given, transforming)
+    finally:
+        transforming.close()
+        plan.close()
+
+
+def _alias_of(error: ConnectError) -> str | None:
+    key = error.key if isinstance(error, ConfigError) else None
+    return key.split(".")[1] if key is not None and key.startswith("transforms.") else None
+
+
+def _inputs(
+    records: str, plan: PreviewPlan, conversion: Conversion | None, is_base64: bool, key_separator: str | None
+) -> Iterator[ConnectRecord | Failure]:
+    """The record of each line, or why it is none. Blank lines are passed over, unless they are raw."""
+    from worker.preview.failure import READ, failure_of
+    from worker.preview.lines import record_of
+
+    try:
+        file = click.open_file(records, "rb")
+    except OSError as e:
+        raise ConfigError(f"{records}: cannot read the file: {e.strerror or e}") from e
+    with file:
+        position = 0
+        for number, line in enumerate(file, start=1):
+            data = line.rstrip(b"\r\n")
+            if not data.strip() and conversion is None:
+                continue
+            try:
+                if conversion is None:
+                    yield record_of(data.decode("utf-8"), plan.place, position)
+                else:
+                    yield conversion.read(_message(data, plan.place.topic, is_base64, key_separator), position)
+            except UnicodeDecodeError as e:
+                yield failure_of(DataError(f"line {number}: not UTF-8: {e.reason} at byte {e.start}"), READ)
+            except DataError as e:
+                yield failure_of(DataError(f"line {number}: {e.message}"), READ)
+            position += 1
+
+
+def _message(data: bytes, topic: str, is_base64: bool, key_separator: str | None) -> Message:
+    from worker.preview.conversion import Message
+
+    key: bytes | None = None
+    value: bytes = data
+    if key_separator:
+        before, found, after = data.partition(key_separator.encode())
+        if not found:
+            raise DataError(f"there is no key separator {key_separator!r}")
+        key, value = before, after
+    if is_base64:
+        try:
+            key = None if key is None else base64.b64decode(key, validate=True)
+            value = base64.b64decode(value, validate=True)
+        except ValueError as e:
+            raise DataError(f"not base64: {e}") from e
+    return Message(topic, key, value)
+
+
+def _text_printer(stages: bool, plan: PreviewPlan) -> Any:
+    from sluice.preview_text import PreviewText
+
+    text = PreviewText(stages=stages, conversion=plan.writing(), colour=wants_colour(sys.stdout))
+
+    def show(given: Any, transforming: Any) -> None:
+        print(text.of(given, transforming), flush=True)
+
+    return show
+
+
+def _json_printer(stages: bool, plan: PreviewPlan) -> Any:
+    from worker.preview.failure import Failure
+    from worker.preview.transforming import Outcome
+
+    conversion = plan.writing() if stages else None
+
+    def show(given: Any, transforming: Any) -> None:
+        outcome = Outcome(None, given) if isinstance(given, Failure) else transforming.outcome(given, with_passages=stages)
+        print_line(_as_json(outcome, stages, conversion))
+
+    return show
+
+
+def _as_json(outcome: Outcome, stages: bool, conversion: Conversion | None) -> dict[str, Any]:
+    from connect.record_format import record_to_json
+    from worker.preview.failure import APPLY, Failure, failure_of
+
+    failure = outcome.failure
+    record = None
+    if outcome.record is not None:
+        try:
+            record = record_to_json(outcome.record)
+        except DataError as e:
+            failure = failure_of(e, APPLY)
+    node: dict[str, Any] = {"record": record, "error": None if failure is None else failure.as_json()}
+    if stages:
+        node["stages"] = [_passage_json(passage) for passage in outcome.passages]
+        if conversion is not None and outcome.record is not None and failure is None:
+            message = conversion.write(outcome.record)
+            node["message"] = None if isinstance(message, Failure) else _message_json(message)
+            if isinstance(message, Failure):
+                node["error"] = message.as_json()
+    return node
+
+
+def _passage_json(passage: Passage) -> dict[str, Any]:
+    from connect.record_format import record_to_json
+
+    return {
+        "transform": passage.alias,
+        "class": passage.transformation,
+        "predicate": passage.predicate,
+        "ran": passage.ran,
+        "record": None if passage.record is None else record_to_json(passage.record),
+    }
+
+
+def _message_json(message: Message) -> dict[str, Any]:
+    return {
+        "topic": message.topic,
+        "key": _bytes_json(message.key),
+        "value": _bytes_json(message.value),
+        "headers": [{"key": name, **(_bytes_json(data) or {"base64": None})} for name, data in message.headers],
+    }
+
+
+def _bytes_json(data: bytes | None) -> dict[str, str] | None:
+    if data is None:
+        return None
+    shown = {"base64": base64.b64encode(data).decode()}
+    with suppress(UnicodeDecodeError):
+        shown["text"] = data.decode("utf-8")
+    return shown
+
+
+def print_line(value: object) -> None:
+    """One JSON document on a line of stdout: in ASCII, for what Unicode takes for the end of a line is none here."""
+    print(json.dumps(value), flush=True)

@@ -1,0 +1,220 @@
+"""The check of a worker's own configuration, standalone or distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from connect.config.definition import ConfigDef, ConfigKey
+from connect.config.finding import Finding
+from connect.config.parsing import parse_value
+from connect.config.types import ConfigType
+from connect.config.validators import OneOf
+from connect.errors import ConfigError, PluginNotFoundError
+from connect.plugins import Kind, Plugins
+from worker.checks import codes
+from worker.checks.distributed_keys import DISTRIBUTED_KEYS, STORAGE_PREFIXES
+from worker.checks.nearest import did_you_mean
+from worker.checks.places import ordered
+from worker.checks.references import has_reference
+from worker.checks.renamed import WORKER_KEYS
+from worker.client_overrides import canonical_policy
+from worker.config import split_listener, standalone_config_def
+from worker.config_notices import config_notices
+from worker.kafka.settings import java_names
+from worker.secrets import SecretMask, is_secret_name
+
+_FILE = "offset.storage.file.filename"
+_STORAGE = ("config.storage.topic", "offset.storage.topic", "status.storage.topic")
+_MARKS = frozenset({"bootstrap.servers", _FILE, "group.id", *_STORAGE, "plugin.path", "listeners", "offset.flush.interval.ms"})
+_CONVERTERS = {
+    "key.converter": Kind.CONVERTER,
+    "value.converter": Kind.CONVERTER,
+    "header.converter": Kind.HEADER_CONVERTER,
+}
+
+
+def is_worker(config: Mapping[str, str | None]) -> bool:
+    """Whether a configuration is a worker's: it names no connector, and has a key that only workers have."""
+    return "connector.class" not in config and not _MARKS.isdisjoint(config)
+
+
+def is_distributed(config: Mapping[str, str | None]) -> bool:
+    """Whether a worker's configuration is a distributed one's: it has a group or topics to keep its data, and no offset file."""
+    return _FILE not in config and any(key in config for key in ("group.id", *_STORAGE))
+
+
+def check_worker(
+    config: Mapping[str, str], plugins: Plugins, *, lines: Mapping[str, int] | None = None, file: str | None = None
+) -> list[Finding]:
+    """Every finding about a worker's configuration, in the order of the file."""
+    table = _table(config)
+    findings = [
+        *_values(config, table, plugins),
+        *_unread(config, table),
+        *_converter_keys(config, plugins),
+        *_combinations(config),
+        *_secrets(config, table),
+    ]
+    mask = SecretMask()
+    mask.add(config, {key.name for key in table.values() if key.type is ConfigType.PASSWORD})
+    shown = [
+        replace(one, message=mask.mask(one.message), suggestion=one.suggestion and mask.mask(one.suggestion)) for one in findings
+    ]
+    return ordered(shown, lines or {}, file)
+
+
+def _table(config: Mapping[str, str]) -> dict[str, ConfigKey]:
+    keys = dict(standalone_config_def().keys)
+    if is_distributed(config):
+        del keys[_FILE]
+        keys.update((key.name, key) for key in DISTRIBUTED_KEYS)
+    return keys
+
+
+def _values(config: Mapping[str, str], table: Mapping[str, ConfigKey], plugins: Plugins) -> Iterator[Finding]:
+    for value in ConfigDef(table.values()).validate(config):
+        raw = config.get(value.name)
+        if not value.errors or has_reference(raw):
+            continue
+        key = table[value.name]
+        if raw is None:
+            yield codes.MISSING_KEY.found(
+                _missing(value.name, value.errors[0]), value.name, _nearest_given(value.name, config, table)
+            )
+            continue
+        try:
+            parse_value(value.name, raw, key.type)
+        except ConfigError:
+            yield codes.WRONG_TYPE.found(value.errors[0], value.name)
+            continue
+        choices = [choice for choice in key.validator.values if choice] if isinstance(key.validator, OneOf) else []
+        yield codes.INVALID_VALUE.found(value.errors[0], value.name, did_you_mean(raw.strip(), choices))
+    yield from _named(config, plugins)
+
+
+def _missing(name: str, error: str) -> str:
+    if name == _FILE:
+        return f"{error} (A distributed worker has group.id and {', '.join(_STORAGE)} instead.)"
+    return error
+
+
+def _named(config: Mapping[str, str], plugins: Plugins) -> Iterator[Finding]:
+    """Values that are names of something else."""
+    for key, kind in _CONVERTERS.items():
+        name = config.get(key, "").strip()
+        if name and not has_reference(name):
+            try:
+                plugins.resolve(kind, name)
+            except PluginNotFoundError:
+                known = [word for desc in plugins.of(kind) for word in (*desc.names(), *desc.short_names())]
+                message = f"Invalid value {name} for configuration {key}: Class {name} could not be found."
+                yield codes.UNKNOWN_CLASS.found(message, key, did_you_mean(name, known))
+    policy = "connector.client.config.override.policy"
+    if policy in config and not has_reference(config[policy]):
+        try:
+            canonical_policy(config[policy].strip())
+        except ConfigError as e:
+            yield codes.INVALID_VALUE.found(e.message, policy)
+    for listener in _list("listeners", config):
+        try:
+            split_listener(listener)
+        except ConfigError as e:
+            yield codes.INVALID_VALUE.found(e.message, "listeners")
+
+
+def _list(key: str, config: Mapping[str, str]) -> list[str]:
+    value = config.get(key)
+    return [] if has_reference(value) else parse_value(key, value, ConfigType.LIST) or []
+
+
+def _unread(config: Mapping[str, str], table: Mapping[str, ConfigKey]) -> Iterator[Finding]:
+    distributed = is_distributed(config)
+    clients = set(java_names())
+    standalone = standalone_config_def().keys
+    for key, value in config.items():
+        if key in WORKER_KEYS:
+            yield codes.REMOVED_KEY.found(f"{key} is no longer there", key, WORKER_KEYS[key])
+        elif key in ("name", "connector.class") or key.startswith(("transforms", "predicates")):
+            yield codes.WRONG_FILE.found(f"{key} is of connectors and is not read from a worker's file", key)
+        elif distributed and ((key in table and key not in standalone) or key.startswith(STORAGE_PREFIXES)):
+            continue
+        elif notices := _notices(key, value):
+            known = key in standalone or key in clients
+            if known or "is not known" not in notices[0]:
+                yield codes.UNUSED_SETTING.found(notices[0], key)
+            else:
+                yield codes.UNKNOWN_KEY.found(
+                    f"Nothing reads {key}, for workers have no such key", key, did_you_mean(key, {*table, *clients})
+                )
+
+
+def _notices(key: str, value: str) -> list[str]:
+    try:
+        return config_notices({key: value})
+    except ConfigError:
+        return []  # its value has been told to be wrong
+
+
+def _nearest_given(name: str, config: Mapping[str, str], table: Mapping[str, ConfigKey]) -> str | None:
+    found = did_you_mean(name, [key for key in config if key not in table])
+    return None if found is None else f"Is it {found.removeprefix('Did you mean ')}"
+
+
+def _converter_keys(config: Mapping[str, str], plugins: Plugins) -> Iterator[Finding]:
+    for role, kind in _CONVERTERS.items():
+        prefix = f"{role}."
+        try:
+            cls = plugins.load(plugins.resolve(kind, config.get(role, "").strip()))
+        except ConfigError:
+            continue
+        known = cls.config_def().keys
+        prefixes: tuple[str, ...] = getattr(cls, "open_prefixes", ())
+        for key in config:
+            below = key.removeprefix(prefix)
+            if (
+                key.startswith(prefix)
+                and below not in known
+                and below != "plugin.version"
+                and not below.startswith(prefixes or ("\0",))
+            ):
+                message = f"Nothing reads {key}, for {cls.__name__} has no key {below}"
+                yield codes.UNKNOWN_KEY.found(message, key, did_you_mean(below, known, prefix))
+
+
+def _combinations(config: Mapping[str, str]) -> Iterator[Finding]:
+    interval, timeout = _number("offset.flush.interval.ms", 60_000, config), _number("offset.flush.timeout.ms", 5_000, config)
+    if timeout > interval:
+        message = f"A commit of offsets may take {timeout} ms, longer than the {interval} ms between two"
+        blamed = next(key for key in ("offset.flush.timeout.ms", "offset.flush.interval.ms") if key in config)
+        yield codes.FLUSH_TOO_SLOW.found(message, blamed, "Set offset.flush.timeout.ms below offset.flush.interval.ms.")
+    if is_distributed(config):
+        for i, key in enumerate(_STORAGE):
+            for other in _STORAGE[:i]:
+                if key in config and config[key] == config.get(other):
+                    yield codes.SHARED_TOPIC.found(f"{key} and {other} are both {config[key]}", key)
+        session, heartbeat = _number("session.timeout.ms", 10_000, config), _number("heartbeat.interval.ms", 3_000, config)
+        if heartbeat >= session:
+            message = f"heartbeat.interval.ms={heartbeat} must be less than session.timeout.ms={session}"
+            yield codes.INVALID_VALUE.found(
+                message, next(k for k in ("heartbeat.interval.ms", "session.timeout.ms") if k in config)
+            )
+    for entry in _list("plugin.path", config):
+        folder = Path(entry).expanduser()
+        if entry and not folder.is_dir():
+            yield codes.MISSING_FOLDER.found(f"plugin.path has {entry}, which is no folder here", "plugin.path")
+
+
+def _number(key: str, default: int, config: Mapping[str, str]) -> int:
+    value = config.get(key, "").strip()
+    return int(value) if value.isdecimal() and len(value) < 20 else default
+
+
+def _secrets(config: Mapping[str, str], table: Mapping[str, ConfigKey]) -> Iterator[Finding]:
+    for key, value in config.items():
+        is_secret = table[key].type is ConfigType.PASSWORD if key in table else is_secret_name(key)
+        if is_secret and value.strip() and not has_reference(value):
+            yield codes.PLAIN_SECRET.found(
+                f"The value of {key} stands in the file as it is", key, "Keep others from reading the file."
+            )

@@ -1,0 +1,117 @@
+"""The converters of a configuration, by themselves: from what lies in a topic to records, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connect.converters.api import Converter, HeaderConverter
+from connect.data.headers import Headers
+from connect.errors import ConfigError
+from connect.plugins import Plugins
+from connect.record import CREATE_TIME, ConnectRecord, SinkRecord
+from connect.strict import strict_settings
+from worker.preview.failure import Failure, failure_of
+
+KEY, VALUE, HEADER = "key.converter", "value.converter", "header.converter"
+_SIMPLE_HEADERS = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as it lies in a topic."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class Conversion:
+    """The converters of a connector, or else of its worker. Close it after use."""
+
+    def __init__(self, config: Mapping[str, str | None], worker: Mapping[str, str] | None, plugins: Plugins) -> None:
+        """Raises ConfigError when neither names a converter, and what a converter says of its settings."""
+        self._key = self._converter(KEY, config, worker, plugins, is_key=True)
+        self._value = self._converter(VALUE, config, worker, plugins, is_key=False)
+        name, settings = _settings(HEADER, config, worker) or (_SIMPLE_HEADERS, {})
+        self._header: HeaderConverter = plugins.new_header_converter(name)
+        self._header.configure(settings)
+
+    @staticmethod
+    def _converter(
+        role: str, config: Mapping[str, str | None], worker: Mapping[str, str] | None, plugins: Plugins, *, is_key: bool
+    ) -> Converter:
+        found = _settings(role, config, worker)
+        if found is None:
+            raise ConfigError(
+                f"There is no {role}: give one in the connector's file, or the worker's file with --worker", key=role
+            )
+        converter = plugins.new_converter(found[0])
+        converter.configure(found[1], is_key)
+        return converter
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The classes of the key's and the value's converter."""
+        return type(self._key).__name__, type(self._value).__name__
+
+    def read(self, message: Message, offset: int) -> ConnectRecord | Failure:
+        """The record that a sink's transformations get, or what a converter says of it."""
+        raw = Headers()
+        for name, data in message.headers:
+            raw.add(name, data, None)
+        role = KEY
+        try:
+            key_schema, key = self._key.to_connect_data(message.topic, message.key, raw)
+            role = VALUE
+            value_schema, value = self._value.to_connect_data(message.topic, message.value, raw)
+            role = HEADER
+            headers = Headers()
+            for name, data in message.headers:
+                schema, header = self._header.to_connect_header(message.topic, name, data)
+                headers.add(name, header, schema)
+        except Exception as e:
+            return failure_of(e, role)
+        return SinkRecord(
+            message.topic, 0, key_schema, key, value_schema, value, offset, 0, CREATE_TIME, headers if message.headers else None
+        )  # fmt: skip
+
+    def write(self, record: ConnectRecord) -> Message | Failure:
+        """The message that a source's record becomes, or what a converter says of it."""
+        role = KEY
+        try:
+            key = self._key.from_connect_data(record.topic, record.key_schema, record.key, record.headers)
+            role = VALUE
+            value = self._value.from_connect_data(record.topic, record.value_schema, record.value, record.headers)
+            role = HEADER
+            headers = tuple(
+                (header.key, self._header.from_connect_header(record.topic, header.key, header.schema, header.value))
+                for header in record.headers or ()
+            )
+        except Exception as e:
+            return failure_of(e, role)
+        return Message(record.topic, key, value, headers)
+
+    def close(self) -> None:
+        """Releases what the converters hold. May be called twice."""
+        for converter in (self._key, self._value, self._header):
+            converter.close()
+
+
+def has_converters(config: Mapping[str, str | None], worker: Mapping[str, str] | None) -> bool:
+    """Whether the converters of keys and values are known."""
+    return all(_settings(role, config, worker) is not None for role in (KEY, VALUE))
+
+
+def _settings(role: str, config: Mapping[str, str | None], worker: Mapping[str, str] | None) -> tuple[str, dict[str, str]] | None:
+    """Class and settings: the connector's own, or else the worker's with the worker's settings, never mixed, as in a task."""
+    strict = strict_settings(config)
+    for source in (config, worker or {}):
+        if name := source.get(role):
+            prefix = f"{role}."
+            below = {
+                key.removeprefix(prefix): value for key, value in source.items() if key.startswith(prefix) and value is not None
+            }
+            return name, {**below, **strict}
+    return None

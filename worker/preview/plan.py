@@ -1,0 +1,112 @@
+"""What is to be previewed: a connector's file, with its worker's where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connect.config.connector_file import ConnectorFile, parse_connector_file
+from connect.config.parsing import parse_value
+from connect.config.properties import read_properties
+from connect.config.types import ConfigType
+from connect.connector import SinkConnector, SourceConnector
+from connect.errors import ConfigError, ConnectError
+from connect.plugins import Kind, Plugins
+from connect.record import SourceRecord
+from worker.plugin_path import extend_python_path
+from worker.preview.conversion import Conversion, has_converters
+from worker.preview.lines import PlainPlace
+
+_TOPIC = "records"
+"""The topic of plain records when neither the configuration nor the user names one."""
+
+
+@dataclass(slots=True)
+class PreviewPlan:
+    """One connector's configuration, and what of it a preview needs. Close it after use."""
+
+    file: ConnectorFile
+    worker: Mapping[str, str] | None
+    plugins: Plugins
+    place: PlainPlace
+    overrides: Mapping[str, str | None] = field(default_factory=dict)
+    _open: list[Conversion] = field(default_factory=list)
+
+    @classmethod
+    def read(
+        cls,
+        path: str,
+        worker_path: str | None,
+        plugins: Plugins,
+        *,
+        topic: str | None = None,
+        overrides: Mapping[str, str | None] | None = None,
+    ) -> PreviewPlan:
+        """Reads both files. The connector's need not be complete: its transformations are enough. Raises ConfigError."""
+        file = parse_connector_file(path)
+        worker = None if worker_path is None else dict(read_properties(worker_path))
+        if worker is not None:
+            extend_python_path(parse_value("plugin.path", worker.get("plugin.path"), ConfigType.LIST) or ())
+        config = {**file.config, **(overrides or {})}
+        place = PlainPlace(topic or _first_topic(config), _is_sink(config, plugins))
+        return cls(file, worker, plugins, place, overrides or {})
+
+    @property
+    def config(self) -> dict[str, str | None]:
+        """The connector's configuration."""
+        return {**self.file.config, **self.overrides}
+
+    def location(self, error: ConnectError) -> str:
+        """The file, and the line that is to blame where the error knows it."""
+        return self.file.location(error.key if isinstance(error, ConfigError) else None)
+
+    def conversion(self) -> Conversion:
+        """The converters. Raises ConfigError when there are none, or their settings are wrong."""
+        made = Conversion(self.config, self.worker, self.plugins)
+        self._open.append(made)
+        return made
+
+    def writing(self) -> Conversion | None:
+        """The converters of a source, when they are known: what its records become in Kafka. None for sinks."""
+        if self.place.is_sink or not has_converters(self.config, self.worker):
+            return None
+        return self.conversion()
+
+    def samples(self, count: int) -> Sequence[SourceRecord]:
+        """Records that the connector makes up. Raises ConfigError when it cannot."""
+        config = {key: value for key, value in self.config.items() if value is not None}
+        name = config.get("connector.class")
+        made = self.plugins.new_connector(name) if name else None
+        records = made.sample_records(config, count) if isinstance(made, SourceConnector) else []
+        if not records:
+            raise ConfigError(
+                f"{self.file.path}: this connector has no sample records of its own: give some with --records FILE, "
+                'one JSON value a line, as {"id": 1}'
+            )
+        return records
+
+    def close(self) -> None:
+        """Closes converters."""
+        for conversion in self._open:
+            conversion.close()
+
+
+def _first_topic(config: Mapping[str, str | None]) -> str:
+    for key in ("topics", "topic", "kafka.topic"):
+        if value := (config.get(key) or "").strip():
+            return value.split(",")[0].strip()
+    return _TOPIC
+
+
+def _is_sink(config: Mapping[str, str | None], plugins: Plugins) -> bool:
+    """By the connector's class, or, when that is not here, by the keys that only sinks have."""
+    name = config.get("connector.class")
+    if name:
+        try:
+            desc = plugins.resolve(Kind.CONNECTOR, name)
+            if desc.type in ("source", "sink"):
+                return desc.type == "sink"
+            return issubclass(plugins.load(desc), SinkConnector)
+        except ConnectError:
+            pass
+    return "topics" in config or "topics.regex" in config
