@@ -5,7 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 
-ALL = ("worker_start", "file_source", "file_sink", "postgres_snapshot", "postgres_stream", "spark_append")
+ALL = (
+    "worker_start",
+    "file_source",
+    "file_sink",
+    "transform_chain",
+    "transforms_alone",
+    "postgres_snapshot",
+    "postgres_stream",
+    "spark_append",
+    "registry_converters",
+)
 
 
 def main() -> int:

@@ -16,6 +16,7 @@ import pytest
 
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
+from sluice.embedded.registry import EmbeddedRegistry
 
 
 @pytest.fixture(scope="session")
@@ -54,6 +55,21 @@ def postgres(_postgres: EmbeddedPostgres) -> EmbeddedPostgres:
     """The session's PostgreSQL, running: ``.host .port .user .password``, ``.dsn(db)``, ``.connect(db)``, ``.kill()`` ..."""
     _postgres.start()
     return _postgres
+
+
+@pytest.fixture(scope="session")
+def _registry(parts_dir: Path) -> Iterator[EmbeddedRegistry]:
+    server = EmbeddedRegistry(parts_dir / "registry", dies_with_parent=True)
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def registry(_registry: EmbeddedRegistry) -> EmbeddedRegistry:
+    """The session's schema registry, running: ``.url``, ``.port``, ``.kill()``, ``.start()``. It forgets all when it ends."""
+    _registry.start()
+    return _registry
 
 
 @pytest.fixture

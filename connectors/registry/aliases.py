@@ -1,5 +1,12 @@
 """The converters that keep their schemas in a schema registry, by name."""
 
-from connect.plugins import PluginEntry
+from connect.plugins import Kind, PluginEntry
 
-PLUGINS: tuple[PluginEntry, ...] = ()
+PLUGINS = (
+    PluginEntry(
+        Kind.CONVERTER,
+        "connectors.registry.avro.converter:AvroConverter",
+        ("io.confluent.connect.avro.AvroConverter",),
+        ("Avro",),
+    ),
+)

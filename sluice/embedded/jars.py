@@ -20,7 +20,7 @@ from xml.sax.saxutils import quoteattr
 
 from connect.errors import ConfigError, ConnectError, UnreachableError
 from sluice.embedded import places, process
-from sluice.embedded.jarsets import JAR_SETS, JarSet
+from sluice.embedded.jarsets import JAR_SETS, Jar, JarSet
 from sluice.embedded.java import ensure_java
 
 _MANIFEST = "manifest.json"
@@ -123,12 +123,9 @@ def _write_ivy_files(wanted: JarSet, work: Path) -> None:
 """,
         encoding="utf-8",
     )
-    dependencies = "\n".join(
-        f'    <dependency org="{jar.group}" name="{jar.artifact}" rev="{jar.version}" conf="default->*" transitive="false"/>'
-        for jar in wanted.jars
-    )
+    dependencies = "\n".join(_dependency(jar) for jar in wanted.jars)
     (work / "ivy.xml").write_text(
-        f"""<ivy-module version="2.0">
+        f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="sluice" module="{wanted.name}"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
@@ -138,6 +135,14 @@ def _write_ivy_files(wanted: JarSet, work: Path) -> None:
 """,
         encoding="utf-8",
     )
+
+
+def _dependency(jar: Jar) -> str:
+    plain = f'org="{jar.group}" name="{jar.artifact}" rev="{jar.version}" conf="default->*" transitive="false"'
+    if not jar.classifier:
+        return f"    <dependency {plain}/>"
+    artifact = f'<artifact name="{jar.artifact}" type="{jar.extension}" ext="{jar.extension}" m:classifier="{jar.classifier}"/>'
+    return f"    <dependency {plain}>{artifact}</dependency>"
 
 
 def _run_ivy(wanted: JarSet, work: Path, progress: Progress) -> None:
@@ -150,7 +155,7 @@ def _run_ivy(wanted: JarSet, work: Path, progress: Progress) -> None:
         *("-settings", str(work / "ivysettings.xml")),
         *("-ivy", str(work / "ivy.xml")),
         *("-confs", "default"),
-        *("-retrieve", str(work / "jars" / "[artifact]-[revision].[ext]")),
+        *("-retrieve", str(work / "jars" / "[artifact]-[revision](-[classifier]).[ext]")),
     ]
     total, done = len(wanted.jars), 0
     said: list[str] = []
@@ -159,7 +164,7 @@ def _run_ivy(wanted: JarSet, work: Path, progress: Progress) -> None:
     try:
         assert ivy.stdout is not None
         for line in ivy.stdout:
-            if found := re.search(r"\[SUCCESSFUL \] \S+!(\S+\.jar)", line):
+            if found := re.search(r"\[SUCCESSFUL \] \S+!(\S+)", line):
                 done += 1
                 progress(done, total, found.group(1))
             elif line.strip(". \n"):

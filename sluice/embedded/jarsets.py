@@ -10,22 +10,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 KAFKA_VERSION = "4.3.1"
+REGISTRY_VERSION = "3.0.9"
 
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One jar in a Maven repository."""
+    """One file in a Maven repository, nearly always a jar."""
 
     group: str
     artifact: str
     version: str
+    classifier: str = ""
+    extension: str = "jar"
 
     @property
     def file_name(self) -> str:
-        return f"{self.artifact}-{self.version}.jar"
+        classifier = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.artifact}-{self.version}{classifier}.{self.extension}"
 
     def __str__(self) -> str:
-        return f"{self.group}:{self.artifact}:{self.version}"
+        plain = f"{self.group}:{self.artifact}:{self.version}"
+        return f"{plain}:{self.classifier}:{self.extension}" if self.classifier else plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,4 +124,11 @@ SPARK = JarSet(
     ),
 )
 
-JAR_SETS: dict[str, JarSet] = {jar_set.name: jar_set for jar_set in (KAFKA, SPARK)}
+# A schema registry with Confluent's API for a first run and tests: one archive that holds all its jars.
+REGISTRY = JarSet(
+    "registry",
+    f"Apicurio Registry {REGISTRY_VERSION}",
+    (Jar("io.apicurio", "apicurio-registry-app", REGISTRY_VERSION, "all", "tar.gz"),),
+)
+
+JAR_SETS: dict[str, JarSet] = {jar_set.name: jar_set for jar_set in (KAFKA, SPARK, REGISTRY)}

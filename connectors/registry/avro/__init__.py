@@ -1,0 +1,1 @@
+"""Avro: schemas both ways, and compiled codecs."""

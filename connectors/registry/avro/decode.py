@@ -1,0 +1,308 @@
+"""Avro bytes to Connect values, by code made for each schema.
+
+What the bytes say is never trusted: lengths and counts are compared with what is left, numbers with their ranges. Memory stays in
+proportion to the payload and no schema that refers to itself comes here, so depth is bounded by the schema's.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, days_to_date, decimal_scale, millis_to_time, millis_to_timestamp
+from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
+from connect.errors import DataError, SchemaError
+from connect.record import SchemaAndValue
+from connectors.registry.avro.names import is_union
+from connectors.registry.avro.source_text import FieldFinder, SourceText
+from connectors.registry.avro.types import AvroType
+
+_MAX_EMPTY_ITEMS = 100_000
+"""Items that have no bytes cannot be held against the size of the payload."""
+_FLOAT, _DOUBLE = struct.Struct("<f").unpack_from, struct.Struct("<d").unpack_from
+
+
+class Truncated(Exception):
+    """A length or count goes beyond the end."""
+
+
+def read_long(data: bytes, at: int, first: int) -> tuple[int, int]:
+    """The rest of a number whose first byte had more to come: as it stands, before its sign is unfolded. Raises DataError."""
+    value = first & 0x7F
+    shift = 7
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFFFFFFFFFFFFFF:
+                raise DataError("a number of more than 64 bits")
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise DataError("a number of more than 64 bits")
+
+
+def read_int(data: bytes, at: int, first: int) -> tuple[int, int]:
+    """As :func:`read_long`, for a number of 32 bits."""
+    value, at = read_long(data, at, first)
+    if value > 0xFFFFFFFF:
+        raise DataError("a number of more than 32 bits")
+    return value, at
+
+
+def compile_decoder(avro: AvroType, schema: Schema, strict: bool) -> Callable[[bytes, int], SchemaAndValue]:
+    """The decoder of one schema. It raises DataError and nothing else."""
+    exact = _Compiler("strict", strict).compile(avro, schema)
+    lossy: list[tuple[Callable[..., tuple[Any, int]], FieldFinder]] = []
+    make = tuple.__new__
+    read, finder = exact
+
+    def decode(data: bytes, at: int) -> SchemaAndValue:
+        try:
+            value, end = read(data, at, len(data))
+        except UnicodeDecodeError as e:
+            if strict:
+                raise DataError(finder.located(e, "the text is not UTF-8")) from e
+            # As in Java, where bytes that are no text become U+FFFD. Listed among what is lost in silence.
+            if not lossy:
+                lossy.append(_Compiler("replace", strict).compile(avro, schema))
+            value, end = _guarded(*lossy[0], data, at)
+        except _FAILURES as e:
+            raise _data_error(e, finder, data) from e
+        if strict and end != len(data):
+            raise DataError(f"{len(data) - end} bytes are left after the value")
+        made: SchemaAndValue = make(SchemaAndValue, (schema, value))
+        return made
+
+    return decode
+
+
+_FAILURES = (IndexError, struct.error, Truncated, DataError, ValueError, OverflowError)
+
+
+def _guarded(read: Callable[..., tuple[Any, int]], finder: FieldFinder, data: bytes, at: int) -> tuple[Any, int]:
+    try:
+        return read(data, at, len(data))
+    except _FAILURES as e:
+        raise _data_error(e, finder, data) from e
+
+
+def _data_error(error: Exception, finder: FieldFinder, data: bytes) -> DataError:
+    if isinstance(error, DataError):
+        return DataError(finder.located(error, error.message))
+    if isinstance(error, IndexError | struct.error | Truncated):
+        return DataError(finder.located(error, f"the data ends before the value does; the payload has {len(data)} bytes"))
+    return DataError(finder.located(error, f"no value can be made of the bytes: {error}"))
+
+
+def smallest_size(avro: AvroType) -> int:
+    """The least number of bytes that a value of the type has."""
+    match avro.kind:
+        case "null":
+            return 0
+        case "float":
+            return 4
+        case "double":
+            return 8
+        case "fixed":
+            return avro.size
+        case "record":
+            # Enough to know: sizes of large schemas need not be summed up exactly.
+            return min(sum(smallest_size(f.type) for f in avro.fields[:64]), 64) or int(len(avro.fields) > 64)
+        case _:
+            return 1
+
+
+class _Compiler:
+    def __init__(self, errors: str, strict: bool) -> None:
+        self._text = SourceText("avro decoder")
+        self._strict = strict
+        self._decode = "" if errors == "strict" else f"'utf-8', '{errors}'"
+        self._functions: dict[tuple[int, int], str] = {}
+
+    def compile(self, avro: AvroType, schema: Schema) -> tuple[Callable[..., tuple[Any, int]], FieldFinder]:
+        lines = self._begin("decode")
+        self._value(lines, 1, avro, schema, "v")
+        self._line(lines, 1, "return v, p")
+        scope = {
+            "new": Struct.__new__, "Struct": Struct, "long_": read_long, "int_": read_int, "unpack_float": _FLOAT,
+            "unpack_double": _DOUBLE, "Truncated": Truncated, "DataError": DataError, "Decimal": Decimal,
+            "from_bytes": int.from_bytes, "to_date": days_to_date, "to_time": millis_to_time,
+            "to_timestamp": millis_to_timestamp, "narrow": _narrow, "refuse_wide": _refuse_wide,
+        }  # fmt: skip
+        names, finder = self._text.compiled(scope)
+        return names["decode"], finder
+
+    def _begin(self, name: str) -> list[tuple[str, str]]:
+        lines = self._text.function()
+        self._line(lines, 0, f"def {name}(d, p, end):")
+        return lines
+
+    def _line(self, lines: list[tuple[str, str]], indent: int, text: str) -> None:
+        self._text.write(lines, indent, text)
+
+    def _value(self, lines: list[tuple[str, str]], indent: int, avro: AvroType, schema: Schema, target: str) -> None:
+        """Lines that read one value into ``target`` and move ``p`` behind it."""
+
+        def line(text: str, more: int = 0) -> None:
+            self._line(lines, indent + more, text)
+
+        match avro.kind:
+            case "int" | "long":
+                self._number(lines, indent, avro.kind)
+                line(f"{target} = (b >> 1) ^ -(b & 1)")
+                self._integer(lines, indent, schema, target)
+            case "string" | "bytes":
+                self._number(lines, indent, "long")
+                line("e = p + (b >> 1)")
+                line("if b & 1 or e > end: raise Truncated")
+                line(f"{target} = d[p:e]" + (f".decode({self._decode})" if avro.kind == "string" else ""))
+                line("p = e")
+                self._decimal(lines, indent, schema, target)
+            case "fixed":
+                line(f"e = p + {avro.size}")
+                line("if e > end: raise Truncated")
+                line(f"{target} = d[p:e]")
+                line("p = e")
+                self._decimal(lines, indent, schema, target)
+            case "float" | "double":
+                line(f"{target} = unpack_{avro.kind}(d, p)[0]")
+                line(f"p += {4 if avro.kind == 'float' else 8}")
+            case "boolean":
+                line("b = d[p]")
+                line("p += 1")
+                line("if b > 1: raise DataError(f'a boolean is 0 or 1, not {b}')")
+                line(f"{target} = b == 1")
+            case "enum":
+                symbols = self._text.constant(tuple(avro.symbols))
+                self._number(lines, indent, "int")
+                line(f"if b & 1 or b >= {2 * len(avro.symbols)}:")
+                line("raise DataError(f'the enum has no symbol with the number {(b >> 1) ^ -(b & 1)}')", 1)
+                line(f"{target} = {symbols}[b >> 1]")
+            case "union":
+                self._union(lines, indent, avro, schema, target)
+            case _:
+                line(f"{target}, p = {self._function(avro, schema)}(d, p, end)")
+
+    def _number(self, lines: list[tuple[str, str]], indent: int, kind: str) -> None:
+        self._line(lines, indent, "b = d[p]")
+        self._line(lines, indent, "p += 1")
+        self._line(lines, indent, f"if b > 127: b, p = {kind}_(d, p, b)")
+
+    def _integer(self, lines: list[tuple[str, str]], indent: int, schema: Schema, target: str) -> None:
+        convert = {DATE: "to_date", TIME: "to_time", TIMESTAMP: "to_timestamp"}.get(schema.name or "")
+        if convert is not None:
+            self._line(lines, indent, f"{target} = {convert}({target})")
+        elif schema.type in (Type.INT8, Type.INT16):
+            half = 128 if schema.type is Type.INT8 else 32768
+            # As the original: the low bits count, unless that is to be an error.
+            narrow = "refuse_wide" if self._strict else "narrow"
+            self._line(lines, indent, f"if not -{half} <= {target} < {half}: {target} = {narrow}({target}, {half})")
+
+    def _decimal(self, lines: list[tuple[str, str]], indent: int, schema: Schema, target: str) -> None:
+        if schema.name == DECIMAL and schema.type is Type.BYTES:
+            # The text of a decimal is the cheapest exact way to one with this exponent.
+            self._line(lines, indent, f"if not {target}: raise DataError('a decimal without bytes')")
+            number = f"from_bytes({target}, 'big', signed=True)"
+            self._line(lines, indent, f'{target} = Decimal(f"{{{number}}}E{-decimal_scale(schema)}")')
+
+    def _union(self, lines: list[tuple[str, str]], indent: int, avro: AvroType, schema: Schema, target: str) -> None:
+        self._number(lines, indent, "int")
+        others = [b for b in avro.branches if b.kind != "null"]
+        single = (len(avro.branches) == 2 and len(others) == 1) or (len(avro.branches) == 1 and not is_union(schema))
+        position = 0
+        for index, branch in enumerate(avro.branches):
+            self._line(lines, indent, f"{'if' if index == 0 else 'elif'} b == {2 * index}:")
+            if branch.kind == "null":
+                self._line(lines, indent + 1, f"{target} = None")
+            elif single:
+                self._value(lines, indent + 1, branch, schema, target)
+            else:
+                field = (schema.fields or ())[position]
+                with self._text.labelled(field.name):
+                    self._value(lines, indent + 1, branch, field.schema, target)
+                cells = ", ".join(target if i == position else "None" for i in range(len(others)))
+                self._struct(lines, indent + 1, schema, cells, target)
+                position += 1
+        self._line(lines, indent, "else:")
+        text = f"raise DataError(f'the union has {len(avro.branches)} types and none has the number {{(b >> 1) ^ -(b & 1)}}')"
+        self._line(lines, indent + 1, text)
+
+    def _struct(self, lines: list[tuple[str, str]], indent: int, schema: Schema, cells: str, target: str) -> None:
+        self._line(lines, indent, "s = new(Struct)")
+        self._line(lines, indent, f"s.schema = {self._text.constant(schema)}")
+        self._line(lines, indent, f"s.values = [{cells}]")
+        self._line(lines, indent, f"{target} = s")
+
+    def _function(self, avro: AvroType, schema: Schema) -> str:
+        """The name of the function that reads a record, array or map; written at its first use."""
+        found = self._functions.get((id(avro), id(schema)))
+        if found is not None:
+            return found
+        name = f"read{len(self._functions)}"
+        self._functions[id(avro), id(schema)] = name
+        lines = self._begin(name)
+        if avro.kind == "record":
+            self._record(lines, avro, schema)
+        else:
+            self._blocks(lines, avro, schema)
+        return name
+
+    def _record(self, lines: list[tuple[str, str]], avro: AvroType, schema: Schema) -> None:
+        for index, (member, field) in enumerate(zip(avro.fields, schema.fields or (), strict=True)):
+            with self._text.labelled(field.name):
+                self._value(lines, 1, member.type, field.schema, f"v{index}")
+        self._struct(lines, 1, schema, ", ".join(f"v{i}" for i in range(len(avro.fields))), "s")
+        self._line(lines, 1, "return s, p")
+
+    def _blocks(self, lines: list[tuple[str, str]], avro: AvroType, schema: Schema) -> None:
+        """An array, a map, or a map as an array of entries: blocks with a count, the last of which is empty."""
+        items, values = avro.items, schema.value_schema
+        if items is None or values is None:
+            raise SchemaError(f"An Avro {avro.kind} without items")
+        is_list = schema.type is Type.ARRAY
+        smallest = smallest_size(items) + (avro.kind == "map")
+
+        def line(indent: int, text: str) -> None:
+            self._line(lines, indent, text)
+
+        line(1, f"out = {'[]' if is_list else '{}'}")
+        line(1, "while True:")
+        self._number(lines, 2, "long")
+        line(2, "n = (b >> 1) ^ -(b & 1)")
+        line(2, "if n == 0: return out, p")
+        line(2, "if n < 0:")
+        line(3, "n = -n")
+        self._number(lines, 3, "long")  # the size of the block in bytes, for those who skip it
+        if smallest:
+            line(2, f"if n * {smallest} > end - p: raise Truncated")
+        else:
+            line(2, f"if n + len(out) > {_MAX_EMPTY_ITEMS}: raise DataError(f'{{n}} items that have no bytes')")
+        line(2, "for _ in range(n):")
+        if is_list:
+            self._value(lines, 3, items, values, "v")
+            line(3, "out.append(v)")
+            return
+        keys = schema.key_schema or Schema.STRING
+        if avro.kind == "map":
+            self._value(lines, 3, AvroType("string"), keys, "key")
+            self._value(lines, 3, items, values, "v")
+        else:
+            for member in items.fields:
+                is_key = member.name == "key"
+                self._value(lines, 3, member.type, keys if is_key else values, "key" if is_key else "v")
+            if keys.type in (Type.ARRAY, Type.MAP):
+                line(3, "if True: raise DataError('a map whose keys are lists or maps cannot be held')")
+        line(3, "out[key] = v")
+
+
+def _narrow(value: int, half: int) -> int:
+    return ((value + half) & (2 * half - 1)) - half
+
+
+def _refuse_wide(value: int, half: int) -> int:
+    raise DataError(f"{value} does not fit into {half.bit_length()} bits")
