@@ -20,6 +20,8 @@ POINTS = (
     "postgres.confirmed",  # the source has confirmed its position to the database
     "spark.staged",  # records lie in a staging file, no table has them
     "spark.committed",  # a table has them, neither the next table nor the consumer group knows
+    "errors.reported",  # a failed record was given to the dead letter queue, which has not acknowledged it
+    "errors.acknowledged",  # the dead letter queue has it, no offset is committed or stored
     "sink.precommitted",  # the task has said what is durable, the group's offsets are not committed
 )
 

@@ -5,21 +5,47 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from connect.converters.api import Converter
 from connect.errors import IllegalStateError
-from connect.record import RawBatch, SinkRecord, TopicPartition
+from connect.record import NO_TIMESTAMP_TYPE, RawBatch, SinkRecord, TopicPartition
 
 Offsets = dict[TopicPartition, int]
 """Per partition the offset of the next record to be read: last delivered + 1."""
 
 
+class RawRecord(NamedTuple):
+    """One undecoded record, as :class:`connect.record.RawBatch` has them in columns."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int | None = None
+    """In ms since 1970 UTC."""
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    timestamp_type: str = NO_TIMESTAMP_TYPE
+
+
 class ErrantRecordReporter(Protocol):
-    """Takes records that the task could not deliver (KIP-610)."""
+    """Takes records that the task could not deliver (KIP-610). May be called from any thread.
+
+    What is reported counts as done with: the worker commits offsets only after the report is durable. With
+    ``errors.tolerance=none`` the report is made, and then raises ConnectError, which the task lets through (or fails by with its
+    next ``put``).
+    """
 
     def report(self, record: SinkRecord, error: Exception) -> Future[None]:
-        """Hands the record to the dead letter queue and log; the future ends when it is there. Raises if not tolerated."""
+        """Hands the record to the dead letter queue and log; the future ends when it is there.
+
+        ``record`` is one that ``put`` was given: its bytes in Kafka are reported, whatever transformations made of it. Any other
+        is converted to bytes first, which may raise DataError.
+        """
+
+    def report_raw(self, record: RawRecord, error: Exception) -> Future[None]:
+        """The same for a task that takes undecoded records (``put_raw``)."""
 
 
 class SinkTaskContext(Protocol):
@@ -58,8 +84,9 @@ class SinkTaskContext(Protocol):
 
     @property
     def raw_allowed(self) -> bool:
-        """True when nothing stands between the topic and the task: no transforms, no error tolerance that counts single
-        records. Only then may :meth:`SinkTask.wants_raw` say yes."""
+        """True when nothing stands between the topic and the task: no transforms, and no tolerance or dead letter queue for
+        single records, unless the task sees to that itself (:attr:`SinkTask.reports_raw`). Only then may
+        :meth:`SinkTask.wants_raw` say yes."""
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The offsets after the last record of each partition now, for showing lag; partitions unknown are left out."""
@@ -72,6 +99,10 @@ class SinkTask(ABC):
     then ``put`` and now and then ``pre_commit``; on rebalance ``pre_commit``, ``close_partitions``, ``open``; at the end
     ``pre_commit``, ``close_partitions``, ``close``.
     """
+
+    reports_raw: ClassVar[bool] = False
+    """Set to True by a task whose ``put_raw`` gives each record that it cannot decode to
+    ``context.errant_record_reporter.report_raw``, or skips it where there is no reporter and ``errors.tolerance=all``."""
 
     context: SinkTaskContext
 

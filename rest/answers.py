@@ -7,6 +7,7 @@ status is one pass over small dicts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -100,4 +101,5 @@ def progress_json(task: int, progress: TaskProgress) -> dict[str, Any]:
         "bytes": progress.bytes,
         "lag": None if progress.lag is None else dict(progress.lag),
         "details": dict(progress.details),
+        "errors": asdict(progress.errors),
     }

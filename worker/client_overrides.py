@@ -78,11 +78,18 @@ def allows_override(policy: str, key: str) -> bool:
 
 
 def client_properties(
-    kind: ClientKind, worker: WorkerConfig, connector: str, task: int, config: Mapping[str, str | None]
+    kind: ClientKind,
+    worker: WorkerConfig,
+    connector: str,
+    task: int,
+    config: Mapping[str, str | None],
+    *,
+    client_id: str | None = None,
 ) -> dict[str, str]:
     """The Java-style settings of one client of a task; :func:`worker.kafka.settings.librdkafka_settings` translates them.
 
-    Raises ConfigError for an override that the policy forbids.
+    ``client_id`` is for a client that is not the task's usual one of its kind. Raises ConfigError for an override that the policy
+    forbids.
     """
     result = {**client_settings_of(worker.originals), "bootstrap.servers": ",".join(worker.bootstrap_servers)}
     match kind:
@@ -95,6 +102,8 @@ def client_properties(
             result["client.id"] = f"connector-consumer-{connector}-{task}"
         case ClientKind.ADMIN:
             result["client.id"] = f"connector-adminclient-{connector}-{task}"
+    if client_id is not None:
+        result["client.id"] = client_id
     result.update(worker.with_prefix(f"{kind.value}."))
     prefix = f"{kind.value}.override."
     for key, value in config.items():

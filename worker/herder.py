@@ -116,6 +116,28 @@ class OffsetEntry:
 
 
 @dataclass(slots=True)
+class ErrorCounts:
+    """What became of records that failed, since the task started; Apache's ``task-error-metrics`` under shorter names."""
+
+    failures: int = 0
+    """Failed operations, each attempt of a retried one (total-record-failures)."""
+    errors: int = 0
+    """Records whose conversion or transformation failed for good, or that ended the task (total-record-errors)."""
+    skipped: int = 0
+    """Records left out by the worker (total-records-skipped)."""
+    retries: int = 0
+    """Operations called again (total-retries)."""
+    logged: int = 0
+    """Records told of in the log (total-errors-logged)."""
+    dead_letters: int = 0
+    """Records given to the dead letter queue (deadletterqueue-produce-requests)."""
+    dead_letter_failures: int = 0
+    """Of those, not written (deadletterqueue-produce-failures)."""
+    last_error_ms: int | None = None
+    """When a record failed last, in ms since 1970 (last-error-timestamp)."""
+
+
+@dataclass(slots=True)
 class TaskProgress:
     """What a running task reports about itself, beyond Apache's status; all counts since the task started."""
 
@@ -126,6 +148,7 @@ class TaskProgress:
     """For sinks: per ``topic-partition`` the records not yet delivered."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """What the connector itself tells, as snapshot progress: ``SourceTask.progress()``."""
+    errors: ErrorCounts = field(default_factory=ErrorCounts)
 
 
 class Herder(Protocol):

@@ -2,16 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from confluent_kafka import Message
 
+from connect.converters.api import Converter
 from connect.data.headers import Header, Headers
-from connect.record import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE, RawBatch, SchemaAndValue, SinkRecord, TopicPartition
+from connect.record import (
+    CREATE_TIME,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP_TYPE,
+    NULL,
+    RawBatch,
+    SchemaAndValue,
+    SinkRecord,
+    TopicPartition,
+)
+from worker.batch_failures import BatchFailures, salvage
+from worker.error_report import ConsumedRecord
 from worker.source_batches import Converters
-from worker.stages import Stage, StageError
+from worker.stages import Stage, StageError, run_stage
 
 _TIMESTAMP_TYPES = (NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME)
+
+
+class ConsumedSinkRecord(SinkRecord):
+    """A sink record that knows the message it came from, for a task that may report it."""
+
+    __slots__ = ("message",)
+
+    message: Message
+
+    @classmethod
+    def of(cls, record: SinkRecord, message: Message) -> ConsumedSinkRecord:
+        """The same record, with its message."""
+        new = cls(
+            record.topic,
+            record.partition,
+            record.key_schema,
+            record.key,
+            record.value_schema,
+            record.value,
+            record.offset,
+            record.timestamp,
+            record.timestamp_type,
+            record.headers,
+            record.original_topic,
+            record.original_partition,
+        )
+        new.message = message
+        return new
 
 
 def group_by_partition(messages: Sequence[Message], only: TopicPartition | None) -> dict[TopicPartition, Sequence[Message]]:
@@ -38,11 +78,28 @@ def raw_batch(place: TopicPartition, messages: Sequence[Message]) -> RawBatch:
     )
 
 
-def decode(converters: Converters, place: TopicPartition, messages: Sequence[Message]) -> list[SinkRecord]:
-    """The records of one partition's messages. Raises on the first bad one; :func:`decode_one` then finds it."""
+def consumed(message: Message) -> ConsumedRecord:
+    """The message as it lay in its topic."""
+    kind, timestamp = message.timestamp()
+    return ConsumedRecord(
+        message.topic() or "",
+        message.partition() or 0,
+        message.offset() or 0,
+        timestamp if kind else None,
+        _TIMESTAMP_TYPES[kind],
+        message.key(),
+        message.value(),
+        message.headers() or [],
+    )
+
+
+def decode(
+    converters: Converters, place: TopicPartition, messages: Sequence[Message], failures: BatchFailures
+) -> list[SinkRecord | None]:
+    """The records of one partition's messages; None for those that fail, which ``failures`` then knows."""
     topic, partition = place
-    keys = _decoded(converters.key.decode_batch, topic, [m.key() for m in messages])
-    values = _decoded(converters.value.decode_batch, topic, [m.value() for m in messages])
+    keys = _column(Stage.KEY_CONVERTER, converters.key, topic, messages, [m.key() for m in messages], failures)
+    values = _column(Stage.VALUE_CONVERTER, converters.value, topic, messages, [m.value() for m in messages], failures)
     records: list[SinkRecord] = []
     append = records.append
     for message, (key_schema, key), (value_schema, value) in zip(messages, keys, values, strict=True):
@@ -63,52 +120,72 @@ def decode(converters: Converters, place: TopicPartition, messages: Sequence[Mes
                 partition,
             )
         )
-    for record, message in zip(records, messages, strict=True):
-        if headers := message.headers():
-            record.headers = _headers(converters, record, headers)
-    return records
+    for i, (record, message) in enumerate(zip(records, messages, strict=True)):
+        if (headers := message.headers()) and failures.good(i):
+            try:
+                record.headers = _headers(converters, record, headers, failures)
+            except StageError as e:
+                failures.add(i, e)
+    return [record if failures.good(i) else None for i, record in enumerate(records)] if failures else records  # type: ignore[return-value]
 
 
-def _decoded(decode_batch: object, topic: str, datas: list[bytes | None]) -> list[SchemaAndValue]:
-    assert callable(decode_batch)
+def _column(
+    stage: Stage,
+    converter: Converter,
+    topic: str,
+    messages: Sequence[Message],
+    datas: list[bytes | None],
+    failures: BatchFailures,
+) -> Sequence[SchemaAndValue]:
+    """The keys or the values, converted; those that fail are null."""
+
+    def whole(places: Sequence[int]) -> list[SchemaAndValue]:
+        return _decoded(converter, topic, [messages[i] for i in places], [datas[i] for i in places])
+
+    def one(place: int) -> SchemaAndValue:
+        message = messages[place]
+        return run_stage(
+            stage, converter, lambda: _where(message), failures.attempt,
+            lambda: converter.to_connect_data(topic, datas[place], _raw_headers(message)),
+        )  # fmt: skip
+
+    try:
+        return _decoded(converter, topic, messages, datas)
+    except Exception:
+        return salvage(range(len(messages)), whole, one, failures, NULL)
+
+
+def _decoded(converter: Converter, topic: str, messages: Sequence[Message], datas: list[bytes | None]) -> list[SchemaAndValue]:
+    if converter.wants_headers:
+        convert = converter.to_connect_data
+        return [convert(topic, data, _raw_headers(message)) for data, message in zip(datas, messages, strict=True)]
     if datas[0] is None and datas.count(None) == len(datas):
         # Topics without keys: one None decoded stands for all.
-        one: list[SchemaAndValue] = decode_batch(topic, [None])
-        return one * len(datas)
-    many: list[SchemaAndValue] = decode_batch(topic, datas)
-    return many
+        return converter.decode_batch(topic, [None]) * len(datas)
+    return converter.decode_batch(topic, datas)
 
 
-def decode_one(converters: Converters, place: TopicPartition, message: Message) -> SinkRecord:
-    """One record. Raises StageError that names converter, topic, partition and offset."""
-    where = f"topic {place.topic}, partition {place.partition}, offset {message.offset()}"
-    raw_headers = message.headers()
-    headers = Headers(Header(name, None, data) for name, data in raw_headers) if raw_headers else None
-    try:
-        key_schema, key = converters.key.to_connect_data(place.topic, message.key(), headers)
-    except Exception as e:
-        raise StageError(Stage.KEY_CONVERTER, converters.key, where, e) from e
-    try:
-        value_schema, value = converters.value.to_connect_data(place.topic, message.value(), headers)
-    except Exception as e:
-        raise StageError(Stage.VALUE_CONVERTER, converters.value, where, e) from e
-    kind, timestamp = message.timestamp()
-    record = SinkRecord(
-        place.topic, place.partition, key_schema, key, value_schema, value, message.offset() or 0,
-        timestamp if kind else None, _TIMESTAMP_TYPES[kind],
-    )  # fmt: skip
-    if raw_headers:
-        record.headers = _headers(converters, record, raw_headers)
-    return record
+def _raw_headers(message: Message) -> Headers:
+    return Headers(Header(name, None, data) for name, data in message.headers() or ())
 
 
-def _headers(converters: Converters, record: SinkRecord, raw: Iterable[tuple[str, bytes | None]]) -> Headers:
-    where = f"topic {record.topic}, partition {record.partition}, offset {record.offset}"
-    headers = Headers()
-    for name, data in raw:
-        try:
-            schema, value = converters.header.to_connect_header(record.topic, name, data)
-        except Exception as e:
-            raise StageError(Stage.HEADER_CONVERTER, converters.header, where, e) from e
-        headers.add(name, value, schema)
-    return headers
+def _where(message: Message) -> str:
+    return f"topic {message.topic()}, partition {message.partition()}, offset {message.offset()}"
+
+
+def _headers(
+    converters: Converters, record: SinkRecord, raw: Sequence[tuple[str, bytes | None]], failures: BatchFailures
+) -> Headers:
+    converter = converters.header
+
+    def convert() -> Headers:
+        headers = Headers()
+        for name, data in raw:
+            schema, value = converter.to_connect_header(record.topic, name, data)
+            headers.add(name, value, schema)
+        return headers
+
+    def where() -> str:
+        return f"topic {record.topic}, partition {record.partition}, offset {record.offset}"
+
+    return run_stage(Stage.HEADER_CONVERTER, converter, where, failures.attempt, convert)

@@ -25,6 +25,7 @@ class SinkContext:
         assigned: Collection[TopicPartition],
         *,
         raw_allowed: bool,
+        reporter: ErrantRecordReporter | None,
         may_resume: Callable[[], bool],
     ) -> None:
         """``may_resume`` says whether reading is not held up for the worker's own reasons."""
@@ -33,6 +34,7 @@ class SinkContext:
         self._consumer = consumer
         self._assigned = assigned
         self._raw_allowed = raw_allowed
+        self._reporter = reporter
         self._may_resume = may_resume
         self._offsets: dict[TopicPartition, int] = {}
         self._timeout_s: float | None = None
@@ -67,8 +69,7 @@ class SinkContext:
 
     @property
     def errant_record_reporter(self) -> ErrantRecordReporter | None:
-        # Dead letter queues are not part of this release.
-        return None
+        return self._reporter
 
     @property
     def key_converter(self) -> Converter:

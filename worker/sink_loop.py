@@ -17,16 +17,20 @@ from confluent_kafka import Message
 
 from connect import crash
 from connect.errors import ConnectError, RetriableError
-from connect.record import RawBatch, SinkRecord, TopicPartition
+from connect.record import ConnectRecord, SinkRecord, TopicPartition
 from connect.sink import SinkTask
 from worker.chain import TransformChain
+from worker.errant_reporter import ErrantReporter
+from worker.error_handler import ErrorHandler
+from worker.error_settings import ErrorSettings
 from worker.herder import TaskId
-from worker.kafka.sink_consumer import Assignment, SinkConsumer
-from worker.sink_batches import decode, decode_one, group_by_partition, raw_batch
+from worker.kafka.sink_consumer import Assignment, ConsumerClosed, SinkConsumer
+from worker.put_batch import PutBatch
+from worker.sink_batches import ConsumedSinkRecord, consumed, decode, group_by_partition, raw_batch
 from worker.sink_context import SinkContext
 from worker.sink_positions import SinkPositions
 from worker.source_batches import Converters
-from worker.stages import describe
+from worker.stages import Stopped, TaskPutError, describe
 from worker.task import TaskControl
 
 T = TypeVar("T")
@@ -64,6 +68,7 @@ class SinkParts:
     subscription: Subscription
     max_records: int
     """The most that one ``put`` is given: ``max.poll.records``."""
+    errors: ErrorHandler
 
 
 class SinkHost(Protocol):
@@ -82,25 +87,9 @@ class SinkHost(Protocol):
     def on_resumed(self) -> None: ...
 
 
-@dataclass(slots=True)
-class _Batch:
-    """Records to be put, and where each partition stands when they are."""
-
-    records: list[SinkRecord]
-    raw: list[RawBatch]
-    ends: dict[TopicPartition, int]
-
-    def drop(self, partitions: Collection[TopicPartition]) -> None:
-        gone = set(partitions)
-        self.records = [r for r in self.records if (r.original_topic, r.original_partition) not in gone]
-        self.raw = [b for b in self.raw if (b.topic, b.partition) not in gone]
-        for place in gone:
-            self.ends.pop(place, None)
-
-    def add(self, other: _Batch) -> None:
-        self.records += other.records
-        self.raw += other.raw
-        self.ends.update(other.ends)
+def _counts_records(settings: ErrorSettings) -> bool:
+    """Whether single records matter to the worker, which it must decode then."""
+    return settings.tolerant or settings.dead_letters is not None
 
 
 class SinkLoop:
@@ -119,12 +108,13 @@ class SinkLoop:
             parts.converters,
             parts.consumer,
             self._positions.of,
-            raw_allowed=not parts.chain,
+            raw_allowed=not parts.chain and (parts.task.reports_raw or not _counts_records(parts.errors.settings)),
+            reporter=ErrantReporter(parts.task, parts.converters, parts.errors) if parts.errors.settings.reports else None,
             may_resume=lambda: not self._held_up,
         )
         self.raw = False
         """Whether the task takes undecoded columns."""
-        self._batch: _Batch | None = None  # what a RetriableError left to be put again
+        self._batch: PutBatch | None = None  # what a RetriableError left to be put again
         self._paused = False
         self._retry_s = _RETRY_FIRST_S
         self._seeks: dict[TopicPartition, int] = {}
@@ -153,6 +143,7 @@ class SinkLoop:
             self._iterate()
 
     def _iterate(self) -> None:
+        self._parts.errors.check()
         now = time.monotonic()
         self._commit_when_due(now)
         self._apply_offsets()
@@ -167,7 +158,7 @@ class SinkLoop:
         elif self._batch is not None:
             self._deliver(None)
         elif time.monotonic() >= self._put_by and not self._paused:
-            self._deliver(_Batch([], [], {}))
+            self._deliver(PutBatch([], [], {}))
         self._update_lag()
 
     def _take(self, until: float) -> list[Message]:
@@ -225,10 +216,10 @@ class SinkLoop:
 
     # --- records
 
-    def _converted(self, messages: Sequence[Message]) -> _Batch:
+    def _converted(self, messages: Sequence[Message]) -> PutBatch:
         assigned = self._positions.of
         only = next(iter(assigned)) if len(assigned) == 1 else None
-        batch = _Batch([], [], {})
+        batch = PutBatch([], [], {})
         for place, group in group_by_partition(messages, only).items():
             if place not in assigned or place in self._seeks:
                 continue  # it went, or is about to be read from elsewhere
@@ -245,23 +236,20 @@ class SinkLoop:
         return batch
 
     def _decoded(self, place: TopicPartition, messages: Sequence[Message]) -> list[SinkRecord]:
-        chain, converters = self._parts.chain, self._parts.converters
-        try:
-            records = decode(converters, place, messages)
-            if chain:
-                return [r for r in chain.apply_batch(records) if isinstance(r, SinkRecord)]
-            return records
-        except Exception:
-            # One by one, to find the record and say where it failed. It fails the task, so none of the batch is put: what
-            # came before is read again after a restart.
-            good = []
-            for message in messages:
-                changed = chain.apply(decode_one(converters, place, message))
-                if isinstance(changed, SinkRecord):
-                    good.append(changed)
-            return good
+        chain, errors = self._parts.chain, self._parts.errors
+        failures = errors.batch()
+        found: Sequence[ConnectRecord | None] = decode(self._parts.converters, place, messages, failures)
+        if chain:
+            found = chain.apply_batch(found, failures)
+        for at, failure in failures:
+            # Where it is not tolerated this raises, and none of the batch is put: what came before is read again by the next run.
+            errors.failed(failure, consumed(messages[at]))
+        if errors.settings.reports:
+            pairs = zip(found, messages, strict=True)
+            return [ConsumedSinkRecord.of(record, message) for record, message in pairs if isinstance(record, SinkRecord)]
+        return [record for record in found if isinstance(record, SinkRecord)]
 
-    def _deliver(self, batch: _Batch | None) -> None:
+    def _deliver(self, batch: PutBatch | None) -> None:
         """Puts a batch, after what is still to be put from before."""
         if self._batch is not None:
             if batch is not None:
@@ -275,6 +263,7 @@ class SinkLoop:
                 self._task.put_raw(batch.raw)
             else:
                 self._task.put(batch.records)
+            self._parts.errors.check()
         except RetriableError as e:
             if self._batch is None:
                 log.warning("put() of task %s failed and is called again: %s", self._host.id, e.message)
@@ -284,6 +273,10 @@ class SinkLoop:
                 self._retry_s = min(self._retry_s * 2, _RETRY_MOST_S)
             self._batch = batch
             return
+        except (ConsumerClosed, Stopped):
+            raise
+        except Exception as e:
+            raise TaskPutError(self._task, batch.describe(), e) from e
         self._positions.delivered(batch.ends)
         if self._commit_deadline is not None:
             # The answer may have come during a long put: it is heard of by the next look for records.
@@ -345,6 +338,14 @@ class SinkLoop:
                 self._positions.of[place].delivered = offset
             return
         offsets = self._positions.to_commit(answered, asked, self._host.id)
+        if offsets and not self._parts.errors.settle(self._timeout_s):
+            log.warning(
+                "Task %s does not commit offsets: its dead letter queue has not taken all records that failed within %d ms "
+                "(offset.flush.timeout.ms). It is tried again",
+                self._host.id,
+                int(self._timeout_s * 1000),
+            )
+            return
         if offsets:
             crash.point("sink.precommitted")
             # Promise 2: what pre_commit returned, and nothing else.
@@ -369,13 +370,26 @@ class SinkLoop:
         finally:
             self._task.close_partitions(list(partitions))
         offsets = self._positions.to_commit(answered, asked, self._host.id)
-        if offsets:
+        if offsets and self._reports_are_settled():
             crash.point("sink.precommitted")
             try:
                 self._consumer.commit(offsets, wait=True)
                 self._positions.committed(offsets)
             except ConnectError as e:
                 log.error("Task %s: %s. The records since the last commit will be read again", self._host.id, e.message)
+
+    def _reports_are_settled(self) -> bool:
+        """Whether offsets of partitions that go may be committed. If not, their records are read again by who has them next."""
+        try:
+            if self._parts.errors.settle(self._timeout_s):
+                return True
+            reason = "it has not taken all of them within offset.flush.timeout.ms"
+        except ConnectError as e:
+            reason = e.message
+        log.error(
+            "Task %s does not commit offsets, for its dead letter queue lacks records that failed: %s", self._host.id, reason
+        )
+        return False
 
     def close(self) -> None:
         """Commits what was delivered and gives the partitions up. The consumer is closed by the caller."""

@@ -10,6 +10,7 @@ from connect.record import TopicPartition
 from worker.herder import TaskId, TaskProgress
 from worker.kafka.sink_consumer import Assignment, ConsumerClosed, RebalanceListener
 from worker.sink_loop import SinkLoop, SinkParts
+from worker.stages import Stopped
 from worker.task import TaskListener, WorkerTask, plugin_details
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class SinkWorkerTask(WorkerTask):
         for place, behind in (own or {}).items():
             name = str(TopicPartition(*place))
             lag[name] = lag.get(name, 0) + behind
-        return TaskProgress(self._records, self._bytes, lag, plugin_details(parts.task))
+        return TaskProgress(self._records, self._bytes, lag, plugin_details(parts.task), parts.errors.counts)
 
     def _stop_plugin(self) -> None:
         if self._parts is not None:
@@ -63,6 +64,7 @@ class SinkWorkerTask(WorkerTask):
     def _cut_off(self) -> None:
         if self._parts is not None:
             self._parts.consumer.cancel()
+            self._parts.errors.cancel()
 
     def _execute(self) -> None:
         rebalance = _Rebalance(self)
@@ -72,10 +74,14 @@ class SinkWorkerTask(WorkerTask):
                 self._run_started(parts, rebalance)
         except ConsumerClosed:
             log.info("Task %s was cut off from Kafka", self.id)
+        except Stopped:
+            log.info("Task %s stops while a record waits to be tried again or reported; it will be read again", self.id)
         finally:
             self._close(parts)
 
     def _run_started(self, parts: SinkParts, rebalance: _Rebalance) -> None:
+        if not parts.errors.open(self.control.wait_for_stop):
+            return
         loop = rebalance.loop = SinkLoop(self, parts, self._interval_s, self._timeout_s)
         parts.task.initialize(loop.context)
         parts.task.start(parts.config)
@@ -91,6 +97,7 @@ class SinkWorkerTask(WorkerTask):
                 loop.close()
 
     def _close(self, parts: SinkParts) -> None:
+        parts.errors.close(0.0 if self.cancelled else self._timeout_s)
         # The consumer goes first: partitions it still held are given up before the task closes.
         for what in (parts.consumer, parts.task, parts.chain, parts.converters):
             try:

@@ -11,22 +11,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from confluent_kafka import KafkaError, Message
 
 from connect import crash
 from connect.errors import ConnectError, RetriableError
-from connect.record import SourceRecord
+from connect.record import ConnectRecord, SourceRecord
 from connect.source import SourceTask, TransactionContext
+from worker.batch_failures import BatchFailures
 from worker.chain import TransformChain
-from worker.herder import TaskId, TaskProgress
-from worker.kafka.record_producer import ProduceCancelled, ProducerRun, RecordMetadata, RecordProducer
+from worker.error_handler import ErrorHandler
+from worker.herder import ErrorCounts, TaskId, TaskProgress
+from worker.kafka.record_producer import ProduceCancelled, ProducerRun, RecordMetadata, RecordProducer, RecordRefusedError
 from worker.kafka.topics import TopicCreator
 from worker.offsets.store import ConnectorOffsetReader, OffsetPair, OffsetStore
+from worker.refused_records import Confirm, RefusedRecords
 from worker.source_batches import Converters, encode, encode_one
 from worker.source_offsets import PendingOffsets
-from worker.stages import describe
+from worker.stages import StageError, Stopped, describe
 from worker.task import TaskListener, WorkerTask, plugin_details
 
 log = logging.getLogger(__name__)
@@ -34,6 +36,7 @@ log = logging.getLogger(__name__)
 _IDLE_FIRST_S, _IDLE_MOST_S = 0.001, 0.01
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 5.0
 _PAUSE_LOOK_S = 1.0
+_REFUSED_SLICE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class SourceParts:
     producer: RecordProducer
     topics: TopicCreator | None
     """None leaves missing topics to the broker."""
+    errors: ErrorHandler
+    refused: RefusedRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,8 @@ class SourceWorkerTask(WorkerTask):
     def progress(self) -> TaskProgress:
         parts = self._parts
         details = plugin_details(parts.task) if parts is not None and self._started else {}
-        return TaskProgress(self._records, self._bytes, None, details)
+        counts = ErrorCounts() if parts is None else parts.errors.counts
+        return TaskProgress(self._records, self._bytes, None, details, counts)
 
     def _stop_plugin(self) -> None:
         if self._parts is not None:
@@ -118,11 +124,12 @@ class SourceWorkerTask(WorkerTask):
         self._offset_reader.close()
         if self._parts is not None:
             self._parts.producer.cancel()
+            self._parts.errors.cancel()
 
     def _execute(self) -> None:
         parts = self._parts = self._make_parts(self.control.is_stopping)
         try:
-            if self.control.stopping:
+            if not parts.errors.open(self.control.wait_for_stop) or self.control.stopping:
                 return
             parts.task.initialize(_Context(parts.config, self._offset_reader))
             parts.task.start(parts.config)
@@ -132,8 +139,8 @@ class SourceWorkerTask(WorkerTask):
             self._listener.on_running(self)
             try:
                 self._loop(parts)
-            except ProduceCancelled:
-                log.info("Task %s stops while the broker takes no records; those not acknowledged will be read again", self.id)
+            except (ProduceCancelled, Stopped):
+                log.info("Task %s stops with records that the broker did not take; they will be read again", self.id)
             finally:
                 self._last_flush(parts)
         finally:
@@ -157,6 +164,7 @@ class SourceWorkerTask(WorkerTask):
                 batch = None
                 control.wait_for_stop(retry_s)
                 retry_s = min(retry_s * 2, _RETRY_MOST_S)
+            parts.errors.check()
             if batch:
                 self._send(parts, batch)
                 idle_s = _IDLE_FIRST_S
@@ -182,68 +190,128 @@ class SourceWorkerTask(WorkerTask):
 
     def _send(self, parts: SourceParts, batch: Sequence[SourceRecord]) -> None:
         crash.point("source.polled")
+        failures = parts.errors.batch()
+        changed: Sequence[ConnectRecord | None] = parts.chain.apply_batch(batch, failures) if parts.chain else batch
         if parts.task.wants_commit_record:
-            self._send_with_callbacks(parts, batch)
-            return
-        records: Sequence[Any] = batch
-        try:
-            if parts.chain:
-                records = [record for record in parts.chain.apply_batch(batch) if record is not None]
-            runs = encode(parts.converters, records)
-        except Exception:
-            self._send_one_by_one(parts, batch)
-            return
-        whole = len(runs) <= 1 and records is batch
-        for run in runs:
+            done = self._send_with_callbacks(parts, batch, changed, failures)
+        else:
+            done = self._send_in_runs(parts, batch, changed, failures)
+        self._pending.track(batch[:done])
+        for place, failure in failures:
+            parts.errors.failed(failure, batch[place])
+        if failures and parts.task.wants_commit_record:
+            parts.errors.settle_now()  # once confirmed, the source may forget it
+            for place, _ in failures:
+                self._confirm(parts, batch[place], None)
+        parts.producer.serve()
+        if parts.refused and not self._send_refused(parts, None):
+            raise ProduceCancelled
+
+    def _send_in_runs(
+        self,
+        parts: SourceParts,
+        batch: Sequence[SourceRecord],
+        changed: Sequence[ConnectRecord | None],
+        failures: BatchFailures,
+    ) -> int:
+        """Sends what is good, and says how many records of the batch are done with, one way or another."""
+        runs = encode(parts.converters, changed, failures)
+        whole = len(runs) <= 1 and changed is batch and not failures
+        for run, places in runs:
             self._ensure_topic(parts, run.topic)
             try:
-                parts.producer.send_run(run)
+                self._send_run(parts, run, places, batch)
             except (ConnectError, ProduceCancelled):
                 if whole:
                     self._pending.track(batch[: parts.producer.sent])
                 raise
             self._count(run)
-        self._pending.track(batch)
-        parts.producer.serve()
+        return int(min(failures.end, len(batch)))
 
-    def _send_one_by_one(self, parts: SourceParts, batch: Sequence[SourceRecord]) -> None:
-        """The way when a batch failed: every record before the bad one is sent, then its StageError is raised."""
-        for record in batch:
-            changed = parts.chain.apply(record)
-            if changed is not None:
-                run = encode_one(parts.converters, changed)
-                self._ensure_topic(parts, run.topic)
-                parts.producer.send_run(run)
-                self._count(run)
-            self._pending.track([record])
-        parts.producer.serve()
+    def _send_run(self, parts: SourceParts, run: ProducerRun, places: Sequence[int], batch: Sequence[SourceRecord]) -> None:
+        errors, producer = parts.errors, parts.producer
+        if not errors.tolerant:
+            producer.send_run(run)
+            return
+        originals = [batch[place] for place in places] if errors.settings.reports else None
+        watch = parts.refused.watch(run, originals)
+        start = 0
+        while True:
+            try:
+                producer.send_run(run.after(start), watch)
+                return
+            except RecordRefusedError as e:
+                start += producer.sent
+                parts.refused.skip(run.topic, e, batch[places[start]])
+                start += 1
+            except ProduceCancelled:
+                producer.sent += start
+                raise
 
-    def _send_with_callbacks(self, parts: SourceParts, batch: Sequence[SourceRecord]) -> None:
-        """For tasks that want each record confirmed (``commit_record``)."""
-        for record in batch:
-            changed = parts.chain.apply(record)
-            if changed is None:
-                parts.task.commit_record(record, None)
-            else:
-                run = encode_one(parts.converters, changed)
-                self._ensure_topic(parts, run.topic)
-                parts.producer.send_one(run, partial(self._on_delivery, parts, record))
-                self._count(run)
-            self._pending.track([record])
-        parts.producer.serve()
+    def _send_with_callbacks(
+        self,
+        parts: SourceParts,
+        batch: Sequence[SourceRecord],
+        changed: Sequence[ConnectRecord | None],
+        failures: BatchFailures,
+    ) -> int:
+        """The same for tasks that want each record confirmed (``commit_record``)."""
+        for place, record in enumerate(changed):
+            original = batch[place]
+            if place >= failures.end:
+                break
+            if record is None:
+                if failures.good(place):
+                    self._confirm(parts, original, None)
+                continue
+            try:
+                run = encode_one(parts.converters, record, failures.attempt)
+            except StageError as e:
+                failures.add(place, e)
+                continue
+            self._ensure_topic(parts, run.topic)
+            self._send_confirmed(parts, run, original)
+        return int(min(failures.end, len(batch)))
 
-    def _on_delivery(self, parts: SourceParts, record: SourceRecord, error: KafkaError | None, message: Message) -> None:
+    def _send_confirmed(self, parts: SourceParts, run: ProducerRun, original: SourceRecord) -> None:
+        confirm = partial(self._confirm, parts, original)
+        if not parts.errors.tolerant:
+            parts.producer.send_one(run, partial(self._on_delivery, parts, confirm))
+        else:
+            try:
+                parts.producer.send_one(run, parts.refused.watch(run, [original], confirm))
+            except RecordRefusedError as e:
+                parts.refused.skip(run.topic, e, original, confirm)
+                return
+        self._count(run)
+
+    def _on_delivery(self, parts: SourceParts, confirm: Confirm, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             parts.producer.remember(error, message)
-            return
+        else:
+            confirm(message)
+
+    def _confirm(self, parts: SourceParts, record: SourceRecord, message: Message | None) -> None:
+        metadata = None
+        if message is not None:
+            place = message.topic() or "", message.partition() or 0, message.offset() or 0
+            metadata = RecordMetadata(*place, message.timestamp()[1])
         try:
-            parts.task.commit_record(
-                record,
-                RecordMetadata(message.topic() or "", message.partition() or 0, message.offset() or 0, message.timestamp()[1]),
-            )
+            parts.task.commit_record(record, metadata)
         except Exception:
             # As in Apache's worker: the record is in Kafka, whatever the source makes of that.
             log.exception("commit_record() of task %s failed", self.id)
+
+    def _send_refused(self, parts: SourceParts, timeout_s: float | None) -> bool:
+        """Sends what the broker refused once more, each record alone; without a limit it waits until that is done, or until the
+        task is to stop. False when there is some left."""
+        while parts.refused:
+            slice_s = _REFUSED_SLICE_S if timeout_s is None else timeout_s
+            if parts.producer.drain(slice_s) and parts.refused.send_again(slice_s):
+                return True
+            if timeout_s is not None or self.control.stopping:
+                return False
+        return True
 
     def _ensure_topic(self, parts: SourceParts, topic: str) -> None:
         if parts.topics is not None and not parts.topics.ensure(topic, self.control.wait_for_stop):
@@ -267,6 +335,14 @@ class SourceWorkerTask(WorkerTask):
                 "Offsets of task %s are not stored: %d records were not acknowledged within %d ms (offset.flush.timeout.ms)",
                 self.id,
                 len(parts.producer),
+                int(timeout_s * 1000),
+            )
+            return False
+        if not self._send_refused(parts, timeout_s) or not parts.errors.settle(timeout_s):
+            log.warning(
+                "Offsets of task %s are not stored: not all records that failed were dealt with within %d ms "
+                "(offset.flush.timeout.ms)",
+                self.id,
                 int(timeout_s * 1000),
             )
             return False
@@ -298,11 +374,12 @@ class SourceWorkerTask(WorkerTask):
             return
         try:
             self._flush(parts, self._timing.last_timeout_s)
-        except ConnectError as e:
-            log.warning("Offsets of task %s since the last flush are not stored: %s", self.id, e.message)
+        except (ConnectError, ProduceCancelled, Stopped) as e:
+            log.warning("Offsets of task %s since the last flush are not stored: %s", self.id, describe(e))
 
     def _close(self, parts: SourceParts) -> None:
         self._offset_reader.close()
+        parts.errors.close(0.0 if self.cancelled else self._timing.last_timeout_s)
         for what in (parts.task, parts.chain, parts.converters, parts.producer):
             try:
                 what.close()

@@ -1,15 +1,24 @@
 """The stages a record goes through, and the failure of one record in one of them.
 
-This is the seam for error tolerance: what is to happen to a record that fails is decided where a :class:`StageError` is caught.
-In this release it always fails the task, as ``errors.tolerance=none`` asks.
+A stage raises :class:`StageError` for the record that fails; what becomes of it is decided in :mod:`worker.error_handler`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
+from typing import Protocol, TypeVar
 
 from connect.errors import ConnectError
 from connect.record import ConnectRecord, SinkRecord
+
+T = TypeVar("T")
+
+
+class Attempt(Protocol):
+    """Calls an operation, and calls it again as the connector's ``errors.retry.*`` say."""
+
+    def __call__(self, operation: Callable[[], T]) -> T: ...
 
 
 class Stage(Enum):
@@ -35,6 +44,55 @@ class StageError(ConnectError):
         self.alias = alias
         self.__cause__ = cause
 
+    @property
+    def reason(self) -> BaseException:
+        """What the stage itself raised."""
+        return self if self.__cause__ is None else self.__cause__
+
+
+class ToleranceExceededError(ConnectError):
+    """A record failed and ``errors.tolerance`` is none. Begins with the words of Apache's workers, which scripts look for."""
+
+    def __init__(self, failure: StageError) -> None:
+        super().__init__(f"Tolerance exceeded in error handler: {failure.message}")
+        self.__cause__ = failure
+
+
+class TaskPutError(ConnectError):
+    """A sink task's ``put`` failed for good. Begins with the words of Apache's workers."""
+
+    def __init__(self, task: object, given: str, cause: Exception) -> None:
+        where = f"in task put {type(task).__name__}, {given}"
+        super().__init__(f"Exiting WorkerSinkTask due to unrecoverable exception. {describe(cause)} ({where})")
+        self.__cause__ = cause
+
+
+class Stopped(Exception):
+    """The task is to end while a record waits to be tried again, or to be reported. Not an error: the record is not done, and is
+    read again by the next run."""
+
+
+def run_stage(
+    stage: Stage,
+    plugin: object,
+    where: Callable[[], str],
+    attempt: Attempt,
+    operation: Callable[[], T],
+    alias: str | None = None,
+) -> T:
+    """What the operation returns, tried as often as ``attempt`` does. Raises StageError, or Stopped."""
+    try:
+        return attempt(operation)
+    except Stopped:
+        raise
+    except Exception as e:
+        raise StageError(stage, plugin, where(), e, alias) from e
+
+
+def once(operation: Callable[[], T]) -> T:
+    """An attempt without another."""
+    return operation()
+
 
 def describe(error: BaseException) -> str:
     """The error in a line: its message, with its class where that says more."""
@@ -48,5 +106,5 @@ def whereabouts(record: ConnectRecord) -> str:
     """Which record it is: where it came from, not what it holds, for that may be secret."""
     if isinstance(record, SinkRecord):
         return f"topic {record.original_topic}, partition {record.original_partition}, offset {record.offset}"
-    source = getattr(record, "source_offset", None)
-    return f"record for topic {record.topic}, source offset {source}"
+    partition, offset = getattr(record, "source_partition", None), getattr(record, "source_offset", None)
+    return f"record for topic {record.topic}, source partition {partition}, source offset {offset}"

@@ -22,18 +22,23 @@ from connect.transforms.chain import build_steps
 from worker.chain import TransformChain
 from worker.client_overrides import client_properties
 from worker.config import WorkerConfig
-from worker.herder import TaskId
+from worker.error_handler import DeadLetterQueue, ErrorHandler
+from worker.error_settings import DeadLetterTopic, error_settings
+from worker.herder import ErrorCounts, TaskId
+from worker.kafka.dead_letters import DeadLetterProducer
 from worker.kafka.record_producer import RecordProducer
 from worker.kafka.settings import ClientKind
 from worker.kafka.sink_consumer import RebalanceListener, SinkConsumer
 from worker.kafka.topics import TopicCreator
 from worker.offsets.store import OffsetStore
+from worker.refused_records import RefusedRecords
+from worker.secrets import SecretMask
 from worker.sink_loop import SinkParts, Subscription
 from worker.sink_task import SinkWorkerTask
 from worker.source_batches import Converters
 from worker.source_task import FlushTiming, SourceParts, SourceWorkerTask
 from worker.task import TaskListener, WorkerTask
-from worker.topic_creation import topic_creation_rules
+from worker.topic_creation import NewTopicSpec, rules_of, topic_creation_rules
 
 log = logging.getLogger(__name__)
 
@@ -57,10 +62,13 @@ class TaskRequest:
 class TaskFactory:
     """Makes the tasks of one worker."""
 
-    def __init__(self, worker: WorkerConfig, plugins: Plugins, store: OffsetStore) -> None:
+    def __init__(self, worker: WorkerConfig, plugins: Plugins, store: OffsetStore, mask: SecretMask) -> None:
+        """``mask`` hides what is secret in what is told of failed records."""
         self._worker = worker
         self._plugins = plugins
         self._store = store
+        self._mask = mask
+        self._class_names = {desc.path: desc.class_name for desc in plugins.all()}
 
     def create(self, request: TaskRequest, listener: TaskListener) -> WorkerTask:
         """A task that is not started."""
@@ -101,19 +109,47 @@ class TaskFactory:
         producer = RecordProducer(
             self._client(ClientKind.PRODUCER, request), stopping=stopping, confirms_each=task_class.wants_commit_record
         )
-        return SourceParts(task_class(), request.task_config, converters, chain, producer, topics)
+        task, errors = task_class(), self._error_handler(request, "source")
+        refused = RefusedRecords(task, producer, errors)
+        return SourceParts(task, request.task_config, converters, chain, producer, topics, errors, refused)
 
     def _sink_parts(self, request: TaskRequest, task_class: type[SinkTask], rebalance: RebalanceListener) -> SinkParts:
         config = request.connector_config
         converters, chain = self.converters(config), self.chain(config)
+        errors = self._error_handler(request, "sink")
         java = self._client(ClientKind.CONSUMER, request)
         subscription = subscription_of(config, int(java["metadata.max.age.ms"]) / 1000)
         max_records = max(1, int(java.get("max.poll.records", _MAX_POLL_RECORDS)))
         consumer = SinkConsumer(java, rebalance)
-        return SinkParts(task_class(), request.task_config, converters, chain, consumer, subscription, max_records)
+        return SinkParts(task_class(), request.task_config, converters, chain, consumer, subscription, max_records, errors)
 
-    def _client(self, kind: ClientKind, request: TaskRequest) -> dict[str, str]:
-        return client_properties(kind, self._worker, request.id.connector, request.id.task, request.connector_config)
+    def _client(self, kind: ClientKind, request: TaskRequest, client_id: str | None = None) -> dict[str, str]:
+        of_task = request.id.connector, request.id.task, request.connector_config
+        return client_properties(kind, self._worker, *of_task, client_id=client_id)
+
+    def _error_handler(self, request: TaskRequest, connector_type: str) -> ErrorHandler:
+        settings = error_settings(request.connector_config, connector_type)
+        counts = ErrorCounts()
+        queue = None
+        if settings.dead_letters is not None:
+            queue = self._dead_letter_queue(request, settings.dead_letters, counts)
+        return ErrorHandler(request.id, settings, counts, queue=queue, class_name=self._class_name, mask=self._mask)
+
+    def _dead_letter_queue(self, request: TaskRequest, topic: DeadLetterTopic, counts: ErrorCounts) -> DeadLetterQueue:
+        def count_failure() -> None:
+            counts.dead_letter_failures += 1
+
+        # One partition and client ids as in Apache's worker.
+        spec = NewTopicSpec(1, topic.replication_factor, {})
+        admin = self._client(ClientKind.ADMIN, request, "connector-dlq-adminclient-")
+        java = self._client(ClientKind.PRODUCER, request, f"connector-dlq-producer-{request.id}")
+        producer = DeadLetterProducer(java, topic.name, str(request.id), on_failure=count_failure)
+        return DeadLetterQueue(producer, TopicCreator(admin, rules_of(spec), f"{topic.prefix}topic.*"), topic.context_headers)
+
+    def _class_name(self, plugin: object) -> str:
+        """The Java name that a plugin stands for, or where it is."""
+        path = f"{type(plugin).__module__}:{type(plugin).__qualname__}"
+        return self._class_names.get(path, path)
 
     def converters(self, config: Mapping[str, str]) -> Converters:
         """The connector's converters, each with its own settings, or else the worker's with the worker's settings."""

@@ -54,13 +54,17 @@ def topic_creation_rules(config: Mapping[str, str | None]) -> TopicCreationRules
     if not any(key.startswith(_PREFIX) for key in config):
         return None
     default = _spec(config, "default", None)
-    everything = (re.compile(".*", re.S),)
     groups = [
         TopicGroup(name, _patterns(config, name, "include"), _patterns(config, name, "exclude"), _spec(config, name, default))
         for name in _list(config.get(f"{_PREFIX}groups"))
         if name != "default"
     ]
-    return TopicCreationRules((*groups, TopicGroup("default", everything, (), default)))
+    return TopicCreationRules((*groups, *rules_of(default).groups))
+
+
+def rules_of(spec: NewTopicSpec) -> TopicCreationRules:
+    """Rules by which every topic is made alike."""
+    return TopicCreationRules((TopicGroup("default", (re.compile(".*", re.S),), (), spec),))
 
 
 def _spec(config: Mapping[str, str | None], group: str, default: NewTopicSpec | None) -> NewTopicSpec:

@@ -6,7 +6,7 @@ import traceback
 
 from connect import errors
 from worker.secrets import SecretMask
-from worker.stages import StageError, describe
+from worker.stages import StageError, TaskPutError, ToleranceExceededError, describe
 
 _JAVA = "org.apache.kafka.connect.errors."
 _JAVA_NAMES: tuple[tuple[type[BaseException], str], ...] = (
@@ -28,6 +28,15 @@ def java_name(error: BaseException) -> str:
 
 
 def trace_of(error: BaseException, mask: SecretMask) -> str:
-    """``<Java class>: <message>`` and below it Python's own traceback, secrets hidden (promise 9)."""
+    """``<Java class>: <message>``, a line ``Caused by:`` for the failure of a record, and below it Python's own traceback;
+    secrets hidden (promise 9).
+
+    Apache's first line for a failed record is ``...ConnectException: Tolerance exceeded in error handler``, and what happened is
+    found further down. Here the line begins with the same words, for scripts, and goes on with what happened, for people.
+    """
     lines = "".join(traceback.format_exception(error)).rstrip()
-    return mask.mask(f"{java_name(error)}: {describe(error)}\n{lines}")
+    first = f"{java_name(error)}: {describe(error)}\n"
+    cause = error.__cause__
+    if isinstance(error, ToleranceExceededError | TaskPutError) and cause is not None:
+        first += f"Caused by: {java_name(cause)}: {describe(cause)}\n"
+    return mask.mask(first + lines)

@@ -13,7 +13,7 @@ from connect.converters.json import JsonConverter
 from connect.data.schema import Schema
 from connect.errors import ConnectError, RetriableError
 from connect.record import RawBatch, SinkRecord, SourceRecord, TopicPartition
-from connect.sink import ErrantRecordReporter, Offsets, SinkTask
+from connect.sink import ErrantRecordReporter, Offsets, RawRecord, SinkTask
 from connect.source import SourceTask, TransactionContext
 
 _Key = tuple[tuple[str, Any], ...]
@@ -120,12 +120,21 @@ class MemoryReporter:
 
     def __init__(self) -> None:
         self.reported: list[tuple[SinkRecord, Exception]] = []
+        self.reported_raw: list[tuple[RawRecord, Exception]] = []
 
     def report(self, record: SinkRecord, error: Exception) -> Future[None]:
         self.reported.append((record, error))
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
+        return _done()
+
+    def report_raw(self, record: RawRecord, error: Exception) -> Future[None]:
+        self.reported_raw.append((record, error))
+        return _done()
+
+
+def _done() -> Future[None]:
+    done: Future[None] = Future()
+    done.set_result(None)
+    return done
 
 
 class SinkContext:

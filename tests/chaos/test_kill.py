@@ -106,7 +106,8 @@ def test_worker_killed_many_times_loses_nothing(
     changes = Changes(postgres.dsn(database))
     changes.start()
     chance = random.Random(SEED)
-    later = [point for point in POINTS if point != "postgres.snapshot"]  # which is over after the second start
+    # The snapshot is over after the second start, and no record of this pipeline fails.
+    later = [point for point in POINTS if point != "postgres.snapshot" and not point.startswith("errors.")]
     plan: list[str | None] = [*later, *(f"{point}:{chance.randint(2, 4)}" for point in later)]
     chance.shuffle(plan)
     plan = ["postgres.snapshot", *plan][:KILLS]

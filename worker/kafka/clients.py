@@ -24,10 +24,10 @@ _ABOUT_PROPERTY = re.compile(r'configuration property "([^"]+)"|"([\w.]+)"')
 
 _NOTICE_EVERY_S = 30.0
 
-_UNREACHABLE = frozenset(
+UNREACHABLE = frozenset(
     {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE, KafkaError._TIMED_OUT_QUEUE}
 )
-_UNAUTHORIZED = frozenset(
+UNAUTHORIZED = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -78,11 +78,11 @@ def _is_secret(name: str) -> bool:
 def kafka_error(error: KafkaError, what: str, bootstrap: str) -> ConnectError:
     """A client's error as one of ours. ``what`` says what was being done, as ``writing to topic orders``."""
     code = error.code()
-    if code in _UNREACHABLE:
+    if code in UNREACHABLE:
         return UnreachableError(
             f"{what}: no Kafka broker answers at {bootstrap} ({error.name()}). Check bootstrap.servers and that the broker runs"
         )
-    if code in _UNAUTHORIZED:
+    if code in UNAUTHORIZED:
         return ConnectError(f"{what}: not authorized by the broker at {bootstrap}: {error.str()} ({error.name()})")
     return ConnectError(f"{what}: {error.str()} ({error.name()})")
 
@@ -98,7 +98,7 @@ class BrokerNotices:
     def failure(self, error: KafkaError) -> ConnectError | None:
         """The error that must fail the task, or None when the client goes on by itself."""
         code = error.code()
-        if error.fatal() or code in _UNAUTHORIZED or code == KafkaError._SSL:
+        if error.fatal() or code in UNAUTHORIZED or code == KafkaError._SSL:
             return kafka_error(error, "talking to Kafka", self._bootstrap)
         if code == KafkaError._ALL_BROKERS_DOWN:
             now = time.monotonic()

@@ -16,12 +16,18 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from connect.errors import ConnectError
-from worker.kafka.clients import BrokerNotices, kafka_error, make_producer
+from worker.kafka.clients import UNAUTHORIZED, UNREACHABLE, BrokerNotices, kafka_error, make_producer
 
 _SLICE_S = 0.1
 """How long a wait goes on before it looks whether it is still wanted."""
 
 HeaderBytes = list[tuple[str, bytes | None]]
+DeliveryCallback = Callable[[KafkaError | None, Message], None]
+
+_NOT_ABOUT_THE_RECORD = (
+    UNREACHABLE | UNAUTHORIZED | {KafkaError._MSG_TIMED_OUT, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
+)
+"""Codes that another record would meet too."""
 
 
 class ProducerRun(NamedTuple):
@@ -36,6 +42,18 @@ class ProducerRun(NamedTuple):
     """0 is now."""
     headers: list[HeaderBytes | None] | None = None
 
+    def after(self, count: int) -> ProducerRun:
+        """The run without so many records at its beginning."""
+        if not count:
+            return self
+        rest = [None if column is None else column[count:] for column in self[1:]]
+        return ProducerRun(self.topic, *rest)  # type: ignore[arg-type]  # columns keep their kinds
+
+
+def is_about_the_record(error: KafkaError) -> bool:
+    """Whether it is this record that is not taken, so that it may be skipped where failures are tolerated."""
+    return not error.fatal() and not error.retriable() and error.code() not in _NOT_ABOUT_THE_RECORD
+
 
 class RecordMetadata(NamedTuple):
     """Where an acknowledged record came to lie (``commit_record``)."""
@@ -44,6 +62,10 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp: int | None
+
+
+class RecordRefusedError(ConnectError):
+    """The client or the broker does not take this record, and never will; others may pass."""
 
 
 class ProduceCancelled(Exception):
@@ -74,11 +96,11 @@ class RecordProducer:
         """Records that are not acknowledged yet."""
         return len(self._producer)
 
-    def send_run(self, run: ProducerRun) -> None:
-        """Sends records of one topic, in order.
+    def send_run(self, run: ProducerRun, on_delivery: DeliveryCallback | None = None) -> None:
+        """Sends records of one topic, in order. ``on_delivery`` hears of failures in the place of :meth:`remember`.
 
-        Raises ConnectError for a record that can never be sent, ProduceCancelled when it gave up; ``sent`` then says how many
-        of these were handed to the client before.
+        Raises RecordRefusedError for a record that can never be sent, ProduceCancelled when it gave up; ``sent`` then says how
+        many of these were handed to the client before.
         """
         if self._cancelled:
             raise ProduceCancelled
@@ -87,7 +109,7 @@ class RecordProducer:
         keys = iter(run.keys)
         # Arguments by position, in the client's order: topic, value, key, partition, two callbacks, timestamp, headers.
         try:
-            if run.headers is None and run.partitions is None and run.timestamps is None:
+            if run.headers is None and run.partitions is None and run.timestamps is None and on_delivery is None:
                 for key, value in zip(keys, run.values, strict=True):
                     try:
                         produce(topic, value, key)
@@ -105,15 +127,15 @@ class RecordProducer:
                 )
                 for key, value, partition, timestamp, named in columns:
                     try:
-                        produce(topic, value, key, partition, None, None, timestamp, named)
+                        produce(topic, value, key, partition, on_delivery, None, timestamp, named)
                     except (BufferError, KafkaException) as e:
-                        self._send_again(e, topic, value, key, partition, None, None, timestamp, named)
+                        self._send_again(e, topic, value, key, partition, on_delivery, None, timestamp, named)
         except (ConnectError, ProduceCancelled):
             self.sent = len(run.keys) - length_hint(keys) - 1
             raise
         self.sent = len(run.keys)
 
-    def send_one(self, run: ProducerRun, on_delivery: Callable[[KafkaError | None, Message], None]) -> None:
+    def send_one(self, run: ProducerRun, on_delivery: DeliveryCallback) -> None:
         """Sends a run of one record; ``on_delivery`` is called for success too, while :meth:`serve` or a wait runs."""
         if self._cancelled:
             raise ProduceCancelled
@@ -189,7 +211,9 @@ class RecordProducer:
     def remember(self, error: KafkaError, message: Message) -> None:
         """A record failed, as a callback of :meth:`send_one` or the client's own heard; the first such error is kept."""
         if self._error is None:
-            self._error = self.delivery_error(error, message.topic(), message.key(), message.value())
+            found = self.delivery_error(error, message.topic(), message.key(), message.value())
+            # The words of Apache's workers, for scripts.
+            self._error = type(found)(f"Unrecoverable exception from producer send callback: {found.message}")
 
     def _on_client_error(self, error: KafkaError) -> None:
         failure = self._notices.failure(error)
@@ -222,11 +246,12 @@ class RecordProducer:
     def _refused(self, error: KafkaError, topic: str, key: bytes | None, value: bytes | None) -> ConnectError:
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             size = len(key or b"") + len(value or b"")
-            return ConnectError(
+            return RecordRefusedError(
                 f"a record for topic {topic} ({_key_hint(key)}) has {size} bytes, which is more than max.request.size="
                 f"{self._max_bytes}; raise producer.override.max.request.size (and max.message.bytes of the topic)"
             )
-        return self.delivery_error(error, topic, key, value)
+        found = self.delivery_error(error, topic, key, value)
+        return RecordRefusedError(found.message) if is_about_the_record(error) else found
 
 
 def _key_hint(key: Any) -> str:

@@ -1,4 +1,4 @@
-"""Makes sure that a topic is there before a source writes to it."""
+"""Makes sure that a topic is there before a task writes to it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ _TIMEOUT_S = 10.0
 
 
 class TopicCreator:
-    """Creates topics as a connector's rules say. Each topic is looked at once. Used on one task's thread."""
+    """Creates topics as a connector's rules say; the topic of a dead letter queue too. Each topic is looked at once. Used on one
+    task's thread."""
 
-    def __init__(self, admin_settings: Mapping[str, str], rules: TopicCreationRules) -> None:
+    def __init__(self, admin_settings: Mapping[str, str], rules: TopicCreationRules, setting: str = "topic.creation.*") -> None:
+        """``setting`` names the keys that the rules come from, for messages."""
         self._bootstrap = admin_settings["bootstrap.servers"]
         self._rules = rules
+        self._setting = setting
         self._known: set[str] = set()
         self._settings = admin_settings
         self._admin: AdminClient | None = None
@@ -64,7 +67,7 @@ class TopicCreator:
             error = e.args[0]
             if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return
-            raise kafka_error(error, f"creating topic {topic} as topic.creation.* says", self._bootstrap) from e
+            raise kafka_error(error, f"creating topic {topic} as {self._setting} says", self._bootstrap) from e
         except TimeoutError as e:
             raise ConnectError(f"creating topic {topic}: the broker at {self._bootstrap} gave no answer") from e
         log.info("Created topic %s: %s", topic, spec)

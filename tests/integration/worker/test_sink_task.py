@@ -142,7 +142,11 @@ def test_any_other_error_fails_the_task_and_commits_what_was_put_before(worker: 
     eventually(lambda: values(script.delivered) == ["a"], "the first")
     worker.produce(topic, ["bad"])
     worker.wait_for(name, State.FAILED)
-    assert worker.trace(name).startswith("org.apache.kafka.connect.errors.ConnectException: ValueError: no room for bad\n")
+    assert worker.trace(name).splitlines()[:2] == [
+        "org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSinkTask due to unrecoverable exception. "
+        f"ValueError: no room for bad (in task put ScriptedSinkTask, 1 record: topic {topic}, partition 0, offsets 1 to 1)",
+        "Caused by: org.apache.kafka.connect.errors.ConnectException: ValueError: no room for bad",
+    ]
     assert committed(worker, name) == {0: 1}
     assert script.closed.is_set()
 
@@ -153,9 +157,11 @@ def test_a_payload_that_cannot_be_converted_is_named(worker: Worker, unique_name
     json = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
     worker.create(name, config_of(name, topic, **json))
     worker.wait_for(name, State.FAILED)
-    first = worker.trace(name).splitlines()[0]
-    assert first.startswith("org.apache.kafka.connect.errors.DataException: ")
+    first, second = worker.trace(name).splitlines()[:2]
+    # As in Apache's worker (recording status-bad-converter-data), and then what it tells further down.
+    assert first.startswith("org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler")
     assert f"(in value converter JsonConverter, topic {topic}, partition 0, offset 1)" in first
+    assert second.startswith("Caused by: org.apache.kafka.connect.errors.DataException: Converting byte[] to Kafka Connect data")
 
 
 def test_a_failing_pre_commit_goes_back_to_the_last_commit(worker: Worker, unique_name: Name) -> None:

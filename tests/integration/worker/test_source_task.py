@@ -100,8 +100,9 @@ def test_a_bad_record_fails_the_task_after_those_before_it_were_sent(worker: Wor
     worker.wait_for(name, State.FAILED)
     trace = worker.trace(name)
     assert trace.splitlines()[0] == (
-        "org.apache.kafka.connect.errors.ConnectException: ValueError: cannot make this larger (in transformation up (Upper), "
-        f"record for topic {topic}, source offset {{'offset': 2}})"
+        "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler: ValueError: cannot make this "
+        f"larger (in transformation up (Upper), record for topic {topic}, source partition {{'source': 'p'}}, "
+        "source offset {'offset': 2})"
     )
     assert worker.values(topic, 3, timeout_s=2) == ["A", "B"]
     assert [e.offset for e in worker.herder.offsets(name)] == [{"offset": 1}]

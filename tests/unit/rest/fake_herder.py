@@ -9,6 +9,7 @@ from connect.errors import AlreadyExistsError, BadRequestError, NotFoundError
 from worker.herder import (
     ConnectorInfo,
     ConnectorStatus,
+    ErrorCounts,
     Health,
     OffsetEntry,
     RestartPlan,
@@ -120,7 +121,8 @@ class FakeHerder:
         return [OffsetEntry({"filename": "x"}, {"position": 6}), OffsetEntry({"filename": "y"}, None)]
 
     def progress(self, task: TaskId) -> TaskProgress | None:
-        return TaskProgress(records=10, bytes=100, details={"rows": 5})
+        errors = ErrorCounts(3, 2, 2, 1, 2, 2, 0, 1_700_000_000_000)
+        return TaskProgress(records=10, bytes=100, details={"rows": 5}, errors=errors)
 
     def close(self, timeout_s: float) -> None:
         """Nothing to stop."""

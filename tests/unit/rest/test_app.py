@@ -205,7 +205,17 @@ def test_offsets_plugins_progress_and_worker(client: ConnectClient) -> None:
     ]
     assert [plugin["class"] for plugin in client.plugins()] == ["Source"]
     assert len(client.plugins(connectors_only=False)) == 2
-    assert client.progress("c") == [{"id": 0, "records": 10, "bytes": 100, "lag": None, "details": {"rows": 5}}]
+    errors = {
+        "failures": 3,
+        "errors": 2,
+        "skipped": 2,
+        "retries": 1,
+        "logged": 2,
+        "dead_letters": 2,
+        "dead_letter_failures": 0,
+        "last_error_ms": 1700000000000,
+    }
+    assert client.progress("c") == [{"id": 0, "records": 10, "bytes": 100, "lag": None, "details": {"rows": 5}, "errors": errors}]
     assert client.server_info() == {"version": "1.2.3", "commit": "abc", "kafka_cluster_id": "cluster"}
     assert client.health()["status"] == "healthy"
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import pytest
 
-from connect import ConfigDef, ConnectRecord, Predicate, SourceRecord, Transformation
+from connect import ConfigDef, ConnectRecord, Predicate, RetriableError, SourceRecord, Transformation
 from connect.plugins import Kind, PluginDesc, Plugins
 from connect.transforms.chain import build_steps
+from worker.batch_failures import BatchFailures
 from worker.chain import TransformChain
-from worker.stages import Stage, StageError
+from worker.stages import Stage
 
 
 class Append(Transformation):
@@ -34,6 +36,42 @@ class Append(Transformation):
 
     def close(self) -> None:
         self.closed += 1
+
+
+class AppendBatch(Append):
+    """With a batch method, so it may be shown records again; it copies them."""
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        return super().apply(copy.copy(record))
+
+    def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
+        return [self.apply(record) for record in records]
+
+
+class Forgetful(Append):
+    def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
+        return [self.apply(record) for record in records[1:]]
+
+
+class Flaky(Append):
+    left = 0
+    seen: ClassVar[list[str]] = []
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        self.seen.append(record.value)
+        if record.value == "later" and Flaky.left:
+            Flaky.left -= 1
+            raise RetriableError("not yet")
+        return record
+
+
+class Explosive(str):
+    """Text that nothing can be added to."""
+
+    def __add__(self, other: str) -> str:
+        if other:
+            raise ValueError("full")
+        return self
 
 
 class Kept(Append):
@@ -61,7 +99,10 @@ def desc(kind: Kind, name: str) -> PluginDesc:
 
 
 PLUGINS = Plugins(
-    [desc(Kind.TRANSFORMATION, "Append"), desc(Kind.TRANSFORMATION, "Kept"), desc(Kind.PREDICATE, "StartsWith")],
+    [
+        *(desc(Kind.TRANSFORMATION, name) for name in ("Append", "AppendBatch", "Forgetful", "Flaky", "Kept")),
+        desc(Kind.PREDICATE, "StartsWith"),
+    ],
 )
 
 
@@ -74,6 +115,12 @@ def records(*values: str) -> list[SourceRecord]:
     return [SourceRecord({"p": 1}, {"o": i}, "t", value=value) for i, value in enumerate(values)]
 
 
+def applied(
+    chain: TransformChain, given: Sequence[ConnectRecord], failures: BatchFailures | None = None
+) -> list[ConnectRecord | None]:
+    return chain.apply_batch(given, BatchFailures() if failures is None else failures)
+
+
 def values(results: Sequence[ConnectRecord | None]) -> list[Any]:
     return [None if record is None else record.value for record in results]
 
@@ -81,7 +128,7 @@ def values(results: Sequence[ConnectRecord | None]) -> list[Any]:
 def test_without_transforms_the_chain_is_falsy_and_changes_nothing() -> None:
     chain = chain_of()
     assert not chain
-    assert values(chain.apply_batch(records("a", "b"))) == ["a", "b"]
+    assert values(applied(chain, records("a", "b"))) == ["a", "b"]
 
 
 def test_steps_run_in_the_order_of_the_list() -> None:
@@ -92,7 +139,7 @@ def test_steps_run_in_the_order_of_the_list() -> None:
         transforms__b__type="Append",
         transforms__b__text="B",
     )
-    assert values(chain.apply_batch(records("x"))) == ["xBA"]
+    assert values(applied(chain, records("x"))) == ["xBA"]
 
 
 def test_dropped_records_leave_a_gap_and_are_seen_by_no_later_step() -> None:
@@ -103,7 +150,7 @@ def test_dropped_records_leave_a_gap_and_are_seen_by_no_later_step() -> None:
         transforms__b__type="Append",
         transforms__b__text="2",
     )
-    assert values(chain.apply_batch(records("x", "drop", "y"))) == ["x12", None, "y12"]
+    assert values(applied(chain, records("x", "drop", "y"))) == ["x12", None, "y12"]
 
 
 @pytest.mark.parametrize(("negate", "expected"), [("false", ["xa!", "y"]), ("TRUE", ["xa", "y!"])])
@@ -118,21 +165,92 @@ def test_a_predicate_chooses_and_negate_turns_it_round(negate: str, expected: li
         predicates__p__type="StartsWith",
         predicates__p__text="x",
     )
-    assert values(chain.apply_batch(records("xa", "y"))) == expected
-    assert values([chain.apply(record) for record in records("xa", "y")]) == expected
+    assert values(applied(chain, records("xa", "y"))) == expected
 
 
 def test_a_failing_record_is_named_with_step_and_place() -> None:
     chain = chain_of(transforms="first", transforms__first__type="Append")
-    with pytest.raises(KeyError):
-        chain.apply_batch(records("a", "explode"))
-    with pytest.raises(StageError) as caught:
-        chain.apply(records("a", "explode")[1])
-    assert caught.value.stage is Stage.TRANSFORMATION
-    assert caught.value.alias == "first"
-    assert "KeyError" in caught.value.message
-    assert "transformation first (Append), record for topic t, source offset {'o': 1}" in caught.value.message
-    assert "explode" not in caught.value.message
+    failures = BatchFailures()
+    assert values(applied(chain, records("a", "explode", "b"), failures)) == ["a", None, None]
+    ((place, failure),) = failures
+    assert place == 1
+    assert failure.stage is Stage.TRANSFORMATION
+    assert failure.alias == "first"
+    assert isinstance(failure.reason, KeyError)
+    assert failure.message == (
+        "KeyError: 'gone' (in transformation first (Append), record for topic t, source partition {'p': 1}, "
+        "source offset {'o': 1})"
+    )
+
+
+@pytest.mark.parametrize("kind", ["Append", "AppendBatch"])
+def test_where_failures_are_tolerated_the_others_go_on(kind: str) -> None:
+    chain = chain_of(
+        transforms="a,b", transforms__a__type=kind, transforms__a__text="1", transforms__b__type=kind, transforms__b__text="2"
+    )
+    texts = [f"x{i}" for i in range(200)]
+    for i in (0, 17, 18, 150, 199):
+        texts[i] = "explode"
+    texts[30] = "drop"
+    failures = BatchFailures(tolerant=True)
+    found = values(applied(chain, records(*texts), failures))
+    assert found == [None if t in ("explode", "drop") else f"{t}12" for t in texts]
+    assert [place for place, _ in failures] == [0, 17, 18, 150, 199]
+
+
+def test_of_several_failures_the_first_record_counts_though_it_fails_in_a_later_step() -> None:
+    chain = chain_of(
+        transforms="a,b", transforms__a__type="AppendBatch", transforms__b__type="Append", transforms__b__text="!",
+        transforms__b__predicate="p",
+        predicates="p", predicates__p__type="StartsWith", predicates__p__text="2",
+    )  # fmt: skip
+    given = records("x", "2nd", "explode", "y")
+    given[1].value = Explosive("2nd")
+    failures = BatchFailures()
+    assert values(applied(chain, given, failures)) == ["x", None, None, None]
+    assert [(place, failure.alias) for place, failure in failures] == [(1, "b")]
+
+
+def test_a_transformation_without_a_batch_method_sees_each_record_once() -> None:
+    chain = chain_of(transforms="a", transforms__a__type="Append", transforms__a__text="!")
+    found = values(applied(chain, records(*"abc", "explode", *"def"), BatchFailures(tolerant=True)))
+    assert found == ["a!", "b!", "c!", None, "d!", "e!", "f!"]
+
+
+def test_a_retried_transformation_goes_on_where_it_was() -> None:
+    Flaky.left = 2
+    chain = chain_of(transforms="a", transforms__a__type="Flaky")
+
+    def twice_more(operation: Any) -> Any:
+        for _ in range(2):
+            try:
+                return operation()
+            except RetriableError:
+                continue
+        return operation()
+
+    failures = BatchFailures(attempt=twice_more)
+    assert values(applied(chain, records("x", "later", "y"), failures)) == ["x", "later", "y"]
+    assert not failures
+    assert Flaky.seen == ["x", "later", "later", "later", "y"]
+
+
+def test_a_predicate_that_fails_is_the_failure_of_its_record() -> None:
+    chain = chain_of(
+        transforms="a", transforms__a__type="Append", transforms__a__text="!", transforms__a__predicate="p",
+        predicates="p", predicates__p__type="StartsWith", predicates__p__text="x",
+    )  # fmt: skip
+    given = records("xa", "y", "xb")
+    given[1].value = 7
+    failures = BatchFailures(tolerant=True)
+    assert values(applied(chain, given, failures)) == ["xa!", None, "xb!"]
+    assert [(place, type(failure.reason)) for place, failure in failures] == [(1, AttributeError)]
+
+
+def test_a_batch_method_that_loses_records_is_told() -> None:
+    chain = chain_of(transforms="a", transforms__a__type="Forgetful")
+    failures = BatchFailures(tolerant=True)
+    assert values(applied(chain, records(*"abcdefghijkl"), failures)) == list("abcdefghijkl")
 
 
 def test_settings_go_to_the_step_without_those_of_the_framework() -> None:

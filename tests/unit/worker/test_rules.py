@@ -13,7 +13,7 @@ from worker.restart import planned_restart, to_restart
 from worker.secrets import SecretMask, is_secret_name
 from worker.sink_positions import SinkPositions
 from worker.source_offsets import PendingOffsets
-from worker.stages import Stage, StageError
+from worker.stages import Stage, StageError, TaskPutError, ToleranceExceededError
 from worker.task_factory import subscription_of
 from worker.topic_creation import topic_creation_rules
 from worker.trace import trace_of
@@ -190,6 +190,20 @@ def test_a_trace_begins_with_apaches_class_and_the_cause() -> None:
     assert trace_of(staged, mask).splitlines()[0] == (
         "org.apache.kafka.connect.errors.DataException: no such field (in value converter object, topic t)"
     )
+
+
+def test_a_trace_of_a_failed_record_begins_with_apaches_words_and_goes_on_with_what_happened() -> None:
+    failure = StageError(Stage.VALUE_CONVERTER, object(), "topic t", DataError("no such field"))
+    assert trace_of(ToleranceExceededError(failure), SecretMask()).splitlines()[:2] == [
+        "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler: no such field "
+        "(in value converter object, topic t)",
+        "Caused by: org.apache.kafka.connect.errors.DataException: no such field (in value converter object, topic t)",
+    ]
+    assert trace_of(TaskPutError(object(), "2 records", ValueError("full")), SecretMask()).splitlines()[:2] == [
+        "org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSinkTask due to unrecoverable exception. "
+        "ValueError: full (in task put object, 2 records)",
+        "Caused by: org.apache.kafka.connect.errors.ConnectException: ValueError: full",
+    ]
 
 
 WORKER = {"key.converter": "String", "value.converter": "String", "offset.storage.file.filename": "/nowhere/offsets"}
