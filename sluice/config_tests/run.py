@@ -1,0 +1,260 @@
+"""Runs config tests: records through the connector's transformations and converters, compared with what was expected."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from connect.config.finding import Finding, Severity
+from connect.errors import ConfigError, ConnectError
+from connect.plugins import Plugins
+from connect.record import ConnectRecord
+from connect.record_format import payload_from_json, record_to_json
+from sluice.config_tests.documents import ENDING, ConfigTest, TestFile, is_record_node, read_test_file
+from sluice.config_tests.plain import ABSENT, at_path, is_same, plain_record
+from worker.checks import check_files
+from worker.preview.conversion import Conversion, Message
+from worker.preview.failure import CONFIGURE, Failure, failure_of
+from worker.preview.lines import is_record, record_of_json
+from worker.preview.plan import PreviewPlan
+from worker.preview.transforming import Outcome, Transforming
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How one test went."""
+
+    file: str
+    line: int
+    name: str
+    differences: Sequence[str] = ()
+
+    @property
+    def passed(self) -> bool:
+        return not self.differences
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "file": self.file,
+            "line": self.line,
+            "name": self.name,
+            "passed": self.passed,
+            "differences": list(self.differences),
+        }
+
+
+def run_files(paths: Iterable[str | Path]) -> list[Result]:
+    """The results of every test of these files, and of the test files below folders. Raises ConfigError for a file that is not as
+    it should be, and when there is no test at all."""
+    found = [read_test_file(path) for path in _files(paths)]
+    if not found:
+        raise ConfigError(f"There is no file *{ENDING} in {', '.join(map(str, paths))}")
+    plugins = Plugins.discover()
+    return [result for file in found for result in _run_file(file, plugins)]
+
+
+def _files(paths: Iterable[str | Path]) -> Iterator[Path]:
+    for path in map(Path, paths):
+        if path.is_dir():
+            yield from sorted(path.rglob(f"*{ENDING}"))
+        elif path.name.endswith(ENDING):
+            yield path
+        else:
+            beside = path.with_name(path.name.removesuffix(path.suffix) + ENDING)
+            hint = f" Is it {beside}?" if beside.is_file() else ""
+            raise ConfigError(f"{path}: a test file's name ends with {ENDING}.{hint}")
+
+
+def _run_file(file: TestFile, plugins: Plugins) -> Iterator[Result]:
+    if file.lint is not None:
+        checked = [file.config] if file.worker is None else [file.worker, file.config]
+        findings = [one for one in check_files(checked).findings if _counts(one, file.lint) and one.file == file.config]
+        yield Result(file.path, file.lint_line, f"lint: {file.lint}", [str(one) for one in findings])
+    for one in file.tests:
+        plan = PreviewPlan.read(file.config, file.worker, plugins, overrides=one.overrides)
+        try:
+            yield Result(file.path, one.line, one.name, list(_differences(one, plan)))
+        finally:
+            plan.close()
+
+
+def _counts(finding: Finding, lint: str) -> bool:
+    if lint == "clean":
+        return finding.severity is not Severity.NOTE
+    return finding.severity is Severity.ERROR
+
+
+def _differences(test: ConfigTest, plan: PreviewPlan) -> Iterator[str]:
+    try:
+        transforming = Transforming(plan.config, plan.plugins)
+    except ConnectError as e:
+        # A configuration that must be refused can be tested too.
+        failed = Outcome(None, failure_of(e, CONFIGURE))
+        for expected in test.expected:
+            yield from _compared(expected, failed, None)
+        return
+    try:
+        reading = plan.conversion() if test.is_raw else None
+        writing = plan.writing()
+        for position, (given, expected) in enumerate(zip(test.inputs, test.expected, strict=True)):
+            record = _record(given, plan, reading, position)
+            outcome = Outcome(None, record) if isinstance(record, Failure) else transforming.outcome(record)
+            head = f"input {position + 1}: " if len(test.inputs) > 1 else ""
+            for difference in _compared(expected, outcome, writing):
+                yield head + difference
+    finally:
+        transforming.close()
+
+
+def _record(given: Any, plan: PreviewPlan, reading: Conversion | None, position: int) -> ConnectRecord | Failure:
+    if reading is not None:
+        return reading.read(_message(given, plan.place.topic), position)
+    if is_record_node(given):
+        whole = {"topic": plan.place.topic, **given}
+        if plan.place.is_sink:
+            whole = {"partition": 0, "offset": position, **whole}
+        whole["headers"] = _headers(whole.get("headers") or [])
+        for member in ("key", "value"):
+            if member in whole and not is_record({"topic": "", "value": whole[member]}):
+                whole[member] = {"schema": None, "payload": whole[member]}
+        return record_of_json({"value": None, **whole}, plan.place, position)
+    return plan.place.record(payload_from_json(None, given), position)
+
+
+def _headers(headers: Any) -> list[Any]:
+    """Headers in full; a mapping is names and plain values."""
+    if isinstance(headers, dict):
+        return [{"key": name, "schema": None, "payload": value} for name, value in headers.items()]
+    return list(headers)
+
+
+def _message(given: Any, topic: str) -> Message:
+    if not isinstance(given, dict):
+        return Message(topic, None, _bytes(given))
+    headers = given.get("headers") or {}
+    return Message(
+        str(given.get("topic", topic)),
+        _bytes(given.get("key")),
+        _bytes(given.get("value")),
+        tuple((name, _bytes(value)) for name, value in headers.items()),
+    )
+
+
+def _bytes(value: Any) -> bytes | None:
+    """Text as UTF-8; {base64: ...} as what it stands for; anything else as its JSON."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8")
+    if isinstance(value, dict) and set(value) == {"base64"}:
+        return base64.b64decode(value["base64"])
+    return json.dumps(value).encode()
+
+
+def _compared(expected: Any, outcome: Outcome, writing: Conversion | None) -> Iterator[str]:
+    failure, record = outcome.failure, outcome.record
+    if "error" in expected:
+        if failure is None:
+            got = "a record" if record is not None else "none: it was dropped"
+            yield f"expected an error with {expected['error']!r}, got {got}"
+        elif expected["error"] not in str(failure):
+            yield f"expected an error with {expected['error']!r}, got: {failure}"
+        return
+    if failure is not None:
+        yield f"failed: {failure}"
+        return
+    if "dropped" in expected:
+        if record is not None:
+            yield f"expected the record to be dropped, got {_shown(plain_record(record))}"
+        return
+    if record is None:
+        yield "expected a record, but it was dropped"
+        return
+    yield from _compared_record(expected, record)
+    if "message" in expected:
+        yield from _compared_message(expected["message"], record, writing)
+
+
+def _compared_record(expected: Any, record: ConnectRecord) -> Iterator[str]:
+    plain, whole = plain_record(record), record_to_json(record)
+    for member in ("topic", "partition", "timestamp", "key", "value", "headers"):
+        if member in expected:
+            wanted = expected[member]
+            # With a schema, in full: then types count too.
+            full = member in ("key", "value") and isinstance(wanted, dict) and set(wanted) == {"schema", "payload"}
+            yield from _difference(member, wanted, (whole if full else plain)[member])
+    for path, wanted in (expected.get("fields") or {}).items():
+        yield from _difference(path, wanted, at_path(plain, path))
+    for path in expected.get("absent") or ():
+        found = at_path(plain, path)
+        if found is not ABSENT:
+            yield f"{path}: expected to be absent, got {_shown(found)}"
+    if "record" in expected:
+        yield from _difference("record", expected["record"], whole)
+
+
+def _compared_message(expected: Any, record: ConnectRecord, writing: Conversion | None) -> Iterator[str]:
+    if writing is None:
+        yield "message: only sources write messages, and the converters must be known: name the worker's file with worker"
+        return
+    message = writing.write(record)
+    if isinstance(message, Failure):
+        yield f"message: failed: {message}"
+        return
+    for member, data in (("key", message.key), ("value", message.value)):
+        if member in expected:
+            wanted = _bytes(expected[member])
+            if wanted != data and not _same_json(wanted, data):
+                yield f"message.{member}: expected {_text(wanted)}, got {_text(data)}"
+
+
+def _same_json(expected: bytes | None, actual: bytes | None) -> bool:
+    if expected is None or actual is None:
+        return False
+    try:
+        return is_same(json.loads(expected), json.loads(actual))
+    except ValueError:
+        return False
+
+
+def _text(data: bytes | None) -> str:
+    return "null" if data is None else data.decode("utf-8", "backslashreplace")
+
+
+def _difference(path: str, expected: Any, actual: Any) -> Iterator[str]:
+    """Where two values differ: the members that do, not the whole."""
+    if is_same(expected, actual):
+        return
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for name in dict.fromkeys((*expected, *actual)):
+            yield from _difference(f"{path}.{name}", expected.get(name, ABSENT), actual.get(name, ABSENT))
+    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        for i, (one, other) in enumerate(zip(expected, actual, strict=True)):
+            yield from _difference(f"{path}.{i}", one, other)
+    else:
+        yield f"{path}: expected {_shown(expected)}, got {_shown(actual)}"
+
+
+def _shown(value: Any) -> str:
+    return str(value) if value is ABSENT else json.dumps(value, ensure_ascii=False)
+
+
+# --- text -------------------------------------------------------------------------------------------------------------------
+
+
+def text_of(result: Result, *, colour: bool = False) -> str:
+    """A line for a test, and one for each difference."""
+    word, style = ("ok", "32") if result.passed else ("FAILED", "1;31")
+    shown = f"\x1b[{style}m{word}\x1b[0m" if colour else word
+    lines = [f"{result.file}:{result.line}: {shown}: {result.name}"]
+    return "\n".join([*lines, *(f"    {difference}" for difference in result.differences)])
+
+
+def summary(results: Sequence[Result]) -> str:
+    """The last line."""
+    failed = sum(not result.passed for result in results)
+    return f"{len(results) - failed} passed, {failed} failed"
