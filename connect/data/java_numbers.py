@@ -12,7 +12,10 @@ from connect.data.narrow import round_to_float32, wrap_integer
 _INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"([+-]?)(?:(NaN|Infinity)|((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?)", re.ASCII)
 _HEX = re.compile(r"([+-]?)0[xX](?:([0-9a-fA-F]+)\.?|([0-9a-fA-F]*)\.([0-9a-fA-F]+))[pP]([+-]?\d+)[fFdD]?", re.ASCII)
-_BIG_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,10})?")
+_BIG_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-]?[0-9]{1,10}))?")
+_COMPACT_DIGITS = 18
+_NO_EXPONENT_MARK = 'Character array is missing "e" notation exponential mark.'
+_INT_LIMIT = 1 << 31
 _BLANKS = "".join(map(chr, range(33)))
 _DOUBLE = struct.Struct("<d")
 _LONG = struct.Struct("<q")
@@ -109,10 +112,57 @@ def decimal_to_integer(value: decimal.Decimal, bits: int) -> int:
 
 
 def parse_big_decimal(text: str) -> decimal.Decimal:
-    """new BigDecimal(text): no blanks, no NaN. Raises NumberFormatError."""
-    if not _BIG_DECIMAL.fullmatch(text):
-        raise NumberFormatError(text)
-    try:
-        return decimal.Decimal(text)
-    except decimal.InvalidOperation as e:
-        raise NumberFormatError(text) from e
+    """new BigDecimal(text): no blanks, no NaN. Raises NumberFormatError in Java's words."""
+    found = _BIG_DECIMAL.fullmatch(text)
+    if found is None:
+        text = _checked_decimal(text)
+        found = _BIG_DECIMAL.fullmatch(text)
+        assert found is not None
+    exponent = int(found[3] or 0)
+    if exponent and not -_INT_LIMIT <= exponent < _INT_LIMIT:
+        raise NumberFormatError("Exponent overflow.")
+    if exponent and not -_INT_LIMIT <= len(found[1] or found[2] or "") - exponent < _INT_LIMIT:
+        raise NumberFormatError("Scale out of range.")
+    return decimal.Decimal(text)
+
+
+def _checked_decimal(text: str) -> str:
+    """The text with ASCII digits and a short exponent, if Java takes it for a decimal number."""
+    sign = text[:1] if text[:1] in ("+", "-") else ""
+    body = text[len(sign) :]
+    mark = next((i for i, c in enumerate(body) if c in "eE"), len(body))
+    digits = []
+    for char in body[:mark]:
+        if char == ".":
+            if "." in digits:
+                raise NumberFormatError("Character array contains more than one decimal point.")
+            digits.append(char)
+        elif char.isdecimal() and char <= "\uffff":
+            digits.append(str(int(char)))
+        elif len(body) <= _COMPACT_DIGITS:
+            raise NumberFormatError(
+                f'Character {char} is neither a decimal digit number, decimal point, nor "e" notation exponential mark.'
+            )
+        else:
+            raise NumberFormatError(_NO_EXPONENT_MARK)
+    exponent = _checked_exponent(body[mark + 1 :]) if mark < len(body) else ""
+    if not body:
+        raise NumberFormatError(_NO_EXPONENT_MARK)
+    if not any(digit != "." for digit in digits):
+        raise NumberFormatError("No digits found.")
+    return f"{sign}{''.join(digits)}{exponent}"
+
+
+def _checked_exponent(text: str) -> str:
+    sign = text[:1] if text[:1] in ("+", "-") else ""
+    digits = text[len(sign) :]
+    if not digits:
+        raise NumberFormatError(_NO_EXPONENT_MARK)
+    zeros = 0
+    while len(digits) - zeros > 10 and digits[zeros].isdecimal() and int(digits[zeros]) == 0:
+        zeros += 1
+    if len(digits) - zeros > 10:
+        raise NumberFormatError("Too many nonzero exponent digits.")
+    if not all(char.isdecimal() and char <= "\uffff" for char in digits[zeros:]):
+        raise NumberFormatError("Not a digit.")
+    return f"e{sign}{int(digits[zeros:])}"

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import converters_kind
+import projector_kind
 import transforms_kind
 import validate_kind
 import values_kind
@@ -31,7 +32,7 @@ class Kind(Protocol):
         """Expected and actual, in a form in which they are equal when the case passes."""
 
 
-KINDS: tuple[Kind, ...] = (converters_kind, transforms_kind, validate_kind, values_kind)
+KINDS: tuple[Kind, ...] = (converters_kind, projector_kind, transforms_kind, validate_kind, values_kind)
 
 
 def run_case(case: dict[str, Any]) -> tuple[Any, Any] | None:

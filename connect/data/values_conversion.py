@@ -1,0 +1,261 @@
+"""One type of value to another, whatever it is: the ``convertTo...`` methods of ``org.apache.kafka.connect.data.Values``.
+
+For connectors and transformations that need a number, a date or a list where a header or a field may hold its text, or another
+type of number. The rules are the original's and pinned by values.jsonl, odd ones included: numbers narrow as Java's casts do, so
+300 is the byte 44; what is a number to a Date counts days, to a Timestamp milliseconds; a decimal goes through a double.
+
+Each function takes the schema of the value, or None, and the value. What is returned has no schema: a number of less than 64
+bits is an ``Int8``, ``Int16``, ``Int32`` or ``Float32``. They raise DataError for a value that cannot be converted.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from typing import Any
+
+from connect.data.java_calendar import date_of_day, day_of_date
+from connect.data.java_names import java_class_name_under
+from connect.data.java_numbers import NumberFormatError, decimal_to_integer, float_to_integer, parse_big_decimal
+from connect.data.java_text import double_text, java_text
+from connect.data.logical import (
+    DATE,
+    DECIMAL,
+    MILLIS_PER_DAY,
+    TIME,
+    TIMESTAMP,
+    FarInstant,
+    bytes_to_decimal,
+    date_of,
+    date_to_days,
+    instant_of,
+    millis_to_time,
+    time_to_millis,
+    timestamp_to_millis,
+)  # fmt: skip
+from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32, wrap_integer
+from connect.data.schema import Schema
+from connect.data.struct import Struct
+from connect.data.values import parse_string
+from connect.errors import DataError
+
+Instant = dt.date | dt.time | FarInstant
+"""What stands for a ``java.util.Date``: a date, a time of day, a timestamp (which is a date too), or one far away."""
+
+_NULL_REQUIRED = "Unable to convert a null value to a schema that requires a value"
+
+
+def convert_to_boolean(schema: Schema | None, value: Any) -> bool | None:
+    """True or false; of a text what it reads as; of a number whether its whole part is other than 0."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        parsed = parse_string(value).value
+        if isinstance(parsed, bool):
+            return parsed
+    return _as_long(schema, value) != 0
+
+
+def convert_to_byte(schema: Schema | None, value: Any) -> Int8 | None:
+    return None if value is None else Int8(wrap_integer(_as_long(schema, value), 8))
+
+
+def convert_to_short(schema: Schema | None, value: Any) -> Int16 | None:
+    return None if value is None else Int16(wrap_integer(_as_long(schema, value), 16))
+
+
+def convert_to_integer(schema: Schema | None, value: Any) -> Int32 | None:
+    return None if value is None else Int32(wrap_integer(_as_long(schema, value), 32))
+
+
+def convert_to_long(schema: Schema | None, value: Any) -> int | None:
+    return None if value is None else _as_long(schema, value)
+
+
+def convert_to_float(schema: Schema | None, value: Any) -> Float32 | None:
+    return None if value is None else Float32(round_to_float32(_as_double(schema, value)))
+
+
+def convert_to_double(schema: Schema | None, value: Any) -> float | None:
+    return None if value is None else _as_double(schema, value)
+
+
+def convert_to_decimal(schema: Schema | None, value: Any, scale: int) -> decimal.Decimal:
+    """A decimal stays itself, whatever its scale; ``scale`` counts for bytes only. Other numbers go through a double's text."""
+    if value is None:
+        raise DataError(_NULL_REQUIRED)
+    if isinstance(value, decimal.Decimal):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        if len(value) == 0:
+            raise DataError("Zero length BigInteger")
+        return bytes_to_decimal(bytes(value), scale)
+    if _is_number(value):
+        text = double_text(_as_double(schema, value))
+    elif isinstance(value, str):
+        text = value
+    else:
+        raise _unable(schema, value, f"Schema{{{DECIMAL}:BYTES}}")
+    try:
+        return parse_big_decimal(text)
+    except NumberFormatError as e:
+        raise DataError(str(e)) from e
+
+
+def convert_to_list(schema: Schema | None, value: Any) -> list[Any]:
+    """A list, or what a text reads as one."""
+    found_schema, found = _parsed(schema, value)
+    if isinstance(found, list):
+        return found
+    raise _unable(found_schema, found, "Schema{ARRAY}")
+
+
+def convert_to_map(schema: Schema | None, value: Any) -> dict[Any, Any]:
+    """A map, or what a text reads as one."""
+    found_schema, found = _parsed(schema, value)
+    if isinstance(found, dict):
+        return found
+    raise _unable(found_schema, found, "Schema{MAP}")
+
+
+def convert_to_struct(schema: Schema | None, value: Any) -> Struct:
+    """Nothing but a struct is one."""
+    if value is None:
+        raise DataError(_NULL_REQUIRED)
+    if isinstance(value, Struct):
+        return value
+    raise _unable(schema, value, "Schema{STRUCT}")
+
+
+def convert_to_date(schema: Schema | None, value: Any) -> Instant:
+    """A date, the day of a Timestamp (counted towards 1970), a text of either, or a number of days. Without a schema any
+    instant is left as it is, for there is no telling what it means."""
+    _, found = _parsed(schema, value)
+    if isinstance(found, Instant):
+        if schema is None or schema.name == DATE:
+            return found
+        if schema.name == TIMESTAMP:
+            millis = _millis(found)
+            days = millis // MILLIS_PER_DAY if millis >= 0 else -(-millis // MILLIS_PER_DAY)
+            return date_of(wrap_integer(days, 32))
+    return date_of(wrap_integer(_as_long(schema, found), 32))
+
+
+def convert_to_time(schema: Schema | None, value: Any) -> Instant:
+    """A time of day, that of a Timestamp, a text of either, or a number of milliseconds. As to instants without a schema see
+    :func:`convert_to_date`."""
+    _, found = _parsed(schema, value)
+    if isinstance(found, Instant):
+        if schema is None or schema.name == TIME:
+            return found
+        if schema.name == TIMESTAMP:
+            return millis_to_time(_millis_in_1970(_millis(found)))
+    return millis_to_time(wrap_integer(_as_long(schema, found), 32))
+
+
+def convert_to_timestamp(schema: Schema | None, value: Any) -> Instant:
+    """A timestamp, midnight of a Date, a Time on 1 January 1970, a text of these, or a number of milliseconds. As to instants
+    without a schema see :func:`convert_to_date`."""
+    _, found = _parsed(schema, value)
+    if isinstance(found, Instant):
+        if schema is None or schema.name == TIMESTAMP:
+            return found
+        if schema.name == DATE:
+            return instant_of(_logical_number(schema, found) * MILLIS_PER_DAY)
+    return instant_of(_as_long(schema, found))
+
+
+def _parsed(schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
+    """A text as the value that it stands for, under its own schema; other values as they are."""
+    if value is None:
+        raise DataError(_NULL_REQUIRED)
+    if not isinstance(value, str):
+        return schema, value
+    parsed = parse_string(value)
+    if parsed.value is None:
+        raise DataError(f"Unable to convert the text {value!r}: it stands for a null, and a value is required")
+    return parsed
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool)
+
+
+def _as_long(schema: Schema | None, value: Any) -> int:
+    cause = None
+    if isinstance(value, bool):
+        pass
+    elif isinstance(value, int):
+        if not -(1 << 63) <= value < 1 << 63:
+            raise DataError(f"Unable to convert {_shortened(str(value))}: an integer of Connect has 64 bits at most")
+        return int(value)
+    elif isinstance(value, float):
+        return float_to_integer(value, 64)
+    elif isinstance(value, decimal.Decimal):
+        return decimal_to_integer(_finite(value), 64)
+    elif isinstance(value, str):
+        try:
+            return decimal_to_integer(parse_big_decimal(value), 64)
+        except NumberFormatError as e:
+            cause = e
+    elif isinstance(value, Instant) and schema is not None and schema.name in (DATE, TIME, TIMESTAMP):
+        return _logical_number(schema, value)
+    raise _unable(schema, value, "a number" if schema is None else repr(schema)) from cause
+
+
+def _as_double(schema: Schema | None, value: Any) -> float:
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, decimal.Decimal):
+        return float(_finite(value))
+    if isinstance(value, str):
+        try:
+            return float(parse_big_decimal(value))
+        except NumberFormatError:
+            pass  # the error is that of a whole number
+    return float(_as_long(schema, value))
+
+
+def _finite(value: decimal.Decimal) -> decimal.Decimal:
+    if not value.is_finite():
+        raise DataError(f"Unable to convert {value}: a decimal of Connect is a number")
+    return value
+
+
+def _millis(value: Instant) -> int:
+    """Milliseconds since 1970, exactly. Raises DataError for what is finer."""
+    if isinstance(value, dt.datetime | FarInstant):
+        return timestamp_to_millis(value)
+    return time_to_millis(value) if isinstance(value, dt.time) else date_to_days(value) * MILLIS_PER_DAY
+
+
+def _logical_number(schema: Schema, value: Instant) -> int:
+    """The number that is stored for an instant under Date, Time or Timestamp."""
+    millis = _millis(value)
+    if schema.name == DATE:
+        if millis % MILLIS_PER_DAY:
+            raise DataError("Kafka Connect Date type should not have any time fields set to non-zero values.")
+        return wrap_integer(millis // MILLIS_PER_DAY, 32)
+    if schema.name == TIME and not 0 <= millis <= MILLIS_PER_DAY:
+        raise DataError("Kafka Connect Time type should not have any date fields set to non-zero values.")
+    return millis
+
+
+def _millis_in_1970(millis: int) -> int:
+    """The instant with its date set to 1 January 1970; in 1970 BC, if it was before Christ."""
+    day, of_day = divmod(millis, MILLIS_PER_DAY)
+    if date_of_day(day)[0] > 0:
+        return of_day
+    return wrap_integer(day_of_date(1 - 1970, 1, 1) * MILLIS_PER_DAY + of_day, 32)
+
+
+def _unable(schema: Schema | None, value: Any, target: str) -> DataError:
+    try:
+        shown = java_text(schema, value)
+    except RecursionError:
+        shown = "a deeply nested value"
+    return DataError(f"Unable to convert {shown} (class {java_class_name_under(schema, value)}) to {target}")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
