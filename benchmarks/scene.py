@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,13 +120,18 @@ def write_lines(path: Path, count: int) -> Path:
 def produce_lines(producer: Producer, topic: str, path: Path) -> None:
     """Every line of the file as a record, without its newline; acknowledged on return."""
     with path.open("rb") as lines:
-        for line in lines:
-            while True:
-                try:
-                    producer.produce(topic, line[:-1])
-                    break
-                except BufferError:
-                    producer.poll(0.1)
+        produce_values(producer, topic, (line[:-1] for line in lines))
+
+
+def produce_values(producer: Producer, topic: str, values: Iterable[bytes]) -> None:
+    """Every value as a record; acknowledged on return."""
+    for value in values:
+        while True:
+            try:
+                producer.produce(topic, value)
+                break
+            except BufferError:
+                producer.poll(0.1)
     producer.flush()
 
 

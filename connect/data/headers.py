@@ -41,7 +41,9 @@ class Headers:
         return [h for h in self._items if h.key == key]
 
     def copy(self) -> Headers:
-        return Headers(self._items)
+        other: Headers = object.__new__(Headers)  # without a call of __init__: it is made for every record that changes
+        other._items = self._items[:]
+        return other
 
     def __iter__(self) -> Iterator[Header]:
         return iter(self._items)

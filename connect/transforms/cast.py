@@ -13,6 +13,8 @@ from connect.data.validation import validate_value
 from connect.errors import ConfigError, DataError, SchemaError
 from connect.record import ConnectRecord
 from connect.transforms.casting import OUTPUT_TYPES, Caster, caster_for, schemaless_caster, type_names
+from connect.transforms.column_casting import ColumnCaster, column_caster
+from connect.transforms.columns import RecordColumns, SideColumns, column_settler
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import REPLACE_NULL, list_text, with_replace_null
 from connect.transforms.spec_text import split_spec
@@ -106,7 +108,8 @@ class Cast(SideTransformation):
                 validate_value(changed, changed.default)
             except DataError as e:
                 raise SchemaError("Invalid default value") from e
-        return Plan(changed, lambda datum, _: cast(datum))
+        cast_column = column_caster(schema, target, cast)
+        return Plan(changed, lambda datum, _: cast(datum), None, lambda side, _: side.hold_data(cast_column(side.data())))
 
     def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
         casters = [
@@ -126,6 +129,7 @@ class Cast(SideTransformation):
     def _of_struct(self, schema: Schema) -> Plan:
         fields = fields_of(schema)
         casters: list[tuple[int, Caster]] = []
+        column_casters: list[tuple[int, ColumnCaster]] = []
         members: list[tuple[str, Schema]] = []
         for field in fields:
             target = self._casts.get(field.name)
@@ -134,6 +138,7 @@ class Cast(SideTransformation):
                 continue
             cast = caster_for(field.schema, target)
             casters.append((field.index, cast))
+            column_casters.append((field.index, column_caster(field.schema, target, cast)))
             members.append((field.name, Schema(target, optional=field.schema.optional, default=cast(field.schema.default))))
         # The original casts the default of the struct too, which it cannot.
         caster_for(schema, Type.STRING)(schema.default)
@@ -146,16 +151,15 @@ class Cast(SideTransformation):
                 values[i] = cast(values[i])
             return values
 
-        if len(casters) != 1:
-            return Plan(changed, convert, PURPOSE)
-        index, cast_one = casters[0]
+        settle = column_settler(fields, self._replace_null)
 
-        def convert_one(old: list[Any], _: ConnectRecord) -> list[Any]:
-            values = copy(old)
-            values[index] = cast_one(values[index])
-            return values
+        def in_columns(side: SideColumns, _: RecordColumns) -> None:
+            columns = settle(side.columns())
+            for i, cast_column in column_casters:
+                columns[i] = cast_column(columns[i])
+            side.hold_columns(columns)
 
-        return Plan(changed, convert_one, PURPOSE)
+        return Plan(changed, convert, PURPOSE, in_columns)
 
 
 class CastKey(KeySide, Cast):

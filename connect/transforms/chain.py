@@ -19,6 +19,7 @@ from connect.plugins import Kind, Plugins
 from connect.record import ConnectRecord
 from connect.strict import strict_settings
 from connect.transforms.api import Predicate, Transformation
+from connect.transforms.column_batches import ColumnTransformation, apply_in_columns
 
 _LISTS = {Kind.TRANSFORMATION: "transforms", Kind.PREDICATE: "predicates"}
 _NOUNS = {Kind.TRANSFORMATION: "Transformation", Kind.PREDICATE: "Predicate"}
@@ -101,18 +102,41 @@ def apply_steps(steps: Sequence[Step], record: ConnectRecord) -> ConnectRecord |
 
 
 def apply_steps_batch(steps: Sequence[Step], records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
-    """The same for many: one result a record, in order. Raises on the first bad record, and does not say which it was."""
+    """The same for many: one result a record, in order. Raises on a bad record, and does not say which it was."""
     results: list[ConnectRecord | None] = list(records)
-    for step in steps:
+    at = 0
+    while at < len(steps):
+        step = steps[at]
+        fused = _in_columns_from(steps, at)
+        at += max(len(fused), 1)
         if step.predicate is None and None not in results:
-            results = list(step.transformation.apply_batch(results))  # type: ignore[arg-type]
+            results = _changed(step, fused, results)  # type: ignore[arg-type]
             continue
-        chosen = [i for i, record in enumerate(results) if record is not None and step.runs_for(record)]
-        if chosen:
-            changed = step.transformation.apply_batch([results[i] for i in chosen])  # type: ignore[misc]
-            for i, record in zip(chosen, changed, strict=True):
+        places = [i for i, record in enumerate(results) if record is not None]
+        if step.predicate is not None:
+            tests = step.predicate.test_batch([results[i] for i in places])  # type: ignore[misc]
+            places = [i for i, test in zip(places, tests, strict=True) if test is not step.negate]
+        if places:
+            changed = _changed(step, fused, [results[i] for i in places])  # type: ignore[misc]
+            for i, record in zip(places, changed, strict=True):
                 results[i] = record
     return results
+
+
+def _in_columns_from(steps: Sequence[Step], start: int) -> list[ColumnTransformation]:
+    """The transformations from there on that can be done in one go: those that work in columns on the same records."""
+    fused: list[ColumnTransformation] = []
+    for step in steps[start:]:
+        if not isinstance(step.transformation, ColumnTransformation) or (fused and step.predicate is not None):
+            break
+        fused.append(step.transformation)
+        if step.predicate is not None:
+            break
+    return fused
+
+
+def _changed(step: Step, fused: Sequence[ColumnTransformation], records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
+    return apply_in_columns(fused, records) if fused else list(step.transformation.apply_batch(records))
 
 
 def close_steps(steps: Sequence[Step]) -> None:

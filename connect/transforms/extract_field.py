@@ -12,6 +12,7 @@ from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ConnectRecord
+from connect.transforms.columns import RecordColumns, SideColumns
 from connect.transforms.field_path import parse_field_path
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import FIELD, REPLACE_NULL, with_replace_null
@@ -64,7 +65,16 @@ class ExtractField(SideTransformation):
             found = None if field is None else field.schema
         if found is None or not self._steps:
             raise DataError(f"Unknown field: {self._path}")
-        return Plan(found, self._from_struct(schema, found))
+        index = schema.index_of(self._steps[-1]) if len(self._steps) == 1 else None
+        if index is None:
+            return Plan(found, self._from_struct(schema, found))
+        place, default = index, found.default if self._replace_null else None
+
+        def in_columns(side: SideColumns, _: RecordColumns) -> None:
+            column = side.column(place)
+            side.hold_data(column if default is None else [default if v is None else v for v in column])
+
+        return Plan(found, self._from_struct(schema, found), None, in_columns)
 
     def _from_map(self) -> Callable[[Any, ConnectRecord], Any]:
         parents, name = self._steps[:-1], self._steps[-1] if self._steps else ""

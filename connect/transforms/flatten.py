@@ -13,6 +13,7 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ConnectRecord
 from connect.transforms.casting import inferred_type
+from connect.transforms.columns import Column, RecordColumns, SideColumns, Unfit, has_null
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.structs import (
     NullTest,
@@ -120,7 +121,12 @@ class Flatten(SideTransformation):
             _collect(old, level, values)
             return values
 
-        return Plan(changed, convert, PURPOSE)
+        def in_columns(side: SideColumns, _: RecordColumns) -> None:
+            columns: list[Column] = []
+            _collect_columns(side.columns(), level, columns)
+            side.hold_columns(columns)
+
+        return Plan(changed, convert, PURPOSE, in_columns)
 
     def _level(
         self, schema: Schema, prefix: str, optional: bool, default: Struct | None, members: list[tuple[str, Schema]]
@@ -161,6 +167,33 @@ def _collect(old: list[Any], level: _Level, values: list[Any]) -> None:
             values.extend([None] * inner.width)
         else:
             _collect(value.values, inner, values)
+
+
+def _collect_columns(old: list[Column], level: _Level, columns: list[Column]) -> None:
+    """The same for columns: appends the flat ones. ``old`` is the caller's own. Raises Unfit."""
+    for place, default, _, schema in level.leaves:
+        column = old[place]
+        if (default is not None or not schema.optional) and has_null(column):
+            if default is None:
+                raise Unfit
+            old[place] = [default if v is None else v for v in column]
+    for column, inner in zip(old, level.inner, strict=True):
+        if inner is None:
+            columns.append(column)
+        elif not inner.width:
+            continue
+        elif has_null(column):
+            columns += zip(*[_flat_values(struct, inner) for struct in column], strict=True)
+        else:
+            _collect_columns(list(zip(*[struct.values for struct in column], strict=True)), inner, columns)
+
+
+def _flat_values(struct: Struct | None, level: _Level) -> list[Any]:
+    if struct is None:
+        return [None] * level.width
+    values: list[Any] = []
+    _collect(struct.values, level, values)
+    return values
 
 
 class FlattenKey(KeySide, Flatten):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from connect.config.definition import ConfigDef, Importance
@@ -13,7 +13,8 @@ from connect.data.schema import Field, Schema
 from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
-from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
+from connect.transforms.columns import Column, RecordColumns, SideColumns, Unfit, column_settler
+from connect.transforms.record_sides import InColumns, KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import FIELDS, REPLACE_NULL, NonEmptyList, with_replace_null
 from connect.transforms.structs import (
     fields_of,
@@ -68,9 +69,24 @@ class HeaderFrom(SideTransformation):
         if schema is not None:
             require_struct(schema, datum, self._purpose)
 
+    def change_side(self, side: SideColumns, batch: RecordColumns) -> None:
+        if not side.is_settled() or side.all_null:
+            raise Unfit  # nulls are refused
+        super().change_side(side, batch)
+
     def plan(self, schema: Schema | None) -> Plan:
         """The conversion gives the new datum together with its headers; the two variants part them."""
-        return Plan(None, self._of_map()) if schema is None else self._of_struct(schema)
+        return Plan(None, self._of_map(), None, self._of_maps()) if schema is None else self._of_struct(schema)
+
+    def _of_maps(self) -> InColumns:
+        convert = self._of_map()
+
+        def in_columns(side: SideColumns, batch: RecordColumns) -> None:
+            splits = [convert(datum, record) for datum, record in zip(side.data(), batch.records, strict=True)]
+            side.hold_data([datum for datum, _ in splits])
+            batch.headers = [Headers([*(old or ()), *added]) for old, (_, added) in zip(batch.headers, splits, strict=True)]
+
+        return in_columns
 
     def _of_map(self) -> Callable[[Any, ConnectRecord], _Split]:
         pairs, moves, purpose = self._pairs, self._moves, self._purpose
@@ -112,7 +128,23 @@ class HeaderFrom(SideTransformation):
                 settle_nulls(values, kept, replace_null)
             return new_struct(changed, values), headers
 
-        return Plan(changed, convert)
+        settle = column_settler(kept, replace_null)
+
+        def in_columns(side: SideColumns, batch: RecordColumns) -> None:
+            added = [self._header_column(name, field, side.column(field.index)) for name, field in sources]
+            if moves:
+                columns = side.columns()
+                side.hold_columns(settle([columns[i] for i in indexes]))
+            batch.headers = [
+                Headers([*(old or ()), *new]) for old, new in zip(batch.headers, zip(*added, strict=True), strict=True)
+            ]
+
+        return Plan(changed, convert, None, in_columns)
+
+    def _header_column(self, name: str, field: Field, column: Column) -> list[Header]:
+        schema = field.schema
+        default = schema.default if self._replace_null else None
+        return [Header(name, schema, default if value is None else value) for value in column]
 
     def _field(self, schema: Schema, name: str) -> Field:
         field = schema.field(name)
@@ -130,10 +162,9 @@ def _add_headers(record: Any, headers: list[Header]) -> None:
 class HeaderFromKey(KeySide, HeaderFrom):
     """HeaderFrom on the record's key."""
 
-    def apply_batch(self, records: Any) -> list[ConnectRecord | None]:
-        results = super().apply_batch(records)
+    def apply_rows(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
+        results = super().apply_rows(records)
         for record in results:
-            assert record is not None
             record.key, headers = record.key
             _add_headers(record, headers)
         return results
@@ -142,10 +173,9 @@ class HeaderFromKey(KeySide, HeaderFrom):
 class HeaderFromValue(ValueSide, HeaderFrom):
     """HeaderFrom on the record's value."""
 
-    def apply_batch(self, records: Any) -> list[ConnectRecord | None]:
-        results = super().apply_batch(records)
+    def apply_rows(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
+        results = super().apply_rows(records)
         for record in results:
-            assert record is not None
             record.value, headers = record.value
             _add_headers(record, headers)
         return results

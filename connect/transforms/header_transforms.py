@@ -10,8 +10,9 @@ from connect.config.types import ConfigType
 from connect.data.headers import Header, Headers
 from connect.data.values import parse_string
 from connect.record import ConnectRecord
-from connect.transforms.api import Transformation
-from connect.transforms.record_sides import copy_record
+from connect.transforms.column_batches import ColumnTransformation
+from connect.transforms.columns import RecordColumns
+from connect.transforms.record_copies import copy_record
 from connect.transforms.settings import DistinctList, NonNull, parse_settings
 
 _INSERT = (
@@ -30,7 +31,7 @@ _DROP = ConfigDef().define(
 )  # fmt: skip
 
 
-class InsertHeader(Transformation):
+class InsertHeader(ColumnTransformation):
     """Adds a header whose value is what the literal stands for (``5`` an int8, ``[1,2]`` a list); others of its name stay."""
 
     @classmethod
@@ -42,20 +43,21 @@ class InsertHeader(Transformation):
         parsed = parse_string(values["value.literal"])
         self._header = Header(values["header"], parsed.schema, parsed.value)
 
-    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        return self.apply_batch((record,))[0]
-
-    def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
+    def apply_rows(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
         header = self._header
-        results: list[ConnectRecord | None] = []
+        results: list[ConnectRecord] = []
         for record in records:
             new = copy_record(record)
             new.headers = Headers((header,)) if new.headers is None else Headers((*new.headers, header))
             results.append(new)
         return results
 
+    def apply_columns(self, batch: RecordColumns) -> None:
+        header = self._header
+        batch.headers = [Headers((header,)) if old is None else Headers((*old, header)) for old in batch.headers]
 
-class DropHeaders(Transformation):
+
+class DropHeaders(ColumnTransformation):
     """Takes off every header of these names."""
 
     @classmethod
@@ -65,12 +67,9 @@ class DropHeaders(Transformation):
     def configure(self, configs: Mapping[str, Any]) -> None:
         self._names = frozenset(parse_settings(_DROP, configs)["headers"])
 
-    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        return self.apply_batch((record,))[0]
-
-    def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
+    def apply_rows(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
         names = self._names
-        results: list[ConnectRecord | None] = []
+        results: list[ConnectRecord] = []
         for record in records:
             if record.headers is None or not any(h.key in names for h in record.headers):
                 results.append(record)
@@ -79,3 +78,8 @@ class DropHeaders(Transformation):
             new.headers = Headers(h for h in record.headers if h.key not in names)
             results.append(new)
         return results
+
+    def apply_columns(self, batch: RecordColumns) -> None:
+        names, headers = self._names, batch.headers
+        if any(any(h.key in names for h in old) for old in headers if old is not None):
+            batch.headers = [None if old is None else Headers(h for h in old if h.key not in names) for old in headers]

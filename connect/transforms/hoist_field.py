@@ -9,6 +9,7 @@ from connect.config.definition import ConfigDef
 from connect.config.types import ConfigType
 from connect.data.schema import Schema
 from connect.record import ConnectRecord
+from connect.transforms.columns import RecordColumns, SideColumns
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import FIELD
 from connect.transforms.structs import new_struct, null_error, struct_schema_like
@@ -37,15 +38,19 @@ class HoistField(SideTransformation):
         if schema is None:
             return Plan(None, lambda datum, _: {field: datum})
         wrapped = struct_schema_like(None, [(field, schema)])
+
+        def in_columns(side: SideColumns, _: RecordColumns) -> None:
+            side.hold_columns([side.data()])
+
         if schema.optional:
-            return Plan(wrapped, lambda datum, _: new_struct(wrapped, [datum]))
+            return Plan(wrapped, lambda datum, _: new_struct(wrapped, [datum]), in_columns=in_columns)
 
         def convert(datum: Any, _: ConnectRecord) -> Any:
             if datum is None:
                 raise null_error(field, schema)
             return new_struct(wrapped, [datum])
 
-        return Plan(wrapped, convert)
+        return Plan(wrapped, convert, in_columns=in_columns)
 
 
 class HoistFieldKey(KeySide, HoistField):

@@ -13,7 +13,8 @@ from connect.data.narrow import Int32
 from connect.data.schema import Schema
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord, SinkRecord, SourceRecord
-from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
+from connect.transforms.columns import Column, RecordColumns, SideColumns, Unfit, column_settler, constant, has_null
+from connect.transforms.record_sides import InColumns, KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import REPLACE_NULL, with_replace_null
 from connect.transforms.structs import (
     copier,
@@ -26,6 +27,7 @@ from connect.transforms.structs import (
 
 PURPOSE = "field insertion"
 _OPTIONALITY = "Suffix with <code>!</code> to make this a required field, or <code>?</code> to keep it optional (the default)."
+_Read = Callable[[ConnectRecord], Any]
 _DOCS = {
     "topic.field": f"Field name for Kafka topic. {_OPTIONALITY}",
     "partition.field": f"Field name for Kafka partition. {_OPTIONALITY}",
@@ -49,13 +51,29 @@ _TABLE = _table()
 @dataclass(frozen=True, slots=True)
 class _Insertion:
     """One field to add: where its value comes from, as it is in a map (``read``) and in a struct (``read_typed``). None leaves
-    the field out of a map, and is refused for a required field of a struct only if ``null_counts``."""
+    the field out of a map, and is refused for a required field of a struct only if ``null_counts``. ``read_column`` gives the
+    values of a whole batch where the records as they came in do not tell them, or not as fast."""
 
     name: str
     schema: Schema
-    read: Callable[[ConnectRecord], Any]
-    read_typed: Callable[[ConnectRecord], Any]
+    read: _Read
+    read_typed: _Read
+    read_column: Callable[[RecordColumns], Column] | None = None
     null_counts: bool = False
+
+    def column(self, batch: RecordColumns) -> Column:
+        read = self.read
+        return [read(r) for r in batch.records] if self.read_column is None else self.read_column(batch)
+
+    def typed_column(self, batch: RecordColumns) -> Column:
+        read = self.read_typed
+        if self.read_column is not None:
+            return self.read_column(batch)
+        if read is _timestamp:
+            # The records of a batch often have one timestamp.
+            instants = {millis: None if millis is None else instant_of(millis) for millis in {r.timestamp for r in batch.records}}
+            return [instants[r.timestamp] for r in batch.records]
+        return [read(r) for r in batch.records]
 
 
 def _partition(record: ConnectRecord) -> Any:
@@ -84,13 +102,12 @@ class InsertField(SideTransformation):
     def configure(self, configs: Mapping[str, Any]) -> None:
         values = _TABLE.parse(configs)
         static = values["static.value"]
-        timestamp = timestamp_schema()
-        sources: tuple[tuple[str, Schema, Callable[[ConnectRecord], Any], Callable[[ConnectRecord], Any]], ...] = (
-            ("topic.field", Schema.STRING, lambda r: r.topic, lambda r: r.topic),
-            ("partition.field", Schema.INT32, _partition, lambda r: r.partition),
-            ("offset.field", Schema.INT64, _offset, _offset),
-            ("timestamp.field", timestamp, lambda r: r.timestamp, _timestamp),
-            ("static.field", Schema.STRING, lambda _: static, lambda _: static),
+        sources: tuple[tuple[str, Schema, _Read, _Read, Callable[[RecordColumns], Column] | None], ...] = (
+            ("topic.field", Schema.STRING, lambda r: r.topic, lambda r: r.topic, lambda batch: batch.topics),
+            ("partition.field", Schema.INT32, _partition, lambda r: r.partition, None),
+            ("offset.field", Schema.INT64, _offset, _offset, None),
+            ("timestamp.field", timestamp_schema(), lambda r: r.timestamp, _timestamp, None),
+            ("static.field", Schema.STRING, lambda _: static, lambda _: static, lambda b: constant(static, len(b.records))),
         )
         if all(values[key] is None for key, *_ in sources):
             raise ConfigError("No field insertion configured")
@@ -99,8 +116,8 @@ class InsertField(SideTransformation):
             raise ConfigError.invalid("static.value", None, f"No value specified for static field: {field}")
         self._replace_null: bool = values[REPLACE_NULL]
         self._insertions = [
-            _insertion(values[key], schema, read, read_typed, null_counts=key == "topic.field")
-            for key, schema, read, read_typed in sources
+            _insertion(values[key], schema, read, read_typed, read_column, null_counts=key == "topic.field")
+            for key, schema, read, read_typed, read_column in sources
             if values[key] is not None
         ]
 
@@ -109,7 +126,21 @@ class InsertField(SideTransformation):
             require_struct(schema, datum, PURPOSE)
 
     def plan(self, schema: Schema | None) -> Plan:
-        return Plan(None, self._into_map()) if schema is None else self._into_struct(schema)
+        return Plan(None, self._into_map(), in_columns=self._into_maps()) if schema is None else self._into_struct(schema)
+
+    def _into_maps(self) -> InColumns:
+        insertions = self._insertions
+
+        def in_columns(side: SideColumns, batch: RecordColumns) -> None:
+            changed = [dict(require_map(datum, PURPOSE)) for datum in side.data()]
+            for insertion in insertions:
+                name, null_counts = insertion.name, insertion.null_counts
+                for datum, value in zip(changed, insertion.column(batch), strict=True):
+                    if value is not None or null_counts:
+                        datum[name] = value
+            side.hold_data(changed)
+
+        return in_columns
 
     def _into_map(self) -> Callable[[Any, ConnectRecord], Any]:
         insertions = [(i.name, i.read, i.null_counts) for i in self._insertions]
@@ -141,23 +172,31 @@ class InsertField(SideTransformation):
                 values.append(read(record))
             return values
 
-        if refused or len(readers) > 1:
-            return Plan(changed, insert, PURPOSE)
-        read = readers[0]
-        return Plan(changed, lambda values, record: [*copy(values), read(record)], PURPOSE)
+        settle = column_settler(fields, self._replace_null)
+        insertions = self._insertions
+
+        def in_columns(side: SideColumns, batch: RecordColumns) -> None:
+            added = [insertion.typed_column(batch) for insertion in insertions]
+            for insertion, column in zip(insertions, added, strict=True):
+                if insertion in refused and has_null(column):
+                    raise Unfit
+            side.hold_columns([*settle(side.columns()), *added])
+
+        return Plan(changed, insert, PURPOSE, in_columns)
 
 
 def _insertion(
     spec: str,
     schema: Schema,
-    read: Callable[[ConnectRecord], Any],
-    read_typed: Callable[[ConnectRecord], Any],
+    read: _Read,
+    read_typed: _Read,
+    read_column: Callable[[RecordColumns], Column] | None,
     *,
     null_counts: bool,
 ) -> _Insertion:
     required = spec.endswith("!")
     name = spec[:-1] if spec.endswith(("!", "?")) else spec
-    return _Insertion(name, schema if required else schema.as_optional(), read, read_typed, null_counts)
+    return _Insertion(name, schema if required else schema.as_optional(), read, read_typed, read_column, null_counts)
 
 
 class InsertFieldKey(KeySide, InsertField):

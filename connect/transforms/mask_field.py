@@ -17,6 +17,7 @@ from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32
 from connect.data.schema import Schema
 from connect.errors import DataError
 from connect.record import ConnectRecord
+from connect.transforms.columns import Column, RecordColumns, SideColumns, column_settler, constant
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import FIELDS, REPLACE_NULL, DistinctList, parse_settings, with_replace_null
 from connect.transforms.structs import class_name_under, copier, fields_of, require_map, require_struct
@@ -31,6 +32,7 @@ _TABLE = with_replace_null(
     )
 )  # fmt: skip
 _BITS: dict[str, int] = {"java.lang.Byte": 8, "java.lang.Short": 16, "java.lang.Integer": 32, "java.lang.Long": 64}
+_ALIKE = {str, int, float, bool, decimal.Decimal, dt.datetime, dt.date}
 _NARROW: dict[str, type] = {
     "java.lang.Byte": Int8, "java.lang.Short": Int16, "java.lang.Integer": Int32, "java.lang.Float": Float32
 }  # fmt: skip
@@ -87,7 +89,23 @@ class MaskField(SideTransformation):
                 values[i] = masked(field_schema, values[i])
             return values
 
-        return Plan(schema, convert, PURPOSE)
+        settle = column_settler(fields, self._replace_null)
+
+        def in_columns(side: SideColumns, _: RecordColumns) -> None:
+            columns = settle(side.columns())
+            for i, field_schema in targets:
+                columns[i] = self._masked_column(field_schema, columns[i])
+            side.hold_columns(columns)
+
+        return Plan(schema, convert, PURPOSE, in_columns)
+
+    def _masked_column(self, schema: Schema, column: Column) -> Column:
+        kinds = set(map(type, column))
+        if len(kinds) == 1 and kinds <= _ALIKE:
+            # What takes the place of a value depends on its class alone.
+            return constant(self._masked(schema, column[0]), len(column))
+        masked = self._masked
+        return [masked(schema, value) for value in column]
 
 
 def _empty(schema: Schema | None, value: Any) -> Any:

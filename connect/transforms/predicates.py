@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect.config.definition import ConfigDef, Importance
@@ -36,6 +36,10 @@ class HasHeaderKey(Predicate):
     def test(self, record: ConnectRecord) -> bool:
         return record.headers is not None and any(h.key == self._name for h in record.headers)
 
+    def test_batch(self, records: Sequence[ConnectRecord]) -> list[bool]:
+        name = self._name
+        return [headers is not None and any(h.key == name for h in headers) for headers in [r.headers for r in records]]
+
 
 class RecordIsTombstone(Predicate):
     """True for records whose value is null."""
@@ -49,6 +53,9 @@ class RecordIsTombstone(Predicate):
 
     def test(self, record: ConnectRecord) -> bool:
         return record.value is None
+
+    def test_batch(self, records: Sequence[ConnectRecord]) -> list[bool]:
+        return [record.value is None for record in records]
 
 
 class TopicNameMatches(Predicate):
@@ -64,8 +71,16 @@ class TopicNameMatches(Predicate):
 
     def test(self, record: ConnectRecord) -> bool:
         matches = self._known.get(record.topic)
-        if matches is None:
+        return self._matches(record.topic) if matches is None else matches
+
+    def test_batch(self, records: Sequence[ConnectRecord]) -> list[bool]:
+        topics = [record.topic for record in records]
+        matches = {topic: self._matches(topic) for topic in set(topics)}
+        return [matches[topic] for topic in topics]
+
+    def _matches(self, topic: str) -> bool:
+        if topic not in self._known:
             if len(self._known) >= _MOST_TOPICS:
                 self._known.clear()
-            matches = self._known[record.topic] = self._pattern.fullmatch(record.topic) is not None
-        return matches
+            self._known[topic] = self._pattern.fullmatch(topic) is not None
+        return self._known[topic]

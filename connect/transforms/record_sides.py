@@ -6,15 +6,16 @@ becomes of one datum; the variants differ only in which side they read and write
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from connect.data.schema import Schema
 from connect.data.struct import Struct
-from connect.record import ConnectRecord, SinkRecord, SourceRecord
-from connect.transforms.api import Transformation
+from connect.record import ConnectRecord
+from connect.transforms.column_batches import ColumnTransformation
+from connect.transforms.columns import RecordColumns, SideColumns, Unfit
+from connect.transforms.record_copies import copy_record as copy_record
 from connect.transforms.structs import struct_under
 
 _new = object.__new__
@@ -22,63 +23,26 @@ _MOST_PLANS = 64
 """Plans kept per transformation. Sources share a handful of schemas; a stream of ever new ones must not fill the memory."""
 
 
-def copy_record(record: ConnectRecord) -> Any:
-    """A record of the same class with the same members; headers are its own. Typed loosely, for the caller then sets members."""
-    # Slots are copied one by one: that is three times as fast as copy.copy, and every record of every transform comes by.
-    kind = record.__class__
-    given: Any = record  # its class is told by `kind`, which a type checker does not follow
-    if kind is SourceRecord:
-        source = _new(SourceRecord)
-        source.source_partition = given.source_partition
-        source.source_offset = given.source_offset
-        source.topic = record.topic
-        source.partition = record.partition
-        source.key_schema = record.key_schema
-        source.key = record.key
-        source.value_schema = record.value_schema
-        source.value = record.value
-        source.timestamp = record.timestamp
-        headers = record.headers
-        source.headers = headers if headers is None else headers.copy()
-        return source
-    if kind is SinkRecord:
-        sink = _new(SinkRecord)
-        sink.topic = record.topic
-        sink.partition = given.partition
-        sink.key_schema = record.key_schema
-        sink.key = record.key
-        sink.value_schema = record.value_schema
-        sink.value = record.value
-        sink.timestamp = record.timestamp
-        sink.offset = given.offset
-        sink.timestamp_type = given.timestamp_type
-        sink.original_topic = given.original_topic
-        sink.original_partition = given.original_partition
-        headers = record.headers
-        sink.headers = headers if headers is None else headers.copy()
-        return sink
-    other = copy.copy(record)
-    if record.headers is not None:
-        other.headers = record.headers.copy()
-    return other
-
-
 Convert = Callable[[Any, ConnectRecord], Any]
+InColumns = Callable[[SideColumns, RecordColumns], None]
 
 
 class Plan(NamedTuple):
     """What becomes of data of one schema: the new schema, and the new datum from the old one and its record.
 
     With ``purpose`` both are structs, and ``convert`` makes a fresh list of values from the old list, which it leaves alone. The
-    purpose is how an error names the operation.
+    purpose is how an error names the operation. ``in_columns`` does the same as ``convert`` to a whole batch whose data are not
+    null, by holding its results in the side; where there is none, ``convert`` is called for each. A ``convert`` that looks at its
+    record needs it: a record of a batch is as it came in, and what transformations before did to it is in the batch.
     """
 
     schema: Schema | None
     convert: Convert
     purpose: str | None = None
+    in_columns: InColumns | None = None
 
 
-class SideTransformation(Transformation):
+class SideTransformation(ColumnTransformation):
     """A transformation of one side. Concrete classes also derive from :class:`KeySide` or :class:`ValueSide`."""
 
     passes_null = True
@@ -106,8 +70,24 @@ class SideTransformation(Transformation):
     def check(self, schema: Schema | None, datum: Any) -> None:
         """Called before a plan is compiled: errors of the datum that the original raises before those of its schema."""
 
-    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        return self.apply_batch((record,))[0]
+    def change_side(self, side: SideColumns, batch: RecordColumns) -> None:
+        """Does to one side of a batch what :meth:`apply_rows` does to that side of records. Raises Unfit, or an error."""
+        is_mixed = not side.is_settled()
+        if self.passes_null:
+            if side.all_null:
+                return
+            if is_mixed:
+                raise Unfit  # the nulls would keep the old schema
+        schema, convert, purpose, in_columns = self.plan_for(side.schema, side.example())
+        if in_columns is not None and not is_mixed and not side.all_null:
+            in_columns(side, batch)
+        elif purpose is None:
+            side.hold_data([convert(datum, r) for datum, r in zip(side.data(), batch.records, strict=True)])
+        elif is_mixed:
+            raise Unfit
+        elif not side.all_null:
+            side.hold_rows([convert(values, r) for values, r in zip(side.rows(), batch.records, strict=True)])
+        side.schema, side.changed = schema, True
 
     def close(self) -> None:
         self._plans.clear()
@@ -119,11 +99,17 @@ _UNKNOWN: Any = object()
 class KeySide(SideTransformation):
     """Works on the key."""
 
-    def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
+    reads_key = True
+
+    def apply_columns(self, batch: RecordColumns) -> None:
+        assert batch.key is not None
+        self.change_side(batch.key, batch)
+
+    def apply_rows(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
         # Written out for each side: an accessor for the side would be two more calls a record.
-        results: list[ConnectRecord | None] = []
+        results: list[ConnectRecord] = []
         passes_null, last = self.passes_null, _UNKNOWN
-        new_schema, convert, purpose = Plan(None, _UNKNOWN)
+        new_schema, convert, purpose, _ = Plan(None, _UNKNOWN)
         for record in records:
             datum = record.key
             if datum is None and passes_null:
@@ -131,7 +117,7 @@ class KeySide(SideTransformation):
                 continue
             schema = record.key_schema
             if schema is not last:
-                new_schema, convert, purpose = self.plan_for(schema, datum)
+                new_schema, convert, purpose, _ = self.plan_for(schema, datum)
                 last = schema
             if purpose is None:
                 converted = convert(datum, record)
@@ -154,10 +140,16 @@ class KeySide(SideTransformation):
 class ValueSide(SideTransformation):
     """Works on the value."""
 
-    def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
-        results: list[ConnectRecord | None] = []
+    reads_value = True
+
+    def apply_columns(self, batch: RecordColumns) -> None:
+        assert batch.value is not None
+        self.change_side(batch.value, batch)
+
+    def apply_rows(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
+        results: list[ConnectRecord] = []
         passes_null, last = self.passes_null, _UNKNOWN
-        new_schema, convert, purpose = Plan(None, _UNKNOWN)
+        new_schema, convert, purpose, _ = Plan(None, _UNKNOWN)
         for record in records:
             datum = record.value
             if datum is None and passes_null:
@@ -165,7 +157,7 @@ class ValueSide(SideTransformation):
                 continue
             schema = record.value_schema
             if schema is not last:
-                new_schema, convert, purpose = self.plan_for(schema, datum)
+                new_schema, convert, purpose, _ = self.plan_for(schema, datum)
                 last = schema
             if purpose is None:
                 converted = convert(datum, record)

@@ -9,9 +9,10 @@ from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.errors import DataError
 from connect.record import ConnectRecord
-from connect.transforms.api import Transformation
+from connect.transforms.column_batches import ColumnTransformation
+from connect.transforms.columns import RecordColumns
 from connect.transforms.java_replacement import compile_replacement
-from connect.transforms.record_sides import copy_record
+from connect.transforms.record_copies import copy_record
 from connect.transforms.settings import JavaRegex, compiled_regex
 
 _TABLE = (
@@ -25,7 +26,7 @@ _TABLE = (
 _MOST_TOPICS = 10_000
 
 
-class RegexRouter(Transformation):
+class RegexRouter(ColumnTransformation):
     """A topic that the whole expression matches becomes the replacement, with ``$1`` and ``${name}`` filled in."""
 
     @classmethod
@@ -52,11 +53,8 @@ class RegexRouter(Transformation):
         self._targets[topic] = target
         return target
 
-    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        return self.apply_batch((record,))[0]
-
-    def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
-        results: list[ConnectRecord | None] = []
+    def apply_rows(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
+        results: list[ConnectRecord] = []
         targets = self._targets
         for record in records:
             topic = record.topic
@@ -70,3 +68,9 @@ class RegexRouter(Transformation):
             new.topic = target
             results.append(new)
         return results
+
+    def apply_columns(self, batch: RecordColumns) -> None:
+        topics = batch.topics
+        targets = {topic: self._targets.get(topic) or self._target(topic) for topic in set(topics)}
+        if any(topic != target for topic, target in targets.items()):
+            batch.topics = [targets[topic] for topic in topics]

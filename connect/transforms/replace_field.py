@@ -13,6 +13,7 @@ from connect.data.schema import Field, Schema
 from connect.data.validation import validate_field_value
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
+from connect.transforms.columns import RecordColumns, SideColumns, column_settler
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import REPLACE_NULL, DistinctList, list_text, parse_settings, with_replace_null
 from connect.transforms.spec_text import split_spec
@@ -129,8 +130,14 @@ class ReplaceField(SideTransformation):
                     validate_field_value(field.name, field.schema, values[i])
 
         has_null = null_test(sources, replace_null)
+        settle_columns = column_settler(sources, replace_null)
+
+        def in_columns(side: SideColumns, _: RecordColumns) -> None:
+            columns = side.columns()
+            side.hold_columns(settle_columns([columns[i] for i in indexes]))
+
         if has_null is None and not strangers:
-            return Plan(changed, lambda values, _: pick(values), PURPOSE)
+            return Plan(changed, lambda values, _: pick(values), PURPOSE, in_columns)
 
         def convert(old: list[Any], _: ConnectRecord) -> list[Any]:
             values = pick(old)
@@ -138,7 +145,7 @@ class ReplaceField(SideTransformation):
                 settle(values)
             return values
 
-        return Plan(changed, convert, PURPOSE)
+        return Plan(changed, convert, PURPOSE, None if strangers else in_columns)
 
     def _source(self, schema: Schema, field: Field) -> Field:
         name = self._originals.get(field.name, field.name)

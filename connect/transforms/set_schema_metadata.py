@@ -10,6 +10,7 @@ from connect.config.types import ConfigType
 from connect.data.schema import Schema
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
+from connect.transforms.columns import RecordColumns, SideColumns, column_settler
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import REPLACE_NULL, with_replace_null
 from connect.transforms.structs import copier, fields_of
@@ -47,8 +48,12 @@ class SetSchemaMetadata(SideTransformation):
             version=schema.version if self._version is None else self._version,
         )
         copy = copier(fields, self._replace_null)
+        settle = column_settler(fields, self._replace_null)
 
-        return Plan(changed, lambda values, _: copy(values), "updating schema metadata")
+        def in_columns(side: SideColumns, _: RecordColumns) -> None:
+            side.hold_columns(settle(side.columns()))
+
+        return Plan(changed, lambda values, _: copy(values), "updating schema metadata", in_columns)
 
 
 def _require_null(datum: Any, _: ConnectRecord) -> Any:

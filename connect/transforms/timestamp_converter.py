@@ -27,6 +27,7 @@ from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError, ConnectError, DataError
 from connect.record import ConnectRecord
+from connect.transforms.columns import RecordColumns, SideColumns, column_settler, map_column
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import FIELD, REPLACE_NULL, with_replace_null
 from connect.transforms.simple_date_format import PatternError, SimpleDateFormat
@@ -211,7 +212,15 @@ class TimestampConverter(SideTransformation):
 
         if isinstance(schema.default, Struct):
             changed.default = new_struct(changed, converted(copy(schema.default.values)))
-        return Plan(changed, lambda values, _: converted(copy(values)), PURPOSE)
+        settle = column_settler(fields, self._replace_null)
+
+        def in_columns(side: SideColumns, _: RecordColumns) -> None:
+            columns = settle(side.columns())
+            if field is not None:
+                columns[field.index] = map_column(self._converter_for(field.schema), columns[field.index])
+            side.hold_columns(columns)
+
+        return Plan(changed, lambda values, _: converted(copy(values)), PURPOSE, in_columns)
 
 
 def _instant_reader(what: str) -> Callable[[Any], int]:

@@ -9,8 +9,9 @@ from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.errors import DataError
 from connect.record import ConnectRecord
-from connect.transforms.api import Transformation
-from connect.transforms.record_sides import copy_record
+from connect.transforms.column_batches import ColumnTransformation
+from connect.transforms.columns import RecordColumns, Unfit
+from connect.transforms.record_copies import copy_record
 from connect.transforms.simple_date_format import PatternError, SimpleDateFormat
 
 _TABLE = (
@@ -27,7 +28,7 @@ _TABLE = (
 )  # fmt: skip
 
 
-class TimestampRouter(Transformation):
+class TimestampRouter(ColumnTransformation):
     """The topic becomes the format with ``${topic}`` and ``${timestamp}`` filled in. A record without timestamp is refused."""
 
     @classmethod
@@ -51,22 +52,27 @@ class TimestampRouter(Transformation):
                 raise DataError(str(e)) from e
         return self._format
 
-    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        return self.apply_batch((record,))[0]
+    def _target(self, topic: str, timestamp: int) -> str:
+        text = self._formatter().format(timestamp)
+        assert self._topic_format is not None
+        return self._topic_format.replace("${topic}", topic).replace("${timestamp}", text)
 
-    def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
-        results: list[ConnectRecord | None] = []
-        last: tuple[str, int] | None = None
-        target = ""
+    def apply_rows(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
+        results: list[ConnectRecord] = []
         for record in records:
             if record.timestamp is None:
                 raise DataError(f"Timestamp missing on record: {record.topic}, partition {record.partition}")
-            if last != (record.topic, record.timestamp):
-                text = self._formatter().format(record.timestamp)
-                assert self._topic_format is not None
-                target = self._topic_format.replace("${topic}", record.topic).replace("${timestamp}", text)
-                last = (record.topic, record.timestamp)
             new = copy_record(record)
-            new.topic = target
+            new.topic = self._target(record.topic, record.timestamp)
             results.append(new)
         return results
+
+    def apply_columns(self, batch: RecordColumns) -> None:
+        timestamps = [r.timestamp for r in batch.records]
+        places = list(zip(batch.topics, timestamps, strict=True))
+        targets: dict[tuple[str, int | None], str] = {}
+        for topic, timestamp in set(places):
+            if timestamp is None:
+                raise Unfit
+            targets[topic, timestamp] = self._target(topic, timestamp)
+        batch.topics = [targets[place] for place in places]

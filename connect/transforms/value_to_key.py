@@ -11,7 +11,9 @@ from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ConnectRecord
-from connect.transforms.record_sides import Plan, SideTransformation, copy_record
+from connect.transforms.columns import RecordColumns, SideColumns, Unfit, column_settler
+from connect.transforms.record_copies import copy_record
+from connect.transforms.record_sides import Plan, SideTransformation
 from connect.transforms.settings import FIELDS, REPLACE_NULL, DistinctList, parse_settings, with_replace_null
 from connect.transforms.structs import (
     fields_of,
@@ -36,6 +38,7 @@ class ValueToKey(SideTransformation):
     """The key becomes a struct (a map without a schema) of those fields. Needs a value."""
 
     passes_null = False
+    reads_value = True
 
     @classmethod
     def config_def(cls) -> ConfigDef:
@@ -53,7 +56,7 @@ class ValueToKey(SideTransformation):
     def plan(self, schema: Schema | None) -> Plan:
         names = self._fields
         if schema is None:
-            return Plan(None, lambda datum, _: _key_map(require_map(datum, PURPOSE), names))
+            return Plan(None, lambda datum, _: _key_map(require_map(datum, PURPOSE), names), None, self._of_maps)
         chosen = []
         for name in names:
             field = schema.field(name)
@@ -72,17 +75,36 @@ class ValueToKey(SideTransformation):
                 settle_nulls(values, fields, replace_null)
             return new_struct(key_schema, values)
 
-        return Plan(key_schema, convert)
+        settle = column_settler(fields, replace_null)
 
-    def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
-        results: list[ConnectRecord | None] = []
+        def in_columns(value: SideColumns, batch: RecordColumns) -> None:
+            batch.key = SideColumns.of_columns(key_schema, settle([value.column(i) for i in indexes]), value.size)
+
+        return Plan(key_schema, convert, None, in_columns)
+
+    def _of_maps(self, value: SideColumns, batch: RecordColumns) -> None:
+        names = self._fields
+        batch.key = SideColumns(None, [_key_map(require_map(datum, PURPOSE), names) for datum in value.data()])
+        batch.key.changed = True
+
+    def apply_columns(self, batch: RecordColumns) -> None:
+        value = batch.value
+        assert value is not None
+        if not value.is_settled() or value.all_null:
+            raise Unfit  # nulls are refused
+        in_columns = self.plan_for(value.schema, value.example()).in_columns
+        assert in_columns is not None
+        in_columns(value, batch)
+
+    def apply_rows(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
+        results: list[ConnectRecord] = []
         last: Any = self
         key_schema: Schema | None = None
         convert: Callable[[Any, ConnectRecord], Any] | None = None
         for record in records:
             schema = record.value_schema
             if convert is None or schema is not last:
-                key_schema, convert, _ = self.plan_for(schema, record.value)
+                key_schema, convert, *_ = self.plan_for(schema, record.value)
                 last = schema
             key = convert(record.value, record)
             new = copy_record(record)

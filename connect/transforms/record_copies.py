@@ -1,0 +1,53 @@
+"""Copies of records, for transformations that change members: records that come in are never changed themselves."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from connect.record import ConnectRecord, SinkRecord, SourceRecord
+
+_new = object.__new__
+
+
+def copy_record(record: ConnectRecord) -> Any:
+    """A record of the same class with the same members; headers are its own. Typed loosely, for the caller then sets members."""
+    return copy_records((record,))[0]
+
+
+def copy_records(records: Sequence[ConnectRecord]) -> list[Any]:
+    """The same for many."""
+    # Slots are copied one by one: that is three times as fast as copy.copy, and every record of every chain comes by.
+    copies: list[Any] = []
+    given: Any
+    for given in records:
+        kind = given.__class__
+        new: Any
+        if kind is SourceRecord:
+            new = _new(SourceRecord)
+            new.source_partition = given.source_partition
+            new.source_offset = given.source_offset
+        elif kind is SinkRecord:
+            new = _new(SinkRecord)
+            new.offset = given.offset
+            new.timestamp_type = given.timestamp_type
+            new.original_topic = given.original_topic
+            new.original_partition = given.original_partition
+        else:
+            new = copy.copy(given)
+            if given.headers is not None:
+                new.headers = given.headers.copy()
+            copies.append(new)
+            continue
+        new.topic = given.topic
+        new.partition = given.partition
+        new.key_schema = given.key_schema
+        new.key = given.key
+        new.value_schema = given.value_schema
+        new.value = given.value
+        new.timestamp = given.timestamp
+        headers = given.headers
+        new.headers = headers if headers is None else headers.copy()
+        copies.append(new)
+    return copies
