@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from connect import crash
 from connect.errors import ConnectError, RetriableError
@@ -46,15 +46,19 @@ class DeadLetterQueue:
     context_headers: bool
 
 
-class Clock:
-    """The time as the handler needs it; tests turn their own."""
+class Clock(Protocol):
+    """The time as the handler needs it; :class:`connect.testing.ManualClock` is one that tests turn."""
 
-    monotonic = staticmethod(time.monotonic)
-    fraction = staticmethod(random.random)
-    """A number from 0 to below 1, for the length of a wait."""
+    def monotonic(self) -> float: ...
 
-    @staticmethod
-    def time_ms() -> int:
+    def time_ms(self) -> int: ...
+
+
+class _SystemClock:
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def time_ms(self) -> int:
         return int(time.time() * 1000)
 
 
@@ -71,15 +75,18 @@ class ErrorHandler:
         class_name: Callable[[object], str] = lambda plugin: type(plugin).__name__,
         mask: SecretMask | None = None,
         clock: Clock | None = None,
+        fraction: Callable[[], float] = random.random,
     ) -> None:
-        """``counts`` is where it counts; ``class_name`` says under which name a plugin is told of."""
+        """``counts`` is where it counts; ``class_name`` says under which name a plugin is told of; ``fraction`` gives a number
+        from 0 to below 1, for waits of no fixed length."""
         self._task = task
         self.settings = settings
         self.counts = counts or ErrorCounts()
         self._queue = queue
         self._class_name = class_name
         self._mask = mask or SecretMask()
-        self._clock = clock or Clock()
+        self._clock = clock or _SystemClock()
+        self._fraction = fraction
         self._wait: Callable[[float], bool] = lambda _: False
         self._lock = threading.Lock()
         self._exceeded: ToleranceExceededError | None = None
@@ -124,7 +131,7 @@ class ErrorHandler:
         most_ms = self.settings.retry_delay_max_ms
         delay_ms: float = _FIRST_DELAY_MS * 2 ** min(attempts - 1, 40)
         if delay_ms > most_ms:
-            delay_ms = max(0, most_ms) * self._clock.fraction()
+            delay_ms = max(0, most_ms) * self._fraction()
         return delay_ms / 1000
 
     def failed(self, failure: StageError, original: ConsumedRecord | SourceRecord | None) -> Future[None]:

@@ -81,14 +81,14 @@ class DeadLetterProducer:
         deadline = time.monotonic() + timeout_s
         with self._changed:
             self._changed.wait_for(lambda: not self._open or self._closed, max(0.0, deadline - time.monotonic()))
-            if self._failure is not None:
-                raise self._failure.with_traceback(None)
+            self.check()
             return not self._open
 
     def check(self) -> None:
         """Raises the error of a record that could not be written, every time."""
-        if self._failure is not None:
-            raise self._failure.with_traceback(None)
+        failure = self._failure
+        if failure is not None:
+            raise type(failure)(*failure.args)  # a new one each time: several threads may raise it
 
     @property
     def unsettled(self) -> int:

@@ -16,9 +16,9 @@ SOURCE_DEAD_LETTER_KEYS = (
         "",
         importance=Importance.MEDIUM,
         doc=(
-            "The topic that a source connector writes records to that failed in a transformation, a converter or the producer, as "
-            "JSON and with headers that say why. Empty, which is the default, for none. (Apache's workers have a dead letter queue "
-            "for sinks only.)"
+            "The topic that a source connector writes records to that failed in a transformation, a converter or the producer, "
+            "as JSON and with headers that say why. Empty, which is the default, for none. (Apache's workers have a dead letter "
+            "queue for sinks only.)"
         ),
         group="Error Handling",
         order=9,

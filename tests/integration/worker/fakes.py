@@ -191,6 +191,14 @@ class Upper(Transformation):
         return record
 
 
+class Lower2Upper(Upper):
+    """Upper-cases text, and fails on nothing."""
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        record.value = str(record.value).upper()
+        return record
+
+
 def source_record(topic: str, value: Any, offset: int, *, key: str | None = None, partition: str = "p") -> SourceRecord:
     return SourceRecord(
         {"source": partition},
