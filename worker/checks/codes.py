@@ -34,7 +34,7 @@ WRONG_CLASS = Code("wrong-class", _ERROR, "The class is there but of another kin
 DUPLICATE_ALIAS = Code("duplicate-alias", _ERROR, "A list of transforms, predicates or groups names one twice.")
 EMPTY_ALIAS = Code("empty-alias", _ERROR, "A list of transforms or predicates has an empty entry, as after a last comma.")
 UNDECLARED_PREDICATE = Code("undeclared-predicate", _ERROR, "A transform uses a predicate that is not in predicates.")
-DUPLICATE_NAME = Code("duplicate-name", _ERROR, "Two connectors of one run have the same name.")
+DUPLICATE_NAME = Code("duplicate-name", _ERROR, "Two connectors in one folder have the same name.")
 OVERRIDE_REFUSED = Code("override-refused", _ERROR, "The worker's policy does not let connectors set this client setting.")
 EXACTLY_ONCE_OFF = Code("exactly-once-off", _ERROR, "The connector requires exactly-once, which the worker does not have on.")
 SHARED_TOPIC = Code("shared-topic", _ERROR, "A distributed worker keeps two kinds of its own data in one topic.")
@@ -51,6 +51,7 @@ WRONG_KIND = Code("wrong-kind", _WARNING, "A key of sinks on a source, or the ot
 REMOVED_KEY = Code("removed-key", _WARNING, "A key that earlier releases had, with what took its place.", unread=True)
 
 # What works, but not as it may be meant.
+NO_NAME = Code("no-name", _WARNING, "A JSON file without a name: PUT .../config takes it, a standalone worker does not.")
 DUPLICATE_KEY = Code("duplicate-key", _WARNING, "A file gives a key twice; the last one counts.")
 RECORDS_VANISH = Code("records-vanish", _WARNING, "Bad records are skipped without a trace.")
 DLQ_STOPS = Code("dead-letters-stop", _WARNING, "There is a dead letter queue, but the first bad record stops the task.")
@@ -64,7 +65,7 @@ NO_EFFECT = Code("no-effect", _WARNING, "The key does nothing with the other set
 UNSAFE_OVERRIDE = Code("unsafe-override", _WARNING, "A client setting that can lose or reorder records.")
 WIDE_REGEX = Code("wide-regex", _WARNING, "topics.regex takes internal topics too.")
 INTERNAL_TOPIC = Code("internal-topic", _WARNING, "A sink reads a topic in which the worker or Kafka keeps its own data.")
-SHARED_SLOT = Code("shared-slot", _WARNING, "Two connectors of one run use the same replication slot.")
+SHARED_SLOT = Code("shared-slot", _WARNING, "Two connectors in one folder use the same replication slot.")
 FLUSH_TOO_SLOW = Code("flush-too-slow", _WARNING, "A commit of offsets may take longer than the time between two.")
 UNKNOWN_PROVIDER = Code("unknown-provider", _WARNING, "A reference to a config provider that the worker does not have.")
 MISSING_REFERENCE = Code("missing-reference", _WARNING, "A reference to a file's key that is not in the file.")

@@ -10,13 +10,13 @@ from connect.config.finding import Finding
 from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
 from connect.config.validators import OneOf
-from connect.errors import BadRequestError, ConfigError, ConnectError, PluginNotFoundError
+from connect.errors import BadRequestError, ConfigError
 from connect.plugins import Kind as PluginKind
 from connect.plugins import Plugins
 from worker.checks import codes
 from worker.checks.combinations import check_combinations
 from worker.checks.key_kinds import check_unread_keys
-from worker.checks.nearest import did_you_mean
+from worker.checks.nearest import did_you_mean, nearest_class
 from worker.checks.places import masked, ordered
 from worker.checks.references import check_references, has_reference
 from worker.checks.stages import check_stages
@@ -65,9 +65,10 @@ def _class_findings(subject: Subject) -> Iterator[Finding]:
             yield codes.MISSING_KEY.found("The connector has no name", "name")
         yield codes.MISSING_KEY.found("The configuration names no connector.class", _CLASS, _nearest_given(_CLASS, subject))
     elif subject.connector is None and not has_reference(subject.class_name):
-        known = [name for desc in subject.plugins.connectors() for name in (*desc.names(), *desc.short_names())]
         message = f"There is no connector {subject.class_name} here: its own keys are not checked"
-        yield codes.UNKNOWN_CLASS.found(message, _CLASS, _nearest_class(subject.class_name, PluginKind.CONNECTOR, subject, known))
+        yield codes.UNKNOWN_CLASS.found(
+            message, _CLASS, _nearest_class(subject.class_name, PluginKind.CONNECTOR, subject.plugins)
+        )
 
 
 def config_name(config: Mapping[str, str | None]) -> str:
@@ -131,22 +132,15 @@ def _about_class(name: str, raw: str, error: str, subject: Subject) -> Finding:
     kind = _PLUGIN_KINDS.get(list_key) or (PluginKind.HEADER_CONVERTER if name == "header.converter" else PluginKind.CONVERTER)
     if "does not implement" in error:
         return codes.WRONG_CLASS.found(error.replace("Class class ", "Class "), name)
-    known = [word for desc in subject.plugins.of(kind) for word in (*desc.names(), *desc.short_names())]
-    return codes.UNKNOWN_CLASS.found(error, name, _nearest_class(raw.strip(), kind, subject, known))
+    return codes.UNKNOWN_CLASS.found(error, name, _nearest_class(raw.strip(), kind, subject.plugins))
 
 
-def _nearest_class(name: str, kind: PluginKind, subject: Subject, known: list[str]) -> str | None:
-    variants = [java for desc in subject.plugins.of(kind) for java in desc.java_names if java.startswith(f"{name}$")]
+def _nearest_class(name: str, kind: PluginKind, plugins: Plugins) -> str | None:
+    variants = [java for desc in plugins.of(kind) for java in desc.java_names if java.startswith(f"{name}$")]
     if variants:
         return f"Did you mean {' or '.join(variants)}?"
-    if found := did_you_mean(name, known):
-        return found
-    simple = name.rpartition(".")[2]
-    try:
-        # The right class in the wrong package.
-        return f"Did you mean {subject.plugins.resolve(kind, simple).class_name}?" if simple != name else None
-    except (PluginNotFoundError, ConnectError):
-        return did_you_mean(simple, [word for word in known if "." not in word])
+    found = nearest_class(name, [word for desc in plugins.of(kind) for word in (*desc.names(), *desc.short_names())])
+    return None if found is None else f"Did you mean {found}?"
 
 
 def _nearest_choice(key: ConfigKey | None, raw: str) -> str | None:

@@ -58,14 +58,14 @@ def check_files(paths: Iterable[str | Path], *, strict: bool = False) -> Report:
             ]
         )
     plugins = Plugins.discover()
-    names: dict[str, ConnectorFile] = {}
+    names: dict[tuple[str, ...], ConnectorFile] = {}
     slots: dict[tuple[str, ...], ConnectorFile] = {}
     for file in files:
         found = list(_repeated(file))
         if is_worker(file.config):
             found += check_worker(_texts(file), plugins, lines=file.lines)
         else:
-            found += check_connector(file.config, plugins, worker=worker, lines=file.lines)
+            found += _nameless(file, check_connector(file.config, plugins, worker=worker, lines=file.lines))
             found += _shared(file, names, slots)
         findings[file.path] += ordered(found, file.lines, file.path)
     every = [_strict(one) if strict else one for found in findings.values() for one in found]
@@ -83,7 +83,10 @@ def _read(paths: Iterable[str | Path]) -> tuple[list[ConnectorFile], list[str], 
             try:
                 file = parse_connector_file(one)
             except ConfigError as e:
-                findings[str(one)] = [_unreadable(e, str(one))]
+                if inside and not _names_a_connector(one):
+                    passed_over.append(str(one))
+                else:
+                    findings[str(one)] = [_unreadable(e, str(one))]
                 continue
             if inside and not is_worker(file.config) and "connector.class" not in file.config:
                 passed_over.append(str(one))
@@ -95,6 +98,13 @@ def _read(paths: Iterable[str | Path]) -> tuple[list[ConnectorFile], list[str], 
 
 def _files_below(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS and path.is_file())
+
+
+def _names_a_connector(path: Path) -> bool:
+    try:
+        return b"connector.class" in path.read_bytes()
+    except OSError:
+        return True
 
 
 def _unreadable(error: ConfigError, path: str) -> Finding:
@@ -116,16 +126,25 @@ def _repeated(file: ConnectorFile) -> Iterable[Finding]:
 
 
 def _shared(
-    file: ConnectorFile, names: dict[str, ConnectorFile], slots: dict[tuple[str, ...], ConnectorFile]
+    file: ConnectorFile, names: dict[tuple[str, ...], ConnectorFile], slots: dict[tuple[str, ...], ConnectorFile]
 ) -> Iterable[Finding]:
-    """What two connectors of one run cannot both have."""
-    name = config_name(file.config)
-    if name and names.setdefault(name, file) is not file:
-        yield codes.DUPLICATE_NAME.found(f"The connector of {names[name].path} is called {name} too", "name")
-    slot = tuple(file.config.get(key) or "" for key in _SLOT)
+    """What two connectors of one folder cannot both have. Those of different folders may be for different clusters."""
+    folder, name = str(Path(file.path).parent), config_name(file.config)
+    if name and names.setdefault((folder, name), file) is not file:
+        yield codes.DUPLICATE_NAME.found(f"The connector of {names[folder, name].path} is called {name} too", "name")
+    slot = (folder, *(file.config.get(key) or "" for key in _SLOT))
     if "slot.name" in file.config and slots.setdefault(slot, file) is not file:
         message = f"The connector of {slots[slot].path} uses the slot {slot[-1]} of this database too: only one of them can"
         yield codes.SHARED_SLOT.found(message, "slot.name")
+
+
+def _nameless(file: ConnectorFile, findings: Iterable[Finding]) -> Iterable[Finding]:
+    """A flat JSON file may lack a name: it is what REST takes for a connector that its path names."""
+    for one in findings:
+        if one.code == codes.MISSING_KEY.name and one.path == "name" and file.path.endswith(".json"):
+            yield codes.NO_NAME.found("The file gives no name: connect-standalone refuses it", "name")
+        else:
+            yield one
 
 
 def _strict(finding: Finding) -> Finding:

@@ -160,12 +160,12 @@ def _of_connector(key: str, subject: Subject) -> _Told:
             return [found]
     if key in {value.name for value in subject.connector.check_config(_without_nulls(subject))}:
         return []  # a key that the connector knows by its form, and has told what is wrong with
-    return [_unknown(key, f"{name} has no such key", key, subject.tables, "")]
+    return [_unknown(key, f"{name} has no such key", key, subject.tables.keys() - subject.older_names.keys(), "")]
 
 
 def _of_unknown_connector(key: str, subject: Subject) -> list[Finding]:
-    # Only what cannot be the connector's own.
-    if key.startswith("topic.creation.") or key in {one.name for one in (*SINK_KEYS, *SOURCE_KEYS)}:
+    # Only what cannot be the connector's own: a source may well have a key topics.
+    if key.startswith((GROUPS, _DLQ)):
         found = _wrong_kind(key, subject)
         return [] if found is None else [found]
     return []

@@ -8,6 +8,8 @@ from difflib import get_close_matches
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CUTOFF = 0.75
+_CUTOFF_CLASS = 0.85
+_CUTOFF_WHOLE_CLASS = 0.95
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -26,6 +28,20 @@ def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str | Non
     """The question for it, or None."""
     found = nearest(word, known)
     return None if found is None else f"Did you mean {prefix}{found}?"
+
+
+def nearest_class(name: str, known: Iterable[str]) -> str | None:
+    """The known class or alias that is most like a class's name. A package that many share counts for little."""
+    names = sorted(known)
+    if found := get_close_matches(name, names, n=1, cutoff=_CUTOFF_WHOLE_CLASS):
+        return found[0]
+    by_simple = {_simple(one): one for one in reversed(names) if "." not in one or "." in name}
+    found = get_close_matches(_simple(name), by_simple, n=1, cutoff=_CUTOFF_CLASS)
+    return by_simple[found[0]] if found else None
+
+
+def _simple(name: str) -> str:
+    return name.rpartition(".")[2].rpartition(":")[2]
 
 
 def _normal(name: str) -> str:

@@ -15,7 +15,7 @@ from connect.errors import ConfigError, PluginNotFoundError
 from connect.plugins import Kind, Plugins
 from worker.checks import codes
 from worker.checks.distributed_keys import DISTRIBUTED_KEYS, STORAGE_PREFIXES
-from worker.checks.nearest import did_you_mean
+from worker.checks.nearest import did_you_mean, nearest_class
 from worker.checks.places import ordered
 from worker.checks.references import has_reference
 from worker.checks.renamed import WORKER_KEYS
@@ -108,9 +108,9 @@ def _named(config: Mapping[str, str], plugins: Plugins) -> Iterator[Finding]:
             try:
                 plugins.resolve(kind, name)
             except PluginNotFoundError:
-                known = [word for desc in plugins.of(kind) for word in (*desc.names(), *desc.short_names())]
+                near = nearest_class(name, [word for desc in plugins.of(kind) for word in (*desc.names(), *desc.short_names())])
                 message = f"Invalid value {name} for configuration {key}: Class {name} could not be found."
-                yield codes.UNKNOWN_CLASS.found(message, key, did_you_mean(name, known))
+                yield codes.UNKNOWN_CLASS.found(message, key, near and f"Did you mean {near}?")
     policy = "connector.client.config.override.policy"
     if policy in config and not has_reference(config[policy]):
         try:
