@@ -245,11 +245,12 @@ class _Compiler:
             return found
         name = f"read{len(self._functions)}"
         self._functions[id(avro), id(schema)] = name
-        lines = self._begin(name)
-        if avro.kind == "record":
-            self._record(lines, avro, schema)
-        else:
-            self._blocks(lines, avro, schema)
+        with self._text.labelled(""):  # the fields around it are told by the frames that call it
+            lines = self._begin(name)
+            if avro.kind == "record":
+                self._record(lines, avro, schema)
+            else:
+                self._blocks(lines, avro, schema)
         return name
 
     def _record(self, lines: list[tuple[str, str]], avro: AvroType, schema: Schema) -> None:

@@ -251,13 +251,14 @@ class _Compiler:
         name = f"write{len(self._functions)}"
         self._functions[id(schema), id(avro)] = name
         self._kept += [schema, avro]
-        lines = self._begin(name)
-        if avro.kind == "record":
-            self._members(lines, schema, avro)
-        elif schema.type is Type.ARRAY:
-            self._list(lines, schema, avro)
-        else:
-            self._map(lines, schema, avro)
+        with self._text.labelled(""):  # the fields around it are told by the frames that call it
+            lines = self._begin(name)
+            if avro.kind == "record":
+                self._members(lines, schema, avro)
+            elif schema.type is Type.ARRAY:
+                self._list(lines, schema, avro)
+            else:
+                self._map(lines, schema, avro)
         return name
 
     def _unpack(self, lines: list[tuple[str, str]], indent: int, schema: Schema, fields: Sequence[Field], v: str) -> None:
