@@ -39,6 +39,8 @@ _TABLE = (
 class PythonPredicate(Predicate):
     """Asks a user's function, which must not change what it is given."""
 
+    open_prefixes = ("",)  # whatever the table does not have is the function's own
+
     def __init__(self) -> None:
         self._function: BoundFunction | None = None
 
@@ -59,7 +61,9 @@ class PythonPredicate(Predicate):
         except Exception as e:
             raise self._code.failure(e, DataError) from e
         if answer is not True and answer is not False:
-            raise DataError(f"predicate {self._code.name} returned a {type(answer).__name__}, expected True or False")
+            raise DataError(
+                f"predicate {self._code.name} returned a value of type {type(answer).__name__}, expected True or False"
+            )
         return answer
 
     def close(self) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+from collections.abc import Callable
+from operator import is_
 from typing import Any
 
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
@@ -19,8 +21,11 @@ from connect.errors import DataError
 from connect.record import SchemaAndValue
 from connect.transforms.structs import new_struct, struct_schema_like
 
-_CONTAINERS = (dict, list, Struct)
-_NESTED = (Type.STRUCT, Type.ARRAY, Type.MAP)
+_CONTAINERS = frozenset((dict, list, Struct))
+# Looking up a member of an enumeration costs more than comparing it.
+_STRUCT, _ARRAY, _MAP, _STRING = Type.STRUCT, Type.ARRAY, Type.MAP, Type.STRING
+_INT64, _LONG = Type.INT64, 1 << 63
+_NESTED = (_STRUCT, _ARRAY, _MAP)
 _SCALARS: dict[type, Schema] = {
     str: Schema.OPTIONAL_STRING,
     bool: Schema.OPTIONAL_BOOLEAN,
@@ -36,23 +41,32 @@ _EXACT_FLOATS = {Type.FLOAT32: 1 << 24, Type.FLOAT64: 1 << 53}
 _MOST_SHAPES = 64
 """Schemas kept per incoming schema. A function gives a handful; a stream of ever new ones must not fill the memory."""
 _MOST_NEW_FIELDS = 10_000
+_NEW: Any = object()
 
 
 def plain_copy(value: Any) -> Any:
     """The value with dicts in place of structs; every dict and list in it is new, so that whoever gets it may change it."""
     kind = value.__class__
     if kind is Struct:
-        names = value.schema.field_names
-        return {name: plain_copy(v) if v.__class__ in _CONTAINERS else v for name, v in zip(names, value.values, strict=True)}
+        return dict(zip(value.schema.field_names, map(plain_copy, value.values), strict=True))
     if kind is dict:
-        copied = value.copy()
-        for key, member in value.items():
-            if member.__class__ in _CONTAINERS:
-                copied[key] = plain_copy(member)
-        return copied
+        # Most dicts are flat: one look through their classes is half the price of a look at each.
+        if _CONTAINERS.isdisjoint(map(type, value.values())):
+            return value.copy()
+        return {key: plain_copy(member) if member.__class__ in _CONTAINERS else member for key, member in value.items()}
     if kind is list:
         return [plain_copy(member) if member.__class__ in _CONTAINERS else member for member in value]
     return value
+
+
+def plain_reader(schema: Schema | None) -> Callable[[Any], Any]:
+    """:func:`plain_copy` for values of one schema."""
+    if schema is None or schema.fields is None:
+        return plain_copy
+    names = schema.field_names
+    if not any(field.schema.type in _NESTED for field in schema.fields):
+        return lambda struct: dict(zip(names, struct.values, strict=True))
+    return lambda struct: dict(zip(names, map(plain_copy, struct.values), strict=True))
 
 
 def own_copy(value: Any) -> Any:
@@ -69,16 +83,22 @@ def own_copy(value: Any) -> Any:
 
 def conform(schema: Schema, value: Any, path: str) -> Any:
     """The plain value as a value of the schema: dicts become structs. Raises DataError that names the field (``path``)."""
-    if value is None or schema.type not in _NESTED:
-        if value.__class__ is int and abs(value) <= _EXACT_FLOATS.get(schema.type, -1):
+    kind = schema.type
+    if schema.name is None:
+        # The commonest, for these are asked for each changed field.
+        is_whole = value.__class__ is int and -_LONG <= value < _LONG
+        if (is_whole and kind is _INT64) or (kind is _STRING and value.__class__ is str):
+            return value
+    if value is None or kind not in _NESTED:
+        if value.__class__ is int and abs(value) <= _EXACT_FLOATS.get(kind, -1):
             return float(value)
         validate_field_value(path, schema, value)
         return value
-    if schema.type is Type.STRUCT:
+    if kind is _STRUCT:
         return _conform_struct(schema, value, path)
-    if schema.type is Type.ARRAY and isinstance(value, list | tuple) and schema.value_schema is not None:
+    if kind is _ARRAY and isinstance(value, list | tuple) and schema.value_schema is not None:
         return [conform(schema.value_schema, member, f"{path}[{i}]") for i, member in enumerate(value)]
-    if schema.type is Type.MAP and isinstance(value, dict) and schema.key_schema and schema.value_schema:
+    if kind is _MAP and isinstance(value, dict) and schema.key_schema and schema.value_schema:
         keys, values = schema.key_schema, schema.value_schema
         return {conform(keys, k, f"{path} key"): conform(values, v, f"{path}[{k!r}]") for k, v in value.items()}
     validate_field_value(path, schema, value)
@@ -90,7 +110,7 @@ def _conform_struct(schema: Schema, value: Any, path: str) -> Struct:
         validate_field_value(path, schema, value)
         return value
     if not isinstance(value, dict):
-        raise DataError(f"{path} is a {type(value).__name__}, expected a dict for a struct of {_listed(schema)}")
+        raise DataError(f"{path} is a value of type {type(value).__name__}, expected a dict for a struct of {_listed(schema)}")
     for name in value:
         if schema.field(name) is None:
             raise DataError(f"{_within(path, name)} is no field of its schema, which has {_listed(schema)}")
@@ -145,6 +165,7 @@ class Inference:
         self._schema = schema
         self._fields = [] if schema.fields is None else [(f.name, f.schema) for f in schema.fields]
         self._names = list(schema.field_names)
+        self._layouts: dict[tuple[Any, ...], tuple[list[int], list[Schema | None]]] = {}
         self._types: dict[str, Schema] = {}
         self._nullable: dict[str, Schema] = {}
         self._shapes: dict[tuple[Any, ...], Schema] = {}
@@ -152,57 +173,85 @@ class Inference:
     def convert(self, original: Any, result: Any) -> SchemaAndValue:
         """Raises DataError that names the field."""
         schema = self._schema
-        if schema.type is not Type.STRUCT:
+        if schema.type is not _STRUCT:
             fitting, value = self._fitted("value", schema, result)
             return SchemaAndValue(fitting, value)
         if not isinstance(result, dict):
             fitting = self._learned("value", result)
             return SchemaAndValue(fitting, conform(fitting, result, "value"))
-        if list(result) == self._names:
-            unchanged = self._unchanged(original.values, result)
+        if original.__class__ is Struct and list(result) == self._names:
+            unchanged = self._unchanged(original, result)
             if unchanged is not None:
-                return SchemaAndValue(schema, new_struct(schema, unchanged))
-        return self._reshaped(result)
+                return SchemaAndValue(schema, unchanged)
+        return self._reshaped(original.values, result)
 
-    def _unchanged(self, before: list[Any], result: dict[str, Any]) -> list[Any] | None:
-        """The values of a result with the same fields, if each fits the schema it had."""
-        values: list[Any] = []
-        for (name, schema), old, new in zip(self._fields, before, result.values(), strict=True):
-            if new is not old:
-                try:
-                    new = conform(schema, new, name)
-                except DataError:
-                    return None
-            values.append(new)
-        return values
+    def _unchanged(self, original: Struct, result: dict[str, Any]) -> Struct | None:
+        """The result with the same fields as a struct of the same schema, if each value fits the schema it had."""
+        values = list(result.values())
+        changed = [i for i, same in enumerate(map(is_, original.values, values)) if not same]
+        if not changed:
+            return original
+        for i in changed:
+            name, schema = self._fields[i]
+            try:
+                values[i] = conform(schema, values[i], name)
+            except DataError:
+                return None
+        return new_struct(self._schema, values)
 
-    def _reshaped(self, result: dict[Any, Any]) -> SchemaAndValue:
-        names: list[str] = []
-        schemas: list[Schema] = []
-        values: list[Any] = []
-        for name, value in result.items():
-            field = self._schema.field(name) if isinstance(name, str) else None
-            if field is not None:
-                schema, value = self._fitted(name, field.schema, value)
-            elif not isinstance(name, str) or not name:
-                raise DataError(f"{name!r} is no name of a field: a struct's fields are named by text")
-            elif value is None and name not in self._types:
+    def _reshaped(self, before: list[Any], result: dict[Any, Any]) -> SchemaAndValue:
+        names: tuple[Any, ...] = tuple(result)
+        places, usual = self._layouts.get(names) or self._new_layout(names)
+        values = list(result.values())
+        schemas = usual.copy()
+        compared = [*before, _NEW]
+        left_out: list[int] = []
+        for i, same in enumerate(map(is_, [compared[place] for place in places], values)):
+            if same:
                 continue
+            schema, value = schemas[i], values[i]
+            if schema is not None:
+                schemas[i], values[i] = self._fitted(names[i], schema, value)
+            elif value is None and names[i] not in self._types:
+                left_out.append(i)
             else:
-                schema = self._learned(name, value)
-                value = conform(schema, value, name)
-            names.append(name)
-            schemas.append(schema)
-            values.append(value)
-        shape = (*names, *map(id, schemas))
+                schemas[i] = known = self._learned(names[i], value)
+                values[i] = conform(known, value, names[i])
+        if left_out:
+            names = tuple(name for i, name in enumerate(names) if i not in left_out)
+            schemas = [schema for i, schema in enumerate(schemas) if i not in left_out]
+            values = [value for i, value in enumerate(values) if i not in left_out]
+        made = self._shape(names, schemas)
+        return SchemaAndValue(made, new_struct(made, values))
+
+    def _new_layout(self, names: tuple[Any, ...]) -> tuple[list[int], list[Schema | None]]:
+        """Of a result with these fields, in this order: which is which of the original, and the schema each has there."""
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise DataError(f"{name!r} is no name of a field: a struct's fields are named by text")
+        known = [self._schema.field(name) for name in names]
+        if len(self._layouts) >= _MOST_SHAPES:
+            del self._layouts[next(iter(self._layouts))]
+        # -1 is the place of what is not in the original: _NEW stands there, which no value is.
+        layout = (
+            [-1 if field is None else field.index for field in known],
+            [None if field is None else field.schema for field in known],
+        )
+        self._layouts[names] = layout
+        return layout
+
+    def _shape(self, names: tuple[str, ...], schemas: list[Schema | None]) -> Schema:
+        """The one schema object of these fields."""
+        shape = (names, *map(id, schemas))
         known = self._shapes.get(shape)
         if known is None:
-            known = struct_schema_like(self._schema, zip(names, schemas, strict=True), optional=self._schema.optional)
+            fields = [(name, schema) for name, schema in zip(names, schemas, strict=True) if schema is not None]
+            known = struct_schema_like(self._schema, fields, optional=self._schema.optional)
             if len(self._shapes) >= _MOST_SHAPES:
                 del self._shapes[next(iter(self._shapes))]
             # Its fields hold the schemas, so that their ids stay theirs.
             self._shapes[shape] = known
-        return SchemaAndValue(known, new_struct(known, values))
+        return known
 
     def _fitted(self, name: str, schema: Schema, value: Any) -> tuple[Schema, Any]:
         """The old schema if the value fits, else the one of what it is now."""

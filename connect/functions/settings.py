@@ -64,8 +64,8 @@ def setting_of(owner: str, name: str, hint: Any, default: Any = NO_DEFAULT) -> S
         hint = str
     type_ = _TYPES.get(hint)
     if type_ is None:
-        shown = getattr(hint, "__name__", None) or str(hint)
-        raise ConfigError(f"{owner}: a setting cannot be a {shown}, as {name} is; expected {_CHOICES}")
+        shown = hint.__name__ if isinstance(hint, type) and get_origin(hint) is None else str(hint)
+        raise ConfigError(f"{owner}: a setting cannot be of type {shown}, as {name} is; expected {_CHOICES}")
     key = ConfigKey(
         name.rstrip("_").replace("_", "."),
         type_,

@@ -101,9 +101,8 @@ class FunctionSinkTask(SinkTask):
         except Exception as e:
             raise self._code.failure(e, ConnectError) from e
         if answer is not None:
-            raise ConnectError(
-                f"{self._code.name} returned a {type(answer).__name__}, expected nothing: when it returns, its batch is delivered"
-            )
+            found = f"{self._code.name} returned a value of type {type(answer).__name__}"
+            raise ConnectError(f"{found}, expected nothing: when it returns, its batch is delivered")
 
     def _send(self, records: Sequence[SinkRecord]) -> None:
         held = dict(self._unflushed)
@@ -151,9 +150,8 @@ class FunctionSinkTask(SinkTask):
 
     def _check(self, answer: object) -> None:
         if answer is not None:
-            raise ConnectError(
-                f"{self._code.name} yielded a {type(answer).__name__}; a sink takes what yield gives: records = yield"
-            )
+            found = f"{self._code.name} yielded a value of type {type(answer).__name__}"
+            raise ConnectError(f"{found}, expected nothing: a sink takes what yield gives (records = yield)")
 
     def pre_commit(self, offsets: Offsets) -> Offsets:
         if not self._is_generator or not self._unflushed:

@@ -220,7 +220,7 @@ class _Run:
 
     def _wrong(self, given: Any) -> ConnectError:
         expected = "a record (context.record(value, offset)), a list of records, context.wait(seconds), or None"
-        return ConnectError(f"{self._connector.code.name} yielded a {type(given).__name__}, expected {expected}")
+        return ConnectError(f"{self._connector.code.name} yielded a value of type {type(given).__name__}, expected {expected}")
 
     def close(self) -> ConnectError | None:
         """Ends the generator where it stands (GeneratorExit); its ``finally`` blocks run. Returns what failed in them."""

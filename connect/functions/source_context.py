@@ -106,5 +106,5 @@ class SourceFunctionContext:
         made = None if headers is None else Headers(Header(n, _PLAIN_SCHEMAS.get(v.__class__), v) for n, v in headers)
         source = None if offset is None else self.partition
         if offset is not None and not isinstance(offset, Mapping):
-            raise DataError(f"The offset {offset!r} is a {type(offset).__name__}, expected a flat dict of plain values")
+            raise DataError(f"{offset!r} is no source offset, expected a flat dict of plain values")
         return SourceRecord(source, offset, topic, partition, key_schema, key, schema, value, timestamp, made)

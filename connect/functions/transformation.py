@@ -15,7 +15,7 @@ import datetime as dt
 import decimal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
@@ -24,7 +24,7 @@ from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
 from connect.functions.binding import BATCH, FUNCTION, SINGLE, TAKES, BoundFunction, bind_function
-from connect.functions.schemas import Inference, conform, own_copy, plain_copy
+from connect.functions.schemas import Inference, conform, own_copy, plain_copy, plain_reader
 from connect.functions.user_code import ImportableCallable, load
 from connect.record import ConnectRecord, SchemaAndValue
 from connect.strict import STRICT
@@ -55,14 +55,25 @@ _TABLE = (
     )
 )  # fmt: skip
 _PLAIN = (dict, list, str, bool, int, float, bytes, bytearray, memoryview, decimal.Decimal, dt.date, dt.time)
-_MOST_SCHEMAS = 64
-"""Incoming schemas whose inferred ones are kept; see ``record_sides``."""
+_MOST_PLANS = 64
+"""Plans kept per transformation. Sources share a handful of schemas; a stream of ever new ones must not fill the memory."""
 
 Batch = Callable[[Sequence[Any]], Sequence[Any]]
 
 
+class _Plan(NamedTuple):
+    """What is known of one incoming schema."""
+
+    schema: Schema
+    """Held, so that the id by which the plan is found stays its own."""
+    read: Callable[[Any], Any]
+    inference: Inference
+
+
 class PythonTransformation(Transformation):
     """Calls a user's function. None from it drops the record; null keys and values are not shown to functions of them."""
+
+    open_prefixes = ("",)  # whatever the table does not have is the function's own
 
     def __init__(self) -> None:
         self._function: BoundFunction | None = None
@@ -76,7 +87,7 @@ class PythonTransformation(Transformation):
         own = {key: value for key, value in configs.items() if key not in _TABLE.keys and key != STRICT}
         self._declared = _declared(parsed[SCHEMA])
         self._way: str = parsed[SCHEMA]
-        self._inferences: dict[int, tuple[Schema, Inference]] = {}
+        self._plans: dict[int, _Plan] = {}
         function = self._function = bind_function(parsed[FUNCTION], parsed[TAKES], own, (*SINGLE, *BATCH))
         self._call = _calling(function)
         side = function.takes.removesuffix("s")
@@ -103,8 +114,8 @@ class PythonTransformation(Transformation):
         data = list(map(self._read, records))
         schemas = list(map(self._read_schema, records))
         # Nulls pass, as with every transformation of a key or a value.
-        places = [i for i, datum in enumerate(data) if datum is not None]
-        answers = self._call([self._shown(data[i], schemas[i]) for i in places])
+        places = [i for i, datum in enumerate(data) if datum is not None] if None in data else range(len(data))
+        answers = self._call(self._shown(data, schemas, places))
         side, schema_side = self._side, f"{self._side}_schema"
         for i, answer in zip(places, answers, strict=True):
             if answer is None:
@@ -117,11 +128,19 @@ class PythonTransformation(Transformation):
             results[i] = new
         return results
 
-    def _shown(self, datum: Any, schema: Schema | None) -> Any:
-        """What the function gets: its own to change, for the worker may have to show the same record again."""
-        if schema is not None and schema.fields is not None and (datum.__class__ is not Struct or datum.schema is not schema):
-            datum = struct_under(schema, datum, "calling a function")
-        return plain_copy(datum)
+    def _shown(self, data: Sequence[Any], schemas: Sequence[Schema | None], places: Sequence[int]) -> list[Any]:
+        """What the function gets: its own to change, for the worker may have to show the same records again."""
+        shown: list[Any] = []
+        last: Any = self
+        read: Callable[[Any], Any] = plain_copy
+        for i in places:
+            datum, schema = data[i], schemas[i]
+            if schema is not last:
+                read, last = (plain_copy, None) if schema is None else (self._plan(schema).read, schema)
+            if schema is not None and schema.fields is not None and (datum.__class__ is not Struct or datum.schema is not schema):
+                datum = struct_under(schema, datum, "calling a function")
+            shown.append(read(datum))
+        return shown
 
     def _with_schema(self, schema: Schema | None, original: Any, answer: Any) -> tuple[Schema | None, Any]:
         if answer.__class__ is SchemaAndValue:
@@ -130,23 +149,21 @@ class PythonTransformation(Transformation):
             return self._declared, conform(self._declared, answer, "")
         if answer.__class__ is Struct:
             return answer.schema, answer
-        if not isinstance(answer, _PLAIN):
+        if answer.__class__ is not dict and not isinstance(answer, _PLAIN):
             raise self._wrong(answer, "a value that Connect has a type for, or None")
         if schema is None or self._way == "none":
             return None, answer
         if self._way == "keep":
             return schema, conform(schema, answer, "")
-        return self._inference(schema).convert(original, answer)
+        return self._plan(schema).inference.convert(original, answer)
 
-    def _inference(self, schema: Schema) -> Inference:
-        known = self._inferences.get(id(schema))
-        if known is not None:
-            return known[1]
-        if len(self._inferences) >= _MOST_SCHEMAS:
-            del self._inferences[next(iter(self._inferences))]
-        # The schema is kept beside, so that its id stays its own.
-        self._inferences[id(schema)] = schema, Inference(schema)
-        return self._inferences[id(schema)][1]
+    def _plan(self, schema: Schema) -> _Plan:
+        known = self._plans.get(id(schema))
+        if known is None:
+            if len(self._plans) >= _MOST_PLANS:
+                del self._plans[next(iter(self._plans))]
+            known = self._plans[id(schema)] = _Plan(schema, plain_reader(schema), Inference(schema))
+        return known
 
     def _wrong(self, answer: Any, expected: str) -> DataError:
         assert self._function is not None
@@ -155,7 +172,8 @@ class PythonTransformation(Transformation):
             hint = ": a transformation makes one record, or none, of each"
         elif self._of_records:
             hint = f"; a function of values has {TAKES}=value"
-        return DataError(f"function {self._function.code.name} returned a {type(answer).__name__}, expected {expected}{hint}")
+        found = f"returned a value of type {type(answer).__name__}"
+        return DataError(f"function {self._function.code.name} {found}, expected {expected}{hint}")
 
     def close(self) -> None:
         function, self._function = self._function, None
@@ -192,7 +210,7 @@ def _calling(function: BoundFunction) -> Batch:
             raise code.failure(e, DataError) from e
         if not isinstance(answers, list | tuple):
             expected = f"a list of as many results as there are {function.takes}"
-            raise DataError(f"function {code.name} returned a {type(answers).__name__}, expected {expected}")
+            raise DataError(f"function {code.name} returned a value of type {type(answers).__name__}, expected {expected}")
         if len(answers) != len(data):
             raise DataError(
                 f"function {code.name} returned {len(answers)} results for {len(data)} {function.takes}: "
@@ -210,5 +228,5 @@ def _declared(way: str) -> Schema | None:
         raise ConfigError.invalid(SCHEMA, way, f"expected {', '.join(_WAYS)} or package.module:NAME of a schema")
     schema = load(SCHEMA, way)
     if not isinstance(schema, Schema):
-        raise ConfigError.invalid(SCHEMA, way, f"it is a {type(schema).__name__}, expected a connect.Schema")
+        raise ConfigError.invalid(SCHEMA, way, f"it is a value of type {type(schema).__name__}, expected a connect.Schema")
     return schema

@@ -101,7 +101,7 @@ def load_callable(key: str, path: str | None) -> tuple[Callable[..., Any], UserC
     """The function or class of that name. Raises ConfigError."""
     found = load(key, path)
     if not callable(found):
-        raise ConfigError.invalid(key, path, f"it is a {type(found).__name__}, expected a function or a class")
+        raise ConfigError.invalid(key, path, f"it is a value of type {type(found).__name__}, expected a function or a class")
     return found, UserCode(str(path).strip(), _file_of(_plain(found)) if isinstance(_plain(found), _CODE) else None)
 
 
