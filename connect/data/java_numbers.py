@@ -146,8 +146,8 @@ def _checked_decimal(text: str) -> str:
         else:
             raise NumberFormatError(_NO_EXPONENT_MARK)
     exponent = _checked_exponent(body[mark + 1 :]) if mark < len(body) else ""
-    if not body:
-        raise NumberFormatError(_NO_EXPONENT_MARK)
+    if not text:
+        raise NumberFormatError("An empty text is no number.")
     if not any(digit != "." for digit in digits):
         raise NumberFormatError("No digits found.")
     return f"{sign}{''.join(digits)}{exponent}"
@@ -157,7 +157,7 @@ def _checked_exponent(text: str) -> str:
     sign = text[:1] if text[:1] in ("+", "-") else ""
     digits = text[len(sign) :]
     if not digits:
-        raise NumberFormatError(_NO_EXPONENT_MARK)
+        raise NumberFormatError("No exponent digits.")
     zeros = 0
     while len(digits) - zeros > 10 and digits[zeros].isdecimal() and int(digits[zeros]) == 0:
         zeros += 1

@@ -13,7 +13,7 @@ from typing import Any
 
 from connect.data.java_calendar import date_of_day
 from connect.data.java_digits import double_digits, float32_digits, shortest_float32
-from connect.data.logical import epoch_millis
+from connect.data.logical import FarInstant, epoch_millis
 from connect.data.narrow import Float32, round_to_float32
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
@@ -54,14 +54,14 @@ def decimal_text(value: decimal.Decimal) -> str:
     return str(value) if value else str(value.copy_abs())
 
 
-def instant_text(value: dt.date | dt.time) -> str:
+def instant_text(value: dt.date | dt.time | FarInstant) -> str:
     """java.util.Date.toString in UTC."""
     day, millis = divmod(epoch_millis(value), MILLIS_PER_DAY)
     seconds = millis // 1000
     year, month, day_of_month = date_of_day(day)
     shown_year = year if year > 0 else 1 - year
     clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    return f"{_DAYS[day % 7]} {_MONTHS[month - 1]} {day_of_month:02} {clock} UTC {shown_year:04}"
+    return f"{_DAYS[day % 7]} {_MONTHS[month - 1]} {day_of_month:02} {clock} UTC {shown_year}"
 
 
 def bytes_text(value: bytes | bytearray | memoryview) -> str:
@@ -100,6 +100,6 @@ def java_text(schema: Schema | None, value: Any) -> str:
         return decimal_text(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes_text(value)
-    if isinstance(value, dt.date | dt.time):
+    if isinstance(value, dt.date | dt.time | FarInstant):
         return instant_text(value)
     return str(value)

@@ -9,14 +9,14 @@ from typing import Any
 from connect.data.java_calendar import day_of_date
 from connect.data.logical import (
     DATE,
-    EPOCH,
+    MILLIS_PER_DAY,
     TIME,
     TIMESTAMP,
+    date_of,
     date_schema,
-    days_to_date,
     decimal_schema,
+    instant_of,
     millis_to_time,
-    millis_to_timestamp,
     time_schema,
     timestamp_schema,
 )  # fmt: skip
@@ -265,7 +265,7 @@ def _align(schema: Schema, value: Any) -> Any:
     if schema.name in (DATE, TIME, TIMESTAMP):
         return _align_temporal(schema, value)
     box = _BOXES.get(schema.type)
-    if box is None or isinstance(value, box):
+    if box is None or type(value) is box:
         return value
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise DataError(f"Unable to convert {value} to {schema!r}")
@@ -276,8 +276,8 @@ def _align_temporal(schema: Schema, value: Any) -> Any:
     if not isinstance(value, int):
         return value
     if schema.name == DATE:
-        return days_to_date(value)
-    return millis_to_time(value) if schema.name == TIME else millis_to_timestamp(value)
+        return date_of(value)
+    return millis_to_time(value) if schema.name == TIME else instant_of(value)
 
 
 def _number(token: str) -> SchemaAndValue | None:
@@ -307,18 +307,15 @@ def _number(token: str) -> SchemaAndValue | None:
 def parse_temporal(token: str) -> SchemaAndValue | None:
     """A date, time or timestamp, told by the length of the text and read leniently: 2024-02-30 is 1 March."""
     text = token.replace("\\:", ":")
-    try:
-        if len(text) == 13:
-            found = _TIME_TEXT.match(text)
-            return found and SchemaAndValue(_TIME_SCHEMA, _time(_millis(1970, 1, 1, *_integers(found))))
-        if len(text) == 24:
-            found = _TIMESTAMP_TEXT.match(text)
-            return found and SchemaAndValue(_TIMESTAMP_SCHEMA, millis_to_timestamp(_millis(*_integers(found))))
-        if len(text) == 10:
-            found = _DATE_TEXT.match(text)
-            return found and SchemaAndValue(_DATE_SCHEMA, days_to_date(day_of_date(*_integers(found))))
-    except DataError:
-        return None  # a year that Python's dates do not have
+    if len(text) == 13:
+        found = _TIME_TEXT.match(text)
+        return found and SchemaAndValue(_TIME_SCHEMA, _time(_millis(1970, 1, 1, *_integers(found))))
+    if len(text) == 24:
+        found = _TIMESTAMP_TEXT.match(text)
+        return found and SchemaAndValue(_TIMESTAMP_SCHEMA, instant_of(_millis(*_integers(found))))
+    if len(text) == 10:
+        found = _DATE_TEXT.match(text)
+        return found and SchemaAndValue(_DATE_SCHEMA, date_of(day_of_date(*_integers(found))))
     return None
 
 
@@ -332,4 +329,4 @@ def _millis(year: int, month: int, day: int, hour: int, minute: int, second: int
 
 def _time(millis: int) -> Any:
     # A time of 25 o'clock is an instant of the next day in the original, which a time of day cannot be.
-    return millis_to_time(millis) if 0 <= millis <= 86_400_000 else EPOCH + (millis_to_timestamp(millis) - EPOCH)
+    return millis_to_time(millis) if 0 <= millis <= MILLIS_PER_DAY else instant_of(millis)
