@@ -72,7 +72,7 @@ def run_transforms(
     steps = build_steps(config, Plugins.discover())
     try:
         made = [one if isinstance(one, ConnectRecord) else _sink_record(one, schema, i) for i, one in enumerate(records)]
-        return apply_steps_batch(steps, made)
+        return list(apply_steps_batch(steps, made))
     finally:
         close_steps(steps)
 

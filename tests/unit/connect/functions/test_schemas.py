@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connect import ConnectRecord, DataError, Schema, SchemaAndValue, SchemaBuilder, SinkRecord, Struct
+from connect import DataError, Schema, SchemaAndValue, SchemaBuilder, SinkRecord, Struct
 from connect.converters.json import JsonConverter
 from connect.data.logical import decimal_schema, timestamp_schema
 from connect.functions.transformation import PythonTransformation
@@ -34,8 +34,7 @@ class Applied:
         self.transformation.configure({"function": f"{SHOP}:trim", "function.takes": "value", **settings})
 
     def __call__(self, schema: Schema | None, value: Any) -> SchemaAndValue:
-        record: ConnectRecord | None = SinkRecord("t", 0, None, None, schema, value, 0)
-        record = self.transformation.apply(record)  # type: ignore[arg-type]
+        record = self.transformation.apply(SinkRecord("t", 0, None, None, schema, value, 0))
         assert record is not None
         if record.value_schema is not None:
             JsonConverter().from_connect_data("t", record.value_schema, record.value)  # it fits its schema

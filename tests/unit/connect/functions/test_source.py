@@ -347,7 +347,7 @@ def test_a_wait_has_a_length(seconds: float) -> None:
 def test_an_offset_is_a_dict() -> None:
     @source_connector
     def read(context: SourceFunctionContext) -> Iterator[Any]:
-        yield context.record("a", 5, topic="t")  # type: ignore[arg-type]  # what a user may do wrong
+        yield context.record("a", 5, topic="t")
 
     with task(read) as harness, pytest.raises(ConnectError, match="5 is no source offset, expected a flat dict"):
         harness.poll()
