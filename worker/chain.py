@@ -13,7 +13,7 @@ from worker.batch_failures import BatchFailures, salvage
 from worker.stages import Stage, StageError, run_stage, whereabouts
 
 T = TypeVar("T")
-Results = list[ConnectRecord | None]
+Results = Sequence[ConnectRecord | None]
 
 
 class TransformChain:
@@ -28,7 +28,7 @@ class TransformChain:
 
     def apply_batch(self, records: Sequence[ConnectRecord | None], failures: BatchFailures) -> Results:
         """One result a record; None where there was none, it was dropped, or it failed, which ``failures`` then knows."""
-        results: Results = list(records)
+        results: Results = records
         for part in self._parts:
             results = _one_by_one(part[0], results, failures) if _sees_once(part[0]) else _by_batch(part, results, failures)
             if failures:
@@ -91,7 +91,7 @@ def _applied(step: Step, record: ConnectRecord) -> ConnectRecord | None:
 
 
 def _one_by_one(step: Step, given: Results, failures: BatchFailures) -> Results:
-    results: Results = []
+    results: list[ConnectRecord | None] = []
     rest = iter(given)
     apply, unconditional = step.transformation.apply, step.predicate is None
     while len(results) < len(given) and len(results) < failures.end:

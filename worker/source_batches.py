@@ -14,6 +14,7 @@ from connect.converters.api import Converter, HeaderConverter
 from connect.data.headers import Header, Headers
 from connect.data.schema import Schema
 from connect.record import ConnectRecord
+from connect.transforms.columns import ChangedRecords
 from worker.batch_failures import BatchFailures, salvage
 from worker.kafka.record_producer import HeaderBytes, ProducerRun
 from worker.stages import Attempt, Stage, once, run_stage, whereabouts
@@ -104,9 +105,11 @@ def _encode(converters: Converters, records: Sequence[ConnectRecord]) -> list[Pr
     """The records as runs, in order. Raises on the first bad one, with no effect."""
     if not records:
         return []
-    first = records[0]
     if converters.want_headers:
         return _in_runs(records, *_columns_with_headers(converters, records))
+    if isinstance(records, ChangedRecords):
+        return _encode_changed(converters, records)
+    first = records[0]
     topic, key_schema, value_schema = first.topic, first.key_schema, first.value_schema
     for record in records:
         if record.key_schema is not key_schema or record.value_schema is not value_schema or record.topic != topic:
@@ -116,7 +119,17 @@ def _encode(converters: Converters, records: Sequence[ConnectRecord]) -> list[Pr
     return [_run(records, keys, values, _header_column(converters.header, records))]
 
 
-def _encoded(converter: Converter, topic: str, schema: Schema | None, values: list[Any]) -> list[bytes | None]:
+def _encode_changed(converters: Converters, records: ChangedRecords) -> list[ProducerRun]:
+    """The same for a batch that is in columns still: what is written straight from them need not become records first."""
+    batch = records.batch
+    topic, keys, values = batch.shared_topic(), batch.keys(), batch.values()
+    if topic is None or keys is None or values is None or list(batch.headers).count(None) != len(records):
+        return _encode(converters, list(records))
+    written = _encoded(converters.key, topic, *keys), _encoded(converters.value, topic, *values)
+    return [_run(batch.records, *written, None)._replace(topic=topic)]
+
+
+def _encoded(converter: Converter, topic: str, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
     # Many sources have no keys: converting one None will do for all.
     if values[0] is None and values.count(None) == len(values):
         return converter.encode_batch(topic, schema, [None]) * len(values)

@@ -101,9 +101,11 @@ def apply_steps(steps: Sequence[Step], record: ConnectRecord) -> ConnectRecord |
     return current
 
 
-def apply_steps_batch(steps: Sequence[Step], records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
-    """The same for many: one result a record, in order. Raises on a bad record, and does not say which it was."""
-    results: list[ConnectRecord | None] = list(records)
+def apply_steps_batch(steps: Sequence[Step], records: Sequence[ConnectRecord]) -> Sequence[ConnectRecord | None]:
+    """The same for many: one result a record, in order. Raises on a bad record, and does not say which it was.
+
+    What comes may be :class:`connect.transforms.columns.ChangedRecords`, whose records are made when they are looked at."""
+    results: Sequence[ConnectRecord | None] = records
     at = 0
     while at < len(steps):
         step = steps[at]
@@ -118,6 +120,7 @@ def apply_steps_batch(steps: Sequence[Step], records: Sequence[ConnectRecord]) -
             places = [i for i, test in zip(places, tests, strict=True) if test is not step.negate]
         if places:
             changed = _changed(step, fused, [results[i] for i in places])  # type: ignore[misc]
+            results = list(results)
             for i, record in zip(places, changed, strict=True):
                 results[i] = record
     return results
@@ -135,8 +138,10 @@ def _in_columns_from(steps: Sequence[Step], start: int) -> list[ColumnTransforma
     return fused
 
 
-def _changed(step: Step, fused: Sequence[ColumnTransformation], records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
-    return apply_in_columns(fused, records) if fused else list(step.transformation.apply_batch(records))
+def _changed(
+    step: Step, fused: Sequence[ColumnTransformation], records: Sequence[ConnectRecord]
+) -> Sequence[ConnectRecord | None]:
+    return apply_in_columns(fused, records) if fused else step.transformation.apply_batch(records)
 
 
 def close_steps(steps: Sequence[Step]) -> None:

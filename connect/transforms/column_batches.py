@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
-from connect.transforms.columns import RecordColumns, SideColumns
+from connect.transforms.columns import ChangedRecords, RecordColumns, SideColumns
 
 _MIN_RECORDS = 4
 """Below this, columns cost more than they save."""
@@ -34,10 +34,10 @@ class ColumnTransformation(Transformation):
         return self.apply_rows((record,))[0]
 
     def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
-        return apply_in_columns((self,), records)
+        return list(apply_in_columns((self,), records))
 
 
-def apply_in_columns(steps: Sequence[ColumnTransformation], records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
+def apply_in_columns(steps: Sequence[ColumnTransformation], records: Sequence[ConnectRecord]) -> Sequence[ConnectRecord]:
     """Every record after all steps, in order. Raises the error of the first bad record."""
     if len(records) >= _MIN_RECORDS:
         # Whatever goes wrong: going by rows does not have it, or has its exact words.
@@ -46,24 +46,24 @@ def apply_in_columns(steps: Sequence[ColumnTransformation], records: Sequence[Co
     return _through_rows(steps, records)
 
 
-def _through_rows(steps: Sequence[ColumnTransformation], records: Sequence[ConnectRecord]) -> list[Any]:
+def _through_rows(steps: Sequence[ColumnTransformation], records: Sequence[ConnectRecord]) -> Sequence[ConnectRecord]:
     if len(steps) == 1:
         return steps[0].apply_rows(records)
-    changed: Sequence[Any] = records
+    changed = records
     try:
         for step in steps:
             changed = step.apply_rows(changed)
     except Exception:
         # A later record failed at an earlier step, maybe: the first bad record is to be told.
         for record in records:
-            one: Sequence[Any] = (record,)
+            one: Sequence[ConnectRecord] = (record,)
             for step in steps:
                 one = step.apply_rows(one)
         raise
-    return list(changed)
+    return changed
 
 
-def _through_columns(steps: Sequence[ColumnTransformation], records: Sequence[ConnectRecord]) -> list[Any]:
+def _through_columns(steps: Sequence[ColumnTransformation], records: Sequence[ConnectRecord]) -> Sequence[ConnectRecord]:
     reads_key = any(step.reads_key for step in steps)
     reads_value = any(step.reads_value for step in steps)
     groups = list(_groups(records, reads_key, reads_value))
@@ -105,11 +105,11 @@ def _is_one_value(records: Sequence[ConnectRecord]) -> bool:
 
 def _changed(
     steps: Sequence[ColumnTransformation], records: Sequence[ConnectRecord], reads_key: bool, reads_value: bool
-) -> list[ConnectRecord]:
+) -> ChangedRecords:
     first = records[0]
     key = SideColumns(first.key_schema, [r.key for r in records], all_null=first.key is None) if reads_key else None
     value = SideColumns(first.value_schema, [r.value for r in records], all_null=first.value is None) if reads_value else None
     batch = RecordColumns(records, key, value)
     for step in steps:
         step.apply_columns(batch)
-    return batch.to_records()
+    return ChangedRecords(batch)

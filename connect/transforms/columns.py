@@ -6,8 +6,8 @@ and records again once, at the end. The records that came in are never changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, overload
 
 from connect.data.headers import Headers
 from connect.data.schema import Field, Schema
@@ -184,6 +184,27 @@ class RecordColumns:
         """Takes headers that no record has yet."""
         self._headers = headers
 
+    def shared_topic(self) -> str | None:
+        """The topic of all records, or None when there are several."""
+        topics = self.topics
+        return topics[0] if topics.count(topics[0]) == len(topics) else None
+
+    def keys(self) -> tuple[Schema | None, Column] | None:
+        """The keys' schema and the keys, or None when they do not share one."""
+        if self.key is not None:
+            return self.key.schema, self.key.data()
+        schema = self.records[0].key_schema
+        keys = [r.key for r in self.records if r.key_schema is schema]
+        return (schema, keys) if len(keys) == len(self.records) else None
+
+    def values(self) -> tuple[Schema | None, Column] | None:
+        """The values' schema and the values, or None when they do not share one."""
+        if self.value is not None:
+            return self.value.schema, self.value.data()
+        schema = self.records[0].value_schema
+        values = [r.value for r in self.records if r.value_schema is schema]
+        return (schema, values) if len(values) == len(self.records) else None
+
     def to_records(self) -> list[ConnectRecord]:
         """Records with what was changed: new ones, or those that came in if nothing was."""
         key = self.key if self.key is not None and self.key.changed else None
@@ -208,6 +229,37 @@ class RecordColumns:
             for record, headers in zip(copies, self._headers, strict=True):
                 record.headers = headers
         return copies
+
+
+class ChangedRecords(Sequence[ConnectRecord]):
+    """What a batch became. The records are made when one is looked at first: who can do with columns need not have them made."""
+
+    __slots__ = ("_records", "batch")
+
+    def __init__(self, batch: RecordColumns) -> None:
+        self.batch = batch
+        self._records: list[ConnectRecord] | None = None
+
+    def _made(self) -> list[ConnectRecord]:
+        if self._records is None:
+            self._records = self.batch.to_records()
+        return self._records
+
+    def __len__(self) -> int:
+        return len(self.batch.records)
+
+    @overload
+    def __getitem__(self, index: int) -> ConnectRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[ConnectRecord]: ...
+    def __getitem__(self, index: int | slice) -> ConnectRecord | list[ConnectRecord]:
+        return self._made()[index]
+
+    def __iter__(self) -> Iterator[ConnectRecord]:
+        return iter(self._made())
+
+    def __contains__(self, record: object) -> bool:
+        return record is not None and record in self._made()
 
 
 def column_settler(fields: Sequence[Field], replace_null: bool) -> Callable[[list[Column]], list[Column]]:
