@@ -10,7 +10,7 @@ import difflib
 import logging
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from connect.config.definition import ConfigDef, ConfigKey
@@ -24,9 +24,36 @@ OWN_DISTRIBUTION = "sluice-connect"
 MARK = "<!-- Made by `sluice docs --write docs/reference`: change the table in the code, not this page. -->"
 INDEX = "README.md"
 WORKER = "worker"
+FRAMEWORK = "framework"
+_ALIAS = "<name>"
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _MARKUP = re.compile(r"([_*<\[\]`])")
+_ESCAPED = r"\\\1"
+_BESIDES = (
+    "Besides these, a connector has the keys of its class, those below its [transformations and",
+    "predicates](transforms-and-predicates.md), and those of converters that it names, as `value.converter.schemas.enable`.",
+    "",
+)
+_FRAMEWORK_HEADS = {
+    "source-connectors": (
+        "The keys that the worker reads from the configuration of every source connector.",
+        *_BESIDES,
+        "`producer.override.*` and `admin.override.*` are settings of its Kafka clients, as far as the worker's policy allows.",
+        "Topics are created as `topic.creation.default.*` and `topic.creation.<group>.*` say: `partitions`,",
+        "`replication.factor`, any setting of topics, and for a group `include` and `exclude`.",
+    ),
+    "sink-connectors": (
+        "The keys that the worker reads from the configuration of every sink connector.",
+        *_BESIDES,
+        "`consumer.override.*`, and with a dead letter queue `producer.override.*` and `admin.override.*`, are settings of its",
+        "Kafka clients, as far as the worker's policy allows.",
+    ),
+    "transforms-and-predicates": (
+        "`transforms` and `predicates` list names; below each name stand the class and its settings. These keys are there for",
+        "every class; what else there is, the page of the class tells.",
+    ),
+}
 _USED_AS = {
     Kind.CONNECTOR: ("connector.class", ""),
     Kind.CONVERTER: ("key.converter or value.converter", "key.converter. or value.converter."),
@@ -67,6 +94,7 @@ def components(plugins: Plugins, *, distribution: str | None = OWN_DISTRIBUTION)
     simple = [one.name for one in made]
     return [
         worker_component(),
+        *framework_components(),
         *sorted(
             (one if simple.count(one.name) == 1 else _with_long_name(one) for one in made), key=lambda one: (one.kind, one.name)
         ),
@@ -80,10 +108,46 @@ def worker_component() -> Component:
     return Component(WORKER, "Standalone worker", "worker", (), "", "", standalone_config_def())
 
 
+def framework_components() -> list[Component]:
+    """The keys that connectors have whatever their class, and those of every transformation and predicate."""
+    from worker.validation.catalogue import Kind as ConnectorKind
+    from worker.validation.framework import plain_def
+    from worker.validation.own_keys import own_keys
+
+    made = []
+    for kind in (ConnectorKind.SOURCE, ConnectorKind.SINK):
+        table = ConfigDef((*plain_def(kind).keys.values(), *own_keys(kind)))
+        title = f"Every {kind.value} connector"
+        made.append(Component(f"{kind.value}-connectors", title, FRAMEWORK, (), "", "", table))
+    return [*made, Component("transforms-and-predicates", "Every transformation and predicate", FRAMEWORK, (), "", "", _stages())]
+
+
+def _stages() -> ConfigDef:
+    """What the worker reads below an alias, besides the keys of the class. Versions are the plugins' own: left out."""
+    from worker.validation.catalogue import Kind as StageKind
+    from worker.validation.discovered import DiscoveredCatalogue
+    from worker.validation.stages import add_stage_keys
+
+    config = {
+        "transforms": _ALIAS,
+        f"transforms.{_ALIAS}.type": "Filter",
+        "predicates": _ALIAS,
+        f"predicates.{_ALIAS}.type": "RecordIsTombstone",
+    }
+    table = ConfigDef()
+    for kind in (StageKind.TRANSFORMATION, StageKind.PREDICATE):
+        add_stage_keys(table, kind, config, DiscoveredCatalogue(Plugins.discover()))
+    without_versions = [
+        replace(key, default=None, validator=None) if key.name.endswith(".plugin.version") else key for key in table.keys.values()
+    ]
+    return ConfigDef(without_versions)
+
+
 def find_component(name: str, plugins: Plugins) -> Component:
     """The component of a page's name, or of any name that a configuration may use. Else PluginNotFoundError, with the nearest."""
-    if name == WORKER:
-        return worker_component()
+    for one in (worker_component(), *framework_components()):
+        if name == one.name:
+            return one
     known = components(plugins, distribution=None)
     for one in known:
         if name == one.name or name in one.names:
@@ -171,13 +235,17 @@ def page(component: Component, *, markdown: bool = True) -> str:
     lines += list(_head(component))
     for group, keys in _grouped(component.table):
         if group:
-            lines += [f"## {group}", ""]
+            lines += [f"## {_MARKUP.sub(_ESCAPED, group) if markdown else group}", ""]
         for key in keys:
             lines += _key_lines(key, component.table, "###" if group else "##", markdown)
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _head(component: Component) -> Iterator[str]:
+    if component.kind == FRAMEWORK:
+        yield from _FRAMEWORK_HEADS[component.name]
+        yield ""
+        return
     if not component.named_by:
         yield "The keys of the worker's properties file. What is below `producer.`, `consumer.`, `admin.` goes to the Kafka"
         yield "clients: see [standalone.md](../standalone.md)."
@@ -207,7 +275,7 @@ def _grouped(table: ConfigDef) -> Iterator[tuple[str | None, list[ConfigKey]]]:
 
 
 def _key_lines(key: ConfigKey, table: ConfigDef, level: str, markdown: bool) -> list[str]:
-    lines = [f"{level} `{key.name}`", "", _MARKUP.sub(r"\\\1", key.doc) if markdown else key.doc, ""]
+    lines = [f"{level} `{key.name}`", "", _MARKUP.sub(_ESCAPED, key.doc) if markdown else key.doc, ""]
     default = table.default_text(key.name)
     shown = "must be given" if key.required else "default null" if default is None else f"default `{default}`"
     if default == "":

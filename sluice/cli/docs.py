@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sluice.cli.output import emit, notice, output_option, print_json
+from sluice.cli.output import emit, notice, print_json
 
 
 @click.command()
@@ -18,7 +18,9 @@ from sluice.cli.output import emit, notice, output_option, print_json
     metavar="DIR",
     help="Write every page of Sluice's own components into DIR, and remove those that it wrote for components that are gone.",
 )
-@output_option
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "json-schema"]), default="text", help="Form of the data on stdout."
+)
 def docs(component: str | None, folder: Path | None, output: str) -> None:
     """Show every key of COMPONENT: type, default, valid values, meaning. Without COMPONENT, list what there is.
 
@@ -37,8 +39,14 @@ def docs(component: str | None, folder: Path | None, output: str) -> None:
         found = reference.find_component(component, plugins)
         if output == "json":
             print_json(reference.as_json(found))
+        elif output == "json-schema":
+            from sluice.json_schema import json_schema
+
+            print_json(json_schema(found))
         else:
             click.echo(reference.page(found, markdown=False), nl=False)
+    elif output == "json-schema":
+        raise click.UsageError("-o json-schema is of one COMPONENT")
     else:
         known = reference.components(plugins, distribution=None)
         rows = [[one.name, one.kind, ", ".join(one.names)] for one in known]

@@ -182,7 +182,7 @@ def _wrong_kind(key: str, subject: Subject) -> Finding | None:
     if subject.kind is Kind.SOURCE and key.startswith(_DLQ):
         message = f"{key} is of sinks: a source has no such dead letter queue"
         return codes.DLQ_OF_SOURCE.found(message, key, f"Sluice's workers have one for sources: {_SOURCE_DLQ}.")
-    others = SOURCE_KEYS if subject.kind is Kind.SINK else SINK_KEYS
+    others = (*SOURCE_KEYS, *SOURCE_DEAD_LETTER_KEYS) if subject.kind is Kind.SINK else SINK_KEYS
     if key in {one.name for one in others} or (subject.kind is Kind.SINK and key.startswith(GROUPS)):
         kind, other = ("sink", "sources") if subject.kind is Kind.SINK else ("source", "sinks")
         return codes.WRONG_KIND.found(f"{key} is of {other}, and {_simple(subject.class_name)} is a {kind}", key)

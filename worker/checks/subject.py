@@ -19,7 +19,7 @@ from worker.checks.references import has_reference
 from worker.validation.catalogue import CONNECTORS, Catalogue, Kind, Plugin
 from worker.validation.discovered import DiscoveredCatalogue
 from worker.validation.framework import CONVERTERS, plain_def
-from worker.validation.own_keys import OWN_KEYS
+from worker.validation.own_keys import own_keys
 from worker.validation.stages import add_stage_keys
 
 Config = Mapping[str, str | None]
@@ -124,7 +124,7 @@ class Subject:
 
     def _keys(self) -> Iterator[ConfigKey]:
         yield from plain_def(self.kind).keys.values()
-        yield from OWN_KEYS
+        yield from own_keys(self.kind)
         if self.connector is not None:
             yield from self.connector.config_def().keys.values()
         stages = ConfigDef()

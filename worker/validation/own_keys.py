@@ -8,6 +8,7 @@ from __future__ import annotations
 from connect.config.definition import ConfigKey, Importance, Width
 from connect.config.types import ConfigType
 from connect.strict import STRICT_KEY
+from worker.validation.catalogue import Kind
 
 SOURCE_DEAD_LETTER_KEYS = (
     ConfigKey(
@@ -39,3 +40,8 @@ SOURCE_DEAD_LETTER_KEYS = (
 )
 
 OWN_KEYS: tuple[ConfigKey, ...] = (STRICT_KEY, *SOURCE_DEAD_LETTER_KEYS)
+
+
+def own_keys(kind: Kind) -> tuple[ConfigKey, ...]:
+    """Those of them that sinks or sources have."""
+    return OWN_KEYS if kind is Kind.SOURCE else tuple(key for key in OWN_KEYS if key not in SOURCE_DEAD_LETTER_KEYS)
