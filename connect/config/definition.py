@@ -6,89 +6,16 @@ those of Kafka's ``org.apache.kafka.common.config.ConfigDef``, which clients can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
+from connect.config.embedding import embedded_keys, sorted_keys
+from connect.config.key import NO_DEFAULT, ConfigKey, ConfigValue, Importance, Recommender, Validator, Width
 from connect.config.parsing import Password, parse_value, to_text
 from connect.config.types import ConfigType
+from connect.data.java_hash_order import hash_set_order
 from connect.errors import ConfigError
-
-
-class Importance(Enum):
-    """How much a key matters to its user."""
-
-    HIGH = "HIGH"
-    MEDIUM = "MEDIUM"
-    LOW = "LOW"
-
-
-class Width(Enum):
-    """How wide a form field is shown."""
-
-    NONE = "NONE"
-    SHORT = "SHORT"
-    MEDIUM = "MEDIUM"
-    LONG = "LONG"
-
-
-class _NoDefault:
-    def __repr__(self) -> str:
-        return "NO_DEFAULT"
-
-
-NO_DEFAULT: Final = _NoDefault()
-"""The default of a key that must be given."""
-
-Validator = Callable[[str, Any], None]
-"""Takes key and parsed value; raises ConfigError (see ``ConfigError.invalid``). ``str()`` of it tells the rule."""
-
-
-class Recommender:
-    """Suggests values for a key, and says whether the key is shown, from the other values."""
-
-    def valid_values(self, name: str, parsed: Mapping[str, Any]) -> list[Any]:
-        return []
-
-    def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
-        return True
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigKey:
-    """One key of the table."""
-
-    name: str
-    type: ConfigType
-    default: Any = NO_DEFAULT
-    validator: Validator | None = None
-    importance: Importance = Importance.MEDIUM
-    doc: str = ""
-    group: str | None = None
-    order: int = -1
-    width: Width = Width.NONE
-    display_name: str = ""
-    dependents: tuple[str, ...] = ()
-    recommender: Recommender | None = None
-    internal: bool = False
-    aliases: tuple[str, ...] = ()
-    """Older names of the key that are still read, with a note to the user."""
-
-    @property
-    def required(self) -> bool:
-        return self.default is NO_DEFAULT
-
-
-@dataclass(slots=True)
-class ConfigValue:
-    """What validation found about one key: parsed value, suggestions, errors."""
-
-    name: str
-    value: Any = None
-    recommended_values: list[Any] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-    visible: bool = True
 
 
 class ConfigDef:
@@ -142,8 +69,25 @@ class ConfigDef:
             )
         )  # fmt: skip
 
+    def embed(self, prefix: str, group: str, first_order: int, inner: ConfigDef) -> ConfigDef:
+        """Adds the keys of another table below a prefix, in Kafka's order of that table, in groups named after ``group``.
+
+        Their rules and recommenders know them without the prefix. Returns self.
+        """
+        for key in embedded_keys(inner.keys.values(), prefix, group, first_order):
+            self.add(key)
+        return self
+
+    def sorted_keys(self) -> list[ConfigKey]:
+        """The keys by group and order; where these say nothing, required ones first, then by importance and name."""
+        return sorted_keys(self.keys.values())
+
     def parse(self, props: Mapping[str, Any]) -> dict[str, Any]:
         """Typed values of every key. Raises ConfigError for the first that is missing or wrong; unknown keys are left out."""
+        if undefined := self._undefined_dependents():
+            # Kafka's words, as they are.
+            listed = ",".join(undefined)
+            raise ConfigError(f"Some configurations in are referred in the dependents, but not defined: {listed}")
         return {name: self._parse(key, props) for name, key in self.keys.items()}
 
     def _parse(self, key: ConfigKey, props: Mapping[str, Any]) -> Any:
@@ -162,51 +106,80 @@ class ConfigDef:
         """One ConfigValue a key, with all errors; never raises for a bad value.
 
         As in Kafka a key is missing only when it is not given at all, and keys of other keys' ``dependents`` that are not
-        defined are reported on the key of that name.
+        defined are reported under their names. A key is looked at after those that it depends on, once for each of them, so that
+        an error of a key that depends on two is told twice; keys that depend on each other in a circle are not looked at.
         """
         values = {name: ConfigValue(name) for name in self.keys}
+        order = self._parents_first()
         parsed: dict[str, Any] = {}
-        for name, key in self.keys.items():
-            given, raw = _lookup(key, props)
-            entry = values[name]
-            try:
-                if given:
-                    entry.value = parse_value(name, raw, key.type)
-                elif key.default is NO_DEFAULT:
-                    entry.errors.append(f'Missing required configuration "{name}" which has no default value.')
-                else:
-                    entry.value = key.default
-            except ConfigError as e:
-                entry.errors.append(e.message)
-            # The rule is asked although there is no value, as in Kafka: tasks.max=abc has two errors
-            # (recording validate-source-bad-numbers).
-            if key.validator is not None:
-                try:
-                    key.validator(name, entry.value)
-                except ConfigError as e:
-                    entry.errors.append(e.message)
-            parsed[name] = entry.value
-        for name, key in self.keys.items():
-            if key.recommender is not None:
-                entry = values[name]
-                try:
-                    entry.recommended_values = key.recommender.valid_values(name, parsed)
-                    entry.visible = key.recommender.visible(name, parsed)
-                except ConfigError as e:
-                    entry.errors.append(e.message)
+        for name in order:
+            self._check(self.keys[name], props, values[name])
+            parsed[name] = values[name].value
+        for name in order:
+            _recommend(self.keys[name], parsed, values[name])
         for name in self._undefined_dependents():
             error = f"{name} is referred in the dependents, but not defined."
             values[name] = ConfigValue(name, errors=[error], visible=False)
         return list(values.values())
 
+    def _check(self, key: ConfigKey, props: Mapping[str, Any], entry: ConfigValue) -> None:
+        given, raw = _lookup(key, props)
+        entry.value = None
+        try:
+            if given:
+                entry.value = parse_value(key.name, raw, key.type)
+            elif key.default is NO_DEFAULT:
+                entry.errors.append(f'Missing required configuration "{key.name}" which has no default value.')
+            else:
+                entry.value = key.default
+        except ConfigError as e:
+            entry.errors.append(e.message)
+        # The rule is asked although there is no value, as in Kafka: tasks.max=abc has two errors
+        # (recording validate-source-bad-numbers).
+        if key.validator is not None:
+            try:
+                key.validator(key.name, entry.value)
+            except ConfigError as e:
+                entry.errors.append(e.message)
+
+    def _parents_first(self) -> list[str]:
+        """Every key that nothing depends on, in order of definition, each followed by those that depend on it."""
+        dependents = {name for key in self.keys.values() for name in key.dependents}
+        found: list[str] = []
+
+        def visit(name: str, path: tuple[str, ...]) -> None:
+            if name in self.keys and name not in path:
+                found.append(name)
+                for dependent in self.keys[name].dependents:
+                    visit(dependent, (*path, name))
+
+        for name in self.keys:
+            if name not in dependents:
+                visit(name, ())
+        return found
+
     def _undefined_dependents(self) -> list[str]:
         named = (dependent for key in self.keys.values() for dependent in key.dependents)
-        return [name for name in dict.fromkeys(named) if name not in self.keys]
+        return hash_set_order(name for name in named if name not in self.keys)
 
     def default_text(self, name: str) -> str | None:
         """The default as text, as REST shows it; None when there is none."""
         key = self.keys[name]
         return None if key.default is NO_DEFAULT else to_text(key.default, key.type)
+
+
+def _recommend(key: ConfigKey, parsed: Mapping[str, Any], entry: ConfigValue) -> None:
+    if key.recommender is None:
+        return
+    try:
+        suggested = key.recommender.valid_values(key.name, parsed)
+        # Of a key that depends on several the second look only narrows the first.
+        if entry.recommended_values:
+            suggested = [value for value in suggested if value in entry.recommended_values]
+        entry.recommended_values = suggested
+        entry.visible = key.recommender.visible(key.name, parsed)
+    except ConfigError as e:
+        entry.errors.append(e.message)
 
 
 def _lookup(key: ConfigKey, props: Mapping[str, Any]) -> tuple[bool, Any]:

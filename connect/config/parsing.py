@@ -6,20 +6,20 @@ import re
 from typing import Any
 
 from connect.config.types import ConfigType
+from connect.data.java_numbers import NumberFormatError, parse_double, parse_integer
 from connect.data.java_text import double_text
 from connect.errors import ConfigError
 
 HIDDEN = "[hidden]"
 _Class = type  # the parameter `type` below hides the built-in
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
+_COMMA = re.compile(r"\s*,\s*", re.ASCII)
 _RANGES = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 _INTEGER_NAMES = {
     ConfigType.SHORT: "16-bit integer (short)",
     ConfigType.INT: "32-bit integer",
     ConfigType.LONG: "64-bit integer (long)",
 }
-_BLANK = "".join(map(chr, range(0x21)))
+JAVA_BLANKS = "".join(map(chr, range(0x21)))
 """What Java trims: everything up to the space, and nothing beyond."""
 
 
@@ -51,7 +51,7 @@ def parse_value(name: str, value: Any, type: ConfigType) -> Any:
     """
     if value is None:
         return None
-    trimmed = value.strip(_BLANK) if isinstance(value, str) else value
+    trimmed = value.strip(JAVA_BLANKS) if isinstance(value, str) else value
     match type:
         case ConfigType.BOOLEAN:
             if isinstance(trimmed, bool):
@@ -78,14 +78,15 @@ def parse_value(name: str, value: Any, type: ConfigType) -> Any:
                 raise ConfigError.invalid(
                     name, _shown(value), f"Expected value to be a double, but it was a {_java_class(value)}"
                 )
-            if not _DOUBLE.fullmatch(trimmed):
-                raise ConfigError.invalid(name, value, "Not a number of type DOUBLE")
-            return float(trimmed.rstrip("fFdD"))
+            try:
+                return parse_double(trimmed)
+            except NumberFormatError:
+                raise ConfigError.invalid(name, value, "Not a number of type DOUBLE") from None
         case ConfigType.LIST:
             if isinstance(trimmed, list | tuple):
                 return list(trimmed)
             if isinstance(trimmed, str):
-                return [] if not trimmed else re.split(r"\s*,\s*", trimmed)
+                return [] if not trimmed else _COMMA.split(trimmed)
             raise ConfigError.invalid(name, _shown(value), "Expected a comma separated list.")
         case ConfigType.CLASS:
             if isinstance(trimmed, str):
@@ -101,10 +102,10 @@ def _parse_integer(name: str, value: Any, trimmed: Any, type: ConfigType) -> int
         raise ConfigError.invalid(
             name, _shown(value), f"Expected value to be a {_INTEGER_NAMES[type]}, but it was a {_java_class(value)}"
         )
-    # No integer of these types has more than 20 characters but for leading zeros; longer text is not worth converting.
-    if isinstance(trimmed, str) and (len(trimmed) > 100 or not _INTEGER.fullmatch(trimmed)):
-        raise ConfigError.invalid(name, value, f"Not a number of type {type.value}")
-    number = int(trimmed)
+    try:
+        number = parse_integer(trimmed, bits) if isinstance(trimmed, str) else int(trimmed)
+    except NumberFormatError:
+        raise ConfigError.invalid(name, value, f"Not a number of type {type.value}") from None
     if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
         raise ConfigError.invalid(name, value, f"Not a number of type {type.value}")
     return number

@@ -1,14 +1,17 @@
-"""Validators for ConfigDef keys, with Kafka's messages. ``str()`` of each tells the rule, for the docs."""
+"""Validators for ConfigDef keys: Kafka's own, with its messages. ``str()`` of each tells the rule, as its ``toString`` does."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from connect.config.parsing import Password
+from connect.data.java_hash_order import hash_map_order
+from connect.data.java_text import double_text
 from connect.errors import ConfigError
+
+Check = Callable[[str, Any], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,39 +28,47 @@ class Range:
                 return
             raise ConfigError.invalid(name, None, "Value must be non-null")
         if self.minimum is not None and value < self.minimum:
-            raise ConfigError.invalid(name, value, f"Value must be at least {self.minimum}")
+            raise ConfigError.invalid(name, _number(value), f"Value must be at least {_number(self.minimum)}")
         if self.maximum is not None and value > self.maximum:
-            raise ConfigError.invalid(name, value, f"Value must be no more than {self.maximum}")
+            raise ConfigError.invalid(name, _number(value), f"Value must be no more than {_number(self.maximum)}")
 
     def __str__(self) -> str:
         if self.minimum is None:
-            return "[...]" if self.maximum is None else f"[...,{self.maximum}]"
-        return f"[{self.minimum},...]" if self.maximum is None else f"[{self.minimum},...,{self.maximum}]"
+            return "[...]" if self.maximum is None else f"[...,{_number(self.maximum)}]"
+        low = _number(self.minimum)
+        return f"[{low},...]" if self.maximum is None else f"[{low},...,{_number(self.maximum)}]"
 
 
 def at_least(minimum: float) -> Range:
     return Range(minimum=minimum)
 
 
+def between(minimum: float, maximum: float) -> Range:
+    return Range(minimum, maximum)
+
+
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Text out of a list."""
+    """Text out of a list: Kafka's ``ValidString``, and with ``ignore_case`` its ``CaseInsensitiveValidString``."""
 
     values: tuple[str | None, ...]
     ignore_case: bool = False
 
     def __call__(self, name: str, value: Any) -> None:
-        fits = value in self.values
-        if not fits and self.ignore_case and value is not None:
-            fits = value.lower() in {v.lower() for v in self.values if v is not None}
-        if not fits:
-            shown = ", ".join("null" if v is None else v for v in self.values)
-            how = "String must be one of (case insensitive): " if self.ignore_case else "String must be one of: "
-            raise ConfigError.invalid(name, value, how + shown)
+        if self.ignore_case:
+            if value is None or value.upper() not in self._shown():
+                reason = f"String must be one of (case insensitive): {', '.join(self._shown())}"
+                raise ConfigError.invalid(name, value, reason)
+        elif value not in self.values:
+            raise ConfigError.invalid(name, value, f"String must be one of: {', '.join(self._shown())}")
+
+    def _shown(self) -> list[str]:
+        texts = ["null" if value is None else value for value in self.values]
+        # Kafka keeps these in a hash set, in upper case.
+        return hash_map_order(text.upper() for text in texts) if self.ignore_case else texts
 
     def __str__(self) -> str:
-        head = "(case insensitive) " if self.ignore_case else ""
-        return f"{head}[{', '.join('null' if v is None else v for v in self.values)}]"
+        return f"{'(case insensitive) ' if self.ignore_case else ''}[{', '.join(self._shown())}]"
 
 
 def one_of(*values: str | None, ignore_case: bool = False) -> OneOf:
@@ -65,8 +76,62 @@ def one_of(*values: str | None, ignore_case: bool = False) -> OneOf:
 
 
 @dataclass(frozen=True, slots=True)
+class Distinct:
+    """A list without empty or repeated entries, of any texts or of these only: Kafka's ``ValidList``."""
+
+    values: tuple[str, ...] = ()
+    may_be_empty: bool = True
+    may_be_null: bool = False
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is None:
+            if self.may_be_null:
+                return
+            raise ConfigError(f"Configuration '{name}' values must not be null.", key=name)
+        if not value and not self.may_be_empty:
+            valid = f"[{', '.join(self.values)}]" if self.values else "any non-empty value"
+            raise ConfigError(f"Configuration '{name}' must not be empty. Valid values include: {valid}", key=name)
+        if len(set(value)) < len(value):
+            raise ConfigError(f"Configuration '{name}' values must not be duplicated.", key=name)
+        for entry in value:
+            if not entry:
+                raise ConfigError(f"Configuration '{name}' values must not be empty.", key=name)
+            if self.values:
+                OneOf(self.values)(name, entry)
+
+    def __str__(self) -> str:
+        return f"[{', '.join(self.values)}]" if self.values else "no empty and no repeated entries"
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """A list of so many entries at most: Kafka's ``ListSize``. Null is allowed."""
+
+    size: int
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is not None and len(value) > self.size:
+            raise ConfigError.invalid(name, f"[{', '.join(value)}]", f"exceeds maximum list size of [{self.size}].")
+
+    def __str__(self) -> str:
+        return f"List containing maximum of {self.size} elements"
+
+
+@dataclass(frozen=True, slots=True)
+class NonNull:
+    """Any value, but not null: Kafka's ``NonNullValidator``."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is None:
+            raise ConfigError.invalid(name, None, "entry must be non null")
+
+    def __str__(self) -> str:
+        return "non-null string"
+
+
+@dataclass(frozen=True, slots=True)
 class NonEmpty:
-    """Text that is not empty; null is allowed."""
+    """Text that is not empty; null is allowed. Kafka's ``NonEmptyString``."""
 
     def __call__(self, name: str, value: Any) -> None:
         if value is not None and not (value.value if isinstance(value, Password) else value):
@@ -77,29 +142,51 @@ class NonEmpty:
 
 
 @dataclass(frozen=True, slots=True)
-class PatternList:
-    """Text, or a list of texts, each a regular expression."""
+class NonEmptyWithoutControlCharacters:
+    """Text that is not empty and has no control characters. Null is left to the rule that the key is required."""
 
     def __call__(self, name: str, value: Any) -> None:
-        for part in value if isinstance(value, list) else [value] if value else []:
-            try:
-                re.compile(part)
-            except re.error as e:
-                raise ConfigError.invalid(name, part, f"not a regular expression: {e}") from e
+        if value is None:
+            return
+        if value == "":
+            raise ConfigError.invalid(name, value, "String may not be empty")
+        illegal = [str(ord(c)) for c in value if ord(c) < 0x20 or 0x7F <= ord(c) <= 0x9F]
+        if illegal:
+            listed = ", ".join(illegal)
+            reason = f"String may not contain control sequences but had the following ASCII chars: {listed}"
+            raise ConfigError.invalid(name, value, reason)
 
     def __str__(self) -> str:
-        return "regular expressions"
+        return "non-empty string without ISO control characters"
 
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Every one of several rules."""
+    """Every one of several rules, in order; the first that is broken is told. Kafka's ``CompositeValidator``."""
 
-    validators: Sequence[Callable[[str, Any], None]]
+    validators: Sequence[Check]
 
     def __call__(self, name: str, value: Any) -> None:
         for validator in self.validators:
             validator(name, value)
 
     def __str__(self) -> str:
-        return ",".join(str(v) for v in self.validators)
+        return ", ".join(str(v) for v in self.validators)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A function with the words for its rule: Kafka's ``LambdaValidator``."""
+
+    check: Check
+    rule: str
+
+    def __call__(self, name: str, value: Any) -> None:
+        self.check(name, value)
+
+    def __str__(self) -> str:
+        return self.rule
+
+
+def _number(value: float) -> str:
+    return double_text(value) if isinstance(value, float) else str(value)

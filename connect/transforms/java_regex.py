@@ -18,6 +18,7 @@ from connect.transforms.java_lookbehind import expand_lookbehind
 
 _GROUP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _REPEAT = re.compile(r"\{(\d+)(,(\d*))?\}")
+_REPEAT_BEGUN = re.compile(r"\{\d+(?:,\d*)?")
 _SIMPLE_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _TERMINATOR = r"(?:\r\n|[\n\r\x85\u2028\u2029])"
 _END_OF_LAST_LINE = r"(?:(?=\r\n\Z)|(?<!\r)(?=\n\Z)|(?=[\r\x85\u2028\u2029]?\Z))"
@@ -72,11 +73,16 @@ class _Translator:
     def translate(self) -> str:
         result = self._alternatives(_Flags(), 0)
         if self._at < len(self._text):
-            raise self._error("Unmatched closing ')'")
+            raise self._error("Unmatched closing ')'", self._at - 1)
         return result
 
-    def _error(self, message: str) -> RegexError:
-        return RegexError(f"{message} near index {min(self._at, len(self._text))}\n{self._text}")
+    def _error(self, message: str, index: int | None = None) -> RegexError:
+        """As PatternSyntaxException says it, with a mark below the place; by default that of the next character."""
+        if index is None:
+            index = min(self._at, len(self._text))
+        place = f" near index {index}" if index >= 0 else ""
+        mark = f"\n{' ' * index}^" if 0 <= index < len(self._text) else ""
+        return RegexError(f"{message}{place}\n{self._text}{mark}")
 
     def _peek(self) -> str:
         return self._text[self._at : self._at + 1]
@@ -119,15 +125,16 @@ class _Translator:
         found = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]*))?\)").match(self._text, self._at)
         if found is None:
             return None
+        changed = self._changed(flags, found[1], found[2] or "")
         self._at = found.end()
-        return self._changed(flags, found[1], found[2] or "")
+        return changed
 
     def _changed(self, flags: _Flags, on: str, off: str) -> _Flags:
         members = {name: getattr(flags, name) for name in _FLAG_LETTERS.values()}
         for letters, value in ((on, True), (off, False)):
             for letter in letters:
                 if letter not in _FLAG_LETTERS:
-                    raise self._error("Unknown inline modifier")
+                    raise self._error("Unknown inline modifier", self._text.index(letter, self._at))
                 members[_FLAG_LETTERS[letter]] = value
         return _Flags(**members)
 
@@ -140,7 +147,7 @@ class _Translator:
         if char in "*+?":
             raise self._error(f"Dangling meta character '{char}'")
         if char == "{":
-            raise self._error("Illegal repetition")
+            raise self._error("Illegal repetition", self._at + 1)
         atom = self._atom(flags, depth)
         return atom + self._quantifier(flags) if atom else ""
 
@@ -160,9 +167,15 @@ class _Translator:
         elif char == "{":
             found = _REPEAT.match(self._text, self._at)
             if found is None:
-                raise self._error("Illegal repetition")
+                begun = _REPEAT_BEGUN.match(self._text, self._at)
+                if begun is not None:
+                    raise self._error("Unclosed counted closure", begun.end())
+                raise self._error("Illegal repetition", self._at + 1)
+            for group in (1, 3):
+                if int(found[group] or 0) >= 1 << 31:
+                    raise self._error("Illegal repetition range", found.start(group) + 9)
             if found[3] and int(found[3]) < int(found[1]):
-                raise self._error("Illegal repetition range")
+                raise self._error("Illegal repetition range", found.end() - 1)
             self._at = found.end()
             count = found[0]
         else:
@@ -205,6 +218,8 @@ class _Translator:
             self._groups += 1
             return f"({self._rest_of_group(flags, depth)})"
         self._at += 1
+        if not self._text[self._at :]:
+            raise self._error("Unknown inline modifier")
         head = self._take()
         if head in ":=!>":
             return f"(?{head}{self._rest_of_group(flags, depth)})"
@@ -218,10 +233,12 @@ class _Translator:
                 except ValueError as e:
                     raise self._error(str(e)) from e
             found = _GROUP_NAME.match(self._text, self._at)
-            if found is None or self._text[found.end() : found.end() + 1] != ">":
-                raise self._error("named capturing group is missing trailing '>'")
+            if found is None:
+                raise self._error("capturing group name does not start with a Latin letter")
+            if self._text[found.end() : found.end() + 1] != ">":
+                raise self._error("named capturing group is missing trailing '>'", found.end())
             if found[0] in self._names:
-                raise self._error(f"Named capturing group <{found[0]}> is already defined")
+                raise self._error(f"Named capturing group <{found[0]}> is already defined", found.end())
             self._names.add(found[0])
             self._groups += 1
             self._at = found.end() + 1
@@ -229,9 +246,11 @@ class _Translator:
         self._at -= 1
         modifiers = re.compile(r"([a-zA-Z]*)(?:-([a-zA-Z]*))?:").match(self._text, self._at)
         if modifiers is None:
+            while self._peek() and self._peek() in _FLAG_LETTERS:
+                self._at += 1
             raise self._error("Unknown inline modifier")
-        self._at = modifiers.end()
         changed = self._changed(flags, modifiers[1], modifiers[2] or "")
+        self._at = modifiers.end()
         return _scoped(flags, changed, self._rest_of_group(changed, depth), always=True)
 
     def _rest_of_group(self, flags: _Flags, depth: int) -> str:
@@ -298,7 +317,7 @@ class _Translator:
             negated = name.startswith("^")
             ranges = code_points.property_named(name.removeprefix("^"))
             if ranges is None:
-                raise self._error(f"Unknown character property name {{{name}}}")
+                raise self._error(f"Unknown character property name {{{name}}}", self._at - 1)
             if flags.ignore_case and name in ("Lower", "Upper", "Ll", "Lu", "Lt", "IsLowercase", "IsUppercase"):
                 ranges = code_points.fold_case(ranges, flags.unicode_case or name not in ("Lower", "Upper"))
             return code_points.complement(ranges) if (char == "P") != negated else ranges
@@ -353,7 +372,7 @@ class _Translator:
                 self._at = found.end()
                 return named
         if char.isascii() and char.isalpha():
-            raise self._error("Illegal/unsupported escape sequence")
+            raise self._error("Illegal/unsupported escape sequence", self._at - 1)
         return char
 
     def _char(self, point: int) -> str:
@@ -373,7 +392,7 @@ class _Translator:
         empty = True
         while True:
             if self._at >= len(self._text):
-                raise self._error("Unclosed character class")
+                raise self._error("Unclosed character class", self._at - 1)
             char = self._peek()
             if char == "]" and (not empty or result is not None):
                 self._at += 1
@@ -411,7 +430,7 @@ class _Translator:
             if ranges is not None:
                 return ranges
             if escape == "R" or escape == "X" or (escape.isdigit() and escape != "0"):
-                raise self._error("Illegal/unsupported escape sequence")
+                raise self._error("Illegal/unsupported escape sequence", self._at - 1)
             char = self._character_escape(escape)
         low = ord(char)
         following = self._text[self._at + 1 : self._at + 2]
@@ -421,7 +440,7 @@ class _Translator:
             if high_char == "\\":
                 high_char = self._character_escape(self._take())
             if ord(high_char) < low:
-                raise self._error("Illegal character range")
+                raise self._error("Illegal character range", self._at - 1)
             return self._cased(((low, ord(high_char)),), flags)
         return self._cased(((low, low),), flags)
 

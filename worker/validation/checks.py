@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from connect.config.definition import ConfigValue
 from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
+from connect.transforms.java_regex import RegexError, compile_java_regex
 
 DLQ_TOPIC = "errors.deadletterqueue.topic.name"
 
@@ -48,8 +48,8 @@ def topics_of(props: Mapping[str, str | None]) -> list[str]:
 
 def _matches(regex: str, topic: str) -> bool:
     try:
-        return re.fullmatch(regex, topic) is not None
-    except re.error:
+        return compile_java_regex(regex).fullmatch(topic) is not None
+    except RegexError:
         return False  # its own rule has told it
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from connect.config.definition import ConfigKey, Importance, Width
 from connect.config.types import ConfigType
-from connect.config.validators import at_least, one_of
-from worker.validation.rules import ConnectorName, UniqueAliases
+from connect.config.validators import NonEmptyWithoutControlCharacters, at_least, one_of
+from worker.validation.rules import UniqueAliases
 
 COMMON_KEYS = (
     ConfigKey(
@@ -21,7 +21,7 @@ COMMON_KEYS = (
         order=1,
         width=Width.MEDIUM,
         display_name="Connector name",
-        validator=ConnectorName(),
+        validator=NonEmptyWithoutControlCharacters(),
     ),
     ConfigKey(
         "connector.class",

@@ -16,7 +16,7 @@ from worker.validation.catalogue import INTERFACES, Catalogue, Kind, Plugin
 from worker.validation.common_keys import COMMON_KEYS
 from worker.validation.sink_keys import SINK_KEYS
 from worker.validation.source_keys import SOURCE_KEYS
-from worker.validation.versions import PluginVersion, listed_versions
+from worker.validation.versions import AvailableVersion, listed_versions
 
 CONVERTERS = {
     "key.converter": Kind.CONVERTER,
@@ -52,12 +52,20 @@ class Implements:
             return
         plugin = self.catalogue.find(value, [self.kind])
         if plugin is None:
+            if is_shared_name(self.catalogue, value, self.kind):
+                hint = f"Did you mean {value}$Key, {value}$Value?"
+                raise ConfigError(f"This class is abstract and cannot be created. {hint}", key=name)
             raise ConfigError.invalid(name, value, f"Class {value} could not be found.")
         if self.kind not in plugin.kinds:
             raise ConfigError(f"Class class {plugin.name} does not implement the {INTERFACES[self.kind]} interface", key=name)
 
     def __str__(self) -> str:
         return f"a class that implements {INTERFACES[self.kind]}"
+
+
+def is_shared_name(catalogue: Catalogue, name: str, kind: Kind) -> bool:
+    """Whether it is the name of the class that ``Cast$Key`` and ``Cast$Value`` share."""
+    return all(catalogue.find(f"{name}{half}", [kind]) is not None for half in ("$Key", "$Value"))
 
 
 def plain_def(kind: Kind) -> ConfigDef:
@@ -79,7 +87,7 @@ def _adapted(
     key: ConfigKey, connector: Plugin, props: Mapping[str, str | None], worker: WorkerConfig, catalogue: Catalogue
 ) -> ConfigKey:
     if key.name == "connector.plugin.version":
-        return with_version(key, connector, connector.name)
+        return with_version(key, connector)
     if key.name in CONVERTERS:
         kind = CONVERTERS[key.name]
         names = [plugin.name for plugin in catalogue.listed(kind)]
@@ -88,8 +96,11 @@ def _adapted(
         return replace(key, default=default, validator=Implements(catalogue, kind), recommender=Suggested(names))
     role = key.name.removesuffix(VERSION_SUFFIX)
     if role in CONVERTERS and role != key.name:
-        name = props.get(role) or "" if role in props else _default_converter(role, worker)
-        return with_version(key, catalogue.find(name.strip(), [CONVERTERS[role]]), name, hide=True)
+        given = props.get(role)
+        plugin = catalogue.find((_default_converter(role, worker) if given is None else given).strip(), [CONVERTERS[role]])
+        # Of a class of another kind there is no version to choose.
+        converter = plugin if plugin is not None and CONVERTERS[role] in plugin.kinds else None
+        return with_version(key, converter, is_chosen=given is not None, hide=plugin is None)
     return key
 
 
@@ -103,9 +114,21 @@ def _default_converter(role: str, worker: WorkerConfig) -> str:
             return worker.header_converter
 
 
-def with_version(key: ConfigKey, plugin: Plugin | None, name: str, *, hide: bool = False) -> ConfigKey:
+def unversioned_def(connector: Plugin) -> ConfigDef:
+    """The table for a connector that is not there in the version asked for: nothing is known but what all connectors have."""
+    return ConfigDef(
+        with_version(key, connector)
+        if key.name == "connector.plugin.version"
+        else with_version(key, None, hide=True)
+        if key.name.endswith(VERSION_SUFFIX)
+        else key
+        for key in COMMON_KEYS
+    )
+
+
+def with_version(key: ConfigKey, plugin: Plugin | None, *, is_chosen: bool = True, hide: bool = False) -> ConfigKey:
     """A version key whose default is the version of the plugin. Without a plugin it has none, and with ``hide`` is not shown."""
     version = None if plugin is None else plugin.version
     shown = Suggested(list(listed_versions(version)), visible=not hide or plugin is not None)
-    rule = None if plugin is None else PluginVersion(name, version)
+    rule = None if plugin is None else AvailableVersion(plugin.name, version, is_chosen)
     return replace(key, default=version, validator=rule, recommender=shown)

@@ -7,14 +7,17 @@ from typing import Any
 from connect.config.definition import ConfigDef
 from connect.connector import Connector
 from connect.converters.api import Converter, HeaderConverter
-from connect.errors import BadRequestError, ConnectError, NotFoundError
+from connect.errors import BadRequestError, ConfigError, ConnectError, NotFoundError
 from connect.transforms.api import Predicate, Transformation
 from worker.client_overrides import JAVA_POLICIES
 from worker.validation.answer import key_json
 from worker.validation.catalogue import CONNECTORS, Catalogue, Kind
 from worker.validation.framework import plain_def, with_version
 from worker.validation.validate import kind_of
-from worker.validation.versions import shown_range, version_fits
+from worker.validation.versions import version_error
+
+_POLICIES = {name for java in JAVA_POLICIES for name in (java, java.rpartition(".")[2])} | set(JAVA_POLICIES.values())
+"""Names of plugins that have no table of keys."""
 
 
 def plugin_list(catalogue: Catalogue, *, connectors_only: bool) -> list[dict[str, str]]:
@@ -39,19 +42,20 @@ def plugin_config(name: str, catalogue: Catalogue, version: str | None = None) -
         if catalogue.find(f"{name}$Value") is not None:
             # The class that Cast$Key and Cast$Value share: it is there, but abstract (recording plugin-config-smt-no-suffix).
             raise ConnectError("Instantiation error")
-        if name in JAVA_POLICIES:
+        if name in _POLICIES:
             raise BadRequestError(_no_table(name))
         raise NotFoundError(f"Unknown plugin {name}.")
-    if not version_fits(version, plugin.version):
-        raise BadRequestError(
-            f"Plugin {name} not found that matches the version range {shown_range(version or '')}, "
-            f"available versions: [{plugin.version or ''}]"
-        )
+    try:
+        wrong_version = version_error(name, plugin.version, version or None)
+    except ConfigError as e:
+        raise BadRequestError(e.message) from e
+    if wrong_version is not None:
+        raise BadRequestError(wrong_version)
     keys = dict(_own_def(name, plugin.load()).keys)
     for kind in CONNECTORS:
         if kind in plugin.kinds:
             for key in plain_def(kind).keys.values():
-                shown = with_version(key, plugin, plugin.name) if key.name == "connector.plugin.version" else key
+                shown = with_version(key, plugin) if key.name == "connector.plugin.version" else key
                 keys.setdefault(key.name, shown)
     return [key_json(key) for key in keys.values()]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from connect.config.definition import ConfigKey, Importance, Width
 from connect.config.types import ConfigType
-from worker.validation.rules import JavaRegex, ListOfDistinct
+from connect.config.validators import Distinct
+from connect.transforms.settings import JavaRegex
 
 SINK_KEYS = (
     ConfigKey(
@@ -21,7 +22,7 @@ SINK_KEYS = (
         order=4,
         width=Width.LONG,
         display_name="Topics",
-        validator=ListOfDistinct(),
+        validator=Distinct(),
     ),
     ConfigKey(
         "topics.regex",

@@ -77,7 +77,7 @@ SOURCE_KEYS = (
         order=4,
         width=Width.SHORT,
         display_name="Transaction boundary interval",
-        validator=Range(minimum=1, nullable=True),
+        validator=Range(minimum=0, nullable=True),
     ),
     ConfigKey(
         "offsets.storage.topic",

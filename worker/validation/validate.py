@@ -10,15 +10,17 @@ from connect.config.definition import ConfigDef, ConfigValue
 from connect.config.types import ConfigType
 from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.data.java_hash_order import describe_map
-from connect.errors import BadRequestError
+from connect.errors import BadRequestError, ConfigError
 from worker.config import WorkerConfig
 from worker.validation.answer import infos_of, merged_answer
 from worker.validation.catalogue import CONNECTORS, Catalogue, Kind, Plugin
 from worker.validation.checks import check_sink
-from worker.validation.framework import CONVERTERS, framework_def
+from worker.validation.framework import CONVERTERS, VERSION_SUFFIX, framework_def, is_shared_name, unversioned_def
 from worker.validation.parts import client_infos, client_kinds, converter_infos
 from worker.validation.stages import add_stage_keys
+from worker.validation.versions import version_error
 
+_VERSION = "connector.plugin.version"
 NULL_VALUE = "Null value can not be supplied as the configuration value."
 
 Check = Callable[[Connector, Mapping[str, str | None], dict[str, ConfigValue]], None]
@@ -46,6 +48,8 @@ def validate(
         raise BadRequestError(f"Connector config {describe_map(props)} contains no connector type")
     plugin, connector = new_connector(class_name, catalogue)
     kind = kind_of(connector)
+    if (wrong_version := _wrong_version(plugin, props)) is not None:
+        return _answer_without_version(class_name, plugin, props, wrong_version)
     table = framework_def(kind, plugin, props, worker, catalogue)
     for stage in (Kind.TRANSFORMATION, Kind.PREDICATE):
         add_stage_keys(table, stage, props, catalogue)
@@ -60,6 +64,10 @@ def validate(
     own = connector.config_def()
     own_check = connector.check_config if offline else connector.validate
     own_values = own_check({key: value for key, value in props.items() if value is not None})
+    if None in props.values():
+        # Connectors never see a null; what their tables say of one is what Apache's would.
+        of_table = {value.name: value for value in own.validate(props)}
+        own_values = [of_table[v.name] if v.name in of_table and _is_null(props, v.name) else v for v in own_values]
     # The connector's word on a key of the same name counts, also where it forgives a null that the framework does not
     # (recordings config-put-null-value and create-config-unknown-null-value).
     infos = infos_of(
@@ -68,6 +76,24 @@ def validate(
     converters = [converter_infos(role, props, values, catalogue) for role in CONVERTERS]
     clients = [client_infos(client, props, worker.override_policy) for client in client_kinds(kind, props)]
     return merged_answer(class_name, (infos, *clients, *converters))
+
+
+def _wrong_version(plugin: Plugin, props: Mapping[str, str | None]) -> str | None:
+    try:
+        return version_error(plugin.name, plugin.version, props.get(_VERSION))
+    except ConfigError as e:
+        raise BadRequestError(e.message) from e
+
+
+def _answer_without_version(class_name: str, plugin: Plugin, props: Mapping[str, str | None], error: str) -> dict[str, Any]:
+    table = unversioned_def(plugin)
+    values = table.validate(props)
+    next(value for value in values if value.name == "connector.class").errors.append(error)
+    return merged_answer(class_name, (infos_of(table.keys, values, table.groups),))
+
+
+def _is_null(props: Mapping[str, str | None], name: str) -> bool:
+    return name in props and props[name] is None
 
 
 def new_connector(name: str, catalogue: Catalogue) -> tuple[Plugin, Connector]:
@@ -97,8 +123,26 @@ def _framework_values(table: ConfigDef, props: Mapping[str, str | None], catalog
         if key.type is ConfigType.CLASS and entry.value is not None:
             # An alias is shown as the class it stands for; a class that there is not, as null.
             found = catalogue.find(entry.value, [_kind_of_key(name)])
-            entry.value = None if found is None else found.name
+            if found is not None or not is_shared_name(catalogue, entry.value, _kind_of_key(name)):
+                entry.value = None if found is None else found.name
+    for role, converter_kind in CONVERTERS.items():
+        _check_version(role, converter_kind, props, values[role], catalogue)
     return values
+
+
+def _check_version(role: str, kind: Kind, props: Mapping[str, str | None], entry: ConfigValue, catalogue: Catalogue) -> None:
+    """A converter of the connector's own that is not there in the version asked for is wrong itself; where the version is no
+    range, only that key is."""
+    given = props.get(role)
+    plugin = None if given is None else catalogue.find(given.strip(), [kind])
+    if plugin is None or entry.errors:
+        return
+    try:
+        error = version_error(plugin.name, plugin.version, props.get(role + VERSION_SUFFIX))
+    except ConfigError:
+        return
+    if error is not None:
+        entry.errors.append(error)
 
 
 def _kind_of_key(name: str) -> Kind:

@@ -186,7 +186,7 @@ def test_no_class_and_an_unknown_class_are_bad_requests() -> None:
 
 
 def test_null_is_an_error_only_where_the_connector_does_not_know_the_key() -> None:
-    answer = check({"password": "x", "size": None, "unknown": None})
+    answer = check({"password": None, "unknown": None})
     assert errors(answer) == {"unknown": ["Null value can not be supplied as the configuration value."]}
     assert answer["configs"][0]["definition"] is None
 
@@ -235,10 +235,17 @@ def test_overrides_are_shown_and_refused_by_the_policy() -> None:
 
 def test_a_version_that_there_is_not_is_an_error() -> None:
     assert errors(check({"password": "x", "connector.plugin.version": "[1.0,2.0)"})) == {}
-    assert errors(check({"password": "x", "connector.plugin.version": "9"}))["connector.plugin.version"] == [
-        "Invalid value 9 for configuration connector.plugin.version: "
-        "Plugin Secretive not found that matches the version range [9,9], available versions: [1.2]"
-    ]
+    missing = ["Plugin Secretive not found that matches the version range [9,9], available versions: [1.2]"]
+    answer = check({"password": "x", "connector.plugin.version": "9"})
+    assert errors(answer) == {"connector.class": missing, "connector.plugin.version": missing}
+    assert "password" not in {c["value"]["name"] for c in answer["configs"]}
+    stage = {"transforms": "a", "transforms.a.type": "Double", "transforms.a.plugin.version": "9"}
+    assert set(errors(check({"password": "x", **stage}))) == {"transforms.a.type", "transforms.a.plugin.version"}
+    converter = {"key.converter": JSON, "key.converter.plugin.version": "9"}
+    assert set(errors(check({"password": "x", **converter}))) == {"key.converter", "key.converter.plugin.version"}
+    assert errors(check({"password": "x", "key.converter.plugin.version": "9"})) == {}
+    with pytest.raises(BadRequestError, match=r"Unbounded range: \("):
+        check({"password": "x", "connector.plugin.version": "("})
 
 
 def test_variables_are_resolved_and_the_workers_own_check_is_asked() -> None:

@@ -68,7 +68,7 @@ def test_the_rate_is_kept() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"quickstart": "user"}, "users, orders, clickstream"),
+        ({"quickstart": "user"}, "ORDERS, USERS, CLICKSTREAM"),
         ({"kafka.topic": ""}, "non-empty"),
         ({"schema.keyfield": "nope"}, "registertime, userid"),
         ({"rate": "-1"}, "at least 0"),
