@@ -1,0 +1,42 @@
+"""The cases beside this file, run by the runner that anyone can call with files of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+FILES = sorted((HERE / "cases").glob("*.jsonl"))
+
+
+def run(*files: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(HERE / "run.py"), *map(str, files)], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_case_gives_what_the_original_gave(file: Path) -> None:
+    done = run(file)
+    cases = len(file.read_text("utf-8").splitlines())
+    assert done.stderr == ""
+    assert done.stdout.endswith(f"{cases} passed, 0 failed\n"), done.stdout[-6000:]
+    assert done.returncode == 0
+
+
+def test_there_is_a_file_for_every_kind() -> None:
+    assert [file.stem for file in FILES] == ["converters", "projector", "transforms", "validate", "values"]
+
+
+def test_a_case_that_expects_something_else_fails_by_its_id(tmp_path: Path) -> None:
+    case = json.loads((HERE / "cases" / "projector.jsonl").read_text("utf-8").splitlines()[0])
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text(json.dumps({**case, "expected": "something else"}) + "\n", "utf-8")
+    done = run(wrong)
+    assert case["id"] in done.stdout
+    assert done.stdout.endswith("0 passed, 1 failed\n")
+    assert done.returncode == 1
