@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.expressions.arithmetic import negated, operation
 from connect.expressions.bounds import check_text
@@ -117,25 +116,8 @@ class _Compiler:
     def _property(self, node: Property, depth: int) -> Evaluate:
         target = self.compiled(node.target, depth + 1)
         name, safe, dialect, part, owner = node.name, node.safe, self._dialect, self._part(node), self._part(node.target)
-        # The place of the field in the last schema seen: one tuple, so that what belongs together is read together.
-        cached: tuple[Schema, int, Any] | tuple[Any, int, Any] = (_UNKNOWN, 0, None)
 
-        def read(subject: Any) -> Any:
-            nonlocal cached
-            value = target(subject)
-            if value.__class__ is Struct:
-                schema, index, default = cached
-                if value.schema is not schema:
-                    found = value.schema.index_of(name)
-                    if found is None or value.schema.fields is None:
-                        return slowly(value)
-                    index, default = found, value.schema.fields[found].schema.default
-                    cached = (value.schema, index, default)
-                result = value.values[index]
-                return default if result is None else result
-            return slowly(value)
-
-        def slowly(value: Any) -> Any:
+        def otherwise(value: Any) -> Any:
             if value is None:
                 if safe:
                     return None
@@ -147,7 +129,7 @@ class _Compiler:
             except EvaluationError as e:
                 raise e.within(part) from None
 
-        return read
+        return _field_reader(target, name, otherwise)
 
     def _index(self, node: Index, depth: int) -> Evaluate:
         if isinstance(node.index, Literal) and isinstance(node.index.value, str):
@@ -178,8 +160,7 @@ class _Compiler:
             METHODS[node.name].call, node.safe, self._dialect, self._part(node), self._part(node.target)
         )  # fmt: skip
 
-        def result(subject: Any) -> Any:
-            value = target(subject)
+        def called(value: Any, subject: Any) -> Any:
             try:
                 if value is None:
                     if safe:
@@ -189,7 +170,9 @@ class _Compiler:
             except EvaluationError as e:
                 raise e.within(part) from None
 
-        return result
+        if node.name == "get" and isinstance(first, Literal) and isinstance(first.value, str) and len(arguments) == 1:
+            return _field_reader(target, first.value, lambda value: called(value, None))
+        return lambda subject: called(target(subject), subject)
 
     def _function(self, node: Function, depth: int) -> Evaluate:
         call, dialect, part = FUNCTIONS[node.name].call, self._dialect, self._part(node)
@@ -343,6 +326,29 @@ class _Compiler:
             return found is not None and test(found)
 
         return self._located(node, holds, left, right)
+
+
+def _field_reader(target: Evaluate, name: str, otherwise: Callable[[Any], Any]) -> Evaluate:
+    """Reads a field of structs that have it; ``otherwise`` is asked about all other values."""
+    # The place of the field in the last schema seen: one tuple, so that what belongs together is read together.
+    cached: tuple[Any, int, Any] = (_UNKNOWN, 0, None)
+
+    def read(subject: Any) -> Any:
+        nonlocal cached
+        value = target(subject)
+        if value.__class__ is not Struct:
+            return otherwise(value)
+        schema, index, default = cached
+        if value.schema is not schema:
+            found = value.schema.index_of(name)
+            if found is None or value.schema.fields is None:
+                return otherwise(value)
+            index, default = found, value.schema.fields[found].schema.default
+            cached = (value.schema, index, default)
+        result = value.values[index]
+        return default if result is None else result
+
+    return read
 
 
 def _is_condition(node: Node) -> bool:

@@ -1,0 +1,67 @@
+"""Change events: which records are some, and how to read them, as structs and as plain maps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
+from connect.errors import DataError
+from connect.transforms.structs import fields_of, new_struct, null_error, struct_under
+
+BEFORE, AFTER, SOURCE, OPERATION, TRANSACTION = "before", "after", "source", "op", "transaction"
+CREATE, UPDATE, DELETE, READ, TRUNCATE = "c", "u", "d", "r", "t"
+_OPERATIONS = frozenset((CREATE, UPDATE, DELETE, READ, TRUNCATE))
+_SUFFIX = ".Envelope"
+
+
+def is_envelope_schema(schema: Schema | None) -> bool:
+    """Whether the schema's name says that it is an envelope's."""
+    return schema is not None and schema.name is not None and schema.name.endswith(_SUFFIX)
+
+
+def is_envelope_map(schema: Schema | None, value: Any) -> bool:
+    """Whether a value without schema is a change event: the operation, the source block and one of the two rows are there."""
+    return (
+        schema is None
+        and isinstance(value, dict)
+        and value.get(OPERATION) in _OPERATIONS
+        and isinstance(value.get(SOURCE), dict)
+        and (BEFORE in value or AFTER in value)
+    )
+
+
+def envelope_struct(schema: Schema, value: Any) -> Struct:
+    """The value as a struct of its schema. Raises DataError."""
+    if value.__class__ is Struct and value.schema is schema:
+        struct: Struct = value
+        return struct
+    return struct_under(schema, value, "reading a change event")
+
+
+def renamed_struct(schema: Schema, name: str) -> Schema:
+    """The schema under another name; its default, a struct of the old name, is gone."""
+    fields_of(schema)
+    return schema.replace(name=name, default=None)
+
+
+def under_schema(struct: Struct, schema: Schema) -> Struct:
+    """The same values under a schema with the same fields, and maybe more after them, which are null. Raises DataError for a null
+    that a field may not have."""
+    fields = fields_of(schema)
+    values = [*struct.values, *[None] * (len(fields) - len(struct.values))]
+    for value, field in zip(values, fields, strict=True):
+        if value is None and not field.schema.optional:
+            raise null_error(field.name, field.schema)
+    return new_struct(schema, values)
+
+
+def text_field(struct: Struct, name: str, purpose: str) -> str | None:
+    """A text of a struct, or its default. Raises DataError when there is no such field, or it is of another type."""
+    field = struct.schema.field(name)
+    if field is None:
+        raise DataError(f"There is no field {name} for [{purpose}]; there are: {', '.join(struct.schema.field_names)}")
+    if field.schema.type is not Type.STRING:
+        raise DataError(f"The field {name} for [{purpose}] is of type {field.schema.type.name}, and STRING is needed")
+    text: str | None = struct.get(name)
+    return text

@@ -1,0 +1,79 @@
+"""The rules of ``include.list`` and ``exclude.list``: which fields of which tables and topics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from connect.errors import ConfigError
+from connect.transforms.debezium.envelope import AFTER, BEFORE, SOURCE
+
+_TOPIC = "topic"
+_FORMS = "source:<table>:<field>, topic:<topic>:<field> or <name>:<field>, the first two with or without a field"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The fields of one topic and table, by block. ``includes``: those named, or those not named; None: all."""
+
+    includes: bool | None
+    before: frozenset[str] = frozenset()
+    after: frozenset[str] = frozenset()
+    source: frozenset[str] = frozenset()
+
+    def takes(self, name: str, named: frozenset[str]) -> bool:
+        """Whether a field of a block is chosen, of which these fields are named."""
+        return self.includes is None or (name in named) is self.includes
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRules:
+    """Fields by topic, by table, and by a name that may be either. A name without fields means all of them."""
+
+    includes: bool
+    by_topic: dict[str, set[str]] = field(default_factory=dict)
+    by_table: dict[str, set[str]] = field(default_factory=dict)
+    by_name: dict[str, set[str]] = field(default_factory=dict)
+
+    def choice(self, topic: str, table: str | None) -> Choice | None:
+        """What to convert in events of that topic and table; None for nothing."""
+        found = self._fields(topic, table)
+        if found is None:
+            return None if self.includes else Choice(None)
+        if not found:
+            return Choice(None) if self.includes else None
+        blocks: dict[str, set[str]] = {BEFORE: set(), AFTER: set(), SOURCE: set()}
+        for name in found:
+            block, dot, rest = name.partition(".")
+            if dot and block in blocks:
+                blocks[block].add(rest)
+            else:
+                blocks[BEFORE].add(name)
+                blocks[AFTER].add(name)
+        return Choice(self.includes, *(frozenset(blocks[block]) for block in (BEFORE, AFTER, SOURCE)))
+
+    def _fields(self, topic: str, table: str | None) -> set[str] | None:
+        for rules, name in ((self.by_topic, topic), (self.by_table, table), (self.by_name, topic), (self.by_name, table)):
+            if name is not None and name in rules:
+                return rules[name]
+        return None
+
+
+def parse_rules(key: str, rules: list[str], includes: bool) -> FieldRules:
+    """Raises ConfigError. A prefix holds for the rules after it too, until there is another."""
+    made = FieldRules(includes)
+    prefix: str | None = None
+    for rule in rules:
+        parts = [part.strip().strip('"') for part in rule.split(":")]
+        if not 1 <= len(parts) <= 3 or not all(parts):
+            raise ConfigError.invalid(key, rule, f"a rule has one of these forms: {_FORMS}")
+        if len(parts) > 1 and parts[0].lower() in (SOURCE, _TOPIC):
+            prefix = parts.pop(0).lower()
+        elif len(parts) == 3:
+            raise ConfigError.invalid(
+                key, rule, f"{parts[0]} is neither source nor topic; a rule has one of these forms: {_FORMS}"
+            )
+        elif len(parts) == 1 and prefix is None:
+            raise ConfigError.invalid(key, rule, f"a name alone is no rule; there are these forms: {_FORMS}")
+        where = made.by_topic if prefix == _TOPIC else made.by_table if prefix == SOURCE else made.by_name
+        where.setdefault(parts[0], set()).update(parts[1:])
+    return made

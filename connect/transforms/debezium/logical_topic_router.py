@@ -1,0 +1,207 @@
+"""ToLogicalTopicRouter and its older form ByLogicalTableRouter: many physical tables into one topic."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from connect.config.definition import ConfigDef, Importance, Width
+from connect.config.types import ConfigType
+from connect.config.validators import one_of
+from connect.data.schema import Schema
+from connect.data.struct import Struct
+from connect.errors import ConfigError
+from connect.record import ConnectRecord
+from connect.transforms.api import Transformation
+from connect.transforms.debezium.envelope import (
+    AFTER,
+    BEFORE,
+    envelope_struct,
+    is_envelope_schema,
+    renamed_struct,
+    under_schema,
+)
+from connect.transforms.debezium.optional_regex import OptionalRegex
+from connect.transforms.debezium.schema_names import name_adjuster
+from connect.transforms.java_replacement import Replacement, compile_replacement
+from connect.transforms.record_sides import copy_record
+from connect.transforms.settings import JavaRegex, compiled_regex
+from connect.transforms.structs import fields_of, new_struct, require_struct
+
+PURPOSE = "Updating schema"
+_MOST_SCHEMAS = 256
+_MOST_TOPICS = 10_000
+_NEW_NAME, _OLD_NAME = "__dbz__sourceIdentifier", "__dbz__physicalTableIdentifier"
+_NEW_CACHE, _OLD_CACHE = "logical.destination.cache.size", "logical.table.cache.size"
+_log = logging.getLogger(__name__)
+
+
+def _table(key_field: str, cache_size: str) -> ConfigDef:
+    return (
+        ConfigDef()
+        .define(
+            "topic.regex", ConfigType.STRING, importance=Importance.LOW, width=Width.LONG, validator=JavaRegex(),
+            display_name="Topic regex", doc="A regular expression; records whose whole topic matches it go to another topic.",
+        )
+        .define(
+            "topic.replacement", ConfigType.STRING, importance=Importance.LOW, width=Width.LONG,
+            display_name="Topic replacement", doc="The other topic, with $1 and ${name} for groups of topic.regex.",
+        )
+        .define(
+            "key.enforce.uniqueness", ConfigType.BOOLEAN, True, importance=Importance.LOW, width=Width.SHORT,
+            display_name="Add source topic name into key",
+            doc="Whether keys get a field that tells the table. Without it rows of two tables with equal keys are one row.",
+        )
+        .define(
+            "key.field.regex", ConfigType.STRING, None, importance=Importance.LOW, width=Width.LONG, validator=OptionalRegex(),
+            display_name="Key field regex", doc="A regular expression for the old topic, of which that field's text is made.",
+        )
+        .define(
+            "key.field.name", ConfigType.STRING, key_field, importance=Importance.LOW, width=Width.LONG,
+            display_name="Key field name", doc="The name of that field.",
+        )
+        .define(
+            "key.field.replacement", ConfigType.STRING, None, importance=Importance.LOW, width=Width.LONG,
+            display_name="Key field replacement",
+            doc="The text of that field, with $1 and ${name} for groups of key.field.regex. Without both it is the old topic.",
+        )
+        .define(
+            "schema.name.adjustment.mode", ConfigType.STRING, "none", importance=Importance.LOW, width=Width.MEDIUM,
+            validator=one_of("none", "avro", "avro_unicode"), display_name="Schema Name Adjustment",
+            doc="How schema names, which are made of the topic, become names that Avro allows: none leaves them, avro writes an "
+            "underscore for a character that is not allowed, avro_unicode its number.",
+        )
+        .define(
+            cache_size, ConfigType.INT, 16, importance=Importance.LOW, width=Width.LONG,
+            display_name="Cache size", doc="Read and not needed: the caches here have bounds of their own.",
+        )
+    )  # fmt: skip
+
+
+_TABLE = _table(_NEW_NAME, _NEW_CACHE)
+_OLD_TABLE = _table(_OLD_NAME, _OLD_CACHE)
+
+
+class ToLogicalTopicRouter(Transformation):
+    """Gives records another topic, and their schemas names after it; keys tell the table they are of."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _TABLE
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        values = self.config_def().parse(configs)
+        self._regex = compiled_regex("topic.regex", values["topic.regex"])
+        self._replacement = _replacement("topic.replacement", values["topic.replacement"], self._regex)
+        key_regex = (values["key.field.regex"] or "").strip()
+        key_replacement = (values["key.field.replacement"] or "").strip()
+        if key_regex and not key_replacement:
+            raise ConfigError.invalid(
+                "key.field.replacement", None, "key.field.replacement must be non-empty if key.field.regex is set."
+            )
+        self._key_regex = compiled_regex("key.field.regex", key_regex) if key_regex else None
+        self._key_replacement = None if self._key_regex is None else compile_replacement(key_replacement, self._key_regex)
+        self._key_field: str = values["key.field.name"]
+        self._unique: bool = values["key.enforce.uniqueness"]
+        self._adjust = name_adjuster(values["schema.name.adjustment.mode"])
+        self._topics: dict[str, tuple[str | None, str]] = {}
+        self._schemas: dict[tuple[str, Schema, str], Schema] = {}
+
+    def close(self) -> None:
+        self._schemas.clear()
+        self._topics.clear()
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        topic, identifier = self._topics.get(record.topic) or self._routed(record.topic)
+        if topic is None:
+            return record
+        new = copy_record(record)
+        new.topic = topic
+        if record.key is None:
+            new.key_schema = None
+        else:
+            key = require_struct(record.key_schema, record.key, PURPOSE)
+            new.key_schema = self._known("key", key.schema, topic)
+            new.key = _identified(key, new.key_schema, identifier if self._unique else None)
+        if record.value is not None and record.value_schema is not None and is_envelope_schema(record.value_schema):
+            event = envelope_struct(record.value_schema, record.value)
+            new.value_schema = self._known("value", event.schema, topic)
+            new.value = _renamed_event(event, new.value_schema)
+        return new  # type: ignore[no-any-return]
+
+    def _routed(self, topic: str) -> tuple[str | None, str]:
+        """The new topic, None for no change, and the text that tells the table."""
+        target: str | None = None
+        if self._regex.fullmatch(topic) is not None:
+            target = self._replacement.replace_first(self._regex, topic)
+            if not target:
+                _log.warning("The topic %s would become an empty name by topic.regex and topic.replacement, so it stays", topic)
+                target = None
+        identifier = topic
+        if self._key_regex is not None and self._key_replacement is not None and self._key_regex.fullmatch(topic) is not None:
+            identifier = self._key_replacement.replace_first(self._key_regex, topic)
+        if len(self._topics) >= _MOST_TOPICS:
+            self._topics.clear()
+        self._topics[topic] = (target, identifier)
+        return target, identifier
+
+    def _known(self, side: str, old: Schema, topic: str) -> Schema:
+        key = (side, old, topic)
+        schema = self._schemas.get(key)
+        if schema is None:
+            schema = self._key_schema(old, topic) if side == "key" else self._envelope_schema(old, topic)
+            if len(self._schemas) >= _MOST_SCHEMAS:
+                del self._schemas[next(iter(self._schemas))]
+            self._schemas[key] = schema
+        return schema
+
+    def _key_schema(self, old: Schema, topic: str) -> Schema:
+        fields = [(field.name, field.schema) for field in fields_of(old)]
+        if self._unique:
+            fields.append((self._key_field, Schema.STRING))
+        return old.replace(name=self._adjust(f"{topic}.Key"), default=None, fields=fields)
+
+    def _envelope_schema(self, old: Schema, topic: str) -> Schema:
+        row = old.field(BEFORE) or old.field(AFTER)
+        renamed = None if row is None else renamed_struct(row.schema, self._adjust(f"{topic}.Value"))
+        fields = [
+            (field.name, renamed if renamed is not None and field.name in (BEFORE, AFTER) else field.schema)
+            for field in fields_of(old)
+        ]
+        return old.replace(name=self._adjust(f"{topic}.Envelope"), default=None, fields=fields)
+
+
+class ByLogicalTableRouter(ToLogicalTopicRouter):
+    """ToLogicalTopicRouter with the names and defaults that it had before."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _OLD_TABLE
+
+
+def _identified(key: Struct, schema: Schema, identifier: str | None) -> Struct:
+    """The key's values, and after them the text that tells the table."""
+    if identifier is None:
+        return under_schema(key, schema)
+    return new_struct(schema, [*under_schema(key, key.schema).values, identifier])
+
+
+def _renamed_event(event: Struct, schema: Schema) -> Struct:
+    values: list[Any] = []
+    for field, old in zip(fields_of(schema), fields_of(event.schema), strict=True):
+        value = event.get(old)
+        if value is not None and field.schema is not old.schema:
+            value = under_schema(require_struct(old.schema, value, PURPOSE), field.schema)
+        values.append(value)
+    return new_struct(schema, values)
+
+
+def _replacement(key: str, text: str | None, regex: re.Pattern[str]) -> Replacement:
+    if text is None:
+        raise ConfigError.invalid(key, None, "a replacement is needed")
+    made = compile_replacement(text, regex)
+    if made.error is not None:
+        raise ConfigError.invalid(key, text, made.error)
+    return made

@@ -1,0 +1,1 @@
+"""The outbox pattern: rows of one table become messages of many topics."""

@@ -1,0 +1,203 @@
+"""EventRouter: an insert into an outbox table becomes the message that the row describes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from connect.config.definition import ConfigDef
+from connect.data.headers import Header, Headers
+from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
+from connect.errors import DataError
+from connect.record import ConnectRecord
+from connect.transforms.api import Transformation
+from connect.transforms.debezium.envelope import (
+    AFTER,
+    DELETE,
+    OPERATION,
+    SOURCE,
+    UPDATE,
+    envelope_struct,
+    is_envelope_schema,
+    text_field,
+)
+from connect.transforms.debezium.outbox.json_payload import JsonExpansion
+from connect.transforms.debezium.outbox.settings import TABLE, Columns, InvalidOperation, Placement, read_settings
+from connect.transforms.record_sides import copy_record
+from connect.transforms.regex_router import RegexRouter
+from connect.transforms.structs import require_struct
+
+PAYLOAD = "payload"
+_PURPOSE = "Read Outbox Event"
+_MOST_SCHEMAS = 1_000
+_PER_MILLI = {
+    "io.debezium.time.Timestamp": 1, "io.debezium.time.MicroTimestamp": 1_000, "io.debezium.time.NanoTimestamp": 1_000_000,
+}  # fmt: skip
+_log = logging.getLogger(__name__)
+
+
+class EventRouter(Transformation):
+    """Inserts and snapshot rows become messages; deletes and tombstones are dropped, updates too unless they are to fail. What is
+    no change event passes."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return TABLE
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self._settings = read_settings(configs)
+        self._router = RegexRouter()
+        self._router.configure({"regex": self._settings.topic_regex, "replacement": self._settings.topic_replacement})
+        self._json = JsonExpansion(self._settings.keeps_nulls, self._settings.keeps_empty_arrays, self._settings.strict)
+        self._in_envelope = [one for one in self._settings.additions if one.placement is Placement.ENVELOPE]
+        self._schemas: dict[tuple[Schema, Schema, str, int | None], Schema] = {}
+
+    def close(self) -> None:
+        self._schemas.clear()
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        schema = record.value_schema
+        if record.value is None:
+            return None
+        if schema is None or not is_envelope_schema(schema):
+            return record
+        event = envelope_struct(schema, record.value)
+        operation = text_field(event, OPERATION, "Detect Debezium Operation")
+        if operation == DELETE:
+            return None
+        if operation == UPDATE:
+            self._refuse_update(record)
+            return None
+        row = require_struct(None, event.get(AFTER), _PURPOSE)
+        return self._message(record, event, row, self._columns(event))
+
+    def _refuse_update(self, record: ConnectRecord) -> None:
+        behavior = self._settings.invalid_operation
+        if behavior is InvalidOperation.FATAL:
+            raise DataError(
+                f"An update of the outbox table in a record of {record.topic}: rows may be inserted and deleted, not changed "
+                "(table.op.invalid.behavior=fatal)"
+            )
+        level = logging.WARNING if behavior is InvalidOperation.WARN else logging.ERROR
+        _log.log(level, "An update of the outbox table in a record of %s is left out", record.topic)
+
+    def _columns(self, event: Struct) -> Columns:
+        field = event.schema.field(SOURCE)
+        source = None if field is None else event.values[field.index]
+        if isinstance(source, Struct) and source.schema.field("connector") is not None and source.get("connector") == "oracle":
+            return self._settings.oracle_columns
+        return self._settings.columns
+
+    def _message(self, record: ConnectRecord, event: Struct, row: Struct, columns: Columns) -> ConnectRecord | None:
+        payload_schema, payload = _column(row, columns.payload, "payload")
+        id_schema, event_id = _column(row, columns.id, "event-id")
+        if self._settings.expands_json:
+            payload_schema, payload = self._expanded(record, columns.payload, payload_schema, payload)
+        routed = text_field(row, columns.route_by, "topic routing")
+        if routed is None:
+            raise DataError(
+                f"The column {columns.route_by} of an outbox row is null, so there is no topic for it (route.by.field)"
+            )
+        new = copy_record(record)
+        new.topic = routed
+        new.timestamp = _timestamp(event, row, columns.timestamp)
+        new.key_schema, new.key = (Schema.STRING, None) if columns.key is None else _column(row, columns.key, "event key")
+        headers = [*(record.headers or ()), Header("id", id_schema, event_id)]
+        new.partition = self._place_additions(row, headers)
+        new.headers = Headers(headers)
+        if self._settings.tombstone_on_empty and (payload is None or (isinstance(payload, str) and not payload.strip())):
+            new.value_schema = new.value = None
+        elif self._in_envelope:
+            new.value_schema = self._value_schema(payload_schema, row, routed)
+            new.value = Struct(new.value_schema, [payload, *self._envelope_values(row)])
+        else:
+            new.value_schema, new.value = payload_schema, payload
+        return self._router.apply(new)
+
+    def _expanded(self, record: ConnectRecord, column: str, schema: Schema, payload: Any) -> tuple[Schema, Any]:
+        if payload is None:
+            return schema, payload
+        if not isinstance(payload, str):
+            _log.warning("The payload of an outbox row in %s is no text, so it is not expanded", record.topic)
+            return schema, payload
+        try:
+            return self._json.expanded(column, payload)
+        except DataError as e:
+            if self._settings.strict:
+                raise DataError(f"The payload in {column} cannot be expanded: {e.message}") from e
+            _log.warning("The payload of an outbox row in %s stays text: %s", record.topic, e.message)
+            return schema, payload
+
+    def _place_additions(self, row: Struct, headers: list[Header]) -> int | None:
+        """Adds headers to the list; gives the partition, if a column says it."""
+        partition: int | None = None
+        for addition in self._settings.additions:
+            if addition.placement is Placement.ENVELOPE or self._is_left_out(row, addition.column):
+                continue
+            schema, value = _column(row, addition.column, "additional")
+            if addition.placement is Placement.HEADER:
+                headers.append(Header(addition.alias, schema, value))
+                continue
+            if schema.type is not Type.INT32:
+                raise DataError(f"The column {addition.column} is of type {schema.type.name}, and a partition is INT32")
+            partition = value
+        return partition
+
+    def _is_left_out(self, row: Struct, column: str) -> bool:
+        return not self._settings.missing_is_error and row.schema.field(column) is None
+
+    def _envelope_values(self, row: Struct) -> list[Any]:
+        return [row.get(one.column) for one in self._in_envelope if not self._is_left_out(row, one.column)]
+
+    def _value_schema(self, payload: Schema, row: Struct, topic: str) -> Schema:
+        version = None
+        if self._settings.schema_version is not None:
+            schema, version = _column(row, self._settings.schema_version, "schema version")
+            if schema.type is not Type.INT32:
+                raise DataError(
+                    f"The column {self._settings.schema_version} is of type {schema.type.name}, and a version is INT32"
+                )
+        key = (payload, row.schema, topic, version)
+        known = self._schemas.get(key)
+        if known is None:
+            placed = [one for one in self._in_envelope if not self._is_left_out(row, one.column)]
+            fields = [(PAYLOAD, payload), *((one.alias, _column(row, one.column, "additional")[0]) for one in placed)]
+            known = Schema(Type.STRUCT, name=_schema_name(row.schema.name, topic), version=version, fields=fields)
+            if len(self._schemas) >= _MOST_SCHEMAS:
+                del self._schemas[next(iter(self._schemas))]
+            self._schemas[key] = known
+        return known
+
+
+def _column(row: Struct, name: str, purpose: str) -> tuple[Schema, Any]:
+    """A column's schema and value, or default. Raises DataError when there is none."""
+    field = row.schema.field(name)
+    if field is None:
+        raise DataError(f"Unable to find {purpose} field {name} in event; there are: {', '.join(row.schema.field_names)}")
+    return field.schema, row.get(field)
+
+
+def _timestamp(event: Struct, row: Struct, column: str | None) -> int | None:
+    """The column in milliseconds, or the time at which the change was processed."""
+    value = None
+    if column is not None:
+        schema, value = _column(row, column, "timestamp")
+        if value is not None:
+            divisor = _PER_MILLI.get(schema.name or "")
+            if divisor is None or schema.type is not Type.INT64:
+                found = schema.name or f"{schema.type.name} (without logical schema name)"
+                raise DataError(f"Unsupported field type {found} for event timestamp; there are: {', '.join(_PER_MILLI)}")
+            # Java's division goes towards zero.
+            return int(value) // divisor if value >= 0 else -(-int(value) // divisor)
+    processed: int | None = _column(event, "ts_ms", "timestamp")[1]
+    return processed
+
+
+def _schema_name(row_name: str | None, topic: str) -> str:
+    """The topic goes before the last part of the row schema's name."""
+    if row_name is None:
+        return topic
+    head, dot, tail = row_name.rpartition(".")
+    return f"{head}{dot}{topic}.{tail}"

@@ -1,0 +1,178 @@
+"""Filter and ContentBasedRouter: records kept, dropped and routed by expressions."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from connect.config.definition import ConfigDef, Importance, Width
+from connect.config.types import ConfigType
+from connect.config.validators import one_of
+from connect.errors import ConfigError, DataError
+from connect.expressions import GROOVY, JAVASCRIPT, RECORD_VARIABLES, Dialect, Expression, compile_expression
+from connect.record import ConnectRecord
+from connect.transforms.api import Transformation
+from connect.transforms.debezium.optional_regex import OptionalRegex
+from connect.transforms.record_sides import copy_record
+from connect.transforms.settings import compiled_regex
+
+_PREFIX = "jsr223."
+_LANGUAGES: dict[str, Dialect] = {
+    "groovy": GROOVY,
+    **dict.fromkeys(("graal.js", "graaljs", "js", "javascript", "ecmascript", "nashorn"), JAVASCRIPT),
+}
+_MOST_TOPICS = 10_000
+
+
+class NullHandling(Enum):
+    """What becomes of records without value."""
+
+    KEEP = "keep"
+    DROP = "drop"
+    EVALUATE = "evaluate"
+
+
+class _Language:
+    """The rule of ``language``."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        dialect_of(name, value)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{_PREFIX}{language}" for language in _LANGUAGES)
+
+
+def dialect_of(key: str, language: str | None) -> Dialect:
+    """The rules for a language's name. Raises ConfigError."""
+    dialect = _LANGUAGES.get((language or "").removeprefix(_PREFIX).lower())
+    if language is None or not language.startswith(_PREFIX) or dialect is None:
+        raise ConfigError.invalid(
+            key,
+            language,
+            f"expressions are in a safe part of Groovy or JavaScript, called {_Language()}; nothing else can be run",
+        )
+    return dialect
+
+
+class _NotBlank:
+    """The rule of an expression. Whether it is in the language only ``configure`` can tell, which knows the language."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is None or not value.strip():
+            raise ConfigError.invalid(name, value, "A value is required")
+
+    def __str__(self) -> str:
+        return "expression"
+
+
+def _table(key: str, shown: str, doc: str) -> ConfigDef:
+    return (
+        ConfigDef()
+        .define(
+            "topic.regex", ConfigType.STRING, None, importance=Importance.LOW, width=Width.LONG, validator=OptionalRegex(),
+            display_name="Topic regex", doc="A regular expression; a record whose whole topic does not match it passes.",
+        )
+        .define(
+            "language", ConfigType.STRING, importance=Importance.HIGH, width=Width.MEDIUM, validator=_Language(),
+            display_name="Expression language",
+            doc="How to read the expression: as Groovy or as JavaScript. It is the safe part of either that docs/expressions.md "
+            "tells; nothing is run outside of it.",
+        )
+        .define(
+            key, ConfigType.STRING, importance=Importance.HIGH, width=Width.MEDIUM, validator=_NotBlank(),
+            display_name=shown, doc=doc,
+        )
+        .define(
+            "null.handling.mode", ConfigType.STRING, NullHandling.KEEP.value, importance=Importance.LOW, width=Width.SHORT,
+            validator=one_of(*(one.value for one in NullHandling), ignore_case=True), display_name="Handle null records",
+            doc="What becomes of records without value: keep passes them, drop drops them, evaluate asks the expression.",
+        )
+    )  # fmt: skip
+
+
+class _Scripted(Transformation):
+    """What both have in common: which records the expression is asked about."""
+
+    @classmethod
+    @abstractmethod
+    def _expression_key(cls) -> str: ...
+
+    @abstractmethod
+    def _decide(self, record: ConnectRecord, expression: Expression) -> ConnectRecord | None: ...
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        values = self.config_def().parse(configs)
+        key = self._expression_key()
+        try:
+            self._expression = compile_expression(values[key], RECORD_VARIABLES, dialect_of("language", values["language"]))
+        except ConfigError as e:
+            raise ConfigError.invalid(key, values[key], e.message) from e
+        self._nulls = NullHandling(values["null.handling.mode"].lower())
+        regex = (values["topic.regex"] or "").strip()
+        self._topics: re.Pattern[str] | None = compiled_regex("topic.regex", regex) if regex else None
+        self._chosen: dict[str, bool] = {}
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        if self._topics is not None and not self._is_chosen(record.topic, self._topics):
+            return record
+        if record.value is None and self._nulls is not NullHandling.EVALUATE:
+            return record if self._nulls is NullHandling.KEEP else None
+        return self._decide(record, self._expression)
+
+    def _is_chosen(self, topic: str, regex: re.Pattern[str]) -> bool:
+        chosen = self._chosen.get(topic)
+        if chosen is None:
+            if len(self._chosen) >= _MOST_TOPICS:
+                self._chosen.clear()
+            chosen = self._chosen[topic] = regex.fullmatch(topic) is not None
+        return chosen
+
+
+_CONDITION, _TOPIC = "condition", "topic.expression"
+_FILTER_TABLE = _table(
+    _CONDITION, "Filtering condition", "The expression. A record for which it is true is kept, one for which it is false dropped."
+)
+_ROUTER_TABLE = _table(
+    _TOPIC, "Topic name expression", "The expression. Its text becomes the topic of the record; null leaves the topic."
+)
+
+
+class ExpressionFilter(_Scripted):
+    """Keeps the records for which a condition is true. In configurations it is ``io.debezium.transforms.Filter``; the short name
+    Filter means Apache's."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _FILTER_TABLE
+
+    @classmethod
+    def _expression_key(cls) -> str:
+        return _CONDITION
+
+    def _decide(self, record: ConnectRecord, expression: Expression) -> ConnectRecord | None:
+        return record if expression.holds(record) else None
+
+
+class ContentBasedRouter(_Scripted):
+    """Gives records the topic that an expression says."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _ROUTER_TABLE
+
+    @classmethod
+    def _expression_key(cls) -> str:
+        return _TOPIC
+
+    def _decide(self, record: ConnectRecord, expression: Expression) -> ConnectRecord | None:
+        topic = expression.value(record)
+        if topic is None:
+            return record
+        if not isinstance(topic, str) or not topic.strip():
+            raise DataError(f"The expression {expression.source!r} gives {topic!r:.60} for this record, and a topic is a text")
+        new = copy_record(record)
+        new.topic = topic
+        return new  # type: ignore[no-any-return]

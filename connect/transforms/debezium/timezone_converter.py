@@ -1,0 +1,180 @@
+"""TimezoneConverter: timestamps of change events in another time zone."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from connect.config.definition import ConfigDef, Importance, Width
+from connect.config.types import ConfigType
+from connect.data.logical import DATE, TIME, TIMESTAMP
+from connect.data.schema import Schema
+from connect.data.struct import Struct
+from connect.errors import ConfigError, DataError
+from connect.record import ConnectRecord
+from connect.strict import is_strict
+from connect.transforms.api import Transformation
+from connect.transforms.debezium.envelope import AFTER, BEFORE, SOURCE, envelope_struct, is_envelope_schema
+from connect.transforms.debezium.field_rules import Choice, FieldRules, parse_rules
+from connect.transforms.debezium.time_zones import (
+    Zone,
+    parse_zone_name,
+    shift_instant,
+    shift_local,
+    shift_timestamp,
+    zoned_time,
+    zoned_timestamp,
+)
+from connect.transforms.record_sides import copy_record
+from connect.transforms.structs import fields_of, new_struct
+
+_ZONE, _INCLUDE, _EXCLUDE = "converted.timezone", "include.list", "exclude.list"
+_RULES = (
+    "Each rule is source:table, source:table:field, topic:topic, topic:topic:field or name:field, where the name is a topic's or "
+    "a table's; a field may begin with before., after. or source. for one block alone."
+)
+_TABLE = (
+    ConfigDef()
+    .define(
+        _ZONE, ConfigType.STRING, importance=Importance.HIGH, width=Width.MEDIUM, display_name="Converted Timezone",
+        doc="The time zone to convert to: a place, as America/Los_Angeles, or an offset from UTC, as +08:00.",
+    )
+    .define(
+        _INCLUDE, ConfigType.LIST, "", importance=Importance.HIGH, width=Width.MEDIUM, display_name="Include List",
+        doc=f"What to convert; nothing else is. {_RULES}",
+    )
+    .define(
+        _EXCLUDE, ConfigType.LIST, "", importance=Importance.HIGH, width=Width.MEDIUM, display_name="Exclude List",
+        doc=f"What not to convert; all else is. {_RULES}",
+    )
+)  # fmt: skip
+_TIME = "io.debezium.time."
+_EPOCH_UNITS = {"ts_ms": 1_000, "ts_us": 1_000_000, "ts_ns": 1_000_000_000}
+_WITHOUT_ZONE = frozenset((f"{_TIME}Date", f"{_TIME}MicroTime", f"{_TIME}NanoTime", f"{_TIME}Time", DATE, TIME))
+_MOST_PLANS = 256
+_log = logging.getLogger(__name__)
+
+
+class _BlockPlan(NamedTuple):
+    """What to convert in one block of the envelope: its place, its schema, and a function for each field's place."""
+
+    place: int
+    schema: Schema
+    fields: list[tuple[int, Any, Callable[[Any], Any]]]
+
+
+class TimezoneConverter(Transformation):
+    """Numbers and Connect timestamps stand for local times of the zone and become instants; texts with an offset stay the same
+    instant under the zone's offset; ``ts_ms`` and its like in the source block, when a rule names them, become the zone's local
+    time. Dates and times of day have no zone and stay. Records that are no change events pass."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _TABLE
+
+    def __init__(self, now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)) -> None:
+        self._now = now
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        values = _TABLE.parse(configs)
+        if not values[_ZONE]:
+            raise ConfigError.invalid(_ZONE, values[_ZONE], "A value is required")
+        include, exclude = values[_INCLUDE] or [], values[_EXCLUDE] or []
+        if include and exclude:
+            raise ConfigError("Both include and exclude lists are specified. Please specify only one.", key=_INCLUDE)
+        self._zone: Zone = parse_zone_name(_ZONE, values[_ZONE], strict=is_strict(configs))
+        self._rules: FieldRules = parse_rules(_INCLUDE, include, True) if include else parse_rules(_EXCLUDE, exclude, False)
+        self._plans: dict[tuple[int, str, str | None], tuple[Schema, list[_BlockPlan]]] = {}
+
+    def close(self) -> None:
+        self._plans.clear()
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        schema = record.value_schema
+        if record.value is None or schema is None or not is_envelope_schema(schema):
+            return record
+        event = envelope_struct(schema, record.value)
+        plans = self._plan(schema, record.topic, _table_of(event))
+        if not plans:
+            return record
+        values = list(event.values)
+        for plan in plans:
+            block = values[plan.place]
+            if isinstance(block, Struct):
+                values[plan.place] = _converted(block, plan)
+        new = copy_record(record)
+        new.value = new_struct(schema, values)
+        return new  # type: ignore[no-any-return]
+
+    def _plan(self, schema: Schema, topic: str, table: str | None) -> list[_BlockPlan]:
+        key = (id(schema), topic, table)
+        known = self._plans.get(key)
+        if known is not None:
+            return known[1]
+        choice = self._rules.choice(topic, table)
+        plans = [] if choice is None else self._blocks(schema, choice)
+        if len(self._plans) >= _MOST_PLANS:
+            del self._plans[next(iter(self._plans))]
+        self._plans[key] = (schema, plans)
+        return plans
+
+    def _blocks(self, schema: Schema, choice: Choice) -> list[_BlockPlan]:
+        plans: list[_BlockPlan] = []
+        for name, chosen in ((BEFORE, choice.before), (AFTER, choice.after), (SOURCE, choice.source)):
+            block = schema.field(name)
+            if block is None or block.schema.fields is None or (name == SOURCE and not chosen):
+                continue
+            fields = [
+                (field.index, field.schema.default, convert)
+                for field in block.schema.fields
+                if choice.takes(field.name, chosen)
+                and (convert := self._converter(field.name, field.schema, name == SOURCE)) is not None
+            ]
+            if fields:
+                plans.append(_BlockPlan(block.index, block.schema, fields))
+        return plans
+
+    def _converter(self, name: str, schema: Schema, in_source: bool) -> Callable[[Any], Any] | None:
+        zone = self._zone
+        match schema.name:
+            case None:
+                return shift_instant(zone, _EPOCH_UNITS[name]) if in_source and name in _EPOCH_UNITS else None
+            case "io.debezium.time.Timestamp":
+                return shift_local(zone, 1_000)
+            case "io.debezium.time.MicroTimestamp":
+                return shift_local(zone, 1_000_000)
+            case "io.debezium.time.NanoTimestamp":
+                return shift_local(zone, 1_000_000_000)
+            case "io.debezium.time.ZonedTimestamp":
+                return zoned_timestamp(zone)
+            case "io.debezium.time.ZonedTime":
+                return zoned_time(zone, self._now)
+            case _ if schema.name == TIMESTAMP:
+                return shift_timestamp(zone)
+        if schema.name in _WITHOUT_ZONE:
+            _log.warning("The field %s stays as it is: a value of type %s is in no time zone", name, schema.name)
+        return None
+
+
+def _table_of(event: Struct) -> str | None:
+    field = event.schema.field(SOURCE)
+    source = None if field is None else event.values[field.index]
+    if not isinstance(source, Struct) or source.schema.field("table") is None:
+        return None
+    table: str | None = source.get("table")
+    return table
+
+
+def _converted(block: Struct, plan: _BlockPlan) -> Struct:
+    """A copy of the block with the fields converted; a null that has a default counts as it."""
+    values = list(block.values)
+    for index, default, convert in plan.fields:
+        value = default if values[index] is None else values[index]
+        if value is not None:
+            try:
+                values[index] = convert(value)
+            except DataError as e:
+                raise DataError(f"The field {fields_of(block.schema)[index].name} cannot be converted: {e.message}") from e
+    return new_struct(block.schema, values)
