@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from collections.abc import Callable
-from operator import is_
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import is_, itemgetter
 from typing import Any
 
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
@@ -42,6 +43,8 @@ _MOST_SHAPES = 64
 """Schemas kept per incoming schema. A function gives a handful; a stream of ever new ones must not fill the memory."""
 _MOST_NEW_FIELDS = 10_000
 _NEW: Any = object()
+_WHOLE = "the result"
+"""How errors name a result that is in no field."""
 
 
 def plain_copy(value: Any) -> Any:
@@ -154,6 +157,24 @@ def _known(schema: Schema | None, path: str) -> Schema:
     return schema
 
 
+@dataclass(slots=True)
+class _Layout:
+    """Results with the same fields in the same order."""
+
+    pick: Callable[[list[Any]], Sequence[Any]]
+    """From the values of the original, with _NEW behind them, those that stand where the result's do."""
+    usual: list[Schema | None]
+    """The schemas of those fields there, None for new ones."""
+    made: Schema
+    """The schema of the last such result. ``last`` is what it was made of, field by field, and None at first."""
+    last: list[Schema | None] | None = None
+
+
+def _picker(places: list[int]) -> Callable[[list[Any]], Sequence[Any]]:
+    # itemgetter does it in one step, and gives a tuple only for two places or more.
+    return itemgetter(*places) if len(places) > 1 else lambda values: [values[place] for place in places]
+
+
 class Inference:
     """Gives results of values of one incoming schema their schemas.
 
@@ -165,7 +186,7 @@ class Inference:
         self._schema = schema
         self._fields = [] if schema.fields is None else [(f.name, f.schema) for f in schema.fields]
         self._names = list(schema.field_names)
-        self._layouts: dict[tuple[Any, ...], tuple[list[int], list[Schema | None]]] = {}
+        self._layouts: dict[tuple[Any, ...], _Layout] = {}
         self._types: dict[str, Schema] = {}
         self._nullable: dict[str, Schema] = {}
         self._shapes: dict[tuple[Any, ...], Schema] = {}
@@ -174,11 +195,11 @@ class Inference:
         """Raises DataError that names the field."""
         schema = self._schema
         if schema.type is not _STRUCT:
-            fitting, value = self._fitted("value", schema, result)
+            fitting, value = self._fitted(_WHOLE, schema, result)
             return SchemaAndValue(fitting, value)
         if not isinstance(result, dict):
-            fitting = self._learned("value", result)
-            return SchemaAndValue(fitting, conform(fitting, result, "value"))
+            fitting = self._learned(_WHOLE, result)
+            return SchemaAndValue(fitting, conform(fitting, result, _WHOLE))
         if original.__class__ is Struct and list(result) == self._names:
             unchanged = self._unchanged(original, result)
             if unchanged is not None:
@@ -201,14 +222,11 @@ class Inference:
 
     def _reshaped(self, before: list[Any], result: dict[Any, Any]) -> SchemaAndValue:
         names: tuple[Any, ...] = tuple(result)
-        places, usual = self._layouts.get(names) or self._new_layout(names)
+        layout = self._layouts.get(names) or self._new_layout(names)
         values = list(result.values())
-        schemas = usual.copy()
-        compared = [*before, _NEW]
+        schemas = layout.usual.copy()
         left_out: list[int] = []
-        for i, same in enumerate(map(is_, [compared[place] for place in places], values)):
-            if same:
-                continue
+        for i in [i for i, same in enumerate(map(is_, layout.pick([*before, _NEW]), values)) if not same]:
             schema, value = schemas[i], values[i]
             if schema is not None:
                 schemas[i], values[i] = self._fitted(names[i], schema, value)
@@ -218,14 +236,14 @@ class Inference:
                 schemas[i] = known = self._learned(names[i], value)
                 values[i] = conform(known, value, names[i])
         if left_out:
-            names = tuple(name for i, name in enumerate(names) if i not in left_out)
-            schemas = [schema for i, schema in enumerate(schemas) if i not in left_out]
             values = [value for i, value in enumerate(values) if i not in left_out]
-        made = self._shape(names, schemas)
-        return SchemaAndValue(made, new_struct(made, values))
+        if schemas != layout.last:
+            kept = [i for i in range(len(names)) if i not in left_out]
+            layout.made = self._shape(tuple(names[i] for i in kept), [schemas[i] for i in kept])
+            layout.last = schemas
+        return SchemaAndValue(layout.made, new_struct(layout.made, values))
 
-    def _new_layout(self, names: tuple[Any, ...]) -> tuple[list[int], list[Schema | None]]:
-        """Of a result with these fields, in this order: which is which of the original, and the schema each has there."""
+    def _new_layout(self, names: tuple[Any, ...]) -> _Layout:
         for name in names:
             if not isinstance(name, str) or not name:
                 raise DataError(f"{name!r} is no name of a field: a struct's fields are named by text")
@@ -233,10 +251,8 @@ class Inference:
         if len(self._layouts) >= _MOST_SHAPES:
             del self._layouts[next(iter(self._layouts))]
         # -1 is the place of what is not in the original: _NEW stands there, which no value is.
-        layout = (
-            [-1 if field is None else field.index for field in known],
-            [None if field is None else field.schema for field in known],
-        )
+        places = [-1 if field is None else field.index for field in known]
+        layout = _Layout(_picker(places), [None if field is None else field.schema for field in known], self._schema)
         self._layouts[names] = layout
         return layout
 

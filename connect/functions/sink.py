@@ -42,7 +42,6 @@ class FunctionSink(SinkConnector):
     """The function itself, for tests."""
     settings: ClassVar[SettingsTable]
     code: ClassVar[UserCode]
-    most_tasks: ClassVar[int | None]
     tasks: ClassVar[type[FunctionSinkTask]]
 
     def __init__(self) -> None:
@@ -51,7 +50,7 @@ class FunctionSink(SinkConnector):
     def config_def(self) -> ConfigDef:
         return self.settings.table
 
-    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+    def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
         return self.settings.validate(config)
 
     def start(self, config: Mapping[str, str]) -> None:

@@ -58,7 +58,7 @@ class FunctionSource(SourceConnector):
     def config_def(self) -> ConfigDef:
         return self.settings.table
 
-    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+    def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
         return self.settings.validate(config)
 
     def start(self, config: Mapping[str, str]) -> None:
@@ -290,6 +290,7 @@ def source_connector(
                 "settings": SettingsTable(name, config),
                 "code": UserCode.of(function),
                 "partitions": staticmethod(partitions) if callable(partitions) else tuple(partitions),
+                "most_tasks": None if callable(partitions) else len(partitions),
                 "exactly_once": exactly_once,
             },
         )

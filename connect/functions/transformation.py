@@ -29,7 +29,7 @@ from connect.functions.user_code import ImportableCallable, load
 from connect.record import ConnectRecord, SchemaAndValue
 from connect.strict import STRICT
 from connect.transforms.api import Transformation
-from connect.transforms.record_sides import copy_record
+from connect.transforms.record_copies import copy_records
 from connect.transforms.structs import struct_under
 
 SCHEMA = "function.schema"
@@ -103,7 +103,7 @@ class PythonTransformation(Transformation):
         return self._apply_to_records(records) if self._of_records else self._apply_to_side(records)
 
     def _apply_to_records(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
-        results = list(self._call([_own_record(record) for record in records]))
+        results = list(self._call(_own_records(records)))
         for result, given in zip(results, records, strict=True):
             if result is not None and result.__class__ is not given.__class__:
                 raise self._wrong(result, f"{given.__class__.__name__} or None")
@@ -117,12 +117,13 @@ class PythonTransformation(Transformation):
         places = [i for i, datum in enumerate(data) if datum is not None] if None in data else range(len(data))
         answers = self._call(self._shown(data, schemas, places))
         side, schema_side = self._side, f"{self._side}_schema"
+        copies = copy_records(records)
         for i, answer in zip(places, answers, strict=True):
             if answer is None:
                 results[i] = None
                 continue
+            new = copies[i]
             schema, value = self._with_schema(schemas[i], data[i], answer)
-            new = copy_record(records[i])
             setattr(new, schema_side, schema)
             setattr(new, side, value)
             results[i] = new
@@ -181,12 +182,13 @@ class PythonTransformation(Transformation):
             function.close()
 
 
-def _own_record(record: ConnectRecord) -> ConnectRecord:
-    """A copy that the function may change, down to the lists in its value."""
-    own: ConnectRecord = copy_record(record)
-    own.key = own_copy(record.key)
-    own.value = own_copy(record.value)
-    return own
+def _own_records(records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
+    """Copies that the function may change, down to the lists in their values."""
+    copies: list[ConnectRecord] = copy_records(records)
+    for copy in copies:
+        copy.key = own_copy(copy.key)
+        copy.value = own_copy(copy.value)
+    return copies
 
 
 def _calling(function: BoundFunction) -> Batch:

@@ -108,6 +108,28 @@ def test_fields_that_are_gone_are_gone_from_the_schema(monkeypatch: pytest.Monke
     assert value.values == [2.5, 1]
 
 
+def test_a_result_without_fields_is_a_struct_without_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema, value = Applied(lambda value: {}, monkeypatch)(ORDER, order())
+    assert schema is not None
+    assert (schema.field_names, value.values) == ((), [])
+
+
+def test_shapes_of_one_stream_do_not_disturb_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def change(value: dict[str, Any]) -> dict[str, Any]:
+        extra = {1: {}, 2: {"a": 1}, 3: {"a": 1, "b": "x"}, 4: {"id": "four"}, 5: {"a": None}}[value["id"]]
+        return {**value, **extra}
+
+    applied = Applied(change, monkeypatch)
+    usual = ORDER.field_names
+    expected = {1: usual, 2: (*usual, "a"), 3: (*usual, "a", "b"), 4: usual, 5: (*usual, "a")}
+    for number in (1, 2, 3, 4, 5, 4, 3, 2, 1):
+        schema, value = applied(ORDER, order(id=number))
+        assert schema is not None
+        assert schema.field_names == expected[number]
+        assert value["id"] == ("four" if number == 4 else number)
+        assert (schema == ORDER) is (number == 1)
+
+
 def test_a_field_of_another_type_gets_the_schema_of_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     schema, value = Applied(lambda value: {**value, "id": str(value["id"]), "tags": None}, monkeypatch)(ORDER, order())
     assert schema is not None
