@@ -7,7 +7,6 @@ for tasks) will be another maker of the same :class:`~worker.task.WorkerTask`.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from connect.sink import SinkTask
 from connect.source import SourceTask
 from connect.strict import strict_settings
 from connect.transforms.chain import build_steps
+from connect.transforms.java_regex import RegexError, compile_java_regex
 from worker.chain import TransformChain
 from worker.client_overrides import client_properties
 from worker.config import WorkerConfig
@@ -190,6 +190,6 @@ def subscription_of(config: Mapping[str, str], refresh_s: float) -> Subscription
     if bool(topics) == bool(regex):
         raise ConfigError("Must configure one of topics or topics.regex", key="topics")
     try:
-        return Subscription(topics, re.compile(regex) if regex else None, refresh_s)
-    except re.error as e:
+        return Subscription(topics, compile_java_regex(regex) if regex else None, refresh_s)
+    except RegexError as e:
         raise ConfigError.invalid("topics.regex", regex, f"not a regular expression: {e}") from e

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
 from connect.errors import ConfigError
+from connect.transforms.java_regex import RegexError, compile_java_regex
 
 _PREFIX = "topic.creation."
 _OWN = ("include", "exclude", "partitions", "replication.factor")
@@ -105,8 +106,8 @@ def _number(prefix: str, name: str, below: Mapping[str, str], default: int | Non
 def _patterns(config: Mapping[str, str | None], group: str, kind: str) -> tuple[re.Pattern[str], ...]:
     key = f"{_PREFIX}{group}.{kind}"
     try:
-        return tuple(re.compile(pattern) for pattern in _list(config.get(key)))
-    except re.error as e:
+        return tuple(compile_java_regex(pattern) for pattern in _list(config.get(key)))
+    except RegexError as e:
         raise ConfigError.invalid(key, config.get(key), f"not a regular expression: {e}") from e
 
 
