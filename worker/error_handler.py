@@ -90,6 +90,7 @@ class ErrorHandler:
         self._wait: Callable[[float], bool] = lambda _: False
         self._lock = threading.Lock()
         self._exceeded: ToleranceExceededError | None = None
+        self._reported = False  # since the last settlement
 
     @property
     def tolerant(self) -> bool:
@@ -175,6 +176,7 @@ class ErrorHandler:
             future.set_result(None)
             return future
         future = queue.producer.send(*letter, lambda: self._wait(0))
+        self._reported = True
         crash.point("errors.reported")
         return future
 
@@ -183,11 +185,12 @@ class ErrorHandler:
         time. Raises ConnectError when a report could not be written: the record would be lost."""
         if self._queue is None:
             return True
-        had_some = self._queue.producer.unsettled > 0
-        settled = self._queue.producer.settle(timeout_s)
-        if had_some and settled:
+        if not self._queue.producer.settle(timeout_s):
+            return False
+        if self._reported:
+            self._reported = False
             crash.point("errors.acknowledged")
-        return settled
+        return True
 
     def settle_now(self) -> None:
         """The same without a limit. Raises Stopped when the task is to end before."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.places import free_ports
@@ -320,3 +320,78 @@ def test_a_sink_killed_before_its_commit_gets_the_records_again(
     eventually(lambda: out.exists() and out.read_text().endswith("299\n"), "the last record", timeout_s=60)
     assert list(dict.fromkeys(out.read_text().split())) == [str(i) for i in range(300)]
     assert one.end() == 0
+
+
+def topic_values(bootstrap: str, topic: str) -> list[bytes | None]:
+    """Everything in a topic of one partition; nothing when there is no such topic."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "look", "enable.auto.commit": False})
+    try:
+        if topic not in consumer.list_topics(timeout=20).topics:
+            return []
+        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1]
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found: list[bytes | None] = []
+        while len(found) < end:
+            found += [m.value() for m in consumer.consume(end - len(found), 1.0) if m.error() is None]
+        return found
+    finally:
+        consumer.close()
+
+
+def test_killed_between_a_skip_and_its_commit_a_sink_loses_neither_bad_records_nor_good_ones(
+    process: Callable[..., Process], unique_name: Name, tmp_path: Path
+) -> None:
+    topic, dlq, out = unique_name("topic"), unique_name("dlq"), tmp_path / "out.txt"
+    # A killed worker cannot leave its group: the next one waits until the broker misses it.
+    worker = process(**{"consumer.session.timeout.ms": "1500", "consumer.heartbeat.interval.ms": "300"})
+    producer = Producer({"bootstrap.servers": worker.bootstrap})
+    sent = [f"bad {i}" if i % 10 == 3 else f'{{"n":{i}}}' for i in range(50)]
+    for value in sent:
+        producer.produce(topic, value)
+    assert producer.flush(20) == 0
+    producer.close()
+    sink = connector(
+        worker.folder, "sink", connector__class="FileStreamSink", topics=topic, file=str(out), errors__tolerance="all",
+        value__converter="org.apache.kafka.connect.json.JsonConverter", value__converter__schemas__enable="false",
+        errors__deadletterqueue__topic__name=dlq, errors__deadletterqueue__topic__replication__factor="1",
+    )  # fmt: skip
+    bad = [value.encode() for value in sent if value.startswith("bad")]
+    for point in ("errors.reported:3", "errors.acknowledged"):
+        worker.start(sink, env={"SLUICE_CRASH_AT": point})
+        assert worker.exit_code() == -signal.SIGKILL, worker.text()
+    assert topic_values(worker.bootstrap, dlq)[-len(bad) :] == bad  # acknowledged before the second end, but not committed
+    worker.start(sink).wait_ready()
+    eventually(
+        lambda: [o["offset"]["kafka_offset"] for o in worker.get("/connectors/sink/offsets")["offsets"]] == [50], "a commit"
+    )
+    assert worker.end() == 0
+    letters = topic_values(worker.bootstrap, dlq)
+    assert letters[-len(bad) :] == bad
+    assert set(letters) == set(bad)
+    lines = out.read_text().splitlines()
+    assert lines[-45:] == [f"{{n={i}}}" for i in range(50) if i % 10 != 3]
+
+
+def test_killed_between_a_skip_and_its_stored_offset_a_source_loses_neither(
+    process: Callable[..., Process], unique_name: Name, tmp_path: Path
+) -> None:
+    topic, dlq, given = unique_name("topic"), unique_name("dlq"), tmp_path / "in.txt"
+    worker = process()
+    lines = ["x" if i % 10 == 3 else str(i) for i in range(50)]
+    given.write_text("".join(f"{line}\n" for line in lines))
+    source = connector(
+        worker.folder, "source", connector__class="FileStreamSource", topic=topic, file=str(given), errors__tolerance="all",
+        transforms="c", transforms__c__type="org.apache.kafka.connect.transforms.Cast$Value", transforms__c__spec="int32",
+        errors__deadletterqueue__source__topic__name=dlq, errors__deadletterqueue__source__topic__replication__factor="1",
+    )  # fmt: skip
+    for point in ("errors.reported:3", "errors.acknowledged"):
+        worker.start(source, env={"SLUICE_CRASH_AT": point})
+        assert worker.exit_code() == -signal.SIGKILL, worker.text()
+    worker.start(source).wait_ready()
+    eventually(lambda: bool(worker.get("/connectors/source/offsets")["offsets"]), "a stored offset")
+    assert worker.end() == 0
+    letters = [json.loads(value or b"") for value in topic_values(worker.bootstrap, dlq)]
+    assert {letter["value"]["payload"] for letter in letters} == {"x"}
+    assert len({letter["sourceOffset"]["position"] for letter in letters}) == 5
+    good = [line.encode() for line in lines if line != "x"]
+    assert topic_values(worker.bootstrap, topic)[-45:] == good
