@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from connect.data.schema import Schema
@@ -15,9 +15,21 @@ class Header(NamedTuple):
     schema: Schema | None
     value: Any
 
+    def renamed(self, key: str) -> Header:
+        """This header under another name."""
+        return Header(key, self.schema, self.value)
+
+    def with_value(self, schema: Schema | None, value: Any) -> Header:
+        """A header of the same name with another value."""
+        return Header(self.key, schema, value)
+
+
+HeaderTransform = Callable[[Header], Header | None]
+"""Gives the header that takes the place of another one; None takes it out."""
+
 
 class Headers:
-    """The headers of one record, in order. Mutable; each record has its own."""
+    """The headers of one record, in order. Mutable; each record has its own. What changes them returns them, for chaining."""
 
     __slots__ = ("_items",)
 
@@ -25,13 +37,37 @@ class Headers:
         self._items: list[Header] = list(items)
 
     def add(self, key: str, value: Any, schema: Schema | None = None) -> Headers:
-        """Appends a header; others of the same name stay. Returns self."""
+        """Appends a header; others of the same name stay. Whether the value fits its schema shows when it is written."""
         self._items.append(Header(key, schema, value))
         return self
 
     def remove(self, key: str) -> Headers:
-        """Takes out every header of that name. Returns self."""
+        """Takes out every header of that name."""
         self._items = [h for h in self._items if h.key != key]
+        return self
+
+    def clear(self) -> Headers:
+        """Takes out every header."""
+        self._items = []
+        return self
+
+    def retain_latest(self, key: str | None = None) -> Headers:
+        """Keeps the last header of that name, or of every name, and takes out those before it."""
+        seen: set[str] = set()
+        kept = []
+        for header in reversed(self._items):
+            if header.key in seen and key in (None, header.key):
+                continue
+            seen.add(header.key)
+            kept.append(header)
+        self._items = kept[::-1]
+        return self
+
+    def apply(self, transform: HeaderTransform, key: str | None = None) -> Headers:
+        """Puts what the function makes of each header, or of each of that name, in its place. When it raises, nothing has
+        changed."""
+        changed = (transform(h) if key in (None, h.key) else h for h in self._items)
+        self._items = [header for header in changed if header is not None]
         return self
 
     def last_with_name(self, key: str) -> Header | None:
@@ -41,9 +77,8 @@ class Headers:
         return [h for h in self._items if h.key == key]
 
     def copy(self) -> Headers:
-        other: Headers = object.__new__(Headers)  # without a call of __init__: it is made for every record that changes
-        other._items = self._items[:]
-        return other
+        """Headers of their own with the same content."""
+        return Headers(self._items)
 
     def __iter__(self) -> Iterator[Header]:
         return iter(self._items)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, ClassVar
 
-from connect.errors import SchemaError
+from connect.errors import DataError, SchemaError
 
 
 class Type(Enum):
@@ -205,14 +205,50 @@ for _type in Type:
 class SchemaBuilder:
     """Builds a schema step by step, as Kafka Connect's builder does; ``build()`` gives the immutable result.
 
-    A member that is set twice, or does not fit the type, raises :class:`SchemaError`.
+    A member that is set again to something else, or does not fit the type, raises :class:`SchemaError`.
     """
 
     def __init__(self, type: Type) -> None:
         self._type = type
         self._members: dict[str, Any] = {}
-        self._fields: list[tuple[str, Schema]] = []
-        self._names: set[str] = set()
+        self._parameters: dict[str, str] = {}
+        self._fields: dict[str, Schema] = {}
+
+    @classmethod
+    def int8(cls) -> SchemaBuilder:
+        return cls(Type.INT8)
+
+    @classmethod
+    def int16(cls) -> SchemaBuilder:
+        return cls(Type.INT16)
+
+    @classmethod
+    def int32(cls) -> SchemaBuilder:
+        return cls(Type.INT32)
+
+    @classmethod
+    def int64(cls) -> SchemaBuilder:
+        return cls(Type.INT64)
+
+    @classmethod
+    def float32(cls) -> SchemaBuilder:
+        return cls(Type.FLOAT32)
+
+    @classmethod
+    def float64(cls) -> SchemaBuilder:
+        return cls(Type.FLOAT64)
+
+    @classmethod
+    def boolean(cls) -> SchemaBuilder:
+        return cls(Type.BOOLEAN)
+
+    @classmethod
+    def string(cls) -> SchemaBuilder:
+        return cls(Type.STRING)
+
+    @classmethod
+    def bytes(cls) -> SchemaBuilder:
+        return cls(Type.BYTES)
 
     @classmethod
     def struct(cls) -> SchemaBuilder:
@@ -220,18 +256,22 @@ class SchemaBuilder:
 
     @classmethod
     def array(cls, value_schema: Schema) -> SchemaBuilder:
-        builder = cls(Type.ARRAY)
-        builder._members["value_schema"] = value_schema
-        return builder
+        return cls(Type.ARRAY)._with_schema("value_schema", "valueSchema", value_schema)
 
     @classmethod
     def map(cls, key_schema: Schema, value_schema: Schema) -> SchemaBuilder:
-        builder = cls(Type.MAP)
-        builder._members.update(key_schema=key_schema, value_schema=value_schema)
-        return builder
+        builder = cls(Type.MAP)._with_schema("key_schema", "keySchema", key_schema)
+        return builder._with_schema("value_schema", "valueSchema", value_schema)
+
+    def _with_schema(self, member: str, shown: str, schema: Schema | None) -> SchemaBuilder:
+        if schema is None:
+            raise SchemaError(f"{shown} cannot be null.")
+        self._members[member] = schema
+        return self
 
     def _set(self, member: str, value: Any) -> SchemaBuilder:
-        if self._members.get(member) is not None:
+        present = self._members.get(member)
+        if present is not None and present != value:
             raise SchemaError(f"Invalid SchemaBuilder call: {member} has already been set.")
         self._members[member] = value
         return self
@@ -243,8 +283,10 @@ class SchemaBuilder:
         return self._set("optional", False)
 
     def default(self, value: Any) -> SchemaBuilder:
-        """Sets the default; it is validated against the finished schema in :meth:`build`."""
-        return self._set("default", value)
+        """Sets the default, which must fit what is set so far, and the finished schema too."""
+        self._set("default", value)
+        self._check_default()
+        return self
 
     def name(self, name: str) -> SchemaBuilder:
         return self._set("name", name)
@@ -256,29 +298,42 @@ class SchemaBuilder:
         return self._set("doc", doc)
 
     def parameter(self, key: str, value: str) -> SchemaBuilder:
-        parameters: dict[str, str] = self._members.setdefault("parameters", {})
-        if key in parameters:
-            raise SchemaError(f"Invalid SchemaBuilder call: parameter {key} has already been set.")
-        parameters[key] = value
+        """Sets one parameter; a later value takes the place of an earlier one."""
+        self._parameters[key] = value
+        return self
+
+    def parameters(self, parameters: Mapping[str, str]) -> SchemaBuilder:
+        """Sets several parameters."""
+        self._parameters.update(parameters)
         return self
 
     def field(self, name: str, schema: Schema) -> SchemaBuilder:
+        """Adds a field behind those that are there."""
         if self._type is not Type.STRUCT:
             raise SchemaError(f"Cannot create fields on type {self._type.name}")
         if not name:
             raise SchemaError("fieldName cannot be null.")
-        if name in self._names:
+        if schema is None:
+            raise SchemaError(f"fieldSchema for field {name} cannot be null.")
+        if name in self._fields:
             raise SchemaError(f"Cannot create field because of field name duplication {name}")
-        self._names.add(name)
-        self._fields.append((name, schema))
+        self._fields[name] = schema
         return self
 
     def build(self) -> Schema:
         """The finished schema. Raises :class:`SchemaError` when the default does not fit it."""
-        fields = self._fields if self._type is Type.STRUCT else None
-        schema = Schema(self._type, fields=fields, **self._members)
-        if schema.default is not None:
-            from connect.data.validation import validate_value
+        self._check_default()
+        return self._built()
 
-            validate_value(schema, schema.default)
-        return schema
+    def _built(self, **changes: Any) -> Schema:
+        fields = self._fields.items() if self._type is Type.STRUCT else None
+        return Schema(self._type, **{**self._members, "parameters": self._parameters, "fields": fields, **changes})
+
+    def _check_default(self) -> None:
+        from connect.data.validation import validate_value
+
+        if "default" in self._members:
+            try:
+                validate_value(self._built(default=None), self._members["default"])
+            except DataError as e:
+                raise SchemaError("Invalid default value") from e

@@ -39,6 +39,10 @@ class Struct:
             raise DataError(f"{field} is not a valid field name")
         return index
 
+    def _field_at(self, index: int) -> Field:
+        assert self.schema.fields is not None
+        return self.schema.fields[index]
+
     def get(self, field: str | Field) -> Any:
         """The value; a null gives the field's default if it has one. Raises DataError for an unknown name."""
         index = self._index(field)
@@ -51,6 +55,14 @@ class Struct:
         """The value as it was put, null included."""
         return self.values[self._index(field)]
 
+    def get_typed(self, field: str | Field, type: Type) -> Any:
+        """The value as it was put, of a field of that type. Raises DataError when the field is of another."""
+        index = self._index(field)
+        target = self._field_at(index)
+        if target.schema.type is not type:
+            raise DataError(f"Field '{target.name}' is not of type {type.name}")
+        return self.values[index]
+
     def __getitem__(self, field: str) -> Any:
         return self.get(field)
 
@@ -58,13 +70,15 @@ class Struct:
         self.put(field, value)
 
     def put(self, field: str | Field, value: Any) -> Struct:
-        """Sets a checked value; returns the struct for chaining. Raises DataError for a name or value that does not fit."""
-        from connect.data.validation import validate_field_value
+        """Sets a checked value; returns the struct for chaining. Raises DataError for a name or value that does not fit.
+
+        A null fits an optional field only. To have a default stand in a required one, do not put anything.
+        """
+        from connect.data.validation import validate_put
 
         index = self._index(field)
-        assert self.schema.fields is not None
-        target = self.schema.fields[index]
-        validate_field_value(target.name, target.schema, value)
+        target = self._field_at(index)
+        validate_put(target.name, target.schema, value)
         self.values[index] = value
         return self
 

@@ -31,10 +31,30 @@ CLASSES: dict[Type, type | tuple[type, ...]] = {
 
 
 def validate_field_value(name: str, schema: Schema, value: Any) -> None:
-    """Raises DataError that names the field when the value does not fit."""
+    """Raises DataError that names the field when the value does not fit. A null fits a field with a default, which takes its
+    place when the field is read."""
+    if value is None and schema.default is not None:
+        return
+    _validate(f'field: "{name}"', schema, value)
+
+
+def validate_value(schema: Schema, value: Any) -> None:
+    """As :func:`validate_field_value` for a value that is in no field."""
+    if value is None and schema.default is not None:
+        return
+    _validate("value", schema, value)
+
+
+def validate_put(name: str, schema: Schema, value: Any) -> None:
+    """As :func:`validate_field_value` for a value that someone puts into the field: a null must be allowed by the schema, a
+    default is no reason to put one."""
+    _validate(f'field: "{name}"', schema, value)
+
+
+def _validate(place: str, schema: Schema, value: Any) -> None:
     if value is None:
-        if not schema.optional and schema.default is None:
-            raise DataError(f'Invalid value: null used for required field: "{name}", schema type: {schema.type.name}')
+        if not schema.optional:
+            raise DataError(f"Invalid value: null used for required {place}, schema type: {schema.type.name}")
         return
     logical = LOGICAL_CLASSES.get(schema.name) if schema.name else None
     if logical is not None:
@@ -46,27 +66,25 @@ def validate_field_value(name: str, schema: Schema, value: Any) -> None:
     else:
         fits = isinstance(value, CLASSES[schema.type])
     if not fits:
+        named = f' "{schema.name}"' if schema.name else ""
         raise DataError(
-            f"Invalid Python object for schema {schema.name or 'null'} with type {schema.type.name}: "
-            f'{type(value).__name__} {_short(value)} for field: "{name}"'
+            f"Invalid Python object for schema{named} with type {schema.type.name}: "
+            f"{type(value).__name__} {_short(value)} for {place}"
         )
-    if schema.type is Type.STRUCT and logical is None:
+    if logical is not None:
+        return
+    if schema.type is Type.STRUCT:
         if value.schema is not schema and value.schema != schema:
-            raise DataError(f'Struct schemas do not match for field: "{name}"')
+            raise DataError(f"Struct schemas do not match for {place}")
         for field, member in zip(schema.fields or (), value.values, strict=True):
             validate_field_value(field.name, field.schema, member)
     elif schema.type is Type.ARRAY and schema.value_schema is not None:
         for element in value:
-            validate_field_value(name, schema.value_schema, element)
+            _validate(f"element of array {place}", schema.value_schema, element)
     elif schema.type is Type.MAP and schema.key_schema is not None and schema.value_schema is not None:
         for key, element in value.items():
-            validate_field_value(name, schema.key_schema, key)
-            validate_field_value(name, schema.value_schema, element)
-
-
-def validate_value(schema: Schema, value: Any) -> None:
-    """As :func:`validate_field_value` for a value that is in no field."""
-    validate_field_value("null", schema, value)
+            _validate(f"key of map {place}", schema.key_schema, key)
+            _validate(f"value of map {place}", schema.value_schema, element)
 
 
 def _short(value: Any) -> str:
