@@ -9,4 +9,10 @@ PLUGINS = (
         ("io.confluent.connect.avro.AvroConverter",),
         ("Avro",),
     ),
+    PluginEntry(
+        Kind.CONVERTER,
+        "connectors.registry.json_schema.converter:JsonSchemaConverter",
+        ("io.confluent.connect.json.JsonSchemaConverter",),
+        ("JsonSchema",),
+    ),
 )

@@ -1,0 +1,1 @@
+"""JSON Schema: schemas both ways, and the JSON of values."""

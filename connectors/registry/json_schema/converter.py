@@ -1,0 +1,123 @@
+"""JsonSchemaConverter: JSON with its schemas in a registry. ``io.confluent.connect.json.JsonSchemaConverter``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+from jsonschema.exceptions import SchemaError as InvalidSchema
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import Draft7Validator, validator_for
+from referencing import Registry, Resource
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT7
+
+from connect.config.definition import ConfigDef
+from connect.data.schema import Schema
+from connect.errors import DataError, SchemaError
+from connect.record import SchemaAndValue
+from connectors.registry.client import RegisteredSchema
+from connectors.registry.converter import Decoder, Described, Encoder, RegistryConverter
+from connectors.registry.json_schema.decode import compile_reader, parse
+from connectors.registry.json_schema.encode import ABSENT, compile_writer, json_bytes
+from connectors.registry.json_schema.from_connect import json_schema
+from connectors.registry.json_schema.options import CONFIG, JsonSchemaOptions, json_schema_options
+from connectors.registry.json_schema.to_connect import Documents, connect_schema, load
+
+Check = Callable[[bytes], None]
+
+
+class JsonSchemaConverter(RegistryConverter):
+    """JSON in Kafka, values with their schemas in Connect."""
+
+    schema_type = "JSON"
+    format_name = "JSON Schema"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._options = JsonSchemaOptions()
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return CONFIG
+
+    def _configure_format(self, values: Mapping[str, Any], strict: bool) -> None:
+        self._options = json_schema_options(values, strict)
+
+    def _describe(self, schema: Schema | None, topic: str) -> Described:
+        if schema is None:
+            raise DataError("data without a schema cannot be written with JSON Schema; JsonConverter writes it")
+        text = orjson.dumps(json_schema(schema, self._options)).decode()
+        return Described(RegisteredSchema(-1, text, self.schema_type), schema.name)
+
+    def _encoder(self, schema: Schema | None, described: Described, target: RegisteredSchema | None, lenient: bool) -> Encoder:
+        if schema is None:
+            raise SchemaError("data without a schema cannot be written with JSON Schema")
+        write = compile_writer(schema, self._options)
+        check: Check | None = None
+        if target is not None and not lenient:
+            check = _validator(self._documents(target))
+        elif self._options.validates:
+            check = _validator(self._documents(target or described.schema))
+
+        def encode(values: Sequence[Any]) -> list[bytes]:
+            nodes = [write(v) for v in values]
+            datas = [json_bytes(None if node is ABSENT else node) for node in nodes]
+            if check is not None:
+                for data in datas:
+                    check(data)
+            return datas
+
+        return encode
+
+    def _record_name(self, registered: RegisteredSchema) -> str | None:
+        root = self._documents(registered).root
+        title = root.get("title") if isinstance(root, dict) else None
+        return title if isinstance(title, str) else None
+
+    def _decoder(self, registered: RegisteredSchema, version: int | None) -> Decoder:
+        documents = self._documents(registered)
+        schema = connect_schema(documents, self._options, version)
+        read = compile_reader(schema, self._options)
+        strict = self._options.strict
+        check = _validator(documents) if self._options.validates else None
+
+        def decode(data: bytes, at: int) -> SchemaAndValue:
+            payload = data[at:]
+            if check is not None:
+                check(payload)
+            return SchemaAndValue(schema, parse(payload, read, strict))
+
+        return decode
+
+    def _documents(self, registered: RegisteredSchema) -> Documents:
+        return load(registered.text, self._referenced_texts(registered))
+
+
+def _validator(documents: Documents) -> Check:
+    """Raises DataError for JSON that is not valid under the schema. Nothing is fetched: the registry's references are all."""
+    kind = validator_for(documents.root, default=Draft7Validator)
+    resources = [(name, Resource.from_contents(one, default_specification=DRAFT7)) for name, one in documents.others.items()]
+    try:
+        kind.check_schema(documents.root)
+    except InvalidSchema as e:
+        raise SchemaError(f"the JSON schema itself is not valid: {e.message}") from e
+    known: Registry[Any] = Registry().with_resources(resources)
+    validator = kind(documents.root, registry=known)
+
+    def check(data: bytes) -> None:
+        try:
+            node = orjson.loads(data)
+        except orjson.JSONDecodeError as e:
+            raise DataError(f"the payload is no JSON: {e}") from e
+        try:
+            validator.validate(node)
+        except ValidationError as e:
+            path = ".".join(str(part) for part in e.absolute_path)
+            where = f"field {path}: " if path else ""
+            raise DataError(f"{where}not valid under the JSON schema: {e.message[:300]}") from e
+        except (Unresolvable, RecursionError) as e:
+            raise DataError(f"the JSON schema cannot be applied: {type(e).__name__}") from e
+
+    return check

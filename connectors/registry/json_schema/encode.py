@@ -1,0 +1,245 @@
+"""Connect values to JSON, as JSON Schema describes it."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+
+import orjson
+
+from connect.data.java_text import decimal_text, float_text
+from connect.data.logical import (
+    DATE,
+    DECIMAL,
+    TIME,
+    TIMESTAMP,
+    date_to_days,
+    decimal_scale,
+    decimal_to_bytes,
+    time_to_millis,
+    timestamp_to_millis,
+)
+from connect.data.narrow import round_to_float32
+from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
+from connect.data.validation import INT_RANGES
+from connect.errors import DataError, SchemaError
+from connect.strict import STRICT
+from connectors.registry.json_schema.options import JsonSchemaOptions, is_native_map, is_union
+
+Write = Callable[[Any], Any]
+"""Takes a value and gives what the JSON codec writes for it. Raises DataError."""
+ABSENT: Any = object()
+"""What a null of a required field is written as: not at all, as in the original."""
+
+
+def compile_writer(schema: Schema, options: JsonSchemaOptions) -> Write:
+    """The writer of one schema, for values that the codec then makes JSON of."""
+    return _writer(schema, options)
+
+
+def json_value(schema: Schema, value: Any, options: JsonSchemaOptions) -> Any:
+    """What parsed JSON of the value would be."""
+    return orjson.loads(json_bytes(_writer(schema, options)(value)))
+
+
+def json_bytes(node: Any) -> bytes:
+    """The JSON. Raises DataError for text that is none and integers beyond 64 bits."""
+    try:
+        return orjson.dumps(node)
+    except (TypeError, orjson.JSONEncodeError) as e:
+        raise DataError(f"the value cannot be written as JSON: {e}") from e
+
+
+def _writer(schema: Schema | None, options: JsonSchemaOptions) -> Write:
+    if schema is None:
+        raise SchemaError("An array or map without the schema of its elements cannot be written with JSON Schema")
+    write = _present(schema, options)
+    default = None if options.ignore_default else schema.default
+    if default is not None:
+        written = write(default)
+        return lambda value: written if value is None else write(value)
+    absent = None if schema.optional else ABSENT
+    return lambda value: absent if value is None else write(value)
+
+
+def _present(schema: Schema, options: JsonSchemaOptions) -> Write:
+    """The writer of values that are not None."""
+    logical = _logical(schema, options)
+    if logical is not None:
+        return logical
+    match schema.type:
+        case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
+            return _integer(*INT_RANGES[schema.type])
+        case Type.FLOAT32:
+            return lambda value: _float(value, narrow=True, strict=options.strict)
+        case Type.FLOAT64:
+            return lambda value: (
+                value
+                if type(value) is float and -math.inf < value < math.inf
+                else _float(value, narrow=False, strict=options.strict)
+            )
+        case Type.BOOLEAN:
+            return lambda value: value if value is True or value is False else _unfit("a boolean", value)
+        case Type.STRING:
+            return lambda value: value if type(value) is str else _text(value)
+        case Type.BYTES:
+            return lambda value: base64.b64encode(_data(value)).decode()
+        case Type.ARRAY:
+            return _list(_element(schema.value_schema, options))
+        case Type.MAP:
+            return _map(schema, options)
+        case _:
+            return _union(schema, options) if is_union(schema) else _struct(schema, options)
+
+
+def _integer(low: int, high: int) -> Write:
+    def write(value: Any) -> int:
+        if type(value) is int and low <= value <= high:
+            return value
+        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+            return int(value)
+        raise DataError(f"a whole number from {low} to {high} is needed, not {type(value).__name__} {short(value)}")
+
+    return write
+
+
+def _float(value: Any, *, strict: bool, narrow: bool = False) -> Any:
+    if not isinstance(value, float):
+        return _unfit("a float", value)
+    if not isfinite(value):
+        if strict:
+            raise DataError(f"JSON has no number for {value} ({STRICT} is on)")
+        # As Jackson writes them.
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return float(float_text(round_to_float32(value))) if narrow else float(value)
+
+
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, str) else _unfit("text", value)
+
+
+def _data(value: Any) -> bytes:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise DataError(f"bytes are needed, not {type(value).__name__} {short(value)}")
+
+
+def _element(schema: Schema | None, options: JsonSchemaOptions) -> Write:
+    write = _writer(schema, options)
+
+    def element(value: Any) -> Any:
+        made = write(value)
+        return None if made is ABSENT else made
+
+    return element
+
+
+def _list(element: Write) -> Write:
+    def write(value: Any) -> Any:
+        return [element(v) for v in value] if isinstance(value, list) else _unfit("a list", value)
+
+    return write
+
+
+def _map(schema: Schema, options: JsonSchemaOptions) -> Write:
+    key, element = _element(schema.key_schema, options), _element(schema.value_schema, options)
+    if is_native_map(schema):
+        return lambda value: (
+            {_text(k): element(v) for k, v in value.items()} if isinstance(value, dict) else _unfit("a dict", value)
+        )
+
+    def write(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return _unfit("a dict", value)
+        return [{"key": key(k), "value": element(v)} for k, v in value.items()]
+
+    return write
+
+
+def _struct(schema: Schema, options: JsonSchemaOptions) -> Write:
+    members = [(f.name, _writer(f.schema, options)) for f in schema.fields or ()]
+
+    def write(value: Any) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for (name, member), cell in zip(members, _cells(value, schema), strict=True):
+            try:
+                written = member(cell)
+            except DataError as e:
+                raise within_field(name, e) from e
+            if written is not ABSENT:
+                made[name] = written
+        return made
+
+    return write
+
+
+def _union(schema: Schema, options: JsonSchemaOptions) -> Write:
+    members = [(f.name, _present(f.schema, options)) for f in schema.fields or ()]
+
+    def write(value: Any) -> Any:
+        for (name, member), cell in zip(members, _cells(value, schema), strict=True):
+            if cell is not None:
+                try:
+                    return member(cell)
+                except DataError as e:
+                    raise within_field(name, e) from e
+        return None
+
+    return write
+
+
+def _cells(value: Any, schema: Schema) -> list[Any]:
+    if not isinstance(value, Struct):
+        raise DataError(f"a Struct is needed, not {type(value).__name__} {short(value)}")
+    if value.schema is not schema and value.schema != schema:
+        raise DataError("Mismatching schema.")
+    return value.values
+
+
+def _logical(schema: Schema, options: JsonSchemaOptions) -> Write | None:
+    match schema.name:
+        case name if name == DECIMAL:
+            if options.numeric_decimals:
+                return lambda value: orjson.Fragment(_number(value))
+            scale = decimal_scale(schema)
+            return lambda value: base64.b64encode(decimal_to_bytes(_of(Decimal, value), scale)).decode()
+        case name if name == DATE:
+            return lambda value: date_to_days(_of(dt.date, value))
+        case name if name == TIME:
+            return lambda value: time_to_millis(_of(dt.time, value))
+        case name if name == TIMESTAMP:
+            return lambda value: timestamp_to_millis(_of(dt.datetime, value))
+    return None
+
+
+def _number(value: Any) -> str:
+    if not _of(Decimal, value).is_finite():
+        raise DataError(f"Decimal {value} has no finite value")
+    return decimal_text(value)
+
+
+def _of(kind: type, value: Any) -> Any:
+    return value if isinstance(value, kind) else _unfit(f"a {kind.__name__}", value)
+
+
+def _unfit(wanted: str, value: Any) -> Any:
+    raise DataError(f"{wanted} is needed, not {type(value).__name__} {short(value)}")
+
+
+def within_field(name: str, error: DataError) -> DataError:
+    """The error with the name of the field before it."""
+    prefix = "field "
+    if error.message.startswith(prefix):
+        return type(error)(f"{prefix}{name}.{error.message[len(prefix) :]}")
+    return type(error)(f"{prefix}{name}: {error.message}")
+
+
+def short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
