@@ -8,15 +8,17 @@ its instance is called; it may have a ``close``.
 from __future__ import annotations
 
 import difflib
+import dis
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, get_type_hints
 
 from connect.config.definition import NO_DEFAULT, ConfigDef
 from connect.errors import ConfigError, ConnectError
 from connect.functions.settings import Setting, setting_of
-from connect.functions.user_code import UserCode, load_callable
+from connect.functions.user_code import FAILURES, UserCode, load_callable
 
 FUNCTION = "function"
 TAKES = "function.takes"
@@ -42,7 +44,7 @@ class BoundFunction:
         if close is not None:
             try:
                 close()
-            except Exception as e:
+            except FAILURES as e:
                 raise self.code.failure(e, ConnectError) from e
 
 
@@ -63,6 +65,9 @@ def bind_function(path: str, takes: str | None, settings: Mapping[str, Any], all
     call = function.__call__ if is_class else function
     if inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call):
         raise ConfigError.invalid(FUNCTION, path, "it is async, which is not supported; expected a plain function")
+    if _never_answers(call):
+        reason = "it has no return with a value, so it would answer None to everything: end it with a return"
+        raise ConfigError.invalid(FUNCTION, path, reason)
     arguments = _arguments(path, target, others, settings)
     if not is_class:
         return BoundFunction(code, _with_arguments(target, arguments), chosen, None)
@@ -70,13 +75,25 @@ def bind_function(path: str, takes: str | None, settings: Mapping[str, Any], all
         instance = function(**arguments)
     except ConnectError:
         raise
-    except Exception as e:
+    except FAILURES as e:
         raise code.failure(e, ConfigError) from e
     return BoundFunction(code, instance, chosen, instance)
 
 
 def _with_arguments(function: Callable[..., Any], arguments: dict[str, Any]) -> Callable[[Any], Any]:
     return (lambda data: function(data, **arguments)) if arguments else function
+
+
+def _never_answers(function: Any) -> bool:
+    """Whether a function has no ``return`` with a value: its author forgot it, and every record would be dropped."""
+    code = getattr(function, "__code__", None)
+    if code is None or inspect.isgeneratorfunction(function):
+        return False
+    steps = list(dis.get_instructions(code))
+    given = [before for before, step in pairwise(steps) if step.opname == "RETURN_VALUE"]
+    given += [step for step in steps if step.opname == "RETURN_CONST"]  # Python 3.12 and later
+    # One that only raises has no return at all.
+    return bool(given) and all(step.opname in ("LOAD_CONST", "RETURN_CONST") and step.argval is None for step in given)
 
 
 def _split(path: str, target: Any, is_class: bool) -> tuple[inspect.Parameter | None, _Parameters]:

@@ -16,7 +16,7 @@ from connect.config.validators import one_of
 from connect.errors import DataError
 from connect.functions.binding import FUNCTION, SINGLE, TAKES, BoundFunction, bind_function
 from connect.functions.schemas import plain_copy
-from connect.functions.user_code import ImportableCallable
+from connect.functions.user_code import FAILURES, ImportableCallable
 from connect.record import ConnectRecord
 from connect.strict import STRICT
 from connect.transforms.api import Predicate
@@ -58,7 +58,7 @@ class PythonPredicate(Predicate):
         datum = record if self._takes == "record" else plain_copy(record.value if self._takes == "value" else record.key)
         try:
             answer = self._call(datum)
-        except Exception as e:
+        except FAILURES as e:
             raise self._code.failure(e, DataError) from e
         if answer is not True and answer is not False:
             raise DataError(

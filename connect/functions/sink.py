@@ -27,7 +27,7 @@ from connect.connector import SinkConnector
 from connect.errors import ConfigError, ConnectError, RetriableError
 from connect.functions.schemas import plain_copy
 from connect.functions.settings import SettingsTable
-from connect.functions.user_code import UserCode
+from connect.functions.user_code import FAILURES, UserCode
 from connect.record import SinkRecord, TopicPartition
 from connect.sink import Offsets, SinkTask
 
@@ -97,7 +97,7 @@ class FunctionSinkTask(SinkTask):
         given = [plain_copy(record.value) for record in records] if self._takes == "values" else list(records)
         try:
             answer = self.connector.function(**{self._takes: given}, **self._arguments)
-        except Exception as e:
+        except FAILURES as e:
             raise self._code.failure(e, ConnectError) from e
         if answer is not None:
             found = f"{self._code.name} returned a value of type {type(answer).__name__}"
@@ -126,7 +126,7 @@ class FunctionSinkTask(SinkTask):
             raise ConnectError(
                 f"{self._code.name} has ended; a sink's generator takes batches (records = yield) until closed"
             ) from e
-        except Exception as e:
+        except FAILURES as e:
             self._generator = None
             raise self._code.failure(e, ConnectError) from e
         self._check(answer)
@@ -141,7 +141,7 @@ class FunctionSinkTask(SinkTask):
                 raise ConnectError(
                     f"{self._code.name} ended before it took a batch; it needs a loop around records = yield"
                 ) from e
-            except Exception as e:
+            except FAILURES as e:
                 raise self._code.failure(e, ConnectError) from e
             self._generator = generator
             self._check(answer)
@@ -171,7 +171,7 @@ class FunctionSinkTask(SinkTask):
         if generator is not None:
             try:
                 generator.close()
-            except Exception as e:
+            except FAILURES as e:
                 raise self._code.failure(e, ConnectError) from e
 
 

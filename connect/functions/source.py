@@ -27,7 +27,7 @@ from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError, RetriableError
 from connect.functions.settings import SettingsTable
 from connect.functions.source_context import SourceFunctionContext, Wait
-from connect.functions.user_code import UserCode
+from connect.functions.user_code import FAILURES, UserCode
 from connect.record import SourceRecord
 from connect.source import SourceTask
 
@@ -97,7 +97,7 @@ class FunctionSource(SourceConnector):
         if callable(given):
             try:
                 given = list(given(config))
-            except Exception as e:
+            except FAILURES as e:
                 raise UserCode.of(cls.partitions).failure(e, ConnectError) from e
         known: list[dict[str, Any]] = []
         for partition in given:
@@ -195,7 +195,7 @@ class _Run:
             # It has ended by that. The next call makes a new one, that goes on behind the last record given.
             self._generator = None
             raise code.failure(e, ConnectError) from e
-        except Exception as e:
+        except FAILURES as e:
             raise code.failure(e, ConnectError) from e
         forgotten = context.take_wait()
         if isinstance(given, Wait):
@@ -228,7 +228,7 @@ class _Run:
         try:
             if generator is not None:
                 generator.close()
-        except Exception as e:
+        except FAILURES as e:
             failure = self._connector.code.failure(e, ConnectError)
             failure.__cause__ = e
             return failure

@@ -25,7 +25,7 @@ from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
 from connect.functions.binding import BATCH, FUNCTION, SINGLE, TAKES, BoundFunction, bind_function
 from connect.functions.schemas import Inference, conform, own_copy, plain_copy, plain_reader
-from connect.functions.user_code import ImportableCallable, load
+from connect.functions.user_code import FAILURES, ImportableCallable, load
 from connect.record import ConnectRecord, SchemaAndValue
 from connect.strict import STRICT
 from connect.transforms.api import Transformation
@@ -100,7 +100,10 @@ class PythonTransformation(Transformation):
         return self.apply_batch((record,))[0]
 
     def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
-        return self._apply_to_records(records) if self._of_records else self._apply_to_side(records)
+        try:
+            return self._apply_to_records(records) if self._of_records else self._apply_to_side(records)
+        except RecursionError as e:
+            raise DataError("A value is nested too deeply to be given to a function, or was returned so") from e
 
     def _apply_to_records(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
         results = list(self._call(_own_records(records)))
@@ -198,7 +201,7 @@ def _calling(function: BoundFunction) -> Batch:
     def one_by_one(data: Sequence[Any]) -> Sequence[Any]:
         try:
             return [call(datum) for datum in data]
-        except Exception as e:
+        except FAILURES as e:
             raise code.failure(e, DataError) from e
 
     def at_once(data: Sequence[Any]) -> Sequence[Any]:
@@ -208,7 +211,7 @@ def _calling(function: BoundFunction) -> Batch:
             answers = call(data)
             if isinstance(answers, Iterator):
                 answers = list(answers)
-        except Exception as e:
+        except FAILURES as e:
             raise code.failure(e, DataError) from e
         if not isinstance(answers, list | tuple):
             expected = f"a list of as many results as there are {function.takes}"

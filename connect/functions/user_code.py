@@ -22,6 +22,8 @@ from typing import Any
 
 from connect.errors import ConfigError, ConnectError, DataError, RetriableError
 
+FAILURES = (Exception, SystemExit)
+"""What code of a user may raise and must not end more than its task: a call of sys.exit() is a failure of that code."""
 _HERE = str(Path(__file__).parent)
 _KINDS: tuple[type[ConnectError], ...] = (RetriableError, DataError, ConfigError)
 _FORM = "expected package.module:name"
@@ -153,7 +155,7 @@ def _module(key: str, path: str | None, name: str) -> types.ModuleType:
         if missing != name and not name.startswith(f"{missing}."):
             raise ConfigError.invalid(key, path, f"{name} cannot be imported: {_described(e)}{_import_line(e)}") from e
         raise ConfigError.invalid(key, path, _not_found(missing)) from e
-    except (Exception, SystemExit) as e:
+    except FAILURES as e:
         # A module runs at its import, and may fail in any way.
         raise ConfigError.invalid(key, path, f"{name} cannot be imported: {_described(e)}{_import_line(e)}") from e
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator
 from os import getcwd
 from typing import Annotated, Any, ClassVar, Literal
@@ -137,6 +138,22 @@ def clashing(value: Any, predicate: str = "") -> Any:
 
 
 def unusual(value: Any, numbers: list[int]) -> Any:
+    return value
+
+
+def leaving(value: Any) -> Any:
+    if value == 1:
+        sys.exit(f"gone with {value}")
+    return value
+
+
+def forgetful(value: dict[str, Any]) -> None:
+    value["seen"] = True
+
+
+def nesting(value: Any) -> Any:
+    for _ in range(100_000):
+        value = {"in": value}
     return value
 
 

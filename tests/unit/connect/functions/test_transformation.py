@@ -187,6 +187,7 @@ def test_an_instance_of_a_class_is_made_for_each_task_and_closed_once() -> None:
         (f"{SHOP}:working_folder", "is a module of Python's standard library, which configurations may not call"),
         (f"{SHOP}:later", "it is async"),
         (f"{SHOP}:nothing", "it takes no argument"),
+        (f"{SHOP}:forgetful", "it has no return with a value, so it would answer None to everything"),
         (f"{SHOP}:NotCallable", "it is a class without __call__"),
         (f"{SHOP}:clashing", "its parameter predicate has the name of a key of every stage"),
         (f"{SHOP}:unusual", "a setting cannot be of type list[int], as numbers is; expected str, int"),
@@ -222,6 +223,17 @@ def test_an_exception_names_the_function_and_the_line_in_its_file() -> None:
     place = f"{shop.__file__}, line {failing_line()}"
     assert caught.value.message == f"ZeroDivisionError: division by zero (in function {SHOP}:divide, {place})"
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_function_that_ends_the_process_ends_its_task_only() -> None:
+    with pytest.raises(DataError, match=f"SystemExit: gone with 1 .in function {SHOP}:leaving"):
+        values("leaving", [1])
+
+
+def test_a_result_that_is_nested_too_deeply_is_a_data_error() -> None:
+    record = SinkRecord("t", 0, None, None, Schema.STRING, "x", 0)
+    with pytest.raises(DataError, match="nested too deeply"):
+        run_transforms(config("nesting"), [record])
 
 
 def test_a_retriable_error_stays_one() -> None:
