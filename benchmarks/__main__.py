@@ -11,6 +11,7 @@ ALL = (
     "file_sink",
     "transform_chain",
     "transforms_alone",
+    "functions_alone",
     "postgres_snapshot",
     "postgres_stream",
     "spark_append",

@@ -50,13 +50,13 @@ _WHOLE = "the result"
 def plain_copy(value: Any) -> Any:
     """The value with dicts in place of structs; every dict and list in it is new, so that whoever gets it may change it."""
     kind = value.__class__
-    if kind is Struct:
-        return dict(zip(value.schema.field_names, map(plain_copy, value.values), strict=True))
     if kind is dict:
         # Most dicts are flat: one look through their classes is half the price of a look at each.
         if _CONTAINERS.isdisjoint(map(type, value.values())):
             return value.copy()
         return {key: plain_copy(member) if member.__class__ in _CONTAINERS else member for key, member in value.items()}
+    if kind is Struct:
+        return dict(zip(value.schema.field_names, map(plain_copy, value.values), strict=True))
     if kind is list:
         return [plain_copy(member) if member.__class__ in _CONTAINERS else member for member in value]
     return value

@@ -120,16 +120,19 @@ class PythonTransformation(Transformation):
         places = [i for i, datum in enumerate(data) if datum is not None] if None in data else range(len(data))
         answers = self._call(self._shown(data, schemas, places))
         side, schema_side = self._side, f"{self._side}_schema"
-        copies = copy_records(records)
+        copies, is_free = copy_records(records), self._declared is None
         for i, answer in zip(places, answers, strict=True):
             if answer is None:
                 results[i] = None
                 continue
-            new = copies[i]
-            schema, value = self._with_schema(schemas[i], data[i], answer)
+            results[i] = new = copies[i]
+            schema = schemas[i]
+            if schema is None and is_free and answer.__class__ is dict:
+                setattr(new, side, answer)  # what most functions of schemaless values do, without the questions below
+                continue
+            schema, value = self._with_schema(schema, data[i], answer)
             setattr(new, schema_side, schema)
             setattr(new, side, value)
-            results[i] = new
         return results
 
     def _shown(self, data: Sequence[Any], schemas: Sequence[Schema | None], places: Sequence[int]) -> list[Any]:
