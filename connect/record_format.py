@@ -38,6 +38,7 @@ from connect.record import NO_TIMESTAMP_TYPE, ConnectRecord, SchemaAndValue, Sin
 
 _NARROW: dict[str, type[int]] = {"int8": Int8, "int16": Int16, "int32": Int32}
 _TYPES = {t.value: t for t in Type}
+_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 _SPECIAL_FLOATS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
@@ -127,8 +128,19 @@ def _typed_from_json(schema: Schema, node: Any) -> Any:
         case Type.STRUCT:
             fields = schema.fields or ()
             return Struct(schema, [payload_from_json(f.schema, node.get(f.name)) for f in fields])
+        case Type.STRING | Type.BOOLEAN:
+            return _of_kind(node, str if schema.type is Type.STRING else bool)
         case _:
+            limit = 1 << (_BITS[schema.type] - 1)
+            if isinstance(node, bool) or not -limit <= _of_kind(node, int) < limit:
+                raise ValueError("out of range")
             return node
+
+
+def _of_kind(node: Any, kind: type[Any]) -> Any:
+    if not isinstance(node, kind):
+        raise TypeError(f"expected {kind.__name__}")
+    return node
 
 
 def _plain_from_json(node: Any) -> Any:

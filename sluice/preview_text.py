@@ -56,7 +56,7 @@ class PreviewText:
         for passage in outcome.passages:
             yield self._line(f"{passage.alias} ({passage.transformation})", _BOLD)
             if not passage.ran:
-                yield self._line(f"  passed by: predicate {passage.predicate} is false", _DIM)
+                yield self._line(f"  skipped: predicate {passage.predicate} is false", _DIM)
             elif passage.record is not None:
                 after = leaves_of(passage.record)
                 yield from self._changes(changes_between(before, after))

@@ -59,24 +59,40 @@ _INSTEAD = {
 
 def config_notices(props: Mapping[str, str]) -> list[str]:
     """One sentence for each key that does not do what whoever set it may expect. Values are not told: they may be secrets."""
-    table = standalone_config_def().keys
-    clients = set(java_names())
-    found = [
+    known = {*standalone_config_def().keys, *java_names()}
+    found = provider_notices(props)
+    for key, value in props.items():
+        if (notice := unused_notice(key, value)) is not None:
+            found.append(notice)
+        elif is_unknown(key):
+            near = get_close_matches(key, known, n=1)
+            found.append(f"The setting {key} is not known and is ignored" + (f"; did you mean {near[0]}?" if near else ""))
+    return found
+
+
+def provider_notices(props: Mapping[str, str]) -> list[str]:
+    """One sentence for each config provider that is listed and not set up."""
+    return [
         f"config.providers lists {name}, but there is no config.providers.{name}.class: references to it are left as they are"
         for name in unconfigured_providers(props)
     ]
-    for key, value in props.items():
-        if key in UNUSED:
-            if _is_set(table[key], value):
-                found.append(_unused(key))
-        elif key.startswith(_UNUSED_PREFIXES):
-            found.append(_unused(key))
-        elif key in _DISTRIBUTED:
-            found.append(f"The setting {key} is of distributed workers: a standalone worker does not use it")
-        elif key not in table and key not in clients and not key.startswith(_KNOWN_PREFIXES):
-            near = get_close_matches(key, [*table, *clients], n=1)
-            found.append(f"The setting {key} is not known and is ignored" + (f"; did you mean {near[0]}?" if near else ""))
-    return found
+
+
+def unused_notice(key: str, value: str) -> str | None:
+    """What to say of a key of Apache's that does nothing here, None of any other. Raises ConfigError for a wrong value."""
+    if key in UNUSED:
+        return _unused(key) if _is_set(standalone_config_def().keys[key], value) else None
+    if key.startswith(_UNUSED_PREFIXES):
+        return _unused(key)
+    if key in _DISTRIBUTED:
+        return f"The setting {key} is of distributed workers: a standalone worker does not use it"
+    return None
+
+
+def is_unknown(key: str) -> bool:
+    """Whether neither standalone workers nor their Kafka clients know a key. Those of converters are not judged."""
+    known = key in standalone_config_def().keys or key in java_names() or key in _DISTRIBUTED
+    return not known and not key.startswith((*_UNUSED_PREFIXES, *_KNOWN_PREFIXES))
 
 
 def _unused(key: str) -> str:

@@ -20,7 +20,7 @@ from worker.checks.nearest import did_you_mean, nearest_class
 from worker.checks.places import masked, ordered
 from worker.checks.references import check_references, has_reference
 from worker.checks.stages import check_stages
-from worker.checks.subject import Subject
+from worker.checks.subject import LISTS, Subject
 from worker.config import WorkerConfig
 from worker.validation.framework import CONVERTERS
 from worker.validation.validate import NULL_VALUE, validate
@@ -79,8 +79,12 @@ def config_name(config: Mapping[str, str | None]) -> str:
 def _value_findings(subject: Subject) -> Iterator[Finding]:
     """What REST validation says, told apart by kind."""
     told: set[str] = set()
+    # Aliases that come from a provider are not known.
+    props = {key: value for key, value in subject.config.items() if key not in LISTS.values() or not has_reference(value)}
+    for key in [key for key, value in props.items() if value is None]:
+        yield codes.INVALID_VALUE.found(f"{key} is null: {NULL_VALUE}", key)
     try:
-        answer = validate(subject.config, _worker_config(subject.worker), subject.catalogue, offline=True)
+        answer = validate(props, _worker_config(subject.worker), subject.catalogue, offline=True)
     except (BadRequestError, ConfigError) as e:
         yield codes.INVALID_VALUE.found(e.message, e.key if isinstance(e, ConfigError) else None)
         return
@@ -105,8 +109,7 @@ def _told_apart(name: str, definition: Mapping[str, Any] | None, errors: list[st
         yield codes.MISSING_KEY.found(errors[0], name, suggestion)
         return
     if raw is None:
-        yield codes.INVALID_VALUE.found(f"{name} is null: {NULL_VALUE}", name)
-        return
+        return  # told already
     if _is_override(name):
         yield codes.OVERRIDE_REFUSED.found(errors[0], name)
         return
@@ -132,7 +135,8 @@ def _about_class(name: str, raw: str, error: str, subject: Subject) -> Finding:
     kind = _PLUGIN_KINDS.get(list_key) or (PluginKind.HEADER_CONVERTER if name == "header.converter" else PluginKind.CONVERTER)
     if "does not implement" in error:
         return codes.WRONG_CLASS.found(error.replace("Class class ", "Class "), name)
-    return codes.UNKNOWN_CLASS.found(error, name, _nearest_class(raw.strip(), kind, subject.plugins))
+    near = None if "Did you mean" in error else _nearest_class(raw.strip(), kind, subject.plugins)
+    return codes.UNKNOWN_CLASS.found(error, name, near)
 
 
 def _nearest_class(name: str, kind: PluginKind, plugins: Plugins) -> str | None:

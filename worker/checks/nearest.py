@@ -20,8 +20,11 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
         if _normal(name) == wanted:
             return name
     by_normal = {_normal(name): name for name in reversed(names)}
-    found = get_close_matches(wanted, by_normal, n=1, cutoff=_CUTOFF)
-    return by_normal[found[0]] if found else None
+    if found := get_close_matches(wanted, by_normal, n=1, cutoff=_CUTOFF):
+        return by_normal[found[0]]
+    # encoding for converter.encoding, when nothing else ends so.
+    longer = [name for name in names if _normal(name).endswith(f".{wanted}")]
+    return longer[0] if len(longer) == 1 else None
 
 
 def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str | None:

@@ -7,36 +7,37 @@ happens to be here, whether the key is in it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from connect.config.finding import Finding
 from connect.config.parsing import parse_value
 from connect.config.properties import read_properties
+from connect.config.providers.references import Reference, references_in
 from connect.config.types import ConfigType
 from connect.errors import ConfigError
 from worker.checks.codes import MISSING_REFERENCE, UNKNOWN_PROVIDER
 from worker.checks.nearest import did_you_mean
 
-_REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 _FILE_PROVIDERS = frozenset({"FileConfigProvider", "File", "file"})
 
 
 def has_reference(value: str | None) -> bool:
     """Whether the value, or a part of it, comes from a config provider."""
-    return value is not None and _REFERENCE.search(value) is not None
+    return value is not None and next(references_in(value), None) is not None
 
 
 def check_references(config: Mapping[str, str | None], worker: Mapping[str, str] | None) -> Iterator[Finding]:
     """Findings about references; without a worker's file every provider may be there."""
     providers = None if worker is None else _providers(worker)
     for key, value in config.items():
-        for name, _, path, wanted in _REFERENCE.findall(value or ""):
+        for reference in references_in(value or ""):
+            name = reference.provider
             if providers is not None and name not in providers:
                 yield _unknown(key, name, providers)
-            elif (name == "file" if providers is None else providers[name] in _FILE_PROVIDERS) and _is_missing(path, wanted):
-                yield MISSING_REFERENCE.found(f"{key} refers to {wanted} of {path}, which has no such key", key)
+            elif (name if providers is None else providers[name]) in _FILE_PROVIDERS and _is_missing(reference):
+                message = f"{key} refers to {reference.key} of {reference.path}, which has no such key"
+                yield MISSING_REFERENCE.found(message, key)
 
 
 def _providers(worker: Mapping[str, str]) -> dict[str, str]:
@@ -51,10 +52,10 @@ def _unknown(key: str, name: str, providers: Collection[str]) -> Finding:
     return UNKNOWN_PROVIDER.found(message, key, did_you_mean(name, providers))
 
 
-def _is_missing(path: str, wanted: str) -> bool:
-    if not path or not Path(path).is_file():
+def _is_missing(reference: Reference) -> bool:
+    if not reference.path or not Path(reference.path).is_file():
         return False
     try:
-        return wanted not in read_properties(path)
+        return reference.key not in read_properties(reference.path)
     except ConfigError:
         return False

@@ -21,7 +21,7 @@ from worker.checks.references import has_reference
 from worker.checks.renamed import WORKER_KEYS
 from worker.client_overrides import canonical_policy
 from worker.config import split_listener, standalone_config_def
-from worker.config_notices import config_notices
+from worker.config_notices import is_unknown, provider_notices, unused_notice
 from worker.kafka.settings import java_names
 from worker.secrets import SecretMask, is_secret_name
 
@@ -140,21 +140,20 @@ def _unread(config: Mapping[str, str], table: Mapping[str, ConfigKey]) -> Iterat
             yield codes.WRONG_FILE.found(f"{key} is of connectors and is not read from a worker's file", key)
         elif distributed and ((key in table and key not in standalone) or key.startswith(STORAGE_PREFIXES)):
             continue
-        elif notices := _notices(key, value):
-            known = key in standalone or key in clients
-            if known or "is not known" not in notices[0]:
-                yield codes.UNUSED_SETTING.found(notices[0], key)
-            else:
-                yield codes.UNKNOWN_KEY.found(
-                    f"Nothing reads {key}, for workers have no such key", key, did_you_mean(key, {*table, *clients})
-                )
+        elif (notice := _unused(key, value)) is not None:
+            yield codes.UNUSED_SETTING.found(notice, key)
+        elif is_unknown(key):
+            message = f"Nothing reads {key}, for workers have no such key"
+            yield codes.UNKNOWN_KEY.found(message, key, did_you_mean(key, {*table, *clients}))
+    for notice in provider_notices(config):
+        yield codes.UNKNOWN_PROVIDER.found(notice, "config.providers")
 
 
-def _notices(key: str, value: str) -> list[str]:
+def _unused(key: str, value: str) -> str | None:
     try:
-        return config_notices({key: value})
+        return unused_notice(key, value)
     except ConfigError:
-        return []  # its value has been told to be wrong
+        return None  # its value has been told to be wrong
 
 
 def _nearest_given(name: str, config: Mapping[str, str], table: Mapping[str, ConfigKey]) -> str | None:
