@@ -36,7 +36,7 @@ class ReloadTimer:
         times = [(now + max(_SHORTEST_S, e.ttl_ms / 1000), e.restarts_only_if_changed) for e in expiries]
         with self._changed:
             self._due.pop(connector, None)
-            if times:
+            if times and not self._closed:
                 self._due[connector] = times
                 self._scheduled += 1
                 self._changed.notify()
@@ -51,10 +51,11 @@ class ReloadTimer:
                 if over:
                     ready[connector] = all(over)
                     self._due[connector] = [(due, only) for due, only in times if due > now]
-            later = [due for times in self._due.values() for due, _ in times]
         for connector, only_if_changed in ready.items():
             self._reload(connector, only_if_changed)
-        return max(0.0, min(later) - now) if later else None
+        with self._changed:
+            later = [due for times in self._due.values() for due, _ in times]
+        return max(0.0, min(later) - self._clock()) if later else None
 
     def close(self) -> None:
         """Ends the thread."""

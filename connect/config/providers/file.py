@@ -27,7 +27,8 @@ class FileConfigProvider(ConfigProvider):
         try:
             found = read_properties(permitted)
         except ConfigError as e:
-            raise ConfigError(f"Could not read properties from file {path}: {e.message}") from e
+            reason = e.__cause__.strerror if isinstance(e.__cause__, OSError) else e.message
+            raise ConfigError(f"Could not read properties from file {path}: {reason}") from e
         data = {key: value for key, value in found.items() if keys is None or key in keys}
         return ConfigData(data, self._ttl_ms, restarts_only_if_changed=True)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from connect.config.definition import ConfigDef, ConfigKey, Recommender
+from connect.config.definition import ConfigDef, ConfigKey, Importance, Recommender
 from connect.config.parsing import Password, parse_value, to_text
 from connect.config.types import ConfigType
 from connect.config.validators import AllOf, NonEmpty, Range, at_least, one_of
@@ -22,6 +22,10 @@ from connect.errors import ConfigError
         (ConfigType.SHORT, "32767", 32767),
         (ConfigType.DOUBLE, "1e3", 1000.0),
         (ConfigType.DOUBLE, "1d", 1.0),
+        (ConfigType.DOUBLE, "0x1p3", 8.0),
+        (ConfigType.DOUBLE, "1e400", float("inf")),
+        (ConfigType.INT, "\u0663", 3),
+        (ConfigType.LIST, "a\u00a0,b", ["a\u00a0", "b"]),
         (ConfigType.BOOLEAN, " TRUE ", True),
         (ConfigType.LIST, " a , b,,c ", ["a", "b", "", "c"]),
         (ConfigType.LIST, "", []),
@@ -44,6 +48,8 @@ def test_text_is_parsed(type: ConfigType, given: Any, value: Any) -> None:
         (ConfigType.SHORT, "32768", "Not a number of type SHORT"),
         (ConfigType.LONG, "1.0", "Not a number of type LONG"),
         (ConfigType.LONG, True, "Expected value to be a 64-bit integer (long), but it was a java.lang.Boolean"),
+        (ConfigType.DOUBLE, "\u0663.5", "Not a number of type DOUBLE"),
+        (ConfigType.DOUBLE, "nan", "Not a number of type DOUBLE"),
         (ConfigType.DOUBLE, "1_0", "Not a number of type DOUBLE"),
         (ConfigType.BOOLEAN, "yes", "Expected value to be either true or false"),
         (ConfigType.STRING, 5, "Expected value to be a string, but it was a java.lang.Integer"),
@@ -124,6 +130,70 @@ def test_recommenders_see_the_parsed_values() -> None:
 
     table = ConfigDef().define("a", ConfigType.INT).define("b", ConfigType.INT, 0, recommender=Doubled())
     assert table.validate({"a": "4"})[1].recommended_values == [8]
+
+
+class Listed(Recommender):
+    """Suggests the values of another key, and is shown when it has some."""
+
+    def valid_values(self, name: str, parsed: Any) -> list[Any]:
+        if parsed["of"] is None:
+            raise ConfigError("of must be there")
+        return list(parsed["of"])
+
+    def visible(self, name: str, parsed: Any) -> bool:
+        return bool(parsed["of"])
+
+
+def test_a_key_that_depends_on_two_is_looked_at_twice_as_in_kafka() -> None:
+    table = (
+        ConfigDef()
+        .define("a", ConfigType.INT, 1, dependents=("b",))
+        .define("b", ConfigType.INT)
+        .define("c", ConfigType.INT, 1, dependents=("b",))
+    )
+    found = {value.name: value.errors for value in table.validate({"b": "q"})}
+    assert found == {"a": [], "b": ["Invalid value q for configuration b: Not a number of type INT"] * 2, "c": []}
+
+
+def test_keys_that_depend_on_each_other_in_a_circle_are_not_looked_at() -> None:
+    table = ConfigDef().define("a", ConfigType.INT, 1, dependents=("b",)).define("b", ConfigType.INT, 1, dependents=("a",))
+    assert [(value.value, value.errors) for value in table.validate({"a": "x"})] == [(None, []), (None, [])]
+
+
+def test_a_table_whose_dependents_are_not_defined_parses_nothing() -> None:
+    table = ConfigDef().define("a", ConfigType.INT, 1, dependents=("z", "y"))
+    with pytest.raises(ConfigError) as caught:
+        table.parse({})
+    assert caught.value.message == "Some configurations in are referred in the dependents, but not defined: y,z"
+
+
+def test_recommenders_may_raise_and_hide() -> None:
+    table = ConfigDef().define("of", ConfigType.LIST, "").define("b", ConfigType.STRING, None, recommender=Listed())
+    assert table.validate({})[1].visible is False
+    assert table.validate({"of": "x,y"})[1].recommended_values == ["x", "y"]
+    assert table.validate({"of": None})[1].errors == ["of must be there"]
+
+
+def test_an_embedded_table_is_sorted_prefixed_and_numbered() -> None:
+    inner = (
+        ConfigDef()
+        .define("z", ConfigType.INT, 1, importance=Importance.LOW)
+        .define("of", ConfigType.LIST, "", group="G", order=1, dependents=("b",))
+        .define("b", ConfigType.STRING, None, group="G", order=2, recommender=Listed())
+        .define("y", ConfigType.INT, validator=at_least(1))
+    )
+    outer = ConfigDef().embed("p.", "Outer", 5, inner)
+    assert [(key.name, key.group, key.order, key.display_name) for key in outer.keys.values()] == [
+        ("p.y", "Outer", 5, "y"),
+        ("p.z", "Outer", 6, "z"),
+        ("p.of", "Outer: G", 7, "of"),
+        ("p.b", "Outer: G", 8, "b"),
+    ]
+    found = {value.name: value for value in outer.validate({"p.y": "0", "p.of": "u,v"})}
+    assert found["p.y"].errors == ["Invalid value 0 for configuration y: Value must be at least 1"]
+    assert found["p.b"].recommended_values == ["u", "v"]
+    assert outer.keys["p.of"].dependents == ("p.b",)
+    assert [key.name for key in inner.sorted_keys()] == ["y", "z", "of", "b"]
 
 
 def test_values_are_shown_as_rest_shows_them() -> None:

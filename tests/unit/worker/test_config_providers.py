@@ -1,0 +1,327 @@
+"""Config providers of a worker: from its properties to its connectors, and to nobody else."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect.config.providers.references import Expiry
+from connect.errors import BadRequestError, ConfigError
+from connect.testing import ManualClock
+from tests.unit.worker.providers import CONNECTOR, HERE, JSON, Noted, Turned
+from worker.config import WorkerConfig
+from worker.config_providers import ConfigProviders
+from worker.connector_unit import ConnectorDefinition, ConnectorUnit, UnitTools
+from worker.herder import State, TargetState
+from worker.offsets.file_store import OffsetFile
+from worker.provided_values import ProvidedValues, with_references, with_values
+from worker.reload_timer import ReloadTimer
+from worker.secrets import SecretMask
+from worker.standalone import StandaloneHerder
+from worker.task_factory import TaskFactory
+
+PROVIDER = {"config.providers": "p", "config.providers.p.class": f"{HERE}:Turned"}
+
+
+@pytest.fixture(autouse=True)
+def turned_back() -> Iterator[None]:
+    Turned.turn_back()
+    Noted.starts.clear()
+    yield
+    Turned.turn_back()
+
+
+@pytest.fixture
+def worker_props(tmp_path: Path) -> dict[str, str]:
+    return {
+        "key.converter": JSON,
+        "value.converter": JSON,
+        "offset.storage.file.filename": str(tmp_path / "offsets"),
+        **PROVIDER,
+    }
+
+
+@pytest.fixture
+def herder(worker_props: dict[str, str]) -> Iterator[StandaloneHerder]:
+    herder = StandaloneHerder(WorkerConfig.standalone(worker_props), worker_id="w:1")
+    yield herder
+    herder.close(5)
+
+
+# --- the worker's own properties
+
+
+def test_the_workers_own_properties_are_resolved(worker_props: dict[str, str]) -> None:
+    Turned.values = {"converter": JSON, "user": "u"}
+    config = WorkerConfig.standalone({**worker_props, "key.converter": "${p:converter}", "producer.client.id": "${p:a:user}-1"})
+    assert (config.key_converter, config.with_prefix("producer.")) == (JSON, {"client.id": "u-1"})
+    assert config.originals["producer.client.id"] == "u-1"
+
+
+def test_a_providers_parameters_may_refer_to_other_providers(worker_props: dict[str, str], tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret")
+    more = {
+        "config.providers": "p, d",
+        "config.providers.p.param.token": f"${{d:{tmp_path}:token}}",
+        "config.providers.d.class": "DirectoryConfigProvider",
+        "config.providers.d.param.allowed.paths": str(tmp_path),
+    }
+    config = WorkerConfig.standalone({**worker_props, **more})
+    assert Turned.params == [{"token": "s3cret"}]
+    assert config.providers.mask.mask("it is s3cret") == "it is [hidden]"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            {"config.providers.p.class": "Nope"},
+            "Invalid value Nope for configuration config.providers.p.class: Failed to find any class that implements "
+            "ConfigProvider and which name matches Nope, available config providers are: ",
+        ),
+        ({"config.providers.p.class": "json:JSONDecoder"}, "json:JSONDecoder is no config provider"),
+        (
+            {"config.providers.p.class": "file", "config.providers.p.param.allowed.paths": "x"},
+            "Config provider 'p' (config.providers.p.param.*): Path x is not absolute",
+        ),
+        (
+            {"key.converter": "${p:broken:x}"},
+            "No answer from broken (config provider 'p', for ${p:broken:x} of key.converter)",
+        ),
+    ],
+)
+def test_a_provider_that_cannot_be_used_keeps_the_worker_from_starting(
+    worker_props: dict[str, str], more: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        WorkerConfig.standalone({**worker_props, **more})
+    assert message in caught.value.message
+
+
+def test_an_error_about_a_provided_value_is_masked_by_whoever_shows_it(worker_props: dict[str, str]) -> None:
+    Turned.values = {"port": "abcdef"}
+    mask = SecretMask()
+    with pytest.raises(ConfigError) as caught:
+        WorkerConfig.standalone({**worker_props, "rest.advertised.port": "${p:port}"}, mask)
+    assert "abcdef" not in mask.mask(caught.value.message)
+    assert "rest.advertised.port" in mask.mask(caught.value.message)
+
+
+def test_without_a_class_references_stay_as_they_are(worker_props: dict[str, str]) -> None:
+    del worker_props["config.providers.p.class"]
+    config = WorkerConfig.standalone({**worker_props, "producer.client.id": "${p:x}"})
+    assert config.with_prefix("producer.") == {"client.id": "${p:x}"}
+    assert not config.providers
+
+
+def test_providers_are_closed_with_the_worker(worker_props: dict[str, str]) -> None:
+    StandaloneHerder(WorkerConfig.standalone(worker_props), worker_id="w:1").close(5)
+    assert Turned.closed == 1
+
+
+# --- connectors
+
+
+def test_a_connector_gets_values_and_everybody_else_sees_references(
+    herder: StandaloneHerder, caplog: pytest.LogCaptureFixture
+) -> None:
+    Turned.values = {"pw": "s3cretvalue", "size": "7"}
+    given = {
+        "connector.class": CONNECTOR,
+        "secret": "${p:pw}",
+        "plain": "jdbc:${p:pw}@x",
+        "size": "${p:size}",
+        "producer.override.sasl.jaas.config": "${p:pw}",
+        "transforms": "",
+    }
+    with caplog.at_level(logging.DEBUG):
+        info, _ = herder.put_connector("c", given, replace=False)
+    assert dict(info.config) == {"name": "c", **given}
+    assert Noted.starts[0] == {
+        **given, "name": "c", "secret": "s3cretvalue", "plain": "jdbc:s3cretvalue@x", "size": "7",
+        "producer.override.sasl.jaas.config": "s3cretvalue",
+    }  # fmt: skip
+    answer = herder.validate(CONNECTOR, {**given, "name": "c"})
+    shown = {config["value"]["name"]: config["value"]["value"] for config in answer["configs"]}
+    assert answer["error_count"] == 0
+    assert (shown["secret"], shown["plain"], shown["size"]) == ("[hidden]", "jdbc:${p:pw}@x", "${p:size}")
+    assert shown["producer.override.sasl.jaas.config"] == "[hidden]"
+    assert "s3cretvalue" not in json.dumps([answer, dict(herder.connector_info("c").config)]) + caplog.text
+    assert dict(herder.patch_connector("c", {"size": "2"}).config) == {"name": "c", **given, "size": "2"}
+
+
+def test_errors_tell_the_reference_and_not_the_value(herder: StandaloneHerder) -> None:
+    Turned.values = {"bad": "s3cretvalue", "name": "s3cretvalue"}
+    given = {"connector.class": CONNECTOR, "size": "${p:bad}", "plain": "${p:name}"}
+    with pytest.raises(BadRequestError) as caught:
+        herder.put_connector("c", given, replace=False)
+    assert "Invalid value ${p:bad} for configuration size: Not a number of type INT" in caught.value.message
+    assert "s3cretvalue" not in caught.value.message
+    with pytest.raises(BadRequestError, match=r"plain=\[hidden\].* contains no connector type") as caught:
+        herder.validate("x", {"plain": "${p:name}"})
+    assert "s3cretvalue" not in caught.value.message
+
+
+def test_a_reference_that_nobody_knows_stays_with_a_warning(herder: StandaloneHerder, caplog: pytest.LogCaptureFixture) -> None:
+    given = {"connector.class": CONNECTOR, "plain": "${p:a:x} ${q:x}", "secret": "${p:broken:x}"}
+    with pytest.raises(ConfigError, match=r"^No answer from broken \(config provider 'p', for \$\{p:broken:x\} of secret\)$"):
+        herder.put_connector("c", given, replace=False)
+    herder.put_connector("c", {**given, "secret": ""}, replace=False)
+    assert Noted.starts[0]["plain"] == "${p:a:x} ${q:x}"
+    assert "Connector c: ${p:a:x} of plain stays as it is: config provider 'p' has no key 'x' at a" in caplog.text
+    assert "${q:x}" not in caplog.text
+
+
+def test_every_start_looks_values_up_again(herder: StandaloneHerder) -> None:
+    Turned.values = {"x": "first"}
+    herder.put_connector("c", {"connector.class": CONNECTOR, "plain": "${p:x}"}, replace=False)
+    Turned.values = {"x": "second"}
+    herder.restart_connector("c", include_tasks=False, only_failed=False)
+    assert [start["plain"] for start in Noted.starts] == ["first", "second"]
+
+
+def test_passwords_of_converters_and_clients_are_masked_by_type(worker_props: dict[str, str]) -> None:
+    more = {"producer.ssl.key.password": "workerpass", "consumer.sasl.jaas.config": "lineofjaas"}
+    herder = StandaloneHerder(WorkerConfig.standalone({**worker_props, **more}), worker_id="w:1")
+    try:
+        mask = herder._config.providers.mask
+        assert mask.mask("workerpass lineofjaas") == "[hidden] [hidden]"
+    finally:
+        herder.close(5)
+
+
+# --- when values run out
+
+
+class Unit:
+    """A connector's unit with a clock that is turned."""
+
+    def __init__(self, config: WorkerConfig, given: dict[str, str]) -> None:
+        self.clock = ManualClock()
+        self.timer = ReloadTimer(self._reload, self.clock.monotonic)
+        values = ProvidedValues(config.providers, self.timer)
+        self._store = OffsetFile(config.offset_storage_file_filename)
+        mask = config.providers.mask
+        factory: Any = TaskFactory.__new__(TaskFactory)  # there are no tasks
+        tools = UnitTools("w:1", factory, self._store, values, mask, 1.0)
+        definition = ConnectorDefinition("c", given, values.once(given, "c"), "Noted", Noted, "source", None)
+        self.unit = ConnectorUnit(definition, tools, TargetState.STARTED)
+        self.run(self.unit.start)
+
+    def _reload(self, name: str, only_if_changed: bool) -> None:
+        self.run(lambda: self.unit.reload(only_if_changed=only_if_changed))
+
+    def run(self, job: Callable[[], None]) -> None:
+        self.unit.submit(job).result(10)
+
+    def wait(self, seconds: float) -> float | None:
+        self.clock.advance(seconds)
+        return self.timer.run_due()
+
+    def close(self) -> None:
+        self.unit.shut_down().result(10)
+        self._store.close()
+
+
+@pytest.fixture
+def make_unit(worker_props: dict[str, str]) -> Iterator[Callable[..., Unit]]:
+    made: list[Unit] = []
+
+    def make(**given: str) -> Unit:
+        props = {key.replace("_", "."): value for key, value in given.items()}
+        made.append(Unit(WorkerConfig.standalone(worker_props), {"name": "c", "plain": "${p:x}", **props}))
+        return made[-1]
+
+    yield make
+    for unit in made:
+        unit.close()
+
+
+def values_of_starts() -> list[str]:
+    return [start["plain"] for start in Noted.starts]
+
+
+def test_a_connector_is_restarted_when_its_lease_is_over_changed_or_not(make_unit: Callable[..., Unit]) -> None:
+    Turned.values, Turned.ttl_ms = {"x": "one"}, 10_000
+    unit = make_unit()
+    assert unit.wait(9) == 1.0
+    assert values_of_starts() == ["one"]
+    unit.wait(1)
+    assert values_of_starts() == ["one", "one"]
+    Turned.values = {"x": "two"}
+    assert unit.wait(10) == 10.0
+    assert values_of_starts() == ["one", "one", "two"]
+
+
+def test_watched_values_restart_it_only_when_they_are_others(make_unit: Callable[..., Unit]) -> None:
+    Turned.values, Turned.ttl_ms, Turned.only_if_changed = {"x": "one"}, 1000, True
+    unit = make_unit()
+    for _ in range(3):
+        assert unit.wait(1) == 1.0
+    assert values_of_starts() == ["one"]
+    Turned.values = {"x": "two"}
+    unit.wait(1)
+    assert values_of_starts() == ["one", "two"]
+
+
+def test_with_reload_action_none_it_is_never_restarted(make_unit: Callable[..., Unit]) -> None:
+    Turned.values, Turned.ttl_ms = {"x": "one"}, 1000
+    unit = make_unit(config_action_reload=" NONE ")
+    assert unit.wait(5) is None
+    assert values_of_starts() == ["one"]
+
+
+def test_a_stopped_connector_is_left_alone_and_looks_its_values_up_when_it_starts(make_unit: Callable[..., Unit]) -> None:
+    Turned.values, Turned.ttl_ms = {"x": "one"}, 1000
+    unit = make_unit()
+    unit.run(lambda: unit.unit.follow_target(TargetState.STOPPED))
+    Turned.values = {"x": "two"}
+    assert unit.wait(1) is None
+    assert values_of_starts() == ["one"]
+    unit.run(lambda: unit.unit.follow_target(TargetState.STARTED))
+    assert values_of_starts() == ["one", "two"]
+    assert unit.wait(0) == 1.0
+
+
+def test_what_runs_goes_on_when_a_provider_does_not_answer_and_it_is_asked_again(
+    make_unit: Callable[..., Unit], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Turned.values, Turned.ttl_ms = {"x": "one"}, 1000
+    unit = make_unit()
+
+    def fail(self: Turned, path: str, keys: Any = None) -> Any:
+        raise ConfigError("sealed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Turned, "get", fail)
+        assert unit.wait(1) == 1.0
+    assert unit.unit.status().connector.state is State.RUNNING
+    assert "Connector c goes on with the values it has: sealed (config provider 'p', for ${p:x} of plain)" in caplog.text
+    unit.wait(1)
+    assert values_of_starts() == ["one", "one"]
+
+
+def test_a_deleted_connector_is_forgotten() -> None:
+    timer = ReloadTimer(lambda *args: None, ManualClock().monotonic)
+    values = ProvidedValues(ConfigProviders({}, SecretMask()), timer)
+    timer.schedule("c", [Expiry("p", "", 1000, restarts_only_if_changed=False)])
+    values.forget("c")
+    assert timer.run_due() is None
+
+
+# --- task configurations
+
+
+def test_a_tasks_configuration_is_kept_with_the_references_of_its_connector() -> None:
+    given = {"pw": "${p:x}", "plain": "v", "url": "${p:u}/db"}
+    values = {"pw": "secret", "plain": "v", "url": "host/db"}
+    task = {"pw": "secret", "plain": "v", "url": "other/db", "own": "1"}
+    kept = with_references(task, given, values)
+    assert kept == {"pw": "${p:x}", "plain": "v", "url": "other/db", "own": "1"}
+    assert with_values(kept, given, {**values, "pw": "rotated"}) == {**task, "pw": "rotated"}
