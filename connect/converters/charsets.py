@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable
 
-from connect.errors import ConfigError
+from connect.errors import ConfigError, DataError
 
 Encode = Callable[[str], bytes]
 Decode = Callable[[bytes], str]
@@ -48,14 +48,19 @@ def _decode_utf32(data: bytes) -> str:
     return data[4 if data[:4] == b"\x00\x00\xfe\xff" else 0 :].decode("utf-32-be", "replace")
 
 
-def charset(name: str) -> tuple[Encode, Decode]:
-    """The two functions of a charset, by any name Java or Python knows. Raises ConfigError for one that neither does."""
+def charset(name: str, *, strict: bool = False) -> tuple[Encode, Decode]:
+    """The two functions of a charset, by any name Java or Python knows. Raises ConfigError for one that neither does.
+
+    Strict ones raise DataError where the others replace.
+    """
     try:
         found = codecs.lookup(name)
         "".encode(name)  # refuses Python's codecs that are no text encodings, such as hex
     except (LookupError, ValueError) as e:
         raise ConfigError(f"Unsupported encoding {name}", key="converter.encoding") from e
     known = found.name
+    if strict:
+        return _strict_charset(name, known)
     if known == "utf-8":
         return (lambda text: text.encode("utf-8", "replace")), decode_utf8
     if known == "utf-16":
@@ -63,3 +68,30 @@ def charset(name: str) -> tuple[Encode, Decode]:
     if known == "utf-32":
         return (lambda text: text.encode("utf-32-be", "replace")), _decode_utf32
     return (lambda text: text.encode(known, "replace")), (lambda data: data.decode(known, "replace"))
+
+
+_MARKED = {"utf-16": (b"\xfe\xff", b"\xff\xfe"), "utf-32": (b"\x00\x00\xfe\xff", b"\xff\xfe\x00\x00")}
+"""The marks of byte order, big end first, of the charsets that may have one. Without one they are big endian, as in Java."""
+
+
+def _strict_charset(name: str, known: str) -> tuple[Encode, Decode]:
+    def encode(text: str) -> bytes:
+        mark = _MARKED["utf-16"][0] if known == "utf-16" and text else b""
+        try:
+            return mark + text.encode(f"{known}-be" if known in _MARKED else known)
+        except UnicodeEncodeError as e:
+            found = f"U+{ord(e.object[e.start]):04X}"
+            raise DataError(f"The charset {name} has no character {found}, which is at position {e.start} of the text") from e
+
+    def decode(data: bytes) -> str:
+        try:
+            if known not in _MARKED:
+                return data.decode(known)
+            big, little = _MARKED[known]
+            if data.startswith(little):
+                return data[len(little) :].decode(f"{known}-le")
+            return data.removeprefix(big).decode(f"{known}-be")
+        except UnicodeDecodeError as e:
+            raise DataError(f"The bytes are no text in the charset {name}, from position {e.start} on: {e.reason}") from e
+
+    return encode, decode

@@ -2,32 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from connect.config.definition import ConfigDef
 from connect.converters.api import HeaderConverter
-from connect.converters.charsets import decode_utf8
+from connect.converters.charsets import charset
 from connect.data.schema import Schema
-from connect.data.values import convert_to_string, parse_string
+from connect.data.values import convert_to_string, parse_string, parse_string_strictly
+from connect.errors import DataError
 from connect.record import NULL, SchemaAndValue
+from connect.strict import STRICT, is_strict
 
 CONFIG = ConfigDef()
+Converted = TypeVar("Converted")
 
 
 class SimpleHeaderConverter(HeaderConverter):
-    """Writes header values as text and infers schema and value from text. It has no keys of its own."""
+    """Writes header values as text and infers schema and value from text. It has no keys of its own.
+
+    With ``conversion.strict`` it refuses what it would change otherwise: bytes that are no UTF-8, halves of surrogate pairs, and
+    text that is more than the value guessed from it.
+    """
+
+    def __init__(self) -> None:
+        self._use(strict=False)
 
     @classmethod
     def config_def(cls) -> ConfigDef:
         return CONFIG
 
     def configure(self, configs: Mapping[str, Any], is_key: bool = False) -> None:
-        """Nothing to configure."""
+        self._use(strict=is_strict(configs))
+
+    def _use(self, *, strict: bool) -> None:
+        self._strict = strict
+        self._encode, self._decode = charset("UTF-8", strict=strict)
 
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
         text = convert_to_string(schema, value)
-        return None if text is None else text.encode("utf-8", "replace")
+        if text is None:
+            return None
+        return self._named(key, lambda: self._encode(text)) if self._strict else self._encode(text)
 
     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
-        return NULL if data is None else parse_string(decode_utf8(data))
+        if data is None:
+            return NULL
+        if self._strict:
+            return self._named(key, lambda: parse_string_strictly(self._decode(data)))
+        return parse_string(self._decode(data))
+
+    def _named(self, key: str, convert: Callable[[], Converted]) -> Converted:
+        try:
+            return convert()
+        except DataError as e:
+            raise DataError(f'Header "{key}": {e.message} ({STRICT}=true)') from e

@@ -13,8 +13,10 @@ from connect.converters.config import HEADER_TYPE, TYPE, converter_config_def, t
 from connect.data.headers import Headers
 from connect.data.java_text import java_text
 from connect.data.schema import Schema
+from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import SchemaAndValue
+from connect.strict import STRICT, is_strict
 
 ENCODING = "converter.encoding"
 CONFIG = converter_config_def().define(
@@ -31,10 +33,12 @@ CONFIG = converter_config_def().define(
 class StringConverter(Converter, HeaderConverter):
     """Writes any value as Java's ``toString`` shows it and reads everything as an optional string. None stays None.
 
-    Characters that the charset does not have become ``?`` in bytes and U+FFFD in text, as in the original.
+    Characters that the charset does not have become ``?`` in bytes, and bytes that are no text U+FFFD, as in the original. With
+    ``conversion.strict`` both are refused, and so is a value with bytes in it, of which the text shows an address only.
     """
 
     def __init__(self) -> None:
+        self._strict = False
         self._encode, self._decode = charset("UTF-8")
         self.is_utf8 = True
         """True when bytes are plain UTF-8: then a sink of lines may take them as they are."""
@@ -46,11 +50,19 @@ class StringConverter(Converter, HeaderConverter):
     def configure(self, configs: Mapping[str, Any], is_key: bool | None = None) -> None:
         kind = configs.get(TYPE, HEADER_TYPE) if is_key is None else type_for(is_key)
         encoding = CONFIG.parse({**configs, TYPE: kind})[ENCODING]
-        self._encode, self._decode = charset(encoding)
+        self._strict = is_strict(configs)
+        self._encode, self._decode = charset(encoding, strict=self._strict)
         self.is_utf8 = encoding.lower().replace("_", "-") in ("utf-8", "utf8")
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any, headers: Headers | None = None) -> bytes | None:
-        return None if value is None else self._encode(_text(schema, value))
+        if value is None:
+            return None
+        if self._strict and _has_bytes(value):
+            raise DataError(
+                f"A value with bytes in it cannot be written as text without loss ({STRICT}=true): use another converter, "
+                "such as JsonConverter or ByteArrayConverter"
+            )
+        return self._encode(_text(schema, value))
 
     def to_connect_data(self, topic: str, data: bytes | None, headers: Headers | None = None) -> SchemaAndValue:
         return SchemaAndValue(Schema.OPTIONAL_STRING, None if data is None else self._decode(data))
@@ -61,6 +73,8 @@ class StringConverter(Converter, HeaderConverter):
                 return [value.encode() for value in values]
             except (AttributeError, UnicodeEncodeError):
                 pass  # not all of them are text, or one holds half a surrogate pair
+        if self._strict:
+            return [self.from_connect_data(topic, schema, value) for value in values]
         encode = self._encode
         return [None if value is None else encode(_text(schema, value)) for value in values]
 
@@ -83,3 +97,19 @@ def _text(schema: Schema | None, value: Any) -> str:
         return java_text(schema, value)
     except RecursionError as e:
         raise DataError(f"A value of type {type(value).__name__} is nested too deeply to be written as text") from e
+
+
+def _has_bytes(value: Any) -> bool:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, bytes | bytearray | memoryview):
+            return True
+        if isinstance(one, Struct):
+            waiting.extend(one.values)
+        elif isinstance(one, dict):
+            waiting.extend(one)
+            waiting.extend(one.values())
+        elif isinstance(one, list | tuple):
+            waiting.extend(one)
+    return False

@@ -19,7 +19,7 @@ from connect.data.logical import FarInstant, epoch_millis
 from connect.data.narrow import Float32, Int8, Int16, Int32
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
-from connect.data.values_parser import parse_value
+from connect.data.values_parser import parse_value, parse_with_losses
 from connect.errors import DataError
 from connect.record import NULL, SchemaAndValue
 
@@ -34,6 +34,21 @@ def parse_string(text: str | None) -> SchemaAndValue:
         return parse_value(text) or NULL
     except RecursionError:
         return SchemaAndValue(Schema.STRING, text)
+
+
+def parse_string_strictly(text: str) -> SchemaAndValue:
+    """As :func:`parse_string`. Raises DataError when something of the text is lost: digits that the number does not hold, what
+    follows a number, a date that there is not, one of two values of a key."""
+    if not text:
+        return SchemaAndValue(Schema.STRING, text)
+    try:
+        found, losses = parse_with_losses(text)
+    except RecursionError:
+        return SchemaAndValue(Schema.STRING, text)
+    if losses:
+        shown = text if len(text) <= 60 else text[:57] + "..."
+        raise DataError(f"The text {shown!r} cannot be read without loss: {losses[0]}")
+    return found or NULL
 
 
 def convert_to_string(schema: Schema | None, value: Any) -> str | None:

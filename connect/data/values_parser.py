@@ -6,7 +6,8 @@ import decimal
 import re
 from typing import Any
 
-from connect.data.java_calendar import day_of_date
+from connect.data.java_calendar import date_of_day, day_of_date
+from connect.data.java_text import double_text, float_text
 from connect.data.logical import (
     DATE,
     MILLIS_PER_DAY,
@@ -15,6 +16,7 @@ from connect.data.logical import (
     date_of,
     date_schema,
     decimal_schema,
+    epoch_millis,
     instant_of,
     millis_to_time,
     time_schema,
@@ -43,6 +45,7 @@ _BOXES: dict[Type, type[int] | type[float]] = {
     Type.FLOAT32: Float32,
     Type.FLOAT64: float,
 }
+_Elements = list[SchemaAndValue | None]
 _TRUE = SchemaAndValue(Schema.BOOLEAN, True)
 _FALSE = SchemaAndValue(Schema.BOOLEAN, False)
 _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX, traps=[])
@@ -59,6 +62,12 @@ _DATE_SCHEMA, _TIME_SCHEMA, _TIMESTAMP_SCHEMA = date_schema(), time_schema(), ti
 def parse_value(text: str) -> SchemaAndValue | None:
     """The value of a text that is not empty; None for the literal ``null``."""
     return _Parser(text).parse(embedded=False)
+
+
+def parse_with_losses(text: str) -> tuple[SchemaAndValue | None, list[str]]:
+    """The same, and what of the text is not in the value, in words."""
+    losses: list[str] = []
+    return _Parser(text, losses).parse(embedded=False), losses
 
 
 class _Tokens:
@@ -125,8 +134,10 @@ class _Tokens:
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, losses: list[str] | None = None) -> None:
         self._tokens = _Tokens(text)
+        self._losses = losses
+        """Takes note of what is lost; None takes no notes."""
 
     def parse(self, *, embedded: bool) -> SchemaAndValue | None:
         tokens = self._tokens
@@ -137,7 +148,7 @@ class _Parser:
         for literal, value in (("null", None), ("true", _TRUE), ("false", _FALSE)):
             if self._is_literal(literal, embedded):
                 return value
-        start = tokens.mark()
+        start, noted = tokens.mark(), len(self._losses or ())
         try:
             if tokens.take("["):
                 return self._list()
@@ -145,6 +156,8 @@ class _Parser:
                 return self._map()
         except DataError:
             tokens.rewind(start)
+            if self._losses is not None:
+                del self._losses[noted:]
         token = tokens.next()
         trimmed = token.strip(_BLANK)
         return self._scalar(trimmed, embedded) if trimmed else SchemaAndValue(Schema.STRING, token)
@@ -162,6 +175,8 @@ class _Parser:
         if found is None and (starts_with_digit or token[0] in "+-"):
             found = _number(token)
         if found is not None:
+            if self._losses is not None:
+                self._note_losses(token, found, embedded)
             return found
         if embedded:
             raise DataError("Failed to parse embedded value")
@@ -172,11 +187,28 @@ class _Parser:
         position = self._tokens.mark()
         rest = self._tokens.next_several(4)
         if rest is not None:
-            found = parse_temporal(token + rest)
+            found = self._instant(token + rest)
             if found is not None:
                 return found
         self._tokens.rewind(position)
-        return parse_temporal(token)
+        return self._instant(token)
+
+    def _instant(self, text: str) -> SchemaAndValue | None:
+        found = parse_temporal(text)
+        if found is not None and found.schema is not None and self._losses is not None:
+            shown = _iso_text(found.schema, found.value)
+            if text.replace("\\:", ":") != shown:
+                self._losses.append(f"{_shortened(text)} is read as {shown}")
+        return found
+
+    def _note_losses(self, token: str, found: SchemaAndValue, embedded: bool) -> None:
+        assert self._losses is not None
+        if isinstance(found.value, float):
+            shown = float_text(found.value) if isinstance(found.value, Float32) else double_text(found.value)
+            if decimal.Decimal(shown) != decimal.Decimal(token):
+                self._losses.append(f"{_shortened(token)} is read as {shown}")
+        if not embedded and self._tokens.has_next():
+            self._losses.append(f"what follows {_shortened(token)} is dropped")
 
     def _quoted(self) -> SchemaAndValue:
         parts = []
@@ -185,18 +217,18 @@ class _Parser:
                 break
             parts.append(self._tokens.next())
         content = "".join(parts)
-        return parse_temporal(content) or SchemaAndValue(Schema.STRING, content)
+        return self._instant(content) or SchemaAndValue(Schema.STRING, content)
 
     def _list(self) -> SchemaAndValue:
         tokens = self._tokens
-        found: list[SchemaAndValue | None] = []
+        found: _Elements = []
         while tokens.has_next():
             if tokens.take("]"):
                 common = _common_schema(found)
                 values = [None if e is None else e.value for e in found]
                 if common is None:
                     return SchemaAndValue(Schema(Type.ARRAY), values)
-                return SchemaAndValue(Schema(Type.ARRAY, value_schema=common), [_align(common, v) for v in values])
+                return SchemaAndValue(Schema(Type.ARRAY, value_schema=common), [self._aligned(common, v) for v in values])
             if tokens.take(","):
                 raise DataError(f"Unable to parse an empty array element: {tokens.text}")
             found.append(self.parse(embedded=True))
@@ -209,12 +241,12 @@ class _Parser:
 
     def _map(self) -> SchemaAndValue:
         tokens = self._tokens
-        keys: list[SchemaAndValue | None] = []
-        values: list[SchemaAndValue | None] = []
+        keys: _Elements = []
+        values: _Elements = []
         entries: dict[Any, Any] = {}
         while tokens.has_next():
             if tokens.take("}"):
-                return _mapped(keys, values, entries)
+                return self._mapped(keys, values, entries)
             if tokens.take(","):
                 raise DataError(f"Unable to parse a map entry with no key or value: {tokens.text}")
             key = self.parse(embedded=True)
@@ -225,24 +257,35 @@ class _Parser:
             value = self.parse(embedded=True)
             if isinstance(key.value, list | dict):
                 raise DataError(f"A list or map as a map key cannot be held: {tokens.text}")
+            if self._losses is not None and key.value in entries:
+                self._losses.append(f"the key {_shortened(str(key.value))} is there twice, and the first value is dropped")
             entries[key.value] = None if value is None else value.value
             tokens.take(",")
             keys.append(key)
             values.append(value)
         raise DataError(f"Map is missing terminating '}}': {tokens.text}")
 
+    def _mapped(self, keys: _Elements, values: _Elements, entries: dict[Any, Any]) -> SchemaAndValue:
+        key_schema, value_schema = _common_schema(keys), _common_schema(values)
+        if key_schema is None:
+            return SchemaAndValue(Schema(Type.MAP), entries)
+        aligned = {
+            self._aligned(key_schema, k): v if value_schema is None else self._aligned(value_schema, v)
+            for k, v in entries.items()
+        }
+        return SchemaAndValue(Schema(Type.MAP, key_schema=key_schema, value_schema=value_schema), aligned)
 
-def _mapped(keys: list[SchemaAndValue | None], values: list[SchemaAndValue | None], entries: dict[Any, Any]) -> SchemaAndValue:
-    key_schema, value_schema = _common_schema(keys), _common_schema(values)
-    if key_schema is None:
-        return SchemaAndValue(Schema(Type.MAP), entries)
-    schema = Schema(Type.MAP, key_schema=key_schema, value_schema=value_schema)
-    return SchemaAndValue(
-        schema, {_align(key_schema, k): v if value_schema is None else _align(value_schema, v) for k, v in entries.items()}
-    )
+    def _aligned(self, schema: Schema, value: Any) -> Any:
+        aligned = _align(schema, value)
+        if self._losses is not None and isinstance(aligned, float) and type(value) is not type(aligned):
+            before = float_text(value) if isinstance(value, Float32) else str(value)
+            after = float_text(aligned) if isinstance(aligned, Float32) else double_text(aligned)
+            if decimal.Decimal(before) != decimal.Decimal(after):
+                self._losses.append(f"{before} is read as {after}")
+        return aligned
 
 
-def _common_schema(found: list[SchemaAndValue | None]) -> Schema | None:
+def _common_schema(found: _Elements) -> Schema | None:
     """The schema that holds all elements: numbers widen, of equal types the later wins, anything else has none."""
     common: Schema | None = None
     for element in found:
@@ -330,3 +373,19 @@ def _millis(year: int, month: int, day: int, hour: int, minute: int, second: int
 def _time(millis: int) -> Any:
     # A time of 25 o'clock is an instant of the next day in the original, which a time of day cannot be.
     return millis_to_time(millis) if 0 <= millis <= MILLIS_PER_DAY else instant_of(millis)
+
+
+def _iso_text(schema: Schema, value: Any) -> str:
+    """The text that a date, time or timestamp is read from exactly."""
+    day, of_day = divmod(epoch_millis(value), MILLIS_PER_DAY)
+    seconds, millis = divmod(of_day, 1000)
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{millis:03}Z"
+    if schema.name == TIME:
+        return clock if day == 0 else f"{clock} of another day"
+    year, month, day_of_month = date_of_day(day)
+    date = f"{year:04}-{month:02}-{day_of_month:02}"
+    return date if schema.name == DATE else f"{date}T{clock}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
