@@ -1,0 +1,208 @@
+"""The converters against a real schema registry: registration, versions, compatibility, references, other people's clients."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import Schema as ClientSchema
+from confluent_kafka.schema_registry import SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from connect.data.schema import Schema, SchemaBuilder
+from connect.data.struct import Struct
+from connect.errors import DataError, RetriableError, SchemaError
+from connectors.registry.avro.converter import AvroConverter
+from connectors.registry.json_schema.converter import JsonSchemaConverter
+from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.places import free_ports
+from sluice.embedded.registry import EmbeddedRegistry
+
+Name = Callable[[str], str]
+Make = Callable[..., Any]
+
+V1 = SchemaBuilder.struct().name("shop.Order").field("id", Schema.INT64).field("note", Schema.OPTIONAL_STRING).build()
+V2 = V1.replace(fields=[*((f.name, f.schema) for f in V1.fields or ()), ("paid", Schema.OPTIONAL_BOOLEAN)])
+
+
+@pytest.fixture
+def converter(registry: EmbeddedRegistry) -> Iterator[Make]:
+    """Makes configured converters over the session's registry."""
+    made: list[Any] = []
+
+    def make(kind: type[Any], **configs: str) -> Any:
+        one = kind()
+        one.configure({"schema.registry.url": registry.url, "max.retries": "0", **configs}, False)
+        made.append(one)
+        return one
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def client(registry: EmbeddedRegistry) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": registry.url}) as one:
+        yield one
+
+
+def _set_compatibility(registry: EmbeddedRegistry, subject: str, level: str) -> None:
+    request = urllib.request.Request(
+        f"{registry.url}/config/{subject}",
+        json.dumps({"compatibility": level}).encode(),
+        {"Content-Type": "application/vnd.schemaregistry.v1+json"},
+        method="PUT",
+    )
+    urllib.request.urlopen(request, timeout=30).close()
+
+
+@pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter])
+def test_a_new_optional_field_is_a_new_version_and_old_data_stays_readable(
+    converter: Make, registry: EmbeddedRegistry, unique_name: Name, kind: type[Any]
+) -> None:
+    topic = unique_name("orders")
+    writer = converter(kind)
+    old = writer.from_connect_data(topic, V1, Struct(V1, [1, "a"]))
+    if kind is AvroConverter:
+        _set_compatibility(registry, f"{topic}-value", "BACKWARD")
+    new = writer.from_connect_data(topic, V2, Struct(V2, [2, None, True]))
+    reader = converter(kind)
+    first, second = reader.decode_batch(topic, [old, new])
+    assert (first.schema.version, second.schema.version) == (1, 2)
+    assert first.value.as_dict() == {"id": 1, "note": "a"}
+    assert second.value.as_dict() == {"id": 2, "note": None, "paid": True}
+    # Another converter that writes the same schema finds it, and gets the same id.
+    again = converter(kind, **{"auto.register.schemas": "false"})
+    assert again.from_connect_data(topic, V1, Struct(V1, [1, "a"])) == old
+    latest = converter(kind, **{"auto.register.schemas": "false", "use.latest.version": "true"})
+    assert latest.from_connect_data(topic, V2, Struct(V2, [2, None, True])) == new
+
+
+def test_an_incompatible_schema_is_refused_in_the_registrys_words(
+    converter: Make, registry: EmbeddedRegistry, unique_name: Name
+) -> None:
+    topic = unique_name("orders")
+    writer = converter(AvroConverter)
+    writer.from_connect_data(topic, V1, Struct(V1, [1, "a"]))
+    _set_compatibility(registry, f"{topic}-value", "BACKWARD")
+    other = V1.replace(fields=[("id", Schema.INT64), ("note", Schema.OPTIONAL_STRING), ("must", Schema.INT32)])
+    with pytest.raises(SchemaError, match=rf"incompatible with an earlier one of subject {topic}-value: \S+"):
+        writer.from_connect_data(topic, other, Struct(other, [1, "a", 2]))
+
+
+def test_what_is_missing_is_named(converter: Make, unique_name: Name) -> None:
+    topic = unique_name("orders")
+    with pytest.raises(DataError, match=rf"topic {topic} .*schema id 2000000000.*There is no schema 2000000000"):
+        converter(AvroConverter).to_connect_data(topic, b"\0\x77\x35\x94\x00abc")
+    unknown = converter(AvroConverter, **{"auto.register.schemas": "false", "use.latest.version": "true"})
+    with pytest.raises(DataError, match=rf"There is no subject {topic}-value in the schema registry.*register it first"):
+        unknown.from_connect_data(topic, V1, Struct(V1, [1, "a"]))
+
+
+def test_a_registry_that_is_down_may_come_back(unique_name: Name) -> None:
+    (port,) = free_ports(1)
+    one = AvroConverter()
+    one.configure({"schema.registry.url": f"http://user:hush@127.0.0.1:{port}", "max.retries": "0"}, False)
+    with pytest.raises(RetriableError, match=rf"at http://127.0.0.1:{port} does not answer.*Check schema.registry.url") as failed:
+        one.from_connect_data("t", Schema.INT32, 1)
+    assert "hush" not in str(failed.value)
+    with pytest.raises(RetriableError):
+        one.to_connect_data("t", b"\0\0\0\0\x01\x02")
+    one.close()
+
+
+def test_references_of_avro_schemas_are_followed(converter: Make, client: SchemaRegistryClient, unique_name: Name) -> None:
+    topic = unique_name("customers")
+    country = '{"type":"enum","name":"Country","namespace":"shop","symbols":["DE","FR"]}'
+    client.register_schema(f"{topic}-country", ClientSchema(country, "AVRO"))
+    text = '{"type":"record","name":"Customer","namespace":"shop","fields":[{"name":"country","type":"Country"}]}'
+    reference = SchemaReference(name="shop.Country", subject=f"{topic}-country", version=1)
+    number = client.register_schema(f"{topic}-value", ClientSchema(text, "AVRO", [reference]))
+    data = b"\0" + number.to_bytes(4, "big") + b"\x02"
+    schema, value = converter(AvroConverter).to_connect_data(topic, data)
+    assert value.as_dict() == {"country": "FR"}
+    assert schema.version == 1
+
+
+def test_what_confluents_avro_serializer_writes_is_read_and_the_other_way_round(
+    converter: Make, client: SchemaRegistryClient, unique_name: Name
+) -> None:
+    topic = unique_name("orders")
+    ours = converter(AvroConverter)
+    data = ours.from_connect_data(topic, V1, Struct(V1, [1, "ä"]))
+    context = SerializationContext(topic, MessageField.VALUE)
+    assert AvroDeserializer(client)(data, context) == {"id": 1, "note": "ä"}
+    text = client.get_latest_version(f"{topic}-value").schema.schema_str
+    theirs = AvroSerializer(client, text)({"id": 2, "note": None}, context)
+    assert ours.to_connect_data(topic, theirs).value.as_dict() == {"id": 2, "note": None}
+
+
+def test_what_confluents_json_serializer_writes_is_read_and_the_other_way_round(
+    converter: Make, client: SchemaRegistryClient, unique_name: Name
+) -> None:
+    topic = unique_name("orders")
+    ours = converter(JsonSchemaConverter)
+    data = ours.from_connect_data(topic, V1, Struct(V1, [1, "ä"]))
+    context = SerializationContext(topic, MessageField.VALUE)
+    text = client.get_latest_version(f"{topic}-value").schema.schema_str
+    assert JSONDeserializer(text, schema_registry_client=client)(data, context) == {"id": 1, "note": "ä"}
+    theirs = JSONSerializer(text, client)({"id": 2, "note": None}, context)
+    assert ours.to_connect_data(topic, theirs).value.as_dict() == {"id": 2, "note": None}
+
+
+def test_lines_go_through_a_worker_as_avro_and_come_out_as_they_were(
+    broker: EmbeddedBroker, registry: EmbeddedRegistry, client: SchemaRegistryClient, tmp_path: Path, unique_name: Name
+) -> None:
+    topic, lines = unique_name("lines"), [f"line {i} ä" for i in range(50)]
+    transforms = "org.apache.kafka.connect.transforms"
+    source, sink = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (port,) = free_ports(1)
+    avro = {
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "io.confluent.connect.avro.AvroConverter",
+        "value.converter.schema.registry.url": registry.url,
+    }
+    worker = {"bootstrap.servers": broker.bootstrap, "listeners": f"http://127.0.0.1:{port}",
+              "offset.storage.file.filename": str(tmp_path / "offsets"), "offset.flush.interval.ms": "200", **avro}  # fmt: skip
+    reader = {"name": "in", "connector.class": "FileStreamSource", "file": str(source), "topic": topic, "transforms": "h",
+              "transforms.h.type": f"{transforms}.HoistField$Value", "transforms.h.field": "line"}  # fmt: skip
+    writer = {"name": "out", "connector.class": "FileStreamSink", "file": str(sink), "topics": topic, "transforms": "e",
+              "transforms.e.type": f"{transforms}.ExtractField$Value", "transforms.e.field": "line"}  # fmt: skip
+    files = []
+    for name, settings in (("worker", worker), ("in", reader), ("out", writer)):
+        files.append(tmp_path / f"{name}.properties")
+        files[-1].write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
+    log = tmp_path / "worker.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sluice.standalone", *map(str, files)],
+            cwd=tmp_path,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        )
+    try:
+        deadline = time.monotonic() + 60
+        while not sink.exists() or len(sink.read_text(encoding="utf-8").splitlines()) < len(lines):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+        assert sink.read_text(encoding="utf-8").splitlines() == lines
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+    text = client.get_latest_version(f"{topic}-value").schema.schema_str
+    assert [field["name"] for field in json.loads(text)["fields"]] == ["line"]
