@@ -19,12 +19,14 @@ from connect.config.definition import NO_DEFAULT, ConfigDef
 from connect.errors import ConfigError, ConnectError
 from connect.functions.settings import Setting, setting_of
 from connect.functions.user_code import FAILURES, UserCode, load_callable
+from connect.strict import STRICT
 
 FUNCTION = "function"
 TAKES = "function.takes"
 SINGLE = ("record", "value", "key")
 BATCH = ("records", "values", "keys")
-_RESERVED = ("type", "predicate", "negate", "plugin.version", FUNCTION)
+SCHEMA = "function.schema"
+_RESERVED = ("type", "predicate", "negate", "plugin.version", FUNCTION, TAKES, SCHEMA, STRICT)
 _Parameters = Sequence[inspect.Parameter]
 
 

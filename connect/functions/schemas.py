@@ -2,7 +2,8 @@
 
 A value comes back under a schema in one of four ways. *Infer*: what fits its old schema keeps it, what is new or of another type
 gets the schema of what it is. *Keep*: it must fit the old schema. *None*: it has no schema any more. Or it must fit a schema that
-was declared. Nothing is rounded, cut or dropped on the way (promise 8): what does not fit is a DataError that names the field.
+was declared. Nothing is cut or dropped on the way (promise 8): what does not fit is a DataError that names the field. A field of
+32-bit floats takes the nearest one.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import datetime as dt
 import decimal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isinf
 from operator import is_, itemgetter
 from typing import Any
 
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
+from connect.data.narrow import round_to_float32
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.data.validation import validate_field_value
@@ -25,7 +28,7 @@ from connect.transforms.structs import new_struct, struct_schema_like
 _CONTAINERS = frozenset((dict, list, Struct))
 # Looking up a member of an enumeration costs more than comparing it.
 _STRUCT, _ARRAY, _MAP, _STRING = Type.STRUCT, Type.ARRAY, Type.MAP, Type.STRING
-_INT64, _LONG = Type.INT64, 1 << 63
+_INT64, _FLOAT32, _LONG = Type.INT64, Type.FLOAT32, 1 << 63
 _NESTED = (_STRUCT, _ARRAY, _MAP)
 _SCALARS: dict[type, Schema] = {
     str: Schema.OPTIONAL_STRING,
@@ -96,7 +99,7 @@ def conform(schema: Schema, value: Any, path: str) -> Any:
         if value.__class__ is int and abs(value) <= _EXACT_FLOATS.get(kind, -1):
             return float(value)
         validate_field_value(path, schema, value)
-        return value
+        return _float32(value, path) if kind is _FLOAT32 and value.__class__ is float else value
     if kind is _STRUCT:
         return _conform_struct(schema, value, path)
     if kind is _ARRAY and isinstance(value, list | tuple) and schema.value_schema is not None:
@@ -106,6 +109,14 @@ def conform(schema: Schema, value: Any, path: str) -> Any:
         return {conform(keys, k, f"{path} key"): conform(values, v, f"{path}[{k!r}]") for k, v in value.items()}
     validate_field_value(path, schema, value)
     return value
+
+
+def _float32(value: float, path: str) -> float:
+    """The nearest 32-bit float: what a function calculates in 64 bits, its field holds so. Too large is an error."""
+    rounded = round_to_float32(value)
+    if isinf(rounded) and not isinf(value):
+        raise DataError(f"{path} is {value}, which is too large for a 32-bit float")
+    return rounded
 
 
 def _conform_struct(schema: Schema, value: Any, path: str) -> Struct:

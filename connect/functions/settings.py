@@ -97,7 +97,10 @@ class SettingsTable:
         if not (isinstance(config, type) and dataclasses.is_dataclass(config)):
             raise ConfigError(f"{owner}: config={config!r}, expected a dataclass or a ConfigDef")
         self._class = config
-        hints = get_type_hints(config, include_extras=True)
+        try:
+            hints = get_type_hints(config, include_extras=True)
+        except (NameError, TypeError) as e:
+            raise ConfigError(f"{owner}: the type hints of class {config.__name__} cannot be read: {e}") from e
         for field in dataclasses.fields(config):
             if field.init:
                 setting = setting_of(f"{owner}, class {config.__name__}", field.name, hints[field.name], _default(field))

@@ -211,6 +211,8 @@ def sink_connector(
     """
 
     def decorate(function: SinkFunction) -> type[FunctionSink]:
+        if not inspect.isfunction(function):
+            raise ConfigError(f"sink_connector decorates {function!r}; expected a function")
         name = f"{function.__module__}:{function.__qualname__}"
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigError(f"{name} is async; expected a plain function, or a plain generator function")

@@ -273,6 +273,8 @@ def source_connector(
     """
 
     def decorate(function: SourceFunction) -> type[FunctionSource]:
+        if not inspect.isfunction(function):
+            raise ConfigError(f"source_connector decorates {function!r}; expected a generator function")
         name = f"{function.__module__}:{function.__qualname__}"
         if not inspect.isgeneratorfunction(function):
             kind = "async" if inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(function) else "not a generator"

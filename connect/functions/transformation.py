@@ -23,7 +23,7 @@ from connect.config.validators import NonEmpty, one_of
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
-from connect.functions.binding import BATCH, FUNCTION, SINGLE, TAKES, BoundFunction, bind_function
+from connect.functions.binding import BATCH, FUNCTION, SCHEMA, SINGLE, TAKES, BoundFunction, bind_function
 from connect.functions.schemas import Inference, conform, own_copy, plain_copy, plain_reader
 from connect.functions.user_code import FAILURES, ImportableCallable, load
 from connect.record import ConnectRecord, SchemaAndValue
@@ -32,7 +32,6 @@ from connect.transforms.api import Transformation
 from connect.transforms.record_copies import copy_records
 from connect.transforms.structs import struct_under
 
-SCHEMA = "function.schema"
 _WAYS = ("infer", "keep", "none")
 _TABLE = (
     ConfigDef()

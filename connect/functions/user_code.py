@@ -41,7 +41,8 @@ class UserCode:
     def of(cls, target: Any) -> UserCode:
         """The code behind a function or class at hand."""
         plain = inspect.unwrap(target)
-        return cls(f"{plain.__module__}:{plain.__qualname__}", _file_of(plain))
+        name = getattr(plain, "__qualname__", type(plain).__qualname__)  # an instance that can be called has none
+        return cls(f"{plain.__module__}:{name}", _file_of(plain))
 
     def failure(self, error: BaseException, default: type[ConnectError]) -> ConnectError:
         """The error to raise in place of one that this code raised: it says what, and in which line. One of ours keeps its kind,

@@ -137,6 +137,10 @@ def clashing(value: Any, predicate: str = "") -> Any:
     return value
 
 
+def taking(value: Any, function_takes: str = "") -> Any:
+    return value
+
+
 def unusual(value: Any, numbers: list[int]) -> Any:
     return value
 

@@ -11,6 +11,7 @@ import pytest
 from connect import DataError, Schema, SchemaAndValue, SchemaBuilder, SinkRecord, Struct
 from connect.converters.json import JsonConverter
 from connect.data.logical import decimal_schema, timestamp_schema
+from connect.data.narrow import round_to_float32
 from connect.functions.transformation import PythonTransformation
 
 SHOP = "tests.unit.connect.functions.shop"
@@ -193,6 +194,15 @@ def test_keep_refuses_what_does_not_fit_and_names_the_field(monkeypatch: pytest.
         with pytest.raises(DataError) as caught:
             kept(**changes)
         assert expected in caught.value.message
+
+
+def test_a_field_of_32_bit_floats_takes_the_nearest_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = {"function.schema": "keep"}
+    schema, value = Applied(lambda value: {**value, "price": 0.1}, monkeypatch, **keep)(ORDER, order())
+    assert schema is ORDER
+    assert value["price"] == round_to_float32(0.1) != 0.1
+    with pytest.raises(DataError, match="price is 1e\\+300, which is too large for a 32-bit float"):
+        Applied(lambda value: {**value, "price": 1e300}, monkeypatch, **keep)(ORDER, order())
 
 
 def test_none_takes_the_schema_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -265,6 +265,11 @@ def test_a_set_up_or_tear_down_that_fails_is_told() -> None:
         sink.stop()
 
 
+def test_only_functions_can_be_decorated() -> None:
+    with pytest.raises(ConfigError, match="expected a function"):
+        sink_connector(print)
+
+
 def test_what_is_no_sink_function_is_refused_at_once() -> None:
     async def asynchronous(records: Any) -> None: ...
 

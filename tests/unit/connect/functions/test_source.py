@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import pytest
@@ -208,6 +210,8 @@ def test_a_waiting_partition_does_not_hold_up_the_others() -> None:
         (["a"], "'a' is no source partition"),
         ([{"a": 1}, {"a": 1}], "the source partition {'a': 1} is listed twice"),
         (lambda config: 1 / 0, "ZeroDivisionError: division by zero (in function"),
+        (lambda config: sys.exit("no places"), "SystemExit: no places (in function"),
+        (partial(int, "x"), "TypeError"),
     ],
 )
 def test_wrong_partitions_are_refused(partitions: Any, expected: str) -> None:
@@ -373,6 +377,20 @@ def test_what_is_no_source_function_is_refused_at_once() -> None:
         assert expected in caught.value.message
     with pytest.raises(ConfigError, match="expected a dataclass or a ConfigDef"):
         source_connector(config=dict)(counter.function)
+
+
+def test_only_functions_can_be_decorated() -> None:
+    with pytest.raises(ConfigError, match="expected a generator function"):
+        source_connector(partial(counter.function, context=None))
+
+
+def test_a_hint_that_cannot_be_read_is_refused() -> None:
+    @dataclass
+    class Odd:
+        when: NoSuchType = 1  # noqa: F821
+
+    with pytest.raises(ConfigError, match="the type hints of class Odd cannot be read: name 'NoSuchType' is not defined"):
+        source_connector(config=Odd)(counter.function)
 
 
 def test_a_field_that_no_key_can_be_is_refused() -> None:

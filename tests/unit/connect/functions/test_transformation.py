@@ -190,6 +190,7 @@ def test_an_instance_of_a_class_is_made_for_each_task_and_closed_once() -> None:
         (f"{SHOP}:forgetful", "it has no return with a value, so it would answer None to everything"),
         (f"{SHOP}:NotCallable", "it is a class without __call__"),
         (f"{SHOP}:clashing", "its parameter predicate has the name of a key of every stage"),
+        (f"{SHOP}:taking", "its parameter function_takes has the name of a key of every stage"),
         (f"{SHOP}:unusual", "a setting cannot be of type list[int], as numbers is; expected str, int"),
     ],
 )
