@@ -257,6 +257,53 @@ def test_secrets_of_configurations_are_in_no_log(process: Callable[..., Process]
     assert "s3cr3t-1" not in one.text()
 
 
+FILES = {"config.providers": "file", "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider"}
+
+
+@pytest.mark.parametrize("of_worker", [True, False])
+def test_a_secret_that_is_not_there_is_told_with_key_provider_and_path(process: Callable[..., Process], of_worker: bool) -> None:
+    missing = "${file:/nowhere/s.properties:x}"
+    one = process(**FILES, **({"producer.client.id": missing} if of_worker else {}))
+    files = [] if of_worker else [connector(one.folder, "src", connector__class="FileStreamSource", topic=missing)]
+    assert one.start(*files).exit_code() == (2 if of_worker else 3)
+    key = "producer.client.id" if of_worker else "topic"
+    reason = "Could not read properties from file /nowhere/s.properties: No such file or directory"
+    assert f"{reason} (config provider 'file', for {missing} of {key})" in one.text()
+    assert "Traceback" not in one.text()
+
+
+def test_a_rotated_secret_restarts_the_connector_and_is_shown_nowhere(
+    process: Callable[..., Process], worker: Worker, unique_name: Name
+) -> None:
+    first, second = unique_name("first"), unique_name("second")
+    one = process(**FILES, **{"config.providers.file.param.ttl.ms": "200"})
+    secrets, source = one.folder / "secrets.properties", one.folder / "in.txt"
+    secrets.write_text(f"topic={first}\n")
+    source.write_text("one\n")
+    reference = f"${{file:{secrets}:topic}}"
+    one.start(connector(one.folder, "src", connector__class="FileStreamSource", file=str(source), topic=reference)).wait_ready()
+    assert worker.values(first, 1) == ["one"]
+    eventually(lambda: bool(one.get("/connectors/src/offsets")["offsets"]), "the offset is stored")
+
+    rotated = one.folder / "rotated"
+    rotated.write_text(f"topic={second}\n")
+    rotated.rename(secrets)
+    restarted = "Connector src is restarted for new values of its config providers"
+    eventually(lambda: restarted in one.text(), "the connector is restarted")
+    with source.open("a") as lines:
+        lines.write("two\n")
+    assert worker.values(second, 1) == ["two"]
+
+    shown = [one.get(path) for path in ("/connectors/src", "/connectors/src/tasks", "/connectors?expand=info&expand=status")]
+    assert shown[0]["config"]["topic"] == reference
+    assert shown[1][0]["config"]["topic"] == reference
+    assert one.end() == 0
+    told = json.dumps(shown) + one.text()
+    assert first not in told
+    assert second not in told
+    assert one.text().count(restarted) == 1
+
+
 def test_a_worker_that_starts_before_the_broker_waits_for_it(
     process: Callable[..., Process], broker: EmbeddedBroker, unique_name: Name
 ) -> None:
