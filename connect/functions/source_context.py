@@ -104,7 +104,11 @@ class SourceFunctionContext:
             else:
                 key = conform(key_schema, key, "")
         made = None if headers is None else Headers(Header(n, _PLAIN_SCHEMAS.get(v.__class__), v) for n, v in headers)
-        source = None if offset is None else self.partition
-        if offset is not None and not isinstance(offset, Mapping):
+        if offset is None:
+            source, position = None, None
+        elif isinstance(offset, Mapping):
+            # A copy: a function may count on in one dict, and each record has its own position.
+            source, position = self.partition, dict(offset)
+        else:
             raise DataError(f"{offset!r} is no source offset, expected a flat dict of plain values")
-        return SourceRecord(source, offset, topic, partition, key_schema, key, schema, value, timestamp, made)
+        return SourceRecord(source, position, topic, partition, key_schema, key, schema, value, timestamp, made)

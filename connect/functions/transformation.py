@@ -116,7 +116,7 @@ class PythonTransformation(Transformation):
         data = list(map(self._read, records))
         schemas = list(map(self._read_schema, records))
         # Nulls pass, as with every transformation of a key or a value.
-        places = [i for i, datum in enumerate(data) if datum is not None] if None in data else range(len(data))
+        places = [i for i, datum in enumerate(data) if datum is not None]
         answers = self._call(self._shown(data, schemas, places))
         side, schema_side = self._side, f"{self._side}_schema"
         copies, is_free = copy_records(records), self._declared is None

@@ -348,6 +348,20 @@ def test_a_wait_has_a_length(seconds: float) -> None:
         harness.poll()
 
 
+def test_an_offset_that_the_function_counts_on_in_is_each_records_own() -> None:
+    @source_connector
+    def read(context: SourceFunctionContext) -> Iterator[Any]:
+        position = {"next": 0}
+        records = []
+        for number in range(3):
+            position["next"] = number + 1
+            records.append(context.record(number, position, topic="t"))
+        yield records
+
+    with task(read) as harness:
+        assert [record.source_offset for record in harness.poll()] == [{"next": 1}, {"next": 2}, {"next": 3}]
+
+
 def test_an_offset_is_a_dict() -> None:
     @source_connector
     def read(context: SourceFunctionContext) -> Iterator[Any]:
