@@ -14,6 +14,7 @@ _DECIMAL = re.compile(r"([+-]?)(?:(NaN|Infinity)|((?:\d+\.?\d*|\.\d+)(?:[eE][+-]
 _HEX = re.compile(r"([+-]?)0[xX](?:([0-9a-fA-F]+)\.?|([0-9a-fA-F]*)\.([0-9a-fA-F]+))[pP]([+-]?\d+)[fFdD]?", re.ASCII)
 _BIG_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-]?[0-9]{1,10}))?")
 _COMPACT_DIGITS = 18
+_MANY_DIGITS = 5000
 _NO_EXPONENT_MARK = 'Character array is missing "e" notation exponential mark.'
 _INT_LIMIT = 1 << 31
 _BLANKS = "".join(map(chr, range(33)))
@@ -105,9 +106,13 @@ def float_to_integer(value: float, bits: int) -> int:
 
 def decimal_to_integer(value: decimal.Decimal, bits: int) -> int:
     """BigDecimal.intValue and its kin: the low bits of the whole part."""
-    exponent = value.as_tuple().exponent
+    _, digits, exponent = value.as_tuple()
     if isinstance(exponent, int) and exponent >= 64:
         return 0  # a multiple of 2^64
+    if len(digits) > _MANY_DIGITS:
+        # Python makes an int of a decimal in time that grows with the square of its digits.
+        whole = value.to_integral_value(decimal.ROUND_DOWN)
+        value = decimal.Context(prec=len(digits) + 64).remainder(whole, 1 << 64)
     return wrap_integer(int(value), bits)
 
 
