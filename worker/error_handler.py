@@ -91,6 +91,7 @@ class ErrorHandler:
         self._lock = threading.Lock()
         self._exceeded: ToleranceExceededError | None = None
         self._reported = False  # since the last settlement
+        self._report_is_missing = False
 
     @property
     def tolerant(self) -> bool:
@@ -151,7 +152,11 @@ class ErrorHandler:
                 counts.errors += 1
             if self.tolerant and failure.stage is not Stage.TASK_PUT:
                 counts.skipped += 1
-            reported = self._report(FailedRecord(self._task, failure, self._class_name(failure.plugin), original))
+            try:
+                reported = self._report(FailedRecord(self._task, failure, self._class_name(failure.plugin), original))
+            except BaseException:
+                self._report_is_missing = True
+                raise
         if not self.tolerant:
             error = ToleranceExceededError(failure)
             self._exceeded = self._exceeded or error
@@ -170,7 +175,9 @@ class ErrorHandler:
             future.set_result(None)
             return future
         self.counts.dead_letters += 1
-        letter = letter_of(failed, context_headers(failed, self._mask) if queue.context_headers else [])
+        letter = letter_of(
+            failed, context_headers(failed, self._mask) if queue.context_headers else [], queue.producer.most_bytes
+        )
         if letter is None:
             self.counts.dead_letter_failures += 1
             future.set_result(None)
@@ -185,8 +192,8 @@ class ErrorHandler:
         time. Raises ConnectError when a report could not be written: the record would be lost."""
         if self._queue is None:
             return True
-        if not self._queue.producer.settle(timeout_s):
-            return False
+        if not self._queue.producer.settle(timeout_s) or self._report_is_missing:
+            return False  # for good, when a report could not be made: the record is to be read again
         if self._reported:
             self._reported = False
             crash.point("errors.acknowledged")
@@ -205,6 +212,8 @@ class ErrorHandler:
             raise self._exceeded
         if self._queue is not None:
             self._queue.producer.check()
+        if self._report_is_missing and self._wait(0):
+            raise Stopped
 
     def cancel(self) -> None:
         """Cuts an abandoned task off from its dead letter queue. From any thread; does not wait."""

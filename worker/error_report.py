@@ -22,6 +22,10 @@ from worker.trace import java_name, trace_of
 HeaderBytes = list[tuple[str, bytes | None]]
 
 _PREFIX = "__connect.errors."
+_ROOM = 1024
+"""Bytes of a record that are neither key, value nor headers, and some to spare."""
+_MOST_TRACE = 65_536
+"""A longer stack trace would keep the record out of the queue."""
 _CLASS_OF_STAGE = {
     Stage.KAFKA_PRODUCE: "org.apache.kafka.connect.runtime.WorkerSourceTask",
     Stage.TASK_PUT: "org.apache.kafka.connect.sink.SinkTask",
@@ -131,7 +135,7 @@ def context_headers(failed: FailedRecord, mask: SecretMask) -> HeaderBytes:
         ("class.name", failed.executing_class),
         ("exception.class.name", java_name(reason)),
         ("exception.message", None if message is None else mask.mask(message)),
-        ("exception.stacktrace", trace_of(reason, mask) + "\n"),
+        ("exception.stacktrace", trace_of(reason, mask)[:_MOST_TRACE] + "\n"),
     ]
     return [(_PREFIX + name, None if text is None else text.encode("utf-8", "replace")) for name, text in headers]
 
@@ -142,37 +146,47 @@ def _message(error: BaseException) -> str | None:
     return describe(error)
 
 
-def letter_of(failed: FailedRecord, headers: HeaderBytes) -> Letter | None:
+def letter_of(failed: FailedRecord, headers: HeaderBytes, most_bytes: int) -> Letter | None:
     """The dead letter with these headers added to its own; None when the record is not known any more.
 
     A consumed record goes as it was, byte for byte. A source record has no bytes yet: it is written as JSON in the format that
-    ``sluice preview`` reads, with its source partition as the key.
+    ``sluice preview`` reads, with its source partition as the key; without its content where that would make the letter larger
+    than ``most_bytes``, for it may have failed for its size.
     """
     original = failed.original
     if original is None:
         return None
     if isinstance(original, SourceRecord):
-        text = json.dumps(_source_record_json(original), ensure_ascii=False, default=repr)
-        key = None if original.source_partition is None else _json(original.source_partition).encode()
-        return Letter(key, text.encode("utf-8", "replace"), headers, None)
+        key = None if original.source_partition is None else _json(original.source_partition).encode("utf-8", "replace")
+        size = sum(len(name) + len(data or b"") for name, data in headers) + len(key or b"") + _ROOM
+        return Letter(key, _source_record_json(original, most_bytes - size), headers, None)
     return Letter(original.key, original.value, [*original.headers, *headers], original.timestamp)
 
 
-def _source_record_json(record: SourceRecord) -> dict[str, Any]:
+def _source_record_json(record: SourceRecord, most_bytes: int) -> bytes:
     try:
-        return record_to_json(record)
+        whole = _json(record_to_json(record)).encode("utf-8", "replace")
     except Exception:
         # What failed may be that a value is of no type that a record can have. It is shown as well as may be.
-        return {
-            "topic": record.topic,
-            "partition": record.partition,
-            "timestamp": record.timestamp,
-            "key": {"text": repr(record.key)},
-            "value": {"text": repr(record.value)},
-            "headers": [{"key": h.key, "text": repr(h.value)} for h in record.headers or ()],
-            "sourcePartition": record.source_partition,
-            "sourceOffset": record.source_offset,
-        }
+        headers = [{"key": h.key, "text": repr(h.value)} for h in record.headers or ()]
+        whole = _outline(record, {"text": repr(record.key)}, {"text": repr(record.value)}, headers)
+    if len(whole) <= most_bytes:
+        return whole
+    return _outline(record, None, {"omitted": f"the record has {len(whole)} bytes as JSON"}, [])
+
+
+def _outline(record: SourceRecord, key: Any, value: Any, headers: list[Any]) -> bytes:
+    members = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "timestamp": record.timestamp,
+        "key": key,
+        "value": value,
+        "headers": headers,
+        "sourcePartition": record.source_partition,
+        "sourceOffset": record.source_offset,
+    }
+    return _json(members).encode("utf-8", "replace")
 
 
 def _json(value: Any) -> str:

@@ -94,9 +94,14 @@ def consumed(message: Message) -> ConsumedRecord:
 
 
 def decode(
-    converters: Converters, place: TopicPartition, messages: Sequence[Message], failures: BatchFailures
+    converters: Converters,
+    place: TopicPartition,
+    messages: Sequence[Message],
+    failures: BatchFailures,
+    make: type[SinkRecord] = SinkRecord,
 ) -> list[SinkRecord | None]:
-    """The records of one partition's messages; None for those that fail, which ``failures`` then knows."""
+    """The records of one partition's messages; None for those that fail, which ``failures`` then knows. ``make`` may be
+    :class:`ConsumedSinkRecord`."""
     topic, partition = place
     keys = _column(Stage.KEY_CONVERTER, converters.key, topic, messages, [m.key() for m in messages], failures)
     values = _column(Stage.VALUE_CONVERTER, converters.value, topic, messages, [m.value() for m in messages], failures)
@@ -105,7 +110,7 @@ def decode(
     for message, (key_schema, key), (value_schema, value) in zip(messages, keys, values, strict=True):
         kind, timestamp = message.timestamp()
         append(
-            SinkRecord(
+            make(
                 topic,
                 partition,
                 key_schema,
@@ -120,6 +125,9 @@ def decode(
                 partition,
             )
         )
+    if make is ConsumedSinkRecord:
+        for record, message in zip(records, messages, strict=True):
+            record.message = message  # type: ignore[attr-defined]  # it is one of those
     for i, (record, message) in enumerate(zip(records, messages, strict=True)):
         if (headers := message.headers()) and failures.good(i):
             try:

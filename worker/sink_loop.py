@@ -238,13 +238,15 @@ class SinkLoop:
     def _decoded(self, place: TopicPartition, messages: Sequence[Message]) -> list[SinkRecord]:
         chain, errors = self._parts.chain, self._parts.errors
         failures = errors.batch()
-        found: Sequence[ConnectRecord | None] = decode(self._parts.converters, place, messages, failures)
+        # Transformations copy plain records fastest, so what they are given gets its message afterwards.
+        make = ConsumedSinkRecord if errors.settings.reports and not chain else SinkRecord
+        found: Sequence[ConnectRecord | None] = decode(self._parts.converters, place, messages, failures, make)
         if chain:
             found = chain.apply_batch(found, failures)
         for at, failure in failures:
             # Where it is not tolerated this raises, and none of the batch is put: what came before is read again by the next run.
             errors.failed(failure, consumed(messages[at]))
-        if errors.settings.reports:
+        if errors.settings.reports and chain:
             pairs = zip(found, messages, strict=True)
             return [ConsumedSinkRecord.of(record, message) for record, message in pairs if isinstance(record, SinkRecord)]
         return [record for record in found if isinstance(record, SinkRecord)]

@@ -97,7 +97,8 @@ class SinkWorkerTask(WorkerTask):
                 loop.close()
 
     def _close(self, parts: SinkParts) -> None:
-        parts.errors.close(0.0 if self.cancelled else self._timeout_s)
+        # A task that was asked to end has waited for its reports before the last commit already.
+        parts.errors.close(0.0 if self.cancelled or self.control.stopping else self._timeout_s)
         # The consumer goes first: partitions it still held are given up before the task closes.
         for what in (parts.consumer, parts.task, parts.chain, parts.converters):
             try:

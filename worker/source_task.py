@@ -193,16 +193,14 @@ class SourceWorkerTask(WorkerTask):
         failures = parts.errors.batch()
         changed: Sequence[ConnectRecord | None] = parts.chain.apply_batch(batch, failures) if parts.chain else batch
         if parts.task.wants_commit_record:
-            done = self._send_with_callbacks(parts, batch, changed, failures)
+            self._send_with_callbacks(parts, batch, changed, failures)
         else:
-            done = self._send_in_runs(parts, batch, changed, failures)
-        self._pending.track(batch[:done])
-        for place, failure in failures:
-            parts.errors.failed(failure, batch[place])
-        if failures and parts.task.wants_commit_record:
-            parts.errors.settle_now()  # once confirmed, the source may forget it
-            for place, _ in failures:
-                self._confirm(parts, batch[place], None)
+            self._send_in_runs(parts, batch, changed, failures)
+        if failures and not parts.errors.tolerant:
+            # Those before the bad one are sent; it ends the task.
+            self._pending.track(batch[: int(failures.end)])
+            self._report(parts, batch, failures)
+        self._pending.track(batch)
         parts.producer.serve()
         if parts.refused and not self._send_refused(parts, None):
             raise ProduceCancelled
@@ -213,9 +211,10 @@ class SourceWorkerTask(WorkerTask):
         batch: Sequence[SourceRecord],
         changed: Sequence[ConnectRecord | None],
         failures: BatchFailures,
-    ) -> int:
-        """Sends what is good, and says how many records of the batch are done with, one way or another."""
+    ) -> None:
         runs = encode(parts.converters, changed, failures)
+        if failures and parts.errors.tolerant:
+            self._report(parts, batch, failures)
         whole = len(runs) <= 1 and changed is batch and not failures
         for run, places in runs:
             self._ensure_topic(parts, run.topic)
@@ -226,7 +225,10 @@ class SourceWorkerTask(WorkerTask):
                     self._pending.track(batch[: parts.producer.sent])
                 raise
             self._count(run)
-        return int(min(failures.end, len(batch)))
+
+    def _report(self, parts: SourceParts, batch: Sequence[SourceRecord], failures: BatchFailures) -> None:
+        for place, failure in failures:
+            parts.errors.failed(failure, batch[place])
 
     def _send_run(self, parts: SourceParts, run: ProducerRun, places: Sequence[int], batch: Sequence[SourceRecord]) -> None:
         errors, producer = parts.errors, parts.producer
@@ -254,7 +256,7 @@ class SourceWorkerTask(WorkerTask):
         batch: Sequence[SourceRecord],
         changed: Sequence[ConnectRecord | None],
         failures: BatchFailures,
-    ) -> int:
+    ) -> None:
         """The same for tasks that want each record confirmed (``commit_record``)."""
         for place, record in enumerate(changed):
             original = batch[place]
@@ -271,7 +273,11 @@ class SourceWorkerTask(WorkerTask):
                 continue
             self._ensure_topic(parts, run.topic)
             self._send_confirmed(parts, run, original)
-        return int(min(failures.end, len(batch)))
+        if failures and parts.errors.tolerant:
+            self._report(parts, batch, failures)
+            parts.errors.settle_now()  # once confirmed, the source may forget it
+            for place, _ in failures:
+                self._confirm(parts, batch[place], None)
 
     def _send_confirmed(self, parts: SourceParts, run: ProducerRun, original: SourceRecord) -> None:
         confirm = partial(self._confirm, parts, original)
@@ -379,7 +385,8 @@ class SourceWorkerTask(WorkerTask):
 
     def _close(self, parts: SourceParts) -> None:
         self._offset_reader.close()
-        parts.errors.close(0.0 if self.cancelled else self._timing.last_timeout_s)
+        # A task that was asked to end has waited for its reports in the last flush already.
+        parts.errors.close(0.0 if self.cancelled or self.control.stopping else self._timing.last_timeout_s)
         for what in (parts.task, parts.chain, parts.converters, parts.producer):
             try:
                 what.close()

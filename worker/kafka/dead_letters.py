@@ -27,6 +27,8 @@ class DeadLetterProducer:
     def __init__(self, java: Mapping[str, str], topic: str, name: str, *, on_failure: Callable[[], None]) -> None:
         """``name`` is the task's, for the thread; ``on_failure`` is called for each record that was not written."""
         self.topic = topic
+        self.most_bytes = int(java["max.request.size"])
+        """What a record may have, as far as the client is concerned."""
         self._bootstrap = java["bootstrap.servers"]
         self._on_failure = on_failure
         self._changed = threading.Condition()

@@ -212,10 +212,7 @@ def test_bad_records_of_a_source_go_to_its_own_queue_before_their_offsets_are_st
     given = ["a", "bad", "b", "x" * 2_000_000, "c", "drop"]
     SCRIPTS[name].batches = [[source_record(topic, value, i) for i, value in enumerate(given)]]
     transform = {"transforms": "up", "transforms.up.type": f"{FAKES}:Upper"}
-    more = {"producer.override.max.request.size": "3000000", **transform}
-    admin = AdminClient({"bootstrap.servers": worker.bootstrap})
-    admin.create_topics([NewTopic(dlq, 1, 1, config={"max.message.bytes": "9000000"})])[dlq].result(20)
-    worker.create(name, source_config(name, dlq, **more))
+    worker.create(name, source_config(name, dlq, **transform))
     assert worker.values(topic, 3) == ["A", "B", "C"]
     eventually(lambda: [e.offset for e in worker.herder.offsets(name)] == [{"offset": 5}], "the offset of the last record")
     letters = messages(worker, dlq, 2)
@@ -225,7 +222,8 @@ def test_bad_records_of_a_source_go_to_its_own_queue_before_their_offsets_are_st
     assert (bad["stage"], bad["class.name"]) == (b"TRANSFORMATION", f"{FAKES}:Upper".encode())
     assert (bad["partition"], bad["offset"]) == (b'{"source": "p"}', b'{"offset": 1}')
     assert (large["stage"], large["class.name"]) == (b"KAFKA_PRODUCE", b"org.apache.kafka.connect.runtime.WorkerSourceTask")
-    assert b"was not written" in (large["exception.message"] or b"")
+    assert b"which is more than max.request.size=1048576" in (large["exception.message"] or b"")
+    assert "omitted" in orjson.loads(letters[1].value() or b"")["value"]  # the content would not fit here either
     found = counts(worker, name)
     assert (found.failures, found.errors, found.skipped, found.dead_letters) == (2, 1, 2, 2)
 
@@ -263,11 +261,14 @@ def test_what_the_dead_letter_queue_does_not_take_fails_the_task_and_its_offset_
     worker: Worker, unique_name: Name
 ) -> None:
     name, topic, dlq = unique_name("source"), unique_name("topic"), unique_name("dlq")
-    SCRIPTS[name].batches = [[source_record(topic, value, i) for i, value in enumerate(["a", "x" * 2_000_000, "b"])]]
-    worker.create(name, source_config(name, dlq))
+    admin = AdminClient({"bootstrap.servers": worker.bootstrap})
+    admin.create_topics([NewTopic(dlq, 1, 1, config={"max.message.bytes": "1000"})])[dlq].result(20)
+    SCRIPTS[name].batches = [[source_record(topic, value, i) for i, value in enumerate(["a", "bad", "b"])]]
+    worker.create(name, source_config(name, dlq, **{"transforms": "up", "transforms.up.type": f"{FAKES}:Upper"}))
     worker.wait_for(name, State.FAILED)
     first = worker.trace(name).splitlines()[0]
     assert (
         f"Could not produce message to dead letter queue. topic={dlq}: it is larger than the topic or the client allows" in first
     )
     assert worker.herder.offsets(name) == []
+    assert counts(worker, name).dead_letter_failures == 1

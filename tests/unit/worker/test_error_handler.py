@@ -44,14 +44,21 @@ class Letters:
 
     topic = "dlq"
     unsettled = 0
+    most_bytes = 1_000_000
 
     def __init__(self) -> None:
         self.sent: list[tuple[Any, ...]] = []
         self.ensured: list[str] = []
+        self.full = False
 
     def send(self, *letter: Any) -> Future[None]:
+        if self.full:
+            raise Stopped
         self.sent.append(letter[:-1])
         return Future()
+
+    def settle(self, timeout_s: float) -> bool:
+        return True
 
     def check(self) -> None: ...
 
@@ -170,6 +177,21 @@ def test_what_a_task_reports_is_a_failure_but_not_skipped_by_the_worker() -> Non
     handler.failed(failure(DataError("wrong"), Stage.TASK_PUT), RECORD)
     counts = handler.counts
     assert (counts.failures, counts.errors, counts.skipped, counts.dead_letters) == (1, 0, 0, 1)
+
+
+def test_no_offset_is_committed_once_a_report_could_not_be_made() -> None:
+    waits, letters = Waits(), Letters()
+    handler = handler_of(waits, ErrorSettings(tolerant=True), letters)
+    handler.failed(failure(DataError("wrong")), RECORD)
+    assert handler.settle(1.0)
+    letters.full = True
+    with pytest.raises(Stopped):
+        handler.failed(failure(DataError("wrong")), RECORD)
+    letters.full = False
+    assert not handler.settle(1.0)
+    waits.stop_at = 0
+    with pytest.raises(Stopped):
+        handler.check()
 
 
 def test_the_dead_letter_topic_is_made_before_anything_else() -> None:

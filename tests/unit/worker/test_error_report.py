@@ -94,14 +94,14 @@ def test_an_exception_of_python_is_named_in_the_message() -> None:
 
 
 def test_a_consumed_record_goes_as_it_was_with_its_headers_first() -> None:
-    letter = letter_of(failed(DataError("wrong"), CONSUMED._replace(timestamp=9)), [("more", b"2")])
+    letter = letter_of(failed(DataError("wrong"), CONSUMED._replace(timestamp=9)), [("more", b"2")], 1000)
     assert letter == (b"ab", b"x", [("h", b"1"), ("more", b"2")], 9)
 
 
 def test_a_source_record_goes_as_json_that_reads_back() -> None:
     record = source_record()
     found = failed(DataError("wrong"), record)
-    letter = letter_of(found, [])
+    letter = letter_of(found, [], 100_000)
     assert letter is not None
     assert letter.key == b'{"table": "orders"}'
     assert letter.value is not None
@@ -115,7 +115,7 @@ def test_a_source_record_goes_as_json_that_reads_back() -> None:
 
 def test_a_source_record_of_strange_values_is_shown_as_well_as_may_be() -> None:
     record = SourceRecord({"p": 1}, {"o": object()}, "t", value={"a": {1, 2}})
-    letter = letter_of(failed(DataError("wrong"), record), [])
+    letter = letter_of(failed(DataError("wrong"), record), [], 100_000)
     assert letter is not None
     assert letter.value is not None
     shown = json.loads(letter.value)
@@ -124,5 +124,17 @@ def test_a_source_record_of_strange_values_is_shown_as_well_as_may_be() -> None:
     assert "object" in shown["sourceOffset"]["o"]
 
 
+def test_a_source_record_too_large_for_the_queue_goes_without_its_content() -> None:
+    record = SourceRecord({"p": 1}, {"o": 2}, "t", value="x" * 5000)
+    headers = [("h", b"y" * 3000)]
+    whole, outline = (letter_of(failed(DataError("wrong"), record), headers, most) for most in (10_000, 9_000))
+    assert whole is not None
+    assert outline is not None
+    assert json.loads(whole.value or b"")["value"]["payload"] == "x" * 5000
+    shown = json.loads(outline.value or b"")
+    assert shown["value"] == {"omitted": f"the record has {len(whole.value or b'')} bytes as JSON"}
+    assert (shown["sourcePartition"], shown["sourceOffset"]) == ({"p": 1}, {"o": 2})
+
+
 def test_a_record_that_is_not_known_any_more_makes_no_letter() -> None:
-    assert letter_of(failed(DataError("wrong"), None), []) is None
+    assert letter_of(failed(DataError("wrong"), None), [], 1000) is None
