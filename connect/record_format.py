@@ -11,6 +11,7 @@ import base64
 import datetime as dt
 import decimal
 import json
+from functools import lru_cache
 from typing import Any
 
 from connect.data.headers import Header, Headers
@@ -266,8 +267,15 @@ def data_from_json(node: Any) -> SchemaAndValue:
     """A ``{"schema", "payload"}`` pair; null is both null."""
     if node is None:
         return SchemaAndValue(None, None)
-    schema = schema_from_json(node.get("schema"))
+    written = node.get("schema")
+    # Of many records with the same schema all get one object, for which transformations have one plan.
+    schema = _schema_of_text(json.dumps(written)) if isinstance(written, dict) else schema_from_json(written)
     return SchemaAndValue(schema, payload_from_json(schema, node.get("payload")))
+
+
+@lru_cache(maxsize=256)
+def _schema_of_text(text: str) -> Schema | None:
+    return schema_from_json(json.loads(text))
 
 
 def data_to_json(schema: Schema | None, value: Any) -> dict[str, Any]:
