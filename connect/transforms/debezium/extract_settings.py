@@ -10,6 +10,7 @@ from typing import Any
 from connect.config.definition import ConfigDef, Importance, Width
 from connect.config.types import ConfigType
 from connect.config.validators import one_of
+from connect.errors import ConfigError
 from connect.transforms.debezium.field_references import FieldReference, parse_references
 from connect.transforms.debezium.old_settings import note_old
 
@@ -25,6 +26,7 @@ class DeleteHandling(Enum):
 
 
 _MODE = "delete.tombstone.handling.mode"
+_OLD_MODES = ("drop", "rewrite", "none")
 _PREFIX = "__"
 TABLE = (
     ConfigDef()
@@ -79,10 +81,7 @@ TABLE = (
     )
     .define("drop.tombstones", ConfigType.BOOLEAN, None, internal=True, doc=f"Old; see {_MODE}.")
     .define("drop.deletes", ConfigType.BOOLEAN, None, internal=True, doc=f"Old; see {_MODE}.")
-    .define(
-        "delete.handling.mode", ConfigType.STRING, None, internal=True, doc=f"Old; see {_MODE}.",
-        validator=one_of(None, "drop", "rewrite", "none", ignore_case=True),
-    )
+    .define("delete.handling.mode", ConfigType.STRING, None, internal=True, doc=f"Old; see {_MODE}.")
     .define("operation.header", ConfigType.BOOLEAN, None, internal=True, doc="Old; see add.headers.")
     .define("add.source.fields", ConfigType.LIST, None, internal=True, doc="Old; see add.fields.")
 )  # fmt: skip
@@ -134,11 +133,13 @@ def _delete_handling(configs: Mapping[str, Any], values: Mapping[str, Any]) -> D
     if _MODE in configs:
         note_old(" and ".join(old), f"{_MODE}={mode.value} counts, and they do not")
         return mode
-    deletes = values["delete.handling.mode"] or ("none" if values["drop.deletes"] is False else "drop")
+    deletes = (values["delete.handling.mode"] or ("none" if values["drop.deletes"] is False else "drop")).lower()
+    if deletes not in _OLD_MODES:
+        raise ConfigError.invalid("delete.handling.mode", deletes, f"String must be one of: {', '.join(_OLD_MODES)}")
     drops_tombstones = values["drop.tombstones"] is not False
-    if deletes.lower() == "rewrite":
+    if deletes == "rewrite":
         mode = DeleteHandling.REWRITE if drops_tombstones else DeleteHandling.REWRITE_WITH_TOMBSTONE
-    elif deletes.lower() == "drop" and drops_tombstones:
+    elif deletes == "drop" and drops_tombstones:
         mode = DeleteHandling.DROP
     else:
         # A delete without value and the tombstone after it say the same; one of them is left.

@@ -125,7 +125,7 @@ class HeaderToValue(Transformation):
             if isinstance(value, Struct) and value.schema is not field.schema and value.schema != field.schema:
                 value = self._copied(value, field.schema)
             elif before is None and field.schema.type is Type.STRUCT and self._leads_into(field.name):
-                value = Struct(field.schema)
+                value = _blank(field.schema)
             values.append(value)
         return new_struct(schema, values)
 
@@ -145,6 +145,11 @@ class HeaderToValue(Transformation):
         field = current.schema.field(path[-1])
         validate_field_value(".".join(path), field.schema, header.value)
         current.values[field.index] = header.value
+
+
+def _blank(schema: Schema) -> Struct:
+    """A struct of nulls, and of such structs where there are inner ones: all of them are there because a path leads through."""
+    return new_struct(schema, [_blank(f.schema) if f.schema.type is Type.STRUCT else None for f in fields_of(schema)])
 
 
 def _extended(old: Schema, added: list[tuple[_Path, Schema]], at: str) -> Schema:

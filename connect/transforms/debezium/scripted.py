@@ -57,12 +57,19 @@ def dialect_of(key: str, language: str | None) -> Dialect:
     return dialect
 
 
-class _NotBlank:
-    """The rule of an expression. Whether it is in the language only ``configure`` can tell, which knows the language."""
+class _Expression:
+    """The rule of an expression: one of the languages reads it. Whether it is the one that is set, ``configure`` tells."""
 
     def __call__(self, name: str, value: Any) -> None:
         if value is None or not value.strip():
             raise ConfigError.invalid(name, value, "A value is required")
+        try:
+            compile_expression(value, RECORD_VARIABLES, GROOVY)
+        except ConfigError as e:
+            try:
+                compile_expression(value, RECORD_VARIABLES, JAVASCRIPT)
+            except ConfigError:
+                raise ConfigError.invalid(name, value, e.message) from e
 
     def __str__(self) -> str:
         return "expression"
@@ -82,7 +89,7 @@ def _table(key: str, shown: str, doc: str) -> ConfigDef:
             "tells; nothing is run outside of it.",
         )
         .define(
-            key, ConfigType.STRING, importance=Importance.HIGH, width=Width.MEDIUM, validator=_NotBlank(),
+            key, ConfigType.STRING, importance=Importance.HIGH, width=Width.MEDIUM, validator=_Expression(),
             display_name=shown, doc=doc,
         )
         .define(

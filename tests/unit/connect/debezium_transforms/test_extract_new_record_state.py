@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from connect.data.headers import Headers
+from connect.data.schema import Schema, SchemaBuilder, Type
+from connect.data.struct import Struct
+from connect.errors import ConfigError, DataError, SchemaError
+from connect.record import ConnectRecord, SourceRecord
+from connect.transforms.debezium.extract_new_record_state import ExtractNewRecordState
+
+from .change_events import SCHEMAS, TOPIC, event, headers_of, row, source_block, tombstone
+
+ANNE = (1, "Anne", 3, "x")
+BOB = (1, "Bob", None, None)
+MODES = ["drop", "tombstone", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone"]
+
+
+def _made(**config: str) -> ExtractNewRecordState:
+    made = ExtractNewRecordState()
+    made.configure({name.replace("_", "."): value for name, value in config.items()})
+    return made
+
+
+def _with(config: dict[str, str]) -> ExtractNewRecordState:
+    made = ExtractNewRecordState()
+    made.configure(config)
+    return made
+
+
+def _value(record: ConnectRecord | None) -> Any:
+    assert record is not None
+    return record.value.as_dict() if isinstance(record.value, Struct) else record.value
+
+
+@pytest.mark.parametrize("op", ["c", "u", "r"])
+def test_the_row_after_the_change_is_left_under_a_required_schema(op: str) -> None:
+    record = event(op, None, row(*ANNE))
+    result = _made().apply(record)
+    assert _value(result) == {"id": 1, "name": "Anne", "level": 3, "note": "x"}
+    assert result is not None
+    assert (result.value_schema.name, result.value_schema.optional) == (f"{TOPIC}.Value", False)
+    assert result.value.schema is result.value_schema
+    assert (result.topic, result.key, result.timestamp) == (TOPIC, record.key, 5)
+    assert record.value.schema is SCHEMAS.envelope
+
+
+def test_a_null_is_left_null_unless_the_row_is_rewritten() -> None:
+    record = event("c", None, row(1, None, 3, None))
+    assert _value(_made().apply(record))["note"] is None
+    mode = {"delete.tombstone.handling.mode": "rewrite"}
+    assert _value(_with(mode).apply(record))["note"] == "none"
+    assert _value(_with({**mode, "replace.null.with.default": "false"}).apply(record))["note"] is None
+
+
+def test_a_null_that_the_schema_does_not_allow_is_refused_by_name() -> None:
+    with pytest.raises(DataError, match='"id"'):
+        _made().apply(event("c", None, row(None, "x", 1, None)))
+
+
+@pytest.mark.parametrize(
+    ("mode", "of_delete", "keeps_tombstone"),
+    [
+        ("drop", None, False),
+        ("tombstone", (SCHEMAS.value, None), False),
+        ("delete-to-tombstone", (None, None), False),
+        ("REWRITE", "rewritten", False),
+        ("rewrite-with-tombstone", "rewritten", True),
+    ],
+)
+def test_deletes_and_tombstones(mode: str, of_delete: Any, keeps_tombstone: bool) -> None:
+    transformation = _with({"delete.tombstone.handling.mode": mode})
+    result = transformation.apply(event("d", row(*ANNE)))
+    if of_delete is None:
+        assert result is None
+    elif of_delete == "rewritten":
+        assert _value(result) == {"id": 1, "name": "Anne", "level": 3, "note": "x", "__deleted": "true"}
+        assert _value(transformation.apply(event("c", None, row(*ANNE))))["__deleted"] == "false"
+    else:
+        assert result is not None
+        assert (result.value_schema, result.value) == of_delete
+        assert result.key.values == [1]
+    gone = tombstone()
+    assert transformation.apply(gone) is (gone if keeps_tombstone else None)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_truncates_are_dropped_and_what_is_no_change_event_passes(mode: str) -> None:
+    transformation = _with({"delete.tombstone.handling.mode": mode, "add.headers": "op"})
+    assert transformation.apply(event("t")) is None
+    heartbeat = SchemaBuilder.struct().name("io.debezium.connector.common.Heartbeat").field("ts_ms", Schema.INT64).build()
+    for schema, value in [(heartbeat, Struct(heartbeat, [1])), (None, {"a": 1}), (Schema.STRING, "x"), (None, [1])]:
+        record = SourceRecord({}, {}, "t", value_schema=schema, value=value)
+        assert transformation.apply(record) is record
+
+
+def test_added_fields_and_headers_come_from_envelope_blocks_and_take_names() -> None:
+    transformation = _with(
+        {
+            "add.fields": "op,table,source.ts_ms, lsn:LSN,before.name:old,nothing",
+            "add.headers": "db,op:operation,transaction.id",
+            "add.headers.prefix": "h.",
+        }
+    )
+    result = transformation.apply(event("u", row(1, "Anna", 1, None), row(*ANNE)))
+    assert result is not None
+    assert list(_value(result).items())[4:] == [
+        ("__op", "u"), ("__table", "customers"), ("__source_ts_ms", 1_000), ("__LSN", 24_023_128), ("__old", "Anna"),
+    ]  # fmt: skip
+    assert result.value_schema.field("__op").schema == Schema.OPTIONAL_STRING
+    assert headers_of(result) == {"h.db": "shopdb", "h.operation": "u", "h.transaction_id": None}
+    created = transformation.apply(event("c", None, row(*ANNE)))
+    assert _value(created)["__old"] is None
+
+
+def test_the_default_of_an_added_field_is_not_taken_over() -> None:
+    record = event("c", None, row(*ANNE), source=source_block(snapshot=None))
+    result = _with({"add.fields": "snapshot"}).apply(record)
+    assert result is not None
+    assert _value(result)["__snapshot"] is None
+    assert result.value_schema.field("__snapshot").schema.default is None
+
+
+def test_tombstones_get_the_operation_as_header() -> None:
+    config = {"delete.tombstone.handling.mode": "rewrite-with-tombstone", "add.headers": "table,op"}
+    record = tombstone()
+    assert headers_of(_with(config).apply(record)) == {"__op": "d"}
+    assert record.headers is None
+
+
+def test_a_block_that_the_event_lacks_is_named() -> None:
+    with pytest.raises(DataError, match="no block patch; there are: before, after, source, transaction"):
+        _with({"add.fields": "patch.x"}).apply(event("c", None, row(*ANNE)))
+
+
+def test_a_field_cannot_be_added_twice() -> None:
+    with pytest.raises(SchemaError, match="duplication __op"):
+        _with({"add.fields": "op,op"}).apply(event("c", None, row(*ANNE)))
+
+
+@pytest.mark.parametrize("spec", ["a:b:c", "a..b", ".a", "a.b.c"])
+def test_a_field_that_cannot_be_meant_is_refused_at_start(spec: str) -> None:
+    with pytest.raises(ConfigError, match=r"add\.fields"):
+        _with({"add.fields": spec})
+
+
+def test_the_topic_comes_from_a_column_of_either_row() -> None:
+    transformation = _with({"route.by.field": "name", "delete.tombstone.handling.mode": "rewrite"})
+    assert [
+        result.topic
+        for result in transformation.apply_batch(
+            [event("c", None, row(*ANNE)), event("d", row(*BOB)), event("c", None, row(1, None, 1, None))]
+        )
+        if result is not None
+    ] == ["Anne", "Bob", TOPIC]
+    with pytest.raises(DataError, match="no field town"):
+        _with({"route.by.field": "town"}).apply(event("c", None, row(*ANNE)))
+    with pytest.raises(DataError, match="INT64, and STRING"):
+        _with({"route.by.field": "id"}).apply(event("c", None, row(*ANNE)))
+
+
+def test_fields_in_a_header_are_dropped_from_the_value() -> None:
+    listed = Schema(Type.ARRAY, value_schema=Schema.OPTIONAL_STRING)
+    headers = Headers().add("drop", ["name", "level", "__op"], listed)
+    config = {"drop.fields.header.name": "drop", "add.fields": "op"}
+    result = _with(config).apply(event("u", None, row(*ANNE), headers=headers))
+    assert _value(result) == {"id": 1, "level": 3, "note": "x"}
+    every = {**config, "drop.fields.keep.schema.compatible": "false"}
+    assert _value(_with(every).apply(event("u", None, row(*ANNE), headers=headers))) == {"id": 1, "note": "x"}
+    rewrite = {**config, "delete.tombstone.handling.mode": "rewrite"}
+    assert _value(_with(rewrite).apply(event("d", row(*ANNE), headers=headers))) == {
+        "id": 1, "level": 3, "note": "x", "__deleted": "true", "__op": "d",
+    }  # fmt: skip
+
+
+def test_fields_in_a_header_are_dropped_from_the_key_where_asked() -> None:
+    headers = Headers().add("drop", ["id"], None)
+    config = {"drop.fields.header.name": "drop", "drop.fields.keep.schema.compatible": "false"}
+    result = _with({**config, "drop.fields.from.key": "true"}).apply(event("u", None, row(*ANNE), headers=headers))
+    assert result is not None
+    assert (result.key.as_dict(), list(_value(result))) == ({}, ["name", "level", "note"])
+    kept = _with(config).apply(event("u", None, row(*ANNE), headers=headers))
+    assert kept is not None
+    assert kept.key.as_dict() == {"id": 1}
+
+
+def test_a_header_that_is_no_list_is_named() -> None:
+    with pytest.raises(DataError, match="The header drop lists"):
+        _with({"drop.fields.header.name": "drop"}).apply(event("u", None, row(*ANNE), headers=Headers().add("drop", "a")))
+
+
+@pytest.mark.parametrize(
+    ("old", "mode"),
+    [
+        ({"drop.tombstones": "true"}, "drop"),
+        ({"drop.tombstones": "false"}, "tombstone"),
+        ({"drop.tombstones": "false", "delete.handling.mode": "rewrite"}, "rewrite-with-tombstone"),
+        ({"delete.handling.mode": "rewrite"}, "rewrite"),
+        ({"delete.handling.mode": "none"}, "tombstone"),
+        ({"drop.deletes": "false"}, "tombstone"),
+        ({"drop.tombstones": "false", "delete.tombstone.handling.mode": "rewrite"}, "rewrite"),
+    ],
+)
+def test_settings_of_earlier_releases_are_read_with_a_note(
+    old: dict[str, str], mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        transformation = _with(old)
+    assert f"delete.tombstone.handling.mode={mode}" in caplog.text
+    same = _with({"delete.tombstone.handling.mode": mode})
+    for record in (event("d", row(*ANNE)), event("c", None, row(*ANNE)), tombstone()):
+        results = [one.apply(record) for one in (transformation, same)]
+        assert [None if r is None else (r.value, r.value_schema) for r in results[:1]] == [
+            None if r is None else (r.value, r.value_schema) for r in results[1:]
+        ]
+
+
+def test_older_names_of_additions_are_read() -> None:
+    result = _with({"operation.header": "true", "add.source.fields": "table,lsn"}).apply(event("c", None, row(*ANNE)))
+    assert headers_of(result) == {"__op": "c"}
+    assert list(_value(result))[4:] == ["__table", "__lsn"]
+
+
+def test_an_old_mode_that_never_was_is_refused() -> None:
+    with pytest.raises(ConfigError, match="drop, rewrite, none"):
+        _with({"delete.handling.mode": "keep"})
+    with pytest.raises(ConfigError, match="DELETE-TO-TOMBSTONE"):
+        _with({"delete.tombstone.handling.mode": "keep"})
+
+
+def _plain(record: SourceRecord) -> SourceRecord:
+    value = record.value.as_dict() if isinstance(record.value, Struct) else record.value
+    return SourceRecord({}, {}, record.topic, value=value, headers=record.headers)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_events_without_schema_are_taken_apart_as_those_with_one(mode: str) -> None:
+    config = {
+        "delete.tombstone.handling.mode": mode, "add.fields": "op,source.ts_ms,lsn:LSN", "add.headers": "table",
+        "route.by.field": "name", "replace.null.with.default": "false",
+    }  # fmt: skip
+    for record in [
+        event("c", None, row(*ANNE)),
+        event("u", row(*BOB[:2], 1, None), row(*ANNE)),
+        event("d", row(*ANNE)),
+        event("t"),
+    ]:
+        typed, plain = _with(config).apply(record), _with(config).apply(_plain(record))
+        if typed is None:
+            assert plain is None
+        else:
+            assert plain is not None
+            assert (_value(plain), plain.topic, headers_of(plain)) == (_value(typed), typed.topic, headers_of(typed))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("extra", [{}, {"add.fields": "op,table"}, {"add.headers": "op"}, {"route.by.field": "name"}])
+def test_a_batch_gives_what_each_record_alone_gives(mode: str, extra: dict[str, str]) -> None:
+    records = [
+        event("c", None, row(*ANNE)), tombstone(), event("d", row(*ANNE)), _plain(event("u", None, row(*ANNE))), event("t"),
+        SourceRecord({}, {}, "t", value=1), event("u", row(*ANNE), row(1, None, 2, None)),
+    ]  # fmt: skip
+    config = {"delete.tombstone.handling.mode": mode, **extra}
+    batch = _with(config).apply_batch(records)
+    alone = [_with(config).apply(record) for record in records]
+    shown = [
+        [None if r is None else (r.topic, r.value_schema, r.value, headers_of(r)) for r in results] for results in (batch, alone)
+    ]
+    assert shown[0] == shown[1]
+
+
+def test_records_of_one_schema_share_the_new_schema_and_plans_are_bounded() -> None:
+    transformation = _made()
+    first, second = transformation.apply_batch([event("c", None, row(*ANNE)), event("c", None, row(*ANNE))])
+    assert first is not None
+    assert second is not None
+    assert first.value_schema is second.value_schema
+    for i in range(300):
+        schema = SCHEMAS.envelope.replace(doc=str(i))
+        value = Struct(schema, event("c", None, row(*ANNE)).value.values)
+        assert transformation.apply(SourceRecord({}, {}, "t", value_schema=schema, value=value)) is not None
+    assert len(transformation._plans) <= 64
+
+
+def test_a_row_whose_struct_has_an_equal_schema_object_is_taken() -> None:
+    other = SCHEMAS.value.replace()
+    assert other is not SCHEMAS.value
+    assert _value(_made().apply(event("c", None, row(*ANNE, schema=other))))["name"] == "Anne"
+    with pytest.raises(DataError, match="another schema"):
+        _made().apply(event("c", None, row(*ANNE, schema=SCHEMAS.value.replace(name="else"))))

@@ -1,0 +1,137 @@
+"""What is not in the language is refused when it is read, with place and reason."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connect.errors import ConfigError, DataError
+from connect.expressions import GROOVY, JAVASCRIPT, RECORD_VARIABLES, compile_expression
+from connect.record import SourceRecord
+
+VARIABLES = "header, headers, key, keySchema, partition, timestamp, topic, value, valueSchema"
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("System.exit(0)", f"At position 1 (>>>System.exit(0)): there is no variable System; there are: {VARIABLES}"),
+        ("java.lang.Runtime.getRuntime().exec('x')", "no variable java"),
+        ("eval('1')", "no variable eval; did you mean value?"),
+        ("Java.type('x')", "no variable Java"),
+        ("__import__('os')", "no variable __import__"),
+        ("import os", "there are no statements and definitions"),
+        ("def x = 1", "there are no statements and definitions"),
+        ("var x = 1; x", "there are no statements"),
+        ("if (true) 1", "there are no statements"),
+        ("new File('x')", "of classes there is JsonSlurper alone"),
+        ("new groovy.json.JsonSlurper", "( is expected after JsonSlurper"),
+        ("JSON.stringify(1)", "of classes there is JsonSlurper alone"),
+        ("value.getClass()", "there is no method getClass"),
+        ("value.op.execute()", "At position 10 (value.op.>>>execute()): there is no method execute"),
+        ("value.__class__()", "there is no method __class__"),
+        ("value.op.startWith('a')", "did you mean startsWith?"),
+        ("value.op.trim(1)", "trim takes 0 arguments, not 1"),
+        ("value.op.substring()", "substring takes 1 to 2 arguments, not 0"),
+        ("value.op = 'u'", "an expression assigns nothing; == compares"),
+        ("value.op & 1", "&& is the logical and"),
+        ("{ it }", "there are no blocks, closures or maps"),
+        ("value.find { it }", "cannot stand here"),
+        ("value.op.each({ it })", "there is no method each"),
+        ("[a: 1]", "no variable a"),
+        ("[:]", "there are no maps"),
+        ("valeu.op", "did you mean value?"),
+        ("topic()", "only methods of a value can be called"),
+        ("(value.op", ") is expected to close the parenthesis, and there is the end"),
+        ("value.", "a name is expected after the dot, and there is the end"),
+        ("value.op ==", "a value is expected, and there is the end"),
+        ("1 2", "At position 3 (1 >>>2): number 2 cannot stand here"),
+        ("", "the expression is empty"),
+        (" ; ", "the expression is empty"),
+        ("'x", "a text that begins with ' needs ' at its end"),
+        ("'x\n'", "needs ' at its end"),
+        ('"${topic', "is not closed"),
+        ('"${}"', "the expression is empty"),
+        (r"'\u00'", "four hexadecimal digits"),
+        ("/abc", "needs one that ends it"),
+        ("1abc", "1abc is no number"),
+        ("9" * 500, "too many digits"),
+        ("1e999999", "too many digits"),
+        ("topic #", "has no meaning here"),
+        ("topic ? 1", ": is expected between the two values of ?"),
+        ("topic.matches('(')", "cannot be used"),
+        ("topic ==~ /(a+)+b/", "can double with each character"),
+        ("(" * 100 + "1" + ")" * 100, "nested too deeply"),
+        ("!" * 5_000 + "true", "nested too deeply"),
+        ("-" * 5_000 + "1", "nested too deeply"),
+        ("[" * 5_000, "nested too deeply"),
+        ("value" + ".op" * 5_000, "nested too deeply"),
+        ("1" + " + 1" * 4_000, "nested too deeply"),
+        ("1 ? " * 4_000 + "1", "nested too deeply"),
+        ('"${' * 50, "more than 8 templates"),
+        ("1 + " * 6_000 + "1", "20000 are the most"),
+        ("topic\n  .foo()", "At line 2, position 4"),
+    ],
+)
+def test_groovy_and_what_is_not_in_it(source: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        compile_expression(source, RECORD_VARIABLES, GROOVY)
+    assert problem in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("typeof value", "no variable typeof"),
+        ("process.exit()", "no variable process"),
+        ("value => true", "cannot stand here"),
+        ("(function() { return 1 })()", "there are no statements"),
+        ("this.constructor", "no variable this"),
+        ("value.constructor('x')", "there is no method constructor"),
+        ("/a/x.test(topic)", "has the flag x"),
+    ],
+)
+def test_javascript_and_what_is_not_in_it(source: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        compile_expression(source, RECORD_VARIABLES, JAVASCRIPT)
+    assert problem in caught.value.message
+
+
+def test_long_chains_of_conditions_are_fine() -> None:
+    source = " || ".join(f"topic == 't{i}'" for i in range(1_000))
+    assert compile_expression(source, RECORD_VARIABLES).holds(SourceRecord({}, {}, "t999")) is True
+
+
+_PIECES = st.sampled_from(
+    [
+        "value", "topic", "header", "key", ".op", "?.after", ".get('op')", "['x']", "[0]", "[-1]", "'text'", '"$topic"',
+        '"${value}"', "`${topic}`", "/a+/", "/(b)/g", "1", "2.5", "0x1", "10L", "null", "true", "==", "!=", "===", "=~", "==~", "<",
+        "<=>", "&&", "||", "and", "or", "not", "!", "in", "not in", "?", ":", "?:", "??", "+", "-", "*", "/", "%", "**", "..", "(", ")",
+        "[", "]", ",", ".trim()", ".size()", ".split(',')", ".replaceAll('a', '$1')", ".matches('a*')", ".repeat(9)",
+        ".substring(1)", ".equals(1)", "JSON.parse('[1]')", "parseInt('1')", "return", ";", "new JsonSlurper()",
+    ]
+)  # fmt: skip
+_SUBJECTS = [
+    SourceRecord({}, {}, "shop.orders", value={"op": "u", "after": {"id": [1, "2", None, 2.5]}}),
+    SourceRecord({}, {}, "t", value=None, key=5),
+    SourceRecord({}, {}, "t", value="text"),
+]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(_PIECES, min_size=1, max_size=12).map(" ".join) | st.text(max_size=30))
+def test_anything_is_read_evaluated_or_refused_with_an_error_of_ours(source: str) -> None:
+    for dialect in (GROOVY, JAVASCRIPT):
+        try:
+            expression = compile_expression(source, RECORD_VARIABLES, dialect)
+        except ConfigError:
+            continue
+        for subject in _SUBJECTS:
+            try:
+                expression.value(subject)
+            except DataError as e:
+                told = e.message
+            else:
+                continue
+            assert repr(source) in told
