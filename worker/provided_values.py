@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connect.config.providers.references import Expiry, references_in
+from connect.config.providers.references import Expiry, Resolution, references_in
 from worker.config_providers import ConfigProviders
 from worker.reload_timer import ReloadTimer
 
@@ -20,9 +20,9 @@ class ProvidedValues:
         self._timer = timer
         self._expiries: dict[str, tuple[Expiry, ...]] = {}
 
-    def once(self, config: Mapping[str, str | None], whose: str) -> dict[str, str | None]:
+    def once(self, config: Mapping[str, str | None], whose: str) -> Resolution:
         """The configuration with values, for a check of it. Raises ConfigError when a provider cannot answer."""
-        return self._providers.resolve(config, whose).values if self._providers else dict(config)
+        return self._providers.resolve(config, whose)
 
     def for_start(self, connector: str, given: Mapping[str, str]) -> dict[str, str]:
         """The same for a connector that is being started: it will be reloaded when the values run out, unless it says

@@ -42,6 +42,7 @@ from worker.provided_values import ProvidedValues
 from worker.reload_timer import ReloadTimer
 from worker.restart import planned_restart, to_restart
 from worker.secret_keys import secret_keys_of, worker_secret_keys
+from worker.secrets import SecretMask
 from worker.task_factory import TaskFactory
 from worker.topic_creation import topic_creation_rules
 from worker.validation import (
@@ -296,15 +297,21 @@ class StandaloneHerder:
     def _validated(self, name: str, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str | None]]:
         """The answer of validation, and the configuration with the values of config providers. Secrets that it holds are known to
         the mask from then on, and neither the answer nor an error tells them (promise 9)."""
-        values = self._values.once(config, f"Connector {name}")
+        found = self._values.once(config, f"Connector {name}")
+        values = found.values
         self._mask.add(values)
+        # The answer is about this configuration alone: a short secret of another connector must not blot out its words.
+        own = SecretMask()
+        own.add_provided(found.secrets)
+        own.add(values)
         try:
             answer = validate(config, self._config, self._catalogue, resolve=lambda _: values)
         except ConnectError as e:
-            masked = self._mask.mask(e.message)
+            masked = own.mask(e.message)
             raise (e if masked == e.message else type(e)(masked)) from e
-        self._mask.add(values, secret_keys_of(answer))
-        return show_references(answer, config, values, self._mask.mask), values
+        for mask in (own, self._mask):
+            mask.add(values, secret_keys_of(answer))
+        return show_references(answer, config, values, own.mask), values
 
     def _reload(self, name: str, only_if_changed: bool) -> None:
         with self._lock:

@@ -150,6 +150,8 @@ def differences(recording: Mapping[str, Any], answer: Answer) -> list[str]:
     expected_body, actual_body = recording["body"], answer.body
     if _is_validation(expected_body) and _is_validation(actual_body):
         _level_plugins(expected_body, actual_body)
+    if recording["request"]["path"].rstrip("/") == "/connector-plugins":
+        expected_body, actual_body = _shared_entries(expected_body, actual_body), _shared_entries(actual_body, expected_body)
     for body in (expected_body, actual_body):
         _level_versions(body)
     found.extend(_compare(expected_body, actual_body, "$", rules))
@@ -214,6 +216,16 @@ def _level_plugins(expected: dict[str, Any], actual: dict[str, Any]) -> None:
             assert both or name.endswith(".type"), f"no converter in common for {name}"
             for body in (one, other):
                 body["value"]["recommended_values"] = [v for v in body["value"]["recommended_values"] if v in both]
+
+
+def _shared_entries(listed: Any, others: Any) -> Any:
+    """Of a list of plugins those that the other worker has too, and whether they have a version."""
+    if not isinstance(listed, list) or not isinstance(others, list):
+        return listed
+    names = {(entry["type"], entry["class"]) for entry in others}
+    found = [entry for entry in listed if (entry["type"], entry["class"]) in names]
+    assert found, "no plugin in common"
+    return [{**entry, "version": "version" in entry} for entry in found]
 
 
 def _level_versions(body: Any) -> None:

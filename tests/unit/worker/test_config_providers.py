@@ -210,7 +210,7 @@ class Unit:
         mask = config.providers.mask
         factory: Any = TaskFactory.__new__(TaskFactory)  # there are no tasks
         tools = UnitTools("w:1", factory, self._store, values, mask, 1.0)
-        definition = ConnectorDefinition("c", given, values.once(given, "c"), "Noted", Noted, "source", None)
+        definition = ConnectorDefinition("c", given, values.once(given, "c").values, "Noted", Noted, "source", None)
         self.unit = ConnectorUnit(definition, tools, TargetState.STARTED)
         self.run(self.unit.start)
 
