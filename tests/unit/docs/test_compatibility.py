@@ -10,6 +10,7 @@ import pytest
 
 from connect.converters.json import JsonConverter
 from connect.converters.simple_header import SimpleHeaderConverter
+from connect.errors import DataError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "compatibility.md").read_text("utf-8")
 
@@ -26,6 +27,24 @@ def test_json_converter_reads_as_the_page_says(type_name: str, payload: str, val
     converter.configure({}, False)
     message = f'{{"schema":{json.dumps({"type": type_name, "optional": True})},"payload":{payload}}}'
     assert repr(converter.to_connect_data("t", message.encode()).value) == value
+
+
+def _strict_column() -> dict[str, str]:
+    table = PAGE.split("<!-- header:")[1].split("\n\n")[0].splitlines()[3:]
+    rows = [[cell.strip().strip("`") for cell in line.strip().removesuffix("|").split("|")[1:]] for line in table]
+    return {row[0]: row[3] for row in rows}
+
+
+@pytest.mark.parametrize(("text", "strict"), _strict_column().items())
+def test_simple_header_converter_refuses_as_the_page_says(text: str, strict: str) -> None:
+    converter = SimpleHeaderConverter()
+    converter.configure({"conversion.strict": "true"})
+    if strict == "error":
+        with pytest.raises(DataError, match="cannot be read without loss"):
+            converter.to_connect_header("t", "h", text.encode())
+    else:
+        assert strict == ""
+        assert converter.to_connect_header("t", "h", text.encode()).schema is not None
 
 
 @pytest.mark.parametrize(("text", "type_name", "value"), _rows("header"))
