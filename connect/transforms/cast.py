@@ -12,6 +12,7 @@ from connect.data.schema import Schema, Type
 from connect.data.validation import validate_value
 from connect.errors import ConfigError, DataError, SchemaError
 from connect.record import ConnectRecord
+from connect.strict import is_strict
 from connect.transforms.casting import OUTPUT_TYPES, Caster, caster_for, schemaless_caster, type_names
 from connect.transforms.column_casting import ColumnCaster, column_caster
 from connect.transforms.columns import RecordColumns, SideColumns, column_settler
@@ -89,6 +90,7 @@ class Cast(SideTransformation):
         values = _TABLE.parse(configs)
         self._casts = _parse_spec(values["spec"])
         self._replace_null: bool = values[REPLACE_NULL]
+        self._strict = is_strict(configs)
 
     def plan(self, schema: Schema | None) -> Plan:
         whole = self._casts.get(_WHOLE)
@@ -96,11 +98,17 @@ class Cast(SideTransformation):
             return self._of_whole(schema, whole)
         return Plan(None, self._of_map()) if schema is None else self._of_struct(schema)
 
+    def _strict_for(self, field: str | None) -> str | None:
+        """How errors of a strict cast name what they refuse; None for a cast as Java's."""
+        if not self._strict:
+            return None
+        return f"Cast of the {self.side}" if field is None else f'Cast of field "{field}" of the {self.side}'
+
     def _of_whole(self, schema: Schema | None, target: Type) -> Plan:
         if schema is None:
-            cast = schemaless_caster(target)
+            cast = schemaless_caster(target, self._strict_for(_WHOLE))
             return Plan(None, lambda datum, _: cast(datum))
-        cast = caster_for(schema, target)
+        cast = caster_for(schema, target, self._strict_for(_WHOLE))
         changed = Schema(target, optional=schema.optional, default=cast(schema.default), **basics_of(schema))
         if changed.default is not None:
             # The name stays, so the default of a named date may not fit any more; its builder refuses that in the original.
@@ -108,13 +116,12 @@ class Cast(SideTransformation):
                 validate_value(changed, changed.default)
             except DataError as e:
                 raise SchemaError("Invalid default value") from e
-        cast_column = column_caster(schema, target, cast)
+        cast_column = column_caster(schema, target, cast, strict=self._strict)
         return Plan(changed, lambda datum, _: cast(datum), None, lambda side, _: side.hold_data(cast_column(side.data())))
 
     def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
-        casters = [
-            (name, schemaless_caster(self._casts[name])) for name in hash_map_order([n for n in self._casts if n is not None])
-        ]
+        names = hash_map_order([name for name in self._casts if name is not None])
+        casters = [(name, schemaless_caster(self._casts[name], self._strict_for(name))) for name in names]
 
         def convert(datum: Any, _: ConnectRecord) -> Any:
             value = datum if datum.__class__ is dict else require_map(datum, PURPOSE)
@@ -136,9 +143,9 @@ class Cast(SideTransformation):
             if target is None:
                 members.append((field.name, field.schema))
                 continue
-            cast = caster_for(field.schema, target)
+            cast = caster_for(field.schema, target, self._strict_for(field.name))
             casters.append((field.index, cast))
-            column_casters.append((field.index, column_caster(field.schema, target, cast)))
+            column_casters.append((field.index, column_caster(field.schema, target, cast, strict=self._strict)))
             members.append((field.name, Schema(target, optional=field.schema.optional, default=cast(field.schema.default))))
         # The original casts the default of the struct too, which it cannot.
         caster_for(schema, Type.STRING)(schema.default)

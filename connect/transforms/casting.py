@@ -24,8 +24,10 @@ from connect.data.logical import DATE, TIME, TIMESTAMP, FarInstant, date_to_days
 from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32, wrap_integer
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
+from connect.data.validation import LOGICAL_CLASSES
 from connect.data.values import format_instant
 from connect.errors import DataError
+from connect.transforms.strict_casting import strict_caster
 from connect.transforms.structs import class_name_under
 
 Caster = Callable[[Any], Any]
@@ -57,12 +59,15 @@ def inferred_type(value: Any) -> Type | None:
     return _INFERRED_OF[kind]
 
 
-def caster_for(schema: Schema, target: Type) -> Caster:
+def caster_for(schema: Schema, target: Type, strict_for: str | None = None) -> Caster:
     """The cast of values of a schema; null stays null. The caster raises DataError, and so it does for a schema of a type that
-    cannot be cast, as soon as there is a value."""
+    cannot be cast, as soon as there is a value. ``strict_for`` names what is cast, if it must be kept exactly."""
     if schema.type not in INPUT_TYPES:
         return _refuse(schema.type)
     cast = _to_type(schema, target)
+    if strict_for is not None:
+        source = schema.type.name if schema.name not in LOGICAL_CLASSES else schema.name.rpartition(".")[2]
+        cast = strict_caster(cast, source, target, strict_for)
     encode = _ENCODERS.get(schema.name or "")
     if encode is None or target is Type.STRING:
         return cast
@@ -78,8 +83,8 @@ def caster_for(schema: Schema, target: Type) -> Caster:
     return cast_encoded
 
 
-def schemaless_caster(target: Type) -> Caster:
-    """The cast of values that carry their own type; what comes out carries its width too."""
+def schemaless_caster(target: Type, strict_for: str | None = None) -> Caster:
+    """The cast of values that carry their own type; what comes out carries its width too. ``strict_for`` as in caster_for."""
     casters: dict[type, Caster] = {}
     narrow = _NARROW.get(target)
 
@@ -102,6 +107,8 @@ def schemaless_caster(target: Type) -> Caster:
         if source not in INPUT_TYPES:
             return _refuse(source)
         plain = _to_type(Schema(source), target)
+        if strict_for is not None:
+            plain = strict_caster(plain, source.name, target, strict_for)
         return plain if narrow is None else lambda v: narrow(plain(v))
 
     return cast

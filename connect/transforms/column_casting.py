@@ -21,9 +21,9 @@ _LONGEST_DIGITS = 18
 """As many digits as every int64 has room for."""
 
 
-def column_caster(schema: Schema, target: Type, cast: Caster) -> ColumnCaster:
+def column_caster(schema: Schema, target: Type, cast: Caster, *, strict: bool = False) -> ColumnCaster:
     """The cast of columns of a schema, whose values ``cast`` casts one by one. Raises what that raises."""
-    quick = _quick(schema, target)
+    quick = None if strict else _quick(schema, target)
     if quick is None:
         return lambda column: map_column(cast, column)
     python_type, cast_quickly = quick

@@ -12,10 +12,12 @@ from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ConnectRecord
+from connect.strict import STRICT, is_strict
 from connect.transforms.columns import RecordColumns, SideColumns
 from connect.transforms.field_path import parse_field_path
-from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
+from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide, checked_plan
 from connect.transforms.settings import FIELD, REPLACE_NULL, with_replace_null
+from connect.transforms.strict_casting import shown
 from connect.transforms.structs import read_field, require_map, require_struct, struct_under
 
 PURPOSE = "field extraction"
@@ -47,6 +49,7 @@ class ExtractField(SideTransformation):
         self._path: str = values[FIELD] or ""
         self._steps = parse_field_path(self._path, values["field.syntax.version"])
         self._replace_null: bool = values[REPLACE_NULL]
+        self._strict = is_strict(configs)
 
     def check(self, schema: Schema | None, datum: Any) -> None:
         if schema is not None and datum is not None:
@@ -54,7 +57,8 @@ class ExtractField(SideTransformation):
 
     def plan(self, schema: Schema | None) -> Plan:
         if schema is None:
-            return Plan(None, self._from_map())
+            plan = Plan(None, self._from_map())
+            return checked_plan(plan, self._check_there) if self._strict else plan
         found: Schema | None = schema
         for step in self._steps:
             if found is None:
@@ -75,6 +79,17 @@ class ExtractField(SideTransformation):
             side.hold_data(column if default is None else [default if v is None else v for v in column])
 
         return Plan(found, self._from_struct(schema, found), None, in_columns)
+
+    def _check_there(self, datum: Any) -> None:
+        for step in self._steps:
+            if not isinstance(datum, dict):
+                return
+            if step not in datum:
+                raise DataError(
+                    f'The {self.side} has no field "{self._path}" to extract, and would become null; it has: '
+                    f"{shown(list(datum))} ({STRICT} is on)"
+                )
+            datum = datum[step]
 
     def _from_map(self) -> Callable[[Any, ConnectRecord], Any]:
         parents, name = self._steps[:-1], self._steps[-1] if self._steps else ""

@@ -12,9 +12,11 @@ from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ConnectRecord
+from connect.strict import STRICT, is_strict
 from connect.transforms.casting import inferred_type
 from connect.transforms.columns import Column, RecordColumns, SideColumns, Unfit, has_null
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
+from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
     NullTest,
     class_name_under,
@@ -56,6 +58,22 @@ class _Level:
         return copied
 
 
+class _Distinct(dict[str, Any]):
+    """A map that takes each name once."""
+
+    def __init__(self, side: str) -> None:
+        super().__init__()
+        self._side = side
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name in self:
+            raise DataError(
+                f'Flatten would make two fields of the {self._side} one field "{name}": '
+                f"{shown(self[name])} would be lost ({STRICT} is on)"
+            )
+        super().__setitem__(name, value)
+
+
 class Flatten(SideTransformation):
     """Lists stay as they are; a struct that has a map is refused. What lies under an optional struct becomes optional, and the
     default of a struct gives defaults to its fields."""
@@ -65,6 +83,7 @@ class Flatten(SideTransformation):
         return _TABLE
 
     def configure(self, configs: Mapping[str, Any]) -> None:
+        self._strict = is_strict(configs)
         delimiter: str | None = _TABLE.parse(configs)["delimiter"]
         # Java writes null as text when it joins names (vector Flatten.Value-0041).
         self._delimiter = "null" if delimiter is None else delimiter
@@ -80,20 +99,29 @@ class Flatten(SideTransformation):
         return f"{prefix}{self._delimiter}{name}" if prefix else name
 
     def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
+        strict = self._strict
+
         def convert(datum: Any, _: ConnectRecord) -> Any:
-            flat: dict[str, Any] = {}
+            flat: dict[str, Any] = self._new_map()
             try:
                 self._flatten_map(require_map(datum, PURPOSE), "", flat)
             except RecursionError as e:
                 raise DataError("A map is nested too deeply to be flattened") from e
-            return flat
+            return dict(flat) if strict else flat
 
         return convert
+
+    def _new_map(self) -> dict[str, Any]:
+        return _Distinct(self.side) if self._strict else {}
 
     def _flatten_map(self, value: dict[Any, Any], prefix: str, flat: dict[str, Any]) -> None:
         for key, member in value.items():
             name = self._joined(prefix, key)
             if isinstance(member, dict):
+                if self._strict and not member:
+                    raise DataError(
+                        f'Field "{name}" of the {self.side} is an empty map, of which Flatten leaves nothing ({STRICT} is on)'
+                    )
                 self._flatten_map(member, name, flat)
                 continue
             if member is not None:

@@ -13,9 +13,11 @@ from connect.data.schema import Field, Schema
 from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
+from connect.strict import STRICT, is_strict
 from connect.transforms.columns import Column, RecordColumns, SideColumns, Unfit, column_settler
-from connect.transforms.record_sides import InColumns, KeySide, Plan, SideTransformation, ValueSide
+from connect.transforms.record_sides import InColumns, KeySide, Plan, SideTransformation, ValueSide, checked_plan
 from connect.transforms.settings import FIELDS, REPLACE_NULL, NonEmptyList, with_replace_null
+from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
     fields_of,
     new_struct,
@@ -64,6 +66,7 @@ class HeaderFrom(SideTransformation):
         self._moves = values["operation"] == "move"
         self._purpose = f"header {values['operation']}"
         self._replace_null: bool = values[REPLACE_NULL]
+        self._strict = is_strict(configs)
 
     def check(self, schema: Schema | None, datum: Any) -> None:
         if schema is not None:
@@ -76,7 +79,18 @@ class HeaderFrom(SideTransformation):
 
     def plan(self, schema: Schema | None) -> Plan:
         """The conversion gives the new datum together with its headers; the two variants part them."""
-        return Plan(None, self._of_map(), None, self._of_maps()) if schema is None else self._of_struct(schema)
+        if schema is not None:
+            return self._of_struct(schema)
+        plan = Plan(None, self._of_map(), None, self._of_maps())
+        return checked_plan(plan, self._check_there) if self._strict else plan
+
+    def _check_there(self, datum: Any) -> None:
+        for field, header in self._pairs:
+            if isinstance(datum, dict) and field not in datum:
+                raise DataError(
+                    f'The {self.side} has no field "{field}", and header {header} would be null; it has: '
+                    f"{shown(list(datum))} ({STRICT} is on)"
+                )
 
     def _of_maps(self) -> InColumns:
         convert = self._of_map()

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.data.headers import Header, Headers
-from connect.data.values import parse_string
-from connect.record import ConnectRecord
+from connect.data.logical import FarInstant
+from connect.data.values import format_instant, parse_string
+from connect.errors import ConfigError
+from connect.record import ConnectRecord, SchemaAndValue
+from connect.strict import STRICT, is_strict
 from connect.transforms.column_batches import ColumnTransformation
 from connect.transforms.columns import RecordColumns
 from connect.transforms.record_copies import copy_record
 from connect.transforms.settings import DistinctList, NonNull, parse_settings
+from connect.transforms.strict_casting import shown
 
 _INSERT = (
     ConfigDef()
@@ -40,7 +46,14 @@ class InsertHeader(ColumnTransformation):
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         values = _INSERT.parse(configs)
-        parsed = parse_string(values["value.literal"])
+        literal = values["value.literal"]
+        parsed = parse_string(literal)
+        if is_strict(configs) and not _says_the_same(literal, parsed):
+            raise ConfigError.invalid(
+                "value.literal",
+                literal,
+                f"it is read as {shown(parsed.value)} ({STRICT} is on); quotes around it keep it as text",
+            )
         self._header = Header(values["header"], parsed.schema, parsed.value)
 
     def apply_rows(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
@@ -55,6 +68,19 @@ class InsertHeader(ColumnTransformation):
     def apply_columns(self, batch: RecordColumns) -> None:
         header = self._header
         batch.headers = [Headers((header,)) if old is None else Headers((*old, header)) for old in batch.headers]
+
+
+def _says_the_same(literal: str, parsed: SchemaAndValue) -> bool:
+    """Whether the value that a literal was read as is all that the literal says."""
+    value = parsed.value
+    if isinstance(value, dt.date | dt.time | FarInstant):
+        return literal.strip() == format_instant(value)
+    if isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool):
+        try:
+            return decimal.Decimal(literal.strip()) == decimal.Decimal(repr(value) if isinstance(value, float) else value)
+        except decimal.InvalidOperation:
+            return False
+    return True
 
 
 class DropHeaders(ColumnTransformation):

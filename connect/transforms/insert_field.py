@@ -13,9 +13,11 @@ from connect.data.narrow import Int32
 from connect.data.schema import Schema
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord, SinkRecord, SourceRecord
+from connect.strict import STRICT, is_strict
 from connect.transforms.columns import Column, RecordColumns, SideColumns, Unfit, column_settler, constant, has_null
-from connect.transforms.record_sides import InColumns, KeySide, Plan, SideTransformation, ValueSide
+from connect.transforms.record_sides import InColumns, KeySide, Plan, SideTransformation, ValueSide, checked_plan
 from connect.transforms.settings import REPLACE_NULL, with_replace_null
+from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
     copier,
     fields_of,
@@ -115,6 +117,7 @@ class InsertField(SideTransformation):
             field = values["static.field"]
             raise ConfigError.invalid("static.value", None, f"No value specified for static field: {field}")
         self._replace_null: bool = values[REPLACE_NULL]
+        self._strict = is_strict(configs)
         self._insertions = [
             _insertion(values[key], schema, read, read_typed, read_column, null_counts=key == "topic.field")
             for key, schema, read, read_typed, read_column in sources
@@ -126,7 +129,20 @@ class InsertField(SideTransformation):
             require_struct(schema, datum, PURPOSE)
 
     def plan(self, schema: Schema | None) -> Plan:
-        return Plan(None, self._into_map(), in_columns=self._into_maps()) if schema is None else self._into_struct(schema)
+        if schema is not None:
+            return self._into_struct(schema)
+        plan = Plan(None, self._into_map(), in_columns=self._into_maps())
+        return checked_plan(plan, self._check_free) if self._strict else plan
+
+    def _check_free(self, datum: Any) -> None:
+        taken: set[Any] = set(datum) if isinstance(datum, dict) else set()
+        for insertion in self._insertions:
+            if insertion.name in taken:
+                raise DataError(
+                    f'InsertField would overwrite field "{insertion.name}" of the {self.side}: '
+                    f"{shown(datum.get(insertion.name))} ({STRICT} is on)"
+                )
+            taken.add(insertion.name)
 
     def _into_maps(self) -> InColumns:
         insertions = self._insertions

@@ -14,12 +14,14 @@ from connect.data.java_hash_order import hash_set_order
 from connect.data.java_numbers import NumberFormatError, decimal_to_double, decimal_to_integer, parse_big_decimal
 from connect.data.logical import EPOCH, EPOCH_DAY, FarInstant
 from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32
-from connect.data.schema import Schema
+from connect.data.schema import Field, Schema, Type
 from connect.errors import DataError
 from connect.record import ConnectRecord
+from connect.strict import STRICT, is_strict
 from connect.transforms.columns import Column, RecordColumns, SideColumns, column_settler, constant
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import FIELDS, REPLACE_NULL, DistinctList, parse_settings, with_replace_null
+from connect.transforms.strict_casting import is_kept
 from connect.transforms.structs import class_name_under, copier, fields_of, require_map, require_struct
 
 PURPOSE = "mask fields"
@@ -52,6 +54,7 @@ class MaskField(SideTransformation):
         self._fields = hash_set_order(values[FIELDS])
         self._replacement: str | None = values["replacement"]
         self._replace_null: bool = values[REPLACE_NULL]
+        self._strict = is_strict(configs)
 
     def check(self, schema: Schema | None, datum: Any) -> None:
         if schema is not None:
@@ -60,10 +63,15 @@ class MaskField(SideTransformation):
     def plan(self, schema: Schema | None) -> Plan:
         return Plan(None, self._of_map()) if schema is None else self._of_struct(schema)
 
-    def _masked(self, schema: Schema | None, value: Any) -> Any:
+    def _masked(self, field: str, schema: Schema | None, value: Any) -> Any:
         if value is None:
             return None
-        return _empty(schema, value) if self._replacement is None else _replaced(schema, value, self._replacement)
+        if self._replacement is None:
+            return _empty(schema, value)
+        masked = _replaced(schema, value, self._replacement)
+        if self._strict:
+            _check_kept(f'field "{field}" of the {self.side}', self._replacement, masked)
+        return masked
 
     def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
         fields, masked = self._fields, self._masked
@@ -72,7 +80,7 @@ class MaskField(SideTransformation):
             value = require_map(datum, PURPOSE)
             changed = dict(value)
             for field in fields:
-                changed[field] = masked(None, value.get(field))
+                changed[field] = masked(field, None, value.get(field))
             return changed
 
         return convert
@@ -80,32 +88,32 @@ class MaskField(SideTransformation):
     def _of_struct(self, schema: Schema) -> Plan:
         fields = fields_of(schema)
         copy = copier(fields, self._replace_null)
-        targets = [(f.index, f.schema) for f in fields if f.name in self._fields]
+        targets = [f for f in fields if f.name in self._fields]
         masked = self._masked
 
         def convert(old: list[Any], _: ConnectRecord) -> list[Any]:
             values = copy(old)
-            for i, field_schema in targets:
-                values[i] = masked(field_schema, values[i])
+            for field in targets:
+                values[field.index] = masked(field.name, field.schema, values[field.index])
             return values
 
         settle = column_settler(fields, self._replace_null)
 
         def in_columns(side: SideColumns, _: RecordColumns) -> None:
             columns = settle(side.columns())
-            for i, field_schema in targets:
-                columns[i] = self._masked_column(field_schema, columns[i])
+            for field in targets:
+                columns[field.index] = self._masked_column(field, columns[field.index])
             side.hold_columns(columns)
 
         return Plan(schema, convert, PURPOSE, in_columns)
 
-    def _masked_column(self, schema: Schema, column: Column) -> Column:
+    def _masked_column(self, field: Field, column: Column) -> Column:
         kinds = set(map(type, column))
         if len(kinds) == 1 and kinds <= _ALIKE:
             # What takes the place of a value depends on its class alone.
-            return constant(self._masked(schema, column[0]), len(column))
+            return constant(self._masked(field.name, field.schema, column[0]), len(column))
         masked = self._masked
-        return [masked(schema, value) for value in column]
+        return [masked(field.name, field.schema, value) for value in column]
 
 
 def _empty(schema: Schema | None, value: Any) -> Any:
@@ -158,6 +166,14 @@ def _replaced(schema: Schema | None, value: Any, text: str) -> Any:
         if name == "java.lang.Float":
             plain = round_to_float32(plain)
     return _NARROW[name](plain) if schema is None and name in _NARROW else plain
+
+
+def _check_kept(what: str, text: str, masked: Any) -> None:
+    """Raises DataError when a replacement became another number."""
+    if isinstance(masked, int | float):
+        kept = Type.FLOAT32 if isinstance(masked, Float32) else Type.FLOAT64 if isinstance(masked, float) else Type.INT64
+        if not is_kept(decimal.Decimal(text), masked, kept):
+            raise DataError(f"MaskField: the replacement {text} would become {masked!r} in {what} ({STRICT} is on)")
 
 
 class MaskFieldKey(KeySide, MaskField):

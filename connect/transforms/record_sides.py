@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from connect.data.schema import Schema
 from connect.data.struct import Struct
@@ -42,9 +42,28 @@ class Plan(NamedTuple):
     in_columns: InColumns | None = None
 
 
+def checked_plan(plan: Plan, check: Callable[[Any], None]) -> Plan:
+    """A plan for data without a schema that shows every datum to ``check`` first, which may raise DataError."""
+    convert, in_columns = plan.convert, plan.in_columns
+
+    def convert_checked(datum: Any, record: ConnectRecord) -> Any:
+        check(datum)
+        return convert(datum, record)
+
+    def in_columns_checked(side: SideColumns, batch: RecordColumns) -> None:
+        for datum in side.data():
+            check(datum)
+        if in_columns is not None:
+            in_columns(side, batch)
+
+    return plan._replace(convert=convert_checked, in_columns=None if in_columns is None else in_columns_checked)
+
+
 class SideTransformation(ColumnTransformation):
     """A transformation of one side. Concrete classes also derive from :class:`KeySide` or :class:`ValueSide`."""
 
+    side: ClassVar[str] = "value"
+    """How errors name the side."""
     passes_null = True
     """A null datum leaves the record as it is, whatever its schema."""
 
@@ -99,6 +118,7 @@ _UNKNOWN: Any = object()
 class KeySide(SideTransformation):
     """Works on the key."""
 
+    side = "key"
     reads_key = True
 
     def apply_columns(self, batch: RecordColumns) -> None:
@@ -140,6 +160,7 @@ class KeySide(SideTransformation):
 class ValueSide(SideTransformation):
     """Works on the value."""
 
+    side = "value"
     reads_value = True
 
     def apply_columns(self, batch: RecordColumns) -> None:

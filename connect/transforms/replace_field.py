@@ -13,10 +13,12 @@ from connect.data.schema import Field, Schema
 from connect.data.validation import validate_field_value
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
+from connect.strict import STRICT, is_strict
 from connect.transforms.columns import RecordColumns, SideColumns, column_settler
-from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
+from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide, checked_plan
 from connect.transforms.settings import REPLACE_NULL, DistinctList, list_text, parse_settings, with_replace_null
 from connect.transforms.spec_text import split_spec
+from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
     fields_of,
     null_error,
@@ -79,6 +81,7 @@ class ReplaceField(SideTransformation):
         self._renames = _renames(values["renames"])
         self._originals = {self._renames[old]: old for old in hash_map_order(list(self._renames))}
         self._replace_null: bool = values[REPLACE_NULL]
+        self._strict = is_strict(configs)
 
     def _keeps(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
@@ -88,7 +91,21 @@ class ReplaceField(SideTransformation):
             require_struct(schema, datum, PURPOSE)
 
     def plan(self, schema: Schema | None) -> Plan:
-        return Plan(None, self._of_map()) if schema is None else self._of_struct(schema)
+        if schema is not None:
+            return self._of_struct(schema)
+        plan = Plan(None, self._of_map())
+        return checked_plan(plan, self._check_distinct) if self._strict else plan
+
+    def _check_distinct(self, datum: Any) -> None:
+        origins: dict[Any, Any] = {}
+        for name in filter(self._keeps, datum if isinstance(datum, dict) else ()):
+            new = self._renames.get(name, name)
+            if new in origins:
+                raise DataError(
+                    f'ReplaceField would make fields "{origins[new]}" and "{name}" of the {self.side} one field "{new}": '
+                    f"{shown(datum[origins[new]])} would be lost ({STRICT} is on)"
+                )
+            origins[new] = name
 
     def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
         # What becomes of a name is found out once; names of a stream are few, but a map may be keyed by data.
@@ -119,6 +136,12 @@ class ReplaceField(SideTransformation):
         replace_null = self._replace_null
         # A field that takes the value of another (renamed onto a name that was left out) may get what it cannot hold.
         strangers = [i for i, (_, field) in enumerate(kept) if field.index != indexes[i]]
+        if strangers and self._strict:
+            name, field = kept[strangers[0]]
+            raise DataError(
+                f'ReplaceField would give field "{name}" of the {self.side} the values of field "{sources[strangers[0]].name}" '
+                f'and lose those of "{field.name}" ({field.schema.type.name}; {STRICT} is on)'
+            )
 
         def settle(values: list[Any]) -> None:
             for i, (field, source) in enumerate(zip(fields_of(changed), sources, strict=True)):

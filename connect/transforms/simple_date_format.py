@@ -30,6 +30,7 @@ _MONTHS = (
 )  # fmt: skip
 _WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _NUMBER = re.compile(r"(-?)(\d+)(?:E(-?\d+))?")
+_DIGITS = re.compile(r"\d+")
 _INT_MAX = (1 << 31) - 1
 
 
@@ -116,6 +117,21 @@ class SimpleDateFormat:
 
     def parse(self, text: str) -> int | None:
         """The instant in ms since 1970 UTC, or None when the text does not fit. What follows the match is ignored."""
+        found = self._read(text)
+        return None if found is None else found[0]
+
+    def keeps(self, text: str) -> bool:
+        """Whether the instant that is read from a text says all that the text says: nothing follows, and no field is out of its
+        range, as the 30th of February is. Texts with a zone are not looked at for ranges."""
+        found = self._read(text)
+        if found is None or found[1] != len(text):
+            return False
+        if any(isinstance(token, _Letter) and token.letter in "zZX" for token in self._tokens):
+            return True
+        return [int(number) for number in _DIGITS.findall(text)] == [int(n) for n in _DIGITS.findall(self.format(found[0]))]
+
+    def _read(self, text: str) -> tuple[int, int] | None:
+        """The instant, and where its text ends."""
         fields, position, ambiguous = CalendarFields(), 0, False
         for i, token in enumerate(self._tokens):
             if isinstance(token, _Literal):
@@ -135,7 +151,7 @@ class SimpleDateFormat:
         if ambiguous and millis < self._century_start:
             fields.add_years(100)
             millis = fields.to_millis()
-        return millis
+        return millis, position
 
     def _parse_field(
         self, token: _Letter, text: str, start: int, bounded: bool, fields: CalendarFields

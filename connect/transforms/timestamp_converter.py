@@ -27,10 +27,12 @@ from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError, ConnectError, DataError
 from connect.record import ConnectRecord
+from connect.strict import STRICT, is_strict
 from connect.transforms.columns import RecordColumns, SideColumns, column_settler, map_column
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import FIELD, REPLACE_NULL, with_replace_null
 from connect.transforms.simple_date_format import PatternError, SimpleDateFormat
+from connect.transforms.strict_casting import has_milliseconds_only, shown
 from connect.transforms.structs import (
     class_name_under,
     copier,
@@ -104,6 +106,7 @@ class TimestampConverter(SideTransformation):
             except PatternError as e:
                 key = f"TimestampConverter requires a SimpleDateFormat-compatible pattern for string timestamps: {pattern}"
                 raise ConfigError.invalid(key, f"java.lang.IllegalArgumentException: {e}") from e
+        self._strict = is_strict(configs)
         self._write = self._writer()
 
     # -- reading and writing instants
@@ -148,18 +151,54 @@ class TimestampConverter(SideTransformation):
             read = self._from_unix
         else:
             raise ConnectError(f"Schema {schema!r} does not correspond to a known timestamp type format")
-        write = self._write
-        return lambda value: None if value is None else write(read(value))
+        return self._conversion(read)
 
-    def _convert_schemaless(self, value: Any) -> Any:
-        if value is None:
-            return None
-        if type(value) is int:
-            return self._write(self._from_unix(value))
+    def _conversion(self, read: Callable[[Any], int]) -> _Convert:
+        """From what is read to what is written; null stays null."""
+        write = self._write
+        if not self._strict:
+            return lambda value: None if value is None else write(read(value))
+        what = f'field "{self._field}" of the {self.side}' if self._field else f"the {self.side}"
+
+        def convert_kept(value: Any) -> Any:
+            if value is None:
+                return None
+            millis = read(value)
+            if not self._reads_all(value, millis):
+                raise DataError(
+                    f"TimestampConverter: {what}: {shown(value)} would be read as {instant_of(millis)} ({STRICT} is on)"
+                )
+            written = write(millis)
+            if not self._writes_all(millis, written):
+                raise DataError(f"TimestampConverter: {what}: {shown(value)} would become {shown(written)} ({STRICT} is on)")
+            return written
+
+        return convert_kept
+
+    def _reads_all(self, value: Any, millis: int) -> bool:
         if isinstance(value, str):
-            return self._write(self._parse(value))
+            return self._format is not None and self._format.keeps(value)
+        return _from_millis(millis, self._precision) == value if isinstance(value, int) else has_milliseconds_only(value)
+
+    def _writes_all(self, millis: int, written: Any) -> bool:
+        match self._target:
+            case "string":
+                return self._format is not None and self._format.parse(written) == millis
+            case "unix":
+                return _to_millis(written, self._precision) == millis
+            case "Date":
+                return millis % MILLIS_PER_DAY == 0
+            case "Time":
+                return 0 <= millis < MILLIS_PER_DAY
+        return True
+
+    def _read_schemaless(self, value: Any) -> int:
+        if type(value) is int:
+            return self._from_unix(value)
+        if isinstance(value, str):
+            return self._parse(value)
         if isinstance(value, dt.date | dt.time | FarInstant):
-            return self._write(epoch_millis(value))
+            return epoch_millis(value)
         raise DataError(f"TimestampConverter does not support class {class_name_under(None, value)} objects as timestamps")
 
     # -- records
@@ -171,7 +210,8 @@ class TimestampConverter(SideTransformation):
     def plan(self, schema: Schema | None) -> Plan:
         if not self._field:
             if schema is None:
-                return Plan(None, lambda datum, _: self._convert_schemaless(datum))
+                convert_any = self._conversion(self._read_schemaless)
+                return Plan(None, lambda datum, _: convert_any(datum))
             target = self._target_schema(schema)
             convert = self._converter_for(schema)
             return Plan(target, lambda datum, _: convert(datum))
@@ -181,7 +221,7 @@ class TimestampConverter(SideTransformation):
         return (_OPTIONAL_SCHEMAS if schema.optional else _SCHEMAS)[self._target]
 
     def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
-        name, convert_value = self._field, self._convert_schemaless
+        name, convert_value = self._field, self._conversion(self._read_schemaless)
 
         def convert(datum: Any, _: ConnectRecord) -> Any:
             if datum is None:

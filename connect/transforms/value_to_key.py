@@ -11,10 +11,12 @@ from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ConnectRecord
+from connect.strict import STRICT, is_strict
 from connect.transforms.columns import RecordColumns, SideColumns, Unfit, column_settler
 from connect.transforms.record_copies import copy_record
-from connect.transforms.record_sides import Plan, SideTransformation
+from connect.transforms.record_sides import Plan, SideTransformation, checked_plan
 from connect.transforms.settings import FIELDS, REPLACE_NULL, DistinctList, parse_settings, with_replace_null
+from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
     fields_of,
     new_struct,
@@ -48,6 +50,7 @@ class ValueToKey(SideTransformation):
         values = parse_settings(_TABLE, configs)
         self._fields: list[str] = values[FIELDS]
         self._replace_null: bool = values[REPLACE_NULL]
+        self._strict = is_strict(configs)
 
     def check(self, schema: Schema | None, datum: Any) -> None:
         if schema is not None:
@@ -56,7 +59,8 @@ class ValueToKey(SideTransformation):
     def plan(self, schema: Schema | None) -> Plan:
         names = self._fields
         if schema is None:
-            return Plan(None, lambda datum, _: _key_map(require_map(datum, PURPOSE), names), None, self._of_maps)
+            plan = Plan(None, lambda datum, _: _key_map(require_map(datum, PURPOSE), names), None, self._of_maps)
+            return checked_plan(plan, self._check_there) if self._strict else plan
         chosen = []
         for name in names:
             field = schema.field(name)
@@ -81,6 +85,14 @@ class ValueToKey(SideTransformation):
             batch.key = SideColumns.of_columns(key_schema, settle([value.column(i) for i in indexes]), value.size)
 
         return Plan(key_schema, convert, None, in_columns)
+
+    def _check_there(self, datum: Any) -> None:
+        for name in self._fields:
+            if isinstance(datum, dict) and name not in datum:
+                raise DataError(
+                    f'The value has no field "{name}", which would be null in the key; it has: '
+                    f"{shown(list(datum))} ({STRICT} is on)"
+                )
 
     def _of_maps(self, value: SideColumns, batch: RecordColumns) -> None:
         names = self._fields

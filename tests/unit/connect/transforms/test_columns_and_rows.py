@@ -228,13 +228,13 @@ PREDICATES = [("HasHeaderKey", {"name": "h"}), ("RecordIsTombstone", {}), ("Topi
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(step=st.sampled_from(ALL_STEPS), records=BATCHES)
-def test_a_transformation_alone(step: tuple[str, dict[str, str]], records: list[ConnectRecord]) -> None:
+@given(step=st.sampled_from(ALL_STEPS), records=BATCHES, strict=st.booleans())
+def test_a_transformation_alone(step: tuple[str, dict[str, str]], records: list[ConnectRecord], strict: bool) -> None:
     name, config = step
     if name.endswith("$Key"):
         for record in records:
             record.key_schema, record.key = record.value_schema, record.value
-    assert_agree(_chain((name, config)), records)
+    assert_agree(_chain((name, config)) | ({"conversion.strict": "true"} if strict else {}), records)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
