@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, ClassVar
 
 from connect.config.definition import ConfigDef
@@ -80,8 +80,8 @@ class _NumberConverter(Converter, HeaderConverter):
     def decode_batch(self, topic: str, datas: Sequence[bytes | None]) -> list[SchemaAndValue]:
         payloads = [data for data in datas if data is not None]
         if len(payloads) == len(datas) and set(map(len, payloads)) == {self._format.size}:
-            numbers = (number for (number,) in self._format.iter_unpack(b"".join(payloads)))
-            return list(map(SchemaAndValue._make, zip(repeat(self._schema), numbers, strict=False)))
+            numbers = chain.from_iterable(self._format.iter_unpack(b"".join(payloads)))
+            return list(map(SchemaAndValue, repeat(self._schema), numbers))
         return [self.to_connect_data(topic, data) for data in datas]
 
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
