@@ -6,6 +6,7 @@ There is no Kafka client, web framework, database or Spark in here.
 
 from connect.config.definition import NO_DEFAULT, ConfigDef, ConfigKey, ConfigValue, Importance, Width
 from connect.config.parsing import Password
+from connect.config.providers.api import ConfigData, ConfigProvider
 from connect.config.types import ConfigType
 from connect.connector import Connector, ConnectorContext, ExactlyOnceSupport, SinkConnector, SourceConnector
 from connect.converters.api import Converter, HeaderConverter
@@ -21,9 +22,11 @@ from connect.transforms.api import Predicate, Transformation
 
 __all__ = [
     "NO_DEFAULT",
+    "ConfigData",
     "ConfigDef",
     "ConfigError",
     "ConfigKey",
+    "ConfigProvider",
     "ConfigType",
     "ConfigValue",
     "ConnectError",
