@@ -41,6 +41,12 @@ class Headers:
         self._items.append(Header(key, schema, value))
         return self
 
+    def with_added(self, headers: Iterable[Header]) -> Headers:
+        """A copy with these after those that are there."""
+        other = self.copy()
+        other._items += headers
+        return other
+
     def remove(self, key: str) -> Headers:
         """Takes out every header of that name."""
         self._items = [h for h in self._items if h.key != key]

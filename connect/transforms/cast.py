@@ -14,9 +14,9 @@ from connect.errors import ConfigError, DataError, SchemaError
 from connect.record import ConnectRecord
 from connect.strict import is_strict
 from connect.transforms.casting import OUTPUT_TYPES, Caster, caster_for, schemaless_caster, type_names
-from connect.transforms.column_casting import ColumnCaster, column_caster
+from connect.transforms.column_casting import ColumnCaster, column_caster, schemaless_column_caster
 from connect.transforms.columns import RecordColumns, SideColumns, column_settler
-from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
+from connect.transforms.record_sides import InColumns, KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import REPLACE_NULL, list_text, with_replace_null
 from connect.transforms.spec_text import split_spec
 from connect.transforms.structs import basics_of, copier, fields_of, require_map, struct_schema_like
@@ -96,7 +96,7 @@ class Cast(SideTransformation):
         whole = self._casts.get(_WHOLE)
         if whole is not None:
             return self._of_whole(schema, whole)
-        return Plan(None, self._of_map()) if schema is None else self._of_struct(schema)
+        return Plan(None, self._of_map(), None, self._of_maps()) if schema is None else self._of_struct(schema)
 
     def _strict_for(self, field: str | None) -> str | None:
         """How errors of a strict cast name what they refuse; None for a cast as Java's."""
@@ -119,9 +119,27 @@ class Cast(SideTransformation):
         cast_column = column_caster(schema, target, cast, strict=self._strict)
         return Plan(changed, lambda datum, _: cast(datum), None, lambda side, _: side.hold_data(cast_column(side.data())))
 
-    def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
+    def _map_casters(self) -> list[tuple[str, Type, Caster]]:
         names = hash_map_order([name for name in self._casts if name is not None])
-        casters = [(name, schemaless_caster(self._casts[name], self._strict_for(name))) for name in names]
+        targets = [(name, self._casts[name]) for name in names]
+        return [(name, target, schemaless_caster(target, self._strict_for(name))) for name, target in targets]
+
+    def _of_maps(self) -> InColumns:
+        casters = [
+            (name, schemaless_column_caster(target, cast, strict=self._strict)) for name, target, cast in self._map_casters()
+        ]
+
+        def in_columns(side: SideColumns, _: RecordColumns) -> None:
+            changed = [dict(require_map(datum, PURPOSE)) for datum in side.data()]
+            for name, cast_column in casters:
+                for datum, value in zip(changed, cast_column([datum.get(name) for datum in changed]), strict=True):
+                    datum[name] = value
+            side.hold_data(changed)
+
+        return in_columns
+
+    def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
+        casters = [(name, cast) for name, _, cast in self._map_casters()]
 
         def convert(datum: Any, _: ConnectRecord) -> Any:
             value = datum if datum.__class__ is dict else require_map(datum, PURPOSE)

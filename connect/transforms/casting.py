@@ -36,7 +36,7 @@ INPUT_TYPES = (
 )  # fmt: skip
 OUTPUT_TYPES = INPUT_TYPES[:-1]
 _BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
-_NARROW: dict[Type, Callable[[Any], Any]] = {Type.INT8: Int8, Type.INT16: Int16, Type.INT32: Int32, Type.FLOAT32: Float32}
+NARROW: dict[Type, Callable[[Any], Any]] = {Type.INT8: Int8, Type.INT16: Int16, Type.INT32: Int32, Type.FLOAT32: Float32}
 _INFERRED: tuple[tuple[type | tuple[type, ...], Type], ...] = (
     (str, Type.STRING), (bool, Type.BOOLEAN), (Int8, Type.INT8), (Int16, Type.INT16), (Int32, Type.INT32), (int, Type.INT64),
     (Float32, Type.FLOAT32), (float, Type.FLOAT64), ((bytes, bytearray, memoryview), Type.BYTES), (list, Type.ARRAY),
@@ -86,7 +86,7 @@ def caster_for(schema: Schema, target: Type, strict_for: str | None = None) -> C
 def schemaless_caster(target: Type, strict_for: str | None = None) -> Caster:
     """The cast of values that carry their own type; what comes out carries its width too. ``strict_for`` as in caster_for."""
     casters: dict[type, Caster] = {}
-    narrow = _NARROW.get(target)
+    narrow = NARROW.get(target)
 
     def cast(value: Any) -> Any:
         if value is None:

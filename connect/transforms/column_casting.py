@@ -11,12 +11,13 @@ from typing import Any
 from connect.data.java_text import double_text
 from connect.data.schema import Schema, Type
 from connect.data.validation import INT_RANGES
-from connect.transforms.casting import INPUT_TYPES, Caster
+from connect.transforms.casting import INPUT_TYPES, NARROW, Caster
 from connect.transforms.columns import Column, Constant, map_column
 
 ColumnCaster = Callable[[Column], Column]
 _Quick = Callable[[Sequence[Any]], Column | None]
 _NONE = type(None)
+_SOURCES = {str: Type.STRING, int: Type.INT64, float: Type.FLOAT64, bool: Type.BOOLEAN}
 _LONGEST_DIGITS = 18
 """As many digits as every int64 has room for."""
 
@@ -41,6 +42,22 @@ def column_caster(schema: Schema, target: Type, cast: Caster, *, strict: bool = 
         else:
             changed = None
         return [cast(v) for v in column] if changed is None else changed
+
+    return cast_column
+
+
+def schemaless_column_caster(target: Type, cast: Caster, *, strict: bool = False) -> ColumnCaster:
+    """The same for columns of values that carry their own type."""
+    narrow = NARROW.get(target)
+    known = {} if strict else {kind: _quick(Schema(source), target) for kind, source in _SOURCES.items()}
+
+    def cast_column(column: Column) -> Column:
+        kinds = set(map(type, column))
+        quick = known.get(kinds.pop()) if len(kinds) == 1 else None
+        changed = None if quick is None else quick[1](column)
+        if changed is None:
+            return [cast(v) for v in column]
+        return changed if narrow is None else list(map(narrow, changed))
 
     return cast_column
 

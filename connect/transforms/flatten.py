@@ -35,6 +35,9 @@ _TABLE = ConfigDef().define(
 )  # fmt: skip
 
 
+_PLAIN = {str, int, float, bool, bytes, list, type(None)}
+
+
 @dataclass(frozen=True, slots=True)
 class _Level:
     """One struct level: per field its level if it is a struct itself, else None; and how many flat fields come of it.
@@ -115,8 +118,12 @@ class Flatten(SideTransformation):
         return _Distinct(self.side) if self._strict else {}
 
     def _flatten_map(self, value: dict[Any, Any], prefix: str, flat: dict[str, Any]) -> None:
+        start = f"{prefix}{self._delimiter}" if prefix else ""
         for key, member in value.items():
-            name = self._joined(prefix, key)
+            name = f"{start}{key}" if start else key
+            if member.__class__ in _PLAIN:
+                flat[name] = member
+                continue
             if isinstance(member, dict):
                 if self._strict and not member:
                     raise DataError(
@@ -124,18 +131,17 @@ class Flatten(SideTransformation):
                     )
                 self._flatten_map(member, name, flat)
                 continue
-            if member is not None:
-                kind = inferred_type(member)
-                if kind is None:
-                    raise DataError(
-                        f"Flatten transformation was passed a value of type class {class_name_under(None, member)} "
-                        "which is not supported by Connect's data API"
-                    )
-                if kind is Type.STRUCT:
-                    raise DataError(
-                        f"Flatten transformation does not support class {class_name_under(None, member)} for record without "
-                        f"schemas (for field {name})."
-                    )
+            kind = inferred_type(member)
+            if kind is None:
+                raise DataError(
+                    f"Flatten transformation was passed a value of type class {class_name_under(None, member)} "
+                    "which is not supported by Connect's data API"
+                )
+            if kind is Type.STRUCT:
+                raise DataError(
+                    f"Flatten transformation does not support class {class_name_under(None, member)} for record without "
+                    f"schemas (for field {name})."
+                )
             flat[name] = member
 
     def _of_struct(self, schema: Schema) -> Plan:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 from connect.config.definition import ConfigDef, Importance
@@ -45,6 +46,7 @@ _TABLE = with_replace_null(
     )
 )  # fmt: skip
 
+_make = tuple.__new__  # a header without the call of its class
 _Split = tuple[Any, list[Header]]
 
 
@@ -98,7 +100,7 @@ class HeaderFrom(SideTransformation):
         def in_columns(side: SideColumns, batch: RecordColumns) -> None:
             splits = [convert(datum, record) for datum, record in zip(side.data(), batch.records, strict=True)]
             side.hold_data([datum for datum, _ in splits])
-            batch.headers = [Headers([*(old or ()), *added]) for old, (_, added) in zip(batch.headers, splits, strict=True)]
+            batch.headers = [_with_added(old, added) for old, (_, added) in zip(batch.headers, splits, strict=True)]
 
         return in_columns
 
@@ -149,16 +151,15 @@ class HeaderFrom(SideTransformation):
             if moves:
                 columns = side.columns()
                 side.hold_columns(settle([columns[i] for i in indexes]))
-            batch.headers = [
-                Headers([*(old or ()), *new]) for old, new in zip(batch.headers, zip(*added, strict=True), strict=True)
-            ]
+            pairs = zip(batch.headers, zip(*added, strict=True), strict=True)
+            batch.headers = [_with_added(old, new) for old, new in pairs]
 
         return Plan(changed, convert, None, in_columns)
 
-    def _header_column(self, name: str, field: Field, column: Column) -> list[Header]:
-        schema = field.schema
-        default = schema.default if self._replace_null else None
-        return [Header(name, schema, default if value is None else value) for value in column]
+    def _header_column(self, name: str, field: Field, column: Column) -> Iterable[Header]:
+        default = field.schema.default if self._replace_null else None
+        values = column if default is None else [default if value is None else value for value in column]
+        return map(_make, repeat(Header), zip(repeat(name), repeat(field.schema), values, strict=False))
 
     def _field(self, schema: Schema, name: str) -> Field:
         field = schema.field(name)
@@ -168,9 +169,12 @@ class HeaderFrom(SideTransformation):
         return field
 
 
+def _with_added(headers: Headers | None, added: Iterable[Header]) -> Headers:
+    return Headers(added) if headers is None else headers.with_added(added)
+
+
 def _add_headers(record: Any, headers: list[Header]) -> None:
-    # The record is a copy with headers of its own.
-    record.headers = Headers([*(record.headers or ()), *headers])
+    record.headers = _with_added(record.headers, headers)
 
 
 class HeaderFromKey(KeySide, HeaderFrom):

@@ -61,13 +61,14 @@ class InsertHeader(ColumnTransformation):
         results: list[ConnectRecord] = []
         for record in records:
             new = copy_record(record)
-            new.headers = Headers((header,)) if new.headers is None else Headers((*new.headers, header))
+            new.headers = Headers((header,)) if new.headers is None else new.headers.with_added((header,))
             results.append(new)
         return results
 
     def apply_columns(self, batch: RecordColumns) -> None:
         header = self._header
-        batch.headers = [Headers((header,)) if old is None else Headers((*old, header)) for old in batch.headers]
+        added = (header,)
+        batch.headers = [Headers(added) if old is None else old.with_added(added) for old in batch.headers]
 
 
 def _says_the_same(literal: str, parsed: SchemaAndValue) -> bool:

@@ -30,6 +30,8 @@ _MONTHS = (
 )  # fmt: skip
 _WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _NUMBER = re.compile(r"(-?)(\d+)(?:E(-?\d+))?")
+_UNITS_MS = {"S": 1, "s": 1000, "m": 60_000, **dict.fromkeys("HkKh", 3_600_000), "a": 43_200_000}
+_MOST_TEXTS = 4096
 _DIGITS = re.compile(r"\d+")
 _INT_MAX = (1 << 31) - 1
 
@@ -99,6 +101,11 @@ class SimpleDateFormat:
         self.pattern = pattern
         self._tokens = _tokens(pattern)
         self._printers = [_printer(token) for token in self._tokens]
+        # Instants between two ticks of the finest letter have one text: a pattern of days prints each day once.
+        self._unit_ms = min(
+            [_UNITS_MS.get(token.letter, MILLIS_PER_DAY) for token in self._tokens if isinstance(token, _Letter)] or [1]
+        )
+        self._texts: dict[int, str] = {}
         # Two-digit years fall into the century that began 80 years before the format was made.
         now = dt.datetime.now(dt.UTC)
         self._century_start_year = now.year - 80
@@ -107,6 +114,15 @@ class SimpleDateFormat:
 
     def format(self, millis: int) -> str:
         """The text of an instant, given in ms since 1970 UTC."""
+        unit = millis // self._unit_ms
+        text = self._texts.get(unit)
+        if text is None:
+            if len(self._texts) >= _MOST_TEXTS:
+                self._texts.clear()
+            text = self._texts[unit] = self._print(millis)
+        return text
+
+    def _print(self, millis: int) -> str:
         day, of_day = divmod(millis, MILLIS_PER_DAY)
         seconds, millisecond = divmod(of_day, 1000)
         year, month, day_of_month = date_of_day(day)
