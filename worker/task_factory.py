@@ -16,12 +16,12 @@ from connect.errors import ConfigError
 from connect.plugins import Plugins
 from connect.sink import SinkTask
 from connect.source import SourceTask
-from connect.strict import strict_settings
 from connect.transforms.chain import build_steps
 from connect.transforms.java_regex import RegexError, compile_java_regex
 from worker.chain import TransformChain
 from worker.client_overrides import client_properties
 from worker.config import WorkerConfig
+from worker.converter_settings import converter_settings
 from worker.error_handler import DeadLetterQueue, ErrorHandler
 from worker.error_settings import DeadLetterTopic, error_settings
 from worker.herder import ErrorCounts, TaskId
@@ -172,11 +172,9 @@ class TaskFactory:
         return converter
 
     def _plugin_settings(self, key: str, of_worker: str, config: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-        prefix = f"{key}."
-        strict = strict_settings(config)
-        if config.get(key):
-            return config[key], {**{k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}, **strict}
-        return of_worker, {**self._worker.with_prefix(prefix), **strict}
+        found = converter_settings(key, config, {**self._worker.originals, key: of_worker})
+        assert found is not None  # the worker has one for every role
+        return found
 
     def chain(self, config: Mapping[str, str]) -> TransformChain:
         """The connector's transformations, configured."""

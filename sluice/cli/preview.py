@@ -78,8 +78,8 @@ def preview(
         if output == "json":
             failure = failure_of(e, CONFIGURE, _alias_of(e))
             for _ in inputs:
-                print_line({"record": None, "error": failure.as_json()})
-        raise ConfigError(f"{plan.location(e)}: {e.message}") from e
+                print_line({"record": None, "error": {**failure.as_json(), "message": plan.mask.mask(failure.message)}})
+        raise ConfigError(plan.mask.mask(f"{plan.location(e)}: {e.message}")) from e
     try:
         for given in inputs:
             show(given, transforming)

@@ -65,7 +65,8 @@ def _class_findings(subject: Subject) -> Iterator[Finding]:
             yield codes.MISSING_KEY.found("The connector has no name", "name")
         yield codes.MISSING_KEY.found("The configuration names no connector.class", _CLASS, _nearest_given(_CLASS, subject))
     elif subject.connector is None and not has_reference(subject.class_name):
-        message = f"There is no connector {subject.class_name} here: its own keys are not checked"
+        reason = subject.connector_problem
+        message = f"There is no connector {subject.class_name} here: its own keys are not checked{reason and f' ({reason})'}"
         yield codes.UNKNOWN_CLASS.found(
             message, _CLASS, _nearest_class(subject.class_name, PluginKind.CONNECTOR, subject.plugins)
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from connect.config.finding import Finding
 from worker.checks import codes
+from worker.checks.references import has_reference
 from worker.checks.subject import Subject
 from worker.validation.catalogue import Kind
 
@@ -74,7 +75,8 @@ def check_shapes(subject: Subject) -> Iterator[Finding]:
 
 def _works_on_fields(subject: Subject, alias: str, name: str) -> bool:
     if name == "Cast":
-        return ":" in (subject.config.get(f"transforms.{alias}.spec") or "")
+        spec = subject.config.get(f"transforms.{alias}.spec") or ""
+        return ":" in spec and not has_reference(spec)
     if name == "TimestampConverter":
         return bool((subject.config.get(f"transforms.{alias}.field") or "").strip())
     return name in _NEED_FIELDS

@@ -11,7 +11,8 @@ from connect.config.definition import ConfigDef, ConfigKey
 from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
 from connect.connector import Connector, SinkConnector, SourceConnector
-from connect.errors import ConnectError
+from connect.errors import ConnectError, PluginNotFoundError
+from connect.plugins import Kind as PluginKind
 from connect.plugins import Plugins
 from connect.sink import SinkTask
 from connect.source import SourceTask
@@ -46,14 +47,28 @@ class Subject:
     @cached_property
     def connector(self) -> Connector | None:
         """An instance of the connector's class, or None when there is no such class here, or it cannot be made."""
-        found = DiscoveredCatalogue(self.plugins).find(self.class_name, CONNECTORS) if self.class_name else None
-        if found is None or not found.kinds.intersection(CONNECTORS):
-            return None
         try:
-            made = found.load()()
+            made = self._made()
         except (ConnectError, TypeError):
             return None
-        return made if isinstance(made, Connector) else None
+        return made if isinstance(made, SourceConnector | SinkConnector) else None
+
+    @cached_property
+    def connector_problem(self) -> str:
+        """Why there is no connector, where more can be said than that there is none of that name."""
+        try:
+            self._made()
+        except PluginNotFoundError as e:
+            # For names, the list of all that there are would follow.
+            return "" if ":" not in self.class_name and "cannot be loaded" not in e.message else e.message
+        except (ConnectError, TypeError) as e:
+            return str(e)
+        return ""
+
+    def _made(self) -> object:
+        if not self.class_name:
+            return None
+        return self.plugins.load(self.plugins.resolve(PluginKind.CONNECTOR, self.class_name))()
 
     @cached_property
     def kind(self) -> Kind:

@@ -10,7 +10,7 @@ from connect.data.headers import Headers
 from connect.errors import ConfigError
 from connect.plugins import Plugins
 from connect.record import CREATE_TIME, ConnectRecord, SinkRecord
-from connect.strict import strict_settings
+from worker.converter_settings import converter_settings
 from worker.preview.failure import Failure, failure_of
 
 KEY, VALUE, HEADER = "key.converter", "value.converter", "header.converter"
@@ -34,7 +34,7 @@ class Conversion:
         """Raises ConfigError when neither names a converter, and what a converter says of its settings."""
         self._key = self._converter(KEY, config, worker, plugins, is_key=True)
         self._value = self._converter(VALUE, config, worker, plugins, is_key=False)
-        name, settings = _settings(HEADER, config, worker) or (_SIMPLE_HEADERS, {})
+        name, settings = converter_settings(HEADER, config, worker or {}) or (_SIMPLE_HEADERS, {})
         self._header: HeaderConverter = plugins.new_header_converter(name)
         self._header.configure(settings)
 
@@ -42,7 +42,7 @@ class Conversion:
     def _converter(
         role: str, config: Mapping[str, str | None], worker: Mapping[str, str] | None, plugins: Plugins, *, is_key: bool
     ) -> Converter:
-        found = _settings(role, config, worker)
+        found = converter_settings(role, config, worker or {})
         if found is None:
             raise ConfigError(
                 f"There is no {role}: give one in the connector's file, or the worker's file with --worker", key=role
@@ -101,17 +101,4 @@ class Conversion:
 
 def has_converters(config: Mapping[str, str | None], worker: Mapping[str, str] | None) -> bool:
     """Whether the converters of keys and values are known."""
-    return all(_settings(role, config, worker) is not None for role in (KEY, VALUE))
-
-
-def _settings(role: str, config: Mapping[str, str | None], worker: Mapping[str, str] | None) -> tuple[str, dict[str, str]] | None:
-    """Class and settings: the connector's own, or else the worker's with the worker's settings, never mixed, as in a task."""
-    strict = strict_settings(config)
-    for source in (config, worker or {}):
-        if name := source.get(role):
-            prefix = f"{role}."
-            below = {
-                key.removeprefix(prefix): value for key, value in source.items() if key.startswith(prefix) and value is not None
-            }
-            return name, {**below, **strict}
-    return None
+    return all(converter_settings(role, config, worker or {}) is not None for role in (KEY, VALUE))

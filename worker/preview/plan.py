@@ -13,9 +13,11 @@ from connect.connector import SinkConnector, SourceConnector
 from connect.errors import ConfigError, ConnectError
 from connect.plugins import Kind, Plugins
 from connect.record import SourceRecord
+from worker.config_providers import ConfigProviders
 from worker.plugin_path import extend_python_path
 from worker.preview.conversion import Conversion, has_converters
 from worker.preview.lines import PlainPlace
+from worker.secrets import SecretMask
 
 _TOPIC = "records"
 """The topic of plain records when neither the configuration nor the user names one."""
@@ -29,7 +31,10 @@ class PreviewPlan:
     worker: Mapping[str, str] | None
     plugins: Plugins
     place: PlainPlace
-    overrides: Mapping[str, str | None] = field(default_factory=dict)
+    config: Mapping[str, str | None]
+    """The connector's configuration; references are resolved where the worker has a provider for them."""
+    mask: SecretMask = field(default_factory=SecretMask)
+    """Knows what came out of providers."""
     _open: list[Conversion] = field(default_factory=list)
 
     @classmethod
@@ -47,14 +52,18 @@ class PreviewPlan:
         worker = None if worker_path is None else dict(read_properties(worker_path))
         if worker is not None:
             extend_python_path(parse_value("plugin.path", worker.get("plugin.path"), ConfigType.LIST) or ())
-        config = {**file.config, **(overrides or {})}
+        config: Mapping[str, str | None] = {**file.config, **(overrides or {})}
+        mask = SecretMask()
+        if worker is not None:
+            providers = ConfigProviders.of_worker(worker, mask)
+            try:
+                resolved = providers.resolve(worker, worker_path or "").values
+                worker = {key: value for key, value in resolved.items() if value is not None}
+                config = providers.resolve(config, path).values
+            finally:
+                providers.close()
         place = PlainPlace(topic or _first_topic(config), _is_sink(config, plugins))
-        return cls(file, worker, plugins, place, overrides or {})
-
-    @property
-    def config(self) -> dict[str, str | None]:
-        """The connector's configuration."""
-        return {**self.file.config, **self.overrides}
+        return cls(file, worker, plugins, place, config, mask)
 
     def location(self, error: ConnectError) -> str:
         """The file, and the line that is to blame where the error knows it."""

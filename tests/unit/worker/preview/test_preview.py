@@ -144,6 +144,18 @@ def test_a_connectors_file_need_not_be_complete(tmp_path: Path) -> None:
     assert PreviewPlan.read(str(file), None, PLUGINS).place == PlainPlace("x", is_sink=True)
 
 
+def test_references_are_resolved_by_the_providers_of_the_workers_file(tmp_path: Path) -> None:
+    secrets, worker, connector = (tmp_path / name for name in ("s.properties", "w.properties", "c.properties"))
+    secrets.write_text("topic=hidden-topic\n")
+    java = "org.apache.kafka.common.config.provider.FileConfigProvider"
+    worker.write_text(f"key.converter=String\nconfig.providers=file\nconfig.providers.file.class={java}\n")
+    connector.write_text(f"topic=${{file:{secrets}:topic}}\n")
+    plan = PreviewPlan.read(str(connector), str(worker), PLUGINS)
+    assert plan.place.topic == "hidden-topic"
+    assert plan.mask.mask("the hidden-topic") == "the [hidden]"
+    assert PreviewPlan.read(str(connector), None, PLUGINS).place.topic == f"${{file:{secrets}:topic}}"
+
+
 def test_a_json_file_tells_lines_and_repeated_keys_of_its_own_object(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('{"name": "a", "config": {\n"x": "name", "name": "a",\n"y": "1", "x": 2}, "more": {"x": [{"y": 1}, "x"]}}')
