@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from connect.config.types import ConfigType
-from connect.errors import PluginNotFoundError
 from connect.plugins import Kind, Plugins
 from worker.config import WorkerConfig, standalone_config_def
 from worker.kafka.settings import ClientKind
@@ -21,7 +20,10 @@ def secret_keys_of(answer: Mapping[str, Any]) -> set[str]:
 
 
 def worker_secret_keys(worker: WorkerConfig, plugins: Plugins) -> set[str]:
-    """The secret keys of a worker's properties: its own, and those of its converters and of connectors' clients."""
+    """The secret keys of a worker's properties: its own, and those of its converters and of connectors' clients.
+
+    Raises ConfigError for a converter that cannot be loaded.
+    """
     found = {name for name, key in standalone_config_def().keys.items() if key.type is ConfigType.PASSWORD}
     for client in ClientKind:
         found |= {f"{client.value}.{name}" for name, key in client_keys(client).items() if key.type is ConfigType.PASSWORD}
@@ -30,9 +32,6 @@ def worker_secret_keys(worker: WorkerConfig, plugins: Plugins) -> set[str]:
         ("value.converter", Kind.CONVERTER, worker.value_converter),
         ("header.converter", Kind.HEADER_CONVERTER, worker.header_converter),
     ):
-        try:
-            cls = plugins.load(plugins.resolve(kind, class_name))
-        except PluginNotFoundError:
-            continue  # told where converters are checked
-        found |= {f"{role}.{name}" for name, key in cls.config_def().keys.items() if key.type is ConfigType.PASSWORD}
+        table = plugins.load(plugins.resolve(kind, class_name)).config_def()
+        found |= {f"{role}.{name}" for name, key in table.keys.items() if key.type is ConfigType.PASSWORD}
     return found

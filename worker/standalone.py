@@ -16,7 +16,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
 
 from connect.connector import Connector, SinkConnector
-from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, ConnectError, NotFoundError, PluginNotFoundError
+from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, ConnectError, NotFoundError
 from connect.plugins import Kind, Plugins
 from worker.cluster import Cluster
 from worker.config import WorkerConfig
@@ -80,8 +80,8 @@ class StandaloneHerder:
         self._notices = [*config_notices(config.originals), *extend_python_path(config.plugin_path)]
         self._plugins = plugins or Plugins.discover()
         self._catalogue = DiscoveredCatalogue(self._plugins)
-        self._mask.add(config.originals, worker_secret_keys(config, self._plugins))
         self._check_converters()
+        self._mask.add(config.originals, worker_secret_keys(config, self._plugins))
         self._store = OffsetFile(config.offset_storage_file_filename)
         self._reloads = ReloadTimer(self._reload)
         self._values = ProvidedValues(config.providers, self._reloads)
@@ -108,8 +108,8 @@ class StandaloneHerder:
             ("header.converter", Kind.HEADER_CONVERTER, config.header_converter),
         ):
             try:
-                self._plugins.resolve(kind, name)
-            except PluginNotFoundError as e:
+                self._plugins.load(self._plugins.resolve(kind, name))
+            except ConfigError as e:
                 raise ConfigError.invalid(key, name, e.message) from e
 
     def start(self) -> None:

@@ -62,7 +62,8 @@ def references_in(value: str) -> Iterator[Reference]:
         if colon:
             path, second, key = rest.partition(":")
             yield Reference(provider, path if second else "", key if second else rest, start, end + 1)
-        start = value.find("${", end + 1 if colon else start + 2)
+        # Without a colon before the brace nothing that begins before it is a reference either.
+        start = value.find("${", end + 1)
 
 
 def is_reference(value: str) -> bool:
