@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect import Schema
@@ -135,6 +135,7 @@ def test_the_type_of_a_header_converter_is_checked() -> None:
         IntegerConverter().configure({"converter.type": "header2"})
 
 
+@settings(derandomize=True, deadline=None)
 @given(st.binary(max_size=10))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     for kind in ALL:
@@ -147,6 +148,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         assert written == data or read.value != read.value
 
 
+@settings(derandomize=True, deadline=None)
 @given(
     st.integers() | st.floats() | st.booleans() | st.text(max_size=3) | st.none(),
     st.sampled_from([Schema.INT16, Schema.FLOAT32, None]),

@@ -7,7 +7,7 @@ import math
 import struct
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect.data.java_calendar import CUTOVER_DAY, date_of_day, day_of_date
@@ -17,12 +17,14 @@ from connect.data.narrow import round_to_float32, wrap_integer
 from connect.data.values_parser import parse_temporal
 
 
+@settings(derandomize=True, deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_double_text_reads_back(number: float) -> None:
     assert float(double_text(number)) == number
     assert "." in double_text(number)
 
 
+@settings(derandomize=True, deadline=None)
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_float_text_reads_back_as_the_same_float(number: float) -> None:
     assert struct.pack("<f", round_to_float32(float(float_text(number)))) == struct.pack("<f", number)
@@ -43,6 +45,7 @@ def test_numbers_are_shown_as_java_17_shows_them() -> None:
     assert len(lines) > 300
 
 
+@settings(derandomize=True, deadline=None)
 @given(st.floats(min_value=0, exclude_min=True, allow_infinity=False))
 def test_the_shortest_digits_are_taken_only_where_java_generates_the_same(number: float) -> None:
     fraction, exponent = math.frexp(number)
@@ -53,6 +56,7 @@ def test_the_shortest_digits_are_taken_only_where_java_generates_the_same(number
         assert repr(number) == repr(float(f"{digits}e{power - len(digits) + 1}"))
 
 
+@settings(derandomize=True, deadline=None)
 @given(st.floats(min_value=0, exclude_min=True, allow_infinity=False, width=32))
 def test_floats_without_an_exponent_have_the_shortest_text(number: float) -> None:
     digits, power = float32_digits(number)
@@ -60,11 +64,13 @@ def test_floats_without_an_exponent_have_the_shortest_text(number: float) -> Non
         assert float_text(number) == repr(float(f"{digits}e{power - len(digits) + 1}"))
 
 
+@settings(derandomize=True, deadline=None)
 @given(st.integers(-800_000, 4_000_000))
 def test_every_day_has_one_date(day: int) -> None:
     assert day_of_date(*date_of_day(day)) == day
 
 
+@settings(derandomize=True, deadline=None)
 @given(st.dates(min_value=dt.date(1582, 10, 15)))
 def test_days_since_the_reform_are_pythons(date: dt.date) -> None:
     assert date_of_day((date - dt.date(1970, 1, 1)).days) == (date.year, date.month, date.day)
@@ -83,6 +89,7 @@ def test_dates_roll_over() -> None:
         assert found.value == expected
 
 
+@settings(derandomize=True, deadline=None)
 @given(st.integers(), st.sampled_from([8, 16, 32, 64]))
 def test_narrowing_keeps_the_low_bits(number: int, bits: int) -> None:
     wrapped = wrap_integer(number, bits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect import Schema, Struct, Type
@@ -91,6 +91,7 @@ def test_the_cause_says_what_is_wrong_inside() -> None:
     assert str(cause.__cause__) == "Schema type mismatch. source type: INT32 and target type: STRING"
 
 
+@settings(derandomize=True, deadline=None)
 @given(st.integers(-128, 127))
 def test_a_schema_projects_onto_itself(number: int) -> None:
     given = Struct(SOURCE, [number, None, number])

@@ -8,7 +8,7 @@ import decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect import Schema, Struct, Type
@@ -148,6 +148,7 @@ SCHEMAS = st.sampled_from([None, Schema.INT8, Schema.STRING, date_schema(), time
 CONVERSIONS = [getattr(conversion, name) for name in dir(conversion) if name.startswith("convert_to_")]
 
 
+@settings(derandomize=True, deadline=None)
 @given(VALUES, SCHEMAS)
 def test_nothing_but_a_data_error_comes_out(value: Any, schema: Schema | None) -> None:
     for convert in CONVERSIONS:
