@@ -46,7 +46,15 @@ class Finding:
             "line": self.line,
         }
 
+    @property
+    def place(self) -> str:
+        """``file:line``, the file alone when it is about no line, empty without a file."""
+        if self.file is None:
+            return ""
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
     def __str__(self) -> str:
-        place = "" if self.file is None else f"{self.file}:{self.line or 1}: "
-        hint = f" {self.suggestion}" if self.suggestion else ""
+        place = f"{self.place}: " if self.place else ""
+        stop = "" if not self.suggestion or self.message.endswith((".", "?", ")")) else "."
+        hint = f"{stop} {self.suggestion}" if self.suggestion else ""
         return f"{place}{self.severity.value}: {self.message}{hint} [{self.code}]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _COLOURS = {"error": "1;31", "warning": "33", "note": "36"}
 _INDENT = "    "
+_NARROWEST = 40
 
 
 @click.command()
@@ -41,8 +42,8 @@ def lint(files: tuple[str, ...], strict: bool, output: str) -> int:
     else:
         for path in report.passed_over:
             notice(f"{path}: neither a worker's file nor a connector's, passed over")
-        print(report_text(report, width=shutil.get_terminal_size().columns if sys.stdout.isatty() else None,
-                          colour=wants_colour(sys.stdout)))  # fmt: skip
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print(report_text(report, width=width, colour=wants_colour(sys.stdout)))
     return BAD_USAGE if report.count(Severity.ERROR) else OK
 
 
@@ -53,23 +54,22 @@ def report_text(report: Report, *, width: int | None = None, colour: bool = Fals
 
 
 def _lines(finding: Finding, width: int | None, colour: bool) -> Iterator[str]:
+    if width is None:
+        yield str(finding)
+        return
     severity = finding.severity.value
-    place = f"{finding.file}:{finding.line}" if finding.line is not None else str(finding.file)
     label = f"\x1b[{_COLOURS[severity]}m{severity}\x1b[0m" if colour else severity
     code = f"\x1b[2m[{finding.code}]\x1b[0m" if colour else f"[{finding.code}]"
-    texts = [finding.message] + ([finding.suggestion] if finding.suggestion else [])
-    if width is None:
-        yield f"{place}: {severity}: {' '.join(_sentences(texts))} [{finding.code}]"
-        return
-    yield f"{place}: {label} {code}"
-    for text in texts:
-        yield from textwrap.wrap(text, max(width, 40), initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False,
-                                 break_long_words=False)  # fmt: skip
-
-
-def _sentences(texts: Sequence[str]) -> Iterator[str]:
-    for i, text in enumerate(texts):
-        yield text if i == len(texts) - 1 or text.endswith((".", "?", ")")) else f"{text}."
+    yield f"{finding.place}: {label} {code}"
+    for text in filter(None, (finding.message, finding.suggestion)):
+        yield from textwrap.wrap(
+            text,
+            max(width, _NARROWEST),
+            initial_indent=_INDENT,
+            subsequent_indent=_INDENT,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
 
 
 def _summary(report: Report) -> str:

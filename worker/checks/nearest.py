@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_CUTOFF = 0.75
+_CUTOFF, _CUTOFF_SHORT, _SHORT = 0.8, 0.75, 6
+"""Of a short name one letter is much: flie is much like file. Long ones are alike by what many begin with."""
 _CUTOFF_CLASS = 0.85
 _CUTOFF_WHOLE_CLASS = 0.95
 
@@ -20,7 +21,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
         if _normal(name) == wanted:
             return name
     by_normal = {_normal(name): name for name in reversed(names)}
-    if found := get_close_matches(wanted, by_normal, n=1, cutoff=_CUTOFF):
+    if found := get_close_matches(wanted, by_normal, n=1, cutoff=_CUTOFF_SHORT if len(wanted) <= _SHORT else _CUTOFF):
         return by_normal[found[0]]
     # encoding for converter.encoding, when nothing else ends so.
     longer = [name for name in names if _normal(name).endswith(f".{wanted}")]
