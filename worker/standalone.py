@@ -201,7 +201,10 @@ class StandaloneHerder:
         if message := create_error_message(answer):
             raise BadRequestError(self._mask.mask(message))
         given = _without_nulls(props)
-        definition = self._definition(name, given, _without_nulls(values))
+        try:
+            definition = self._definition(name, given, _without_nulls(values))
+        except Exception as e:
+            raise _masked(e, self._mask) from e
         with self._lock:
             if self._closed:
                 raise ConnectError("The worker is shutting down")
@@ -306,9 +309,8 @@ class StandaloneHerder:
         own.add(values)
         try:
             answer = validate(config, self._config, self._catalogue, resolve=lambda _: values)
-        except ConnectError as e:
-            masked = own.mask(e.message)
-            raise (e if masked == e.message else type(e)(masked)) from e
+        except Exception as e:
+            raise _masked(e, own) from e
         for mask in (own, self._mask):
             mask.add(values, secret_keys_of(answer))
         return show_references(answer, config, values, own.mask), values
@@ -341,9 +343,8 @@ class StandaloneHerder:
             return future.result(_REQUEST_TIMEOUT_S)
         except FutureTimeout as e:
             raise ConnectError(f"Request timed out: {doing} still goes on; the connector does not answer") from e
-        except ConnectError as e:
-            masked = self._mask.mask(e.message)
-            raise (e if masked == e.message else ConnectError(masked)) from e
+        except Exception as e:
+            raise _masked(e, self._mask) from e
 
     def _shut_down(self, units: list[ConnectorUnit], deadline: float) -> None:
         """Stops units side by side; one that hangs is abandoned when the time is over."""
@@ -353,6 +354,16 @@ class StandaloneHerder:
             if not unit.join(deadline):
                 log.error("Connector %s does not stop and is abandoned", unit.definition.name)
                 unit.abandon()
+
+
+def _masked(error: Exception, mask: SecretMask) -> Exception:
+    """The error as REST may show it: itself, or where its message holds a secret one of its kind without (promise 9)."""
+    told = error.message if isinstance(error, ConnectError) else str(error) or type(error).__name__
+    message = mask.mask(told)
+    if message == told:
+        return error
+    kind = next((kind for kind in (BadRequestError, ConfigError, NotFoundError) if isinstance(error, kind)), ConnectError)
+    return kind(message)
 
 
 def _without_nulls(config: Mapping[str, str | None]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from connect.errors import AlreadyExistsError, BadRequestError, NotFoundError
+from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, NotFoundError
 from worker.herder import (
     ConnectorInfo,
     ConnectorStatus,
@@ -107,6 +107,8 @@ class FakeHerder:
     def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
         if "connector.class" not in config:
             raise BadRequestError("Connector config {} contains no connector type")
+        if (retries := config.get("producer.override.retries")) is not None:
+            raise ConfigError.invalid("retries", retries, "Not a number of type INT")
         return {"name": config["connector.class"], "error_count": 0, "groups": [], "configs": []}
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:

@@ -224,6 +224,9 @@ def test_validate_names_the_java_error_and_compares_names(target: Target) -> Non
     path = "/connector-plugins/FileStreamSource/config/validate"
     java = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException: "
     assert send(target, "PUT", path, body={}).body == error(500, java + "Connector config {} contains no connector type")
+    wrong = send(target, "PUT", path, body={"connector.class": "FileStreamSource", "producer.override.retries": "x"}).body
+    java = "org.apache.kafka.common.config.ConfigException: "
+    assert wrong == error(500, java + "Invalid value x for configuration retries: Not a number of type INT")
     mismatch = send(target, "PUT", path, body={"connector.class": "a.B"})
     assert mismatch.body == error(400, "Included connector type a.B does not match request type FileStreamSource")
     assert send(target, "PUT", path, body={"connector.class": "x.FileStreamSourceConnector"}).status == 200

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from connect.config.providers.references import Expiry
-from connect.errors import BadRequestError, ConfigError
+from connect.errors import BadRequestError, ConfigError, ConnectError
 from connect.testing import ManualClock
 from tests.unit.worker.providers import CONNECTOR, HERE, JSON, Noted, Turned
 from worker.config import WorkerConfig
@@ -166,6 +166,28 @@ def test_errors_tell_the_reference_and_not_the_value(herder: StandaloneHerder) -
     with pytest.raises(BadRequestError, match=r"plain=\[hidden\].* contains no connector type") as caught:
         herder.validate("x", {"plain": "${p:name}"})
     assert "s3cretvalue" not in caught.value.message
+
+
+def test_what_a_plugin_raises_about_a_value_is_masked(herder: StandaloneHerder, monkeypatch: pytest.MonkeyPatch) -> None:
+    Turned.values = {"pw": "s3cretvalue", "n": "-12345"}
+
+    def fail(self: Noted, config: Any) -> Any:
+        raise RuntimeError(f"no login with {config['secret']}")
+
+    given = {"connector.class": CONNECTOR, "secret": "${p:pw}"}
+    topics = {"topic.creation.default.partitions": "${p:n}", "topic.creation.default.replication.factor": "1"}
+    with pytest.raises(ConfigError, match=r"^Invalid value \[hidden\] for configuration partitions"):
+        herder.put_connector("c", {**given, **topics}, replace=False)
+    monkeypatch.setattr(Noted, "validate", fail)
+    with pytest.raises(ConnectError, match=r"^no login with \[hidden\]$"):
+        herder.validate(CONNECTOR, {**given, "name": "c"})
+    monkeypatch.undo()
+    monkeypatch.setattr(Noted, "start", fail)
+    with pytest.raises(ConnectError, match=r"^no login with \[hidden\]$"):
+        herder.put_connector("c", given, replace=False)
+    trace = herder.connector_status("c").connector.trace or ""
+    assert trace.startswith("org.apache.kafka.connect.errors.ConnectException: RuntimeError: no login with [hidden]\n")
+    assert "s3cretvalue" not in trace
 
 
 def test_a_reference_that_nobody_knows_stays_with_a_warning(herder: StandaloneHerder, caplog: pytest.LogCaptureFixture) -> None:

@@ -21,6 +21,7 @@ from worker.validation import (
     create_error_message,
     plugin_config,
     plugin_list,
+    show_references,
     validate,
 )
 
@@ -231,6 +232,77 @@ def test_overrides_are_shown_and_refused_by_the_policy() -> None:
     refused = errors(check(config, **{"connector.client.config.override.policy": "None"}))
     text = "The 'None' policy does not allow 'acks' to be overridden in the connector configuration."
     assert refused["producer.override.acks"] == [text]
+
+
+def test_every_setting_of_a_client_has_its_definition() -> None:
+    given = {
+        "linger.ms": " 7 ",
+        "partition.assignment.strategy": "a, b",
+        "ssl.key.password": "s3cret",
+        "sasl.login.refresh.window.factor": "0.5",
+        "enable.auto.commit": "TRUE",
+    }
+    config = {"connector.class": FILE_SINK, "name": "c", "topics": "t"}
+    config |= {f"consumer.override.{name}": value for name, value in given.items()}
+    answer = validate(config, WorkerConfig.standalone(WORKER), DiscoveredCatalogue(Plugins.discover()))
+    shown = {
+        c["value"]["name"].removeprefix("consumer.override."): (c["definition"], c["value"]["value"])
+        for c in answer["configs"]
+        if c["value"]["name"].startswith("consumer.override.")
+    }
+    assert shown.pop("linger.ms") == (None, " 7 ")  # a producer's
+    assert {name: (key["type"], key["default_value"], value) for name, (key, value) in shown.items()} == {
+        "partition.assignment.strategy": (
+            "LIST",
+            "class org.apache.kafka.clients.consumer.RangeAssignor,"
+            "class org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+            "a,b",
+        ),
+        "ssl.key.password": ("PASSWORD", None, "[hidden]"),
+        "sasl.login.refresh.window.factor": ("DOUBLE", "0.8", "0.5"),
+        "enable.auto.commit": ("BOOLEAN", "true", "true"),
+    }
+    assert all(key["documentation"] for key, _ in shown.values())
+
+
+def test_a_forgotten_key_or_value_is_told(installed: DiscoveredCatalogue, worker: WorkerConfig) -> None:
+    stage = {"transforms": "a", "transforms.a.type": "org.apache.kafka.connect.transforms.Cast", "transforms.a.spec": "int8"}
+    answer = validate({"connector.class": FILE_SOURCE, "name": "c", "topic": "t", **stage}, worker, installed)
+    assert errors(answer) == {
+        "transforms.a.type": [
+            "This class is abstract and cannot be created. Did you mean org.apache.kafka.connect.transforms.Cast$Key, "
+            "org.apache.kafka.connect.transforms.Cast$Value?"
+        ]
+    }
+    assert found(answer, "transforms.a.type")["value"] == "org.apache.kafka.connect.transforms.Cast"
+
+
+def test_topics_regex_is_javas(installed: DiscoveredCatalogue, worker: WorkerConfig) -> None:
+    config = {"connector.class": FILE_SINK, "name": "c", "errors.deadletterqueue.topic.name": "dlq"}
+    feeding = validate({**config, "topics.regex": "\\p{Alpha}++"}, worker, installed)
+    assert "The DLQ topic 'dlq' may not be matched by the regex" in errors(feeding)["topics.regex"][0]
+    assert errors(validate({**config, "topics.regex": "[a-z&&[^d]]lq"}, worker, installed)) == {}
+    assert errors(validate({**config, "topics.regex": "a[b"}, worker, installed)) == {
+        "topics.regex": [
+            "Invalid value a[b for configuration topics.regex: Invalid regex: Unclosed character class near index 2\na[b\n  ^"
+        ]
+    }
+
+
+def test_of_a_null_the_connectors_table_has_the_last_word() -> None:
+    answer = check({"password": None, "size": None})
+    assert errors(answer) == {"size": ["Invalid value null for configuration size: Value must be non-null"]}
+
+
+def test_references_are_shown_in_place_of_values() -> None:
+    given = {"connector.class": "Secretive", "name": "c", "password": "${p:pw}", "size": " ${p:n}", "tasks.max": "${p:t}"}
+    resolved = {**given, "password": "s3cret", "size": " 77", "tasks.max": "s3cret"}
+    worker = WorkerConfig.standalone(WORKER)
+    answer = validate(given, worker, SmallCatalogue(), resolve=lambda _: resolved)
+    shown = show_references(answer, given, resolved, lambda text: text.replace("s3cret", "[hidden]"))
+    assert (found(shown, "password")["value"], found(shown, "size")["value"]) == ("[hidden]", " ${p:n}")
+    assert errors(shown)["tasks.max"][0] == "Invalid value ${p:t} for configuration tasks.max: Not a number of type INT"
+    assert "s3cret" not in str(shown)
 
 
 def test_a_version_that_there_is_not_is_an_error() -> None:
