@@ -214,7 +214,11 @@ class ExtractNewRecordState(Transformation):
             new.value = None
         else:
             mark = {DELETED_FIELD: "false" if after is not None else "true"} if self._rewrites else {}
-            new.value = {**row, **mark, **dict(_members(self._settings.fields, event))}
+            added = {**mark, **dict(_members(self._settings.fields, event))}
+            lost = next((name for name in added if name in row), None)
+            if lost is not None and self._settings.strict:
+                raise DataError(f"The row has a field {lost}, which would be lost: an added field has the same name")
+            new.value = {**row, **added}
         return new if self._dropper is None else self._dropper.dropped(new)
 
 

@@ -11,6 +11,7 @@ from connect.config.definition import ConfigDef, Importance, Width
 from connect.config.types import ConfigType
 from connect.config.validators import one_of
 from connect.errors import ConfigError
+from connect.strict import is_strict
 from connect.transforms.debezium.field_references import FieldReference, parse_references
 from connect.transforms.debezium.old_settings import note_old
 
@@ -99,6 +100,7 @@ class ExtractSettings:
     drop_from_key: bool
     drop_keeps_compatible: bool
     replace_null: bool
+    strict: bool
 
 
 def read_settings(configs: Mapping[str, Any]) -> ExtractSettings:
@@ -121,6 +123,7 @@ def read_settings(configs: Mapping[str, Any]) -> ExtractSettings:
         values["drop.fields.from.key"],
         values["drop.fields.keep.schema.compatible"],
         values["replace.null.with.default"],
+        is_strict(configs),
     )
 
 

@@ -256,6 +256,14 @@ def test_events_without_schema_are_taken_apart_as_those_with_one(mode: str) -> N
             assert (_value(plain), plain.topic, headers_of(plain)) == (_value(typed), typed.topic, headers_of(typed))
 
 
+def test_without_schema_an_added_field_takes_the_place_of_one_of_its_name_or_is_refused() -> None:
+    record = SourceRecord({}, {}, "t", value={"op": "c", "source": {}, "before": None, "after": {"__op": "mine"}})
+    config = {"add.fields": "op"}
+    assert _value(_with(config).apply(record)) == {"__op": "c"}
+    with pytest.raises(DataError, match="a field __op, which would be lost"):
+        _with({**config, "conversion.strict": "true"}).apply(record)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("extra", [{}, {"add.fields": "op,table"}, {"add.headers": "op"}, {"route.by.field": "name"}])
 def test_a_batch_gives_what_each_record_alone_gives(mode: str, extra: dict[str, str]) -> None:

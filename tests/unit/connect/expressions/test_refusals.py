@@ -106,10 +106,11 @@ def test_long_chains_of_conditions_are_fine() -> None:
 _PIECES = st.sampled_from(
     [
         "value", "topic", "header", "key", ".op", "?.after", ".get('op')", "['x']", "[0]", "[-1]", "'text'", '"$topic"',
-        '"${value}"', "`${topic}`", "/a+/", "/(b)/g", "1", "2.5", "0x1", "10L", "null", "true", "==", "!=", "===", "=~", "==~", "<",
-        "<=>", "&&", "||", "and", "or", "not", "!", "in", "not in", "?", ":", "?:", "??", "+", "-", "*", "/", "%", "**", "..", "(", ")",
-        "[", "]", ",", ".trim()", ".size()", ".split(',')", ".replaceAll('a', '$1')", ".matches('a*')", ".repeat(9)",
-        ".substring(1)", ".equals(1)", "JSON.parse('[1]')", "parseInt('1')", "return", ";", "new JsonSlurper()",
+        '"${value}"', "`${topic}`", "/a+/", "/(b)/g", "1", "2.5", "0x1", "10L", "null", "true", "==", "!=", "===", "=~", "==~",
+        "<", "<=>", "&&", "||", "and", "or", "not", "!", "in", "not in", "?", ":", "?:", "??", "+", "-", "*", "/", "%", "**",
+        "..", "(", ")", "[", "]", ",", ".trim()", ".size()", ".split(',')", ".replaceAll('a', '$1')", ".matches('a*')",
+        ".repeat(9)", ".substring(1)", ".equals(1)", "JSON.parse('[1]')", "parseInt('1')", "return", ";", "new JsonSlurper()",
+        ".parseText('{}')",
     ]
 )  # fmt: skip
 _SUBJECTS = [
