@@ -57,17 +57,18 @@ class RefusedRecords:
     ) -> DeliveryCallback:
         """What is to hear of deliveries of this run. ``originals`` are its records as the source gave them, where they are to be
         reported."""
-        matched: dict[tuple[bytes | None, bytes | None], int] = {}
+        matched: dict[tuple[bytes, bytes], int] = {}
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 if confirm is not None:
                     confirm(message)
-            elif not is_about_the_record(error):
+                return
+            content = message.key() or b"", message.value() or b""
+            place = _place(run, content, matched.get(content, 0)) if is_about_the_record(error) else None
+            if place is None:
                 self._producer.remember(error, message)
             else:
-                content = message.key(), message.value()
-                place = _place(run, content, matched.get(content, 0))
                 matched[content] = place + 1
                 refused = _Refused(_alone(run, place), None if originals is None else originals[place], confirm)
                 if error.code() in _ABOUT_THE_TOPIC:
@@ -117,10 +118,10 @@ class RefusedRecords:
             confirm(None)
 
 
-def _place(run: ProducerRun, content: tuple[bytes | None, bytes | None], start: int) -> int:
+def _place(run: ProducerRun, content: tuple[bytes, bytes], start: int) -> int | None:
     """The record of the run that has this key and value; of several the next, for they are told of in their order."""
-    key, value = content
-    return next(i for i in range(start, len(run.values)) if run.values[i] == value and run.keys[i] == key)
+    pairs = enumerate(zip(run.keys[start:], run.values[start:], strict=True), start)
+    return next((place for place, (key, value) in pairs if (key or b"", value or b"") == content), None)
 
 
 def _alone(run: ProducerRun, place: int) -> ProducerRun:

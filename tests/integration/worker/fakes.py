@@ -12,6 +12,7 @@ from connect import (
     ConfigType,
     ConnectRecord,
     RawBatch,
+    RetriableError,
     Schema,
     SinkConnector,
     SinkRecord,
@@ -196,6 +197,17 @@ class Lower2Upper(Upper):
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         record.value = str(record.value).upper()
+        return record
+
+
+class Later(Upper):
+    """Asks for another try until the script named in ``suffix`` is no more hanging."""
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        script = SCRIPTS[self.suffix]
+        if record.value == "later" and not script.hang.is_set():
+            script.hanging.set()
+            raise RetriableError("not yet")
         return record
 
 

@@ -272,3 +272,23 @@ def test_what_the_dead_letter_queue_does_not_take_fails_the_task_and_its_offset_
     )
     assert worker.herder.offsets(name) == []
     assert counts(worker, name).dead_letter_failures == 1
+
+
+def test_a_record_that_is_retried_when_its_task_is_stopped_is_neither_skipped_nor_committed(
+    worker: Worker, unique_name: Name
+) -> None:
+    name, topic, dlq = unique_name("sink"), unique_name("topic"), unique_name("dlq")
+    worker.produce(topic, ["a", "later", "b"])
+    script = SCRIPTS[name]
+    retries = {"errors.retry.timeout": "-1", "errors.retry.delay.max.ms": "300", "consumer.override.session.timeout.ms": "6000"}
+    transform = {"transforms": "l", "transforms.l.type": f"{FAKES}:Later", "transforms.l.suffix": name}
+    worker.create(name, sink_config(name, topic, dlq, **retries, **transform))
+    assert script.hanging.wait(20)
+    eventually(lambda: counts(worker, name).retries > 0, "a retry")
+    worker.herder.delete_connector(name)
+    assert script.delivered == []
+    script.hang.set()
+    worker.create(name, sink_config(name, topic, dlq, **retries, **transform))
+    eventually(lambda: values(script.delivered) == ["a", "later", "b"], "all records")
+    eventually(lambda: committed(worker, name) == {0: 3}, "the commit")
+    assert messages(worker, dlq, 0) == []
