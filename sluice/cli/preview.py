@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from worker.preview.conversion import Conversion, Message
     from worker.preview.failure import Failure
     from worker.preview.plan import PreviewPlan
-    from worker.preview.transforming import Outcome, Passage
+    from worker.preview.transforming import Outcome, Passage, Transforming
 
 _SAMPLES = 3
 
@@ -141,24 +141,20 @@ def _message(data: bytes, topic: str, is_base64: bool, key_separator: str | None
     return Message(topic, key, value)
 
 
-def _text_printer(stages: bool, plan: PreviewPlan) -> Any:
+def _text_printer(stages: bool, plan: PreviewPlan) -> Callable[[ConnectRecord | Failure, Transforming], None]:
     from sluice.preview_text import PreviewText
 
     text = PreviewText(stages=stages, conversion=plan.writing(), colour=wants_colour(sys.stdout))
-
-    def show(given: Any, transforming: Any) -> None:
-        print(text.of(given, transforming), flush=True)
-
-    return show
+    return lambda given, transforming: print(text.of(given, transforming), flush=True)
 
 
-def _json_printer(stages: bool, plan: PreviewPlan) -> Any:
+def _json_printer(stages: bool, plan: PreviewPlan) -> Callable[[ConnectRecord | Failure, Transforming], None]:
     from worker.preview.failure import Failure
     from worker.preview.transforming import Outcome
 
     conversion = plan.writing() if stages else None
 
-    def show(given: Any, transforming: Any) -> None:
+    def show(given: ConnectRecord | Failure, transforming: Transforming) -> None:
         outcome = Outcome(None, given) if isinstance(given, Failure) else transforming.outcome(given, with_passages=stages)
         print_line(_as_json(outcome, stages, conversion))
 
@@ -166,17 +162,11 @@ def _json_printer(stages: bool, plan: PreviewPlan) -> Any:
 
 
 def _as_json(outcome: Outcome, stages: bool, conversion: Conversion | None) -> dict[str, Any]:
-    from connect.record_format import record_to_json
-    from worker.preview.failure import APPLY, Failure, failure_of
+    from worker.preview.failure import Failure
 
-    failure = outcome.failure
-    record = None
-    if outcome.record is not None:
-        try:
-            record = record_to_json(outcome.record)
-        except DataError as e:
-            failure = failure_of(e, APPLY)
-    node: dict[str, Any] = {"record": record, "error": None if failure is None else failure.as_json()}
+    record = _record_json(outcome.record)
+    failure = record if isinstance(record, Failure) else outcome.failure
+    node: dict[str, Any] = {"record": None if isinstance(record, Failure) else record, "error": failure and failure.as_json()}
     if stages:
         node["stages"] = [_passage_json(passage) for passage in outcome.passages]
         if conversion is not None and outcome.record is not None and failure is None:
@@ -187,15 +177,25 @@ def _as_json(outcome: Outcome, stages: bool, conversion: Conversion | None) -> d
     return node
 
 
-def _passage_json(passage: Passage) -> dict[str, Any]:
+def _record_json(record: ConnectRecord | None) -> dict[str, Any] | Failure | None:
+    """The record, or why it has no form as one: functions of users may make anything."""
     from connect.record_format import record_to_json
+    from worker.preview.failure import APPLY, failure_of
 
+    try:
+        return None if record is None else record_to_json(record)
+    except DataError as e:
+        return failure_of(e, APPLY)
+
+
+def _passage_json(passage: Passage) -> dict[str, Any]:
+    record = _record_json(passage.record)
     return {
         "transform": passage.alias,
         "class": passage.transformation,
         "predicate": passage.predicate,
         "ran": passage.ran,
-        "record": None if passage.record is None else record_to_json(passage.record),
+        "record": record if isinstance(record, dict) else None,
     }
 
 

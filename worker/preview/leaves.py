@@ -14,6 +14,7 @@ from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, FarInstant, dec
 from connect.data.narrow import Float32, Int8, Int16, Int32
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
+from connect.errors import DataError
 from connect.record import ConnectRecord, SinkRecord
 from connect.record_format import payload_to_json
 
@@ -149,7 +150,10 @@ def text_of(schema: Schema | None, value: Any) -> str:
             return bytes(value).hex(" ")
         case FarInstant():
             return str(value.millis)
-    return json.dumps(payload_to_json(schema, value), ensure_ascii=False)
+    try:
+        return json.dumps(payload_to_json(schema, value), ensure_ascii=False)
+    except DataError:
+        return repr(value)  # what a function of a user made
 
 
 def _quoted(text: str | None) -> str:

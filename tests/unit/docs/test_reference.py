@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from connect.plugins import Kind, PluginDesc, Plugins
@@ -12,6 +13,7 @@ from sluice import reference
 from sluice.cli import COMMANDS
 from sluice.cli.app import build
 from sluice.cli.failures import run
+from sluice.json_schema import json_schema
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 HOW = "run: sluice docs --write docs/reference"
@@ -82,6 +84,43 @@ def test_the_list_and_a_page_as_json(capsys: pytest.CaptureFixture[str]) -> None
     assert keys["topic.prefix"]["required"] is True
     assert keys["database.port"]["default"] == "5432"
     assert keys["database.password"]["default"] is None
+
+
+@pytest.mark.parametrize(
+    ("config", "valid"),
+    [
+        ({"topic": "t"}, True),
+        ({"topic": "t", "batch.size": 5}, True),
+        ({"topic": "t", "batch.size": " 5 "}, True),
+        ({"topic": "t", "batch.size": "${env:SIZE}"}, True),
+        ({"topic": "t", "transforms": "a"}, True),
+        ({"topic": "t", "batch.size": "many"}, False),
+        ({"topic": "t", "batch.size": 2.5}, False),
+        ({"topic": 5}, False),
+        ({}, False),
+    ],
+)
+def test_json_schema_takes_what_the_table_takes(
+    config: dict[str, object], valid: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _sluice("docs", "file-stream-source", "-o", "json-schema") == 0
+    schema = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert jsonschema.Draft202012Validator(schema).is_valid(config) is valid
+
+
+def test_json_schema_knows_ranges_and_choices() -> None:
+    (sources,) = (one for one in reference.framework_components() if one.name == "source-connectors")
+    schema = jsonschema.Draft202012Validator(json_schema(sources))
+    config = {"name": "a", "connector.class": "FileStreamSource"}
+    assert schema.is_valid({**config, "tasks.max": 1, "errors.tolerance": "all", "exactly.once.support": "Required"})
+    assert not schema.is_valid({**config, "tasks.max": 0})
+    assert not schema.is_valid({**config, "errors.tolerance": "some"})
+
+
+def test_json_schema_of_every_component_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for component in reference.components(Plugins.discover()):
+        jsonschema.Draft202012Validator.check_schema(json_schema(component))
 
 
 def test_a_page_for_the_terminal_has_no_escapes(capsys: pytest.CaptureFixture[str]) -> None:
