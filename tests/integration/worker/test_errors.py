@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
+import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -194,6 +195,20 @@ def test_without_a_queue_or_log_there_is_no_reporter(worker: Worker, unique_name
     worker.create(name, {"connector.class": f"{FAKES}:ScriptedSink", "script": name, "topics": topic, "errors.tolerance": "all"})
     eventually(lambda: bool(SCRIPTS[name].delivered), "the record")
     assert reporters[0] is None
+
+
+@pytest.mark.parametrize("reports_raw", [False, True])
+def test_a_task_gets_undecoded_records_where_it_reports_bad_ones_itself(
+    reports_raw: bool, worker: Worker, unique_name: Name, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, topic, dlq = unique_name("sink"), unique_name("topic"), unique_name("dlq")
+    worker.produce(topic, ["a"])
+    script = SCRIPTS[name]
+    script.raw = True
+    monkeypatch.setattr(ScriptedSinkTask, "reports_raw", reports_raw)
+    worker.create(name, sink_config(name, topic, dlq))
+    eventually(lambda: bool(script.delivered or script.raw_delivered), "the record")
+    assert bool(script.raw_delivered) is reports_raw
 
 
 def test_a_dead_letter_topic_that_cannot_be_made_fails_the_task_with_the_key(worker: Worker, unique_name: Name) -> None:

@@ -171,6 +171,13 @@ def test_defaults_then_worker_prefix_then_override() -> None:
     assert "key.converter" not in props
 
 
+def test_a_client_of_another_name_keeps_it_unless_the_worker_or_the_connector_gives_one() -> None:
+    name = "connector-dlq-producer-c-2"
+    for config, expected in (({}, name), ({"producer.override.client.id": "mine"}, "mine")):
+        worker = WorkerConfig.standalone(WORKER)
+        assert client_properties(ClientKind.PRODUCER, worker, "c", 2, config, client_id=name)["client.id"] == expected
+
+
 def test_a_sink_reads_in_the_group_of_its_connector_from_the_start() -> None:
     props = client_properties(ClientKind.CONSUMER, WorkerConfig.standalone(WORKER), "c", 0, {})
     assert props["group.id"] == "connect-c"
