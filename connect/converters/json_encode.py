@@ -35,6 +35,7 @@ from connect.data.logical import (
 from connect.data.narrow import Float32, round_to_float32
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
+from connect.data.struct_columns import StructColumns
 from connect.data.validation import INT_RANGES
 
 Column = Callable[[Sequence[Any]], Sequence[Any]]
@@ -91,12 +92,16 @@ class _Compiler:
 
 def compile_encoder(schema: Schema, options: WriteOptions) -> Encoder:
     """The encoder of one schema. It may raise anything for a value it does not like; the careful way then has the word."""
-    column = _Compiler(options).column(schema)
+    compiler = _Compiler(options)
+    column = compiler.column(schema)
+    build = _rows_of_columns(schema, compiler) if schema.fields and schema.name not in _LOGICAL else None
 
     def encode(values: Sequence[Any]) -> list[bytes]:
+        in_columns = build is not None and isinstance(values, StructColumns) and values.schema == schema
+        convert: Any = build if in_columns else column
         out: list[bytes] = []
         for start in range(0, len(values), _CHUNK):
-            out += _dump(column(values[start : start + _CHUNK]))
+            out += _dump(convert(values[start : start + _CHUNK]))
         return out
 
     return encode
@@ -261,6 +266,14 @@ def _structs(schema: Schema, compiler: _Compiler) -> Column:
         return build(*[column(cells) for column, cells in zip(columns, taken, strict=True)])
 
     return convert
+
+
+def _rows_of_columns(schema: Schema, compiler: _Compiler) -> Callable[[StructColumns], Sequence[Any]]:
+    """What :func:`_structs` does, for structs that are in columns already."""
+    fields = schema.fields or ()
+    columns = [compiler.column(f.schema) for f in fields]
+    build = _row_builder([f.name for f in fields])
+    return lambda values: build(*[column(cells) for column, cells in zip(columns, values.columns, strict=True)])
 
 
 def _row_builder(names: Sequence[str]) -> Callable[..., list[dict[str, Any]]]:

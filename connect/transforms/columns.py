@@ -12,6 +12,7 @@ from typing import Any, overload
 from connect.data.headers import Headers
 from connect.data.schema import Field, Schema
 from connect.data.struct import Struct
+from connect.data.struct_columns import StructColumns
 from connect.record import ConnectRecord
 from connect.transforms.record_copies import copy_records
 from connect.transforms.structs import new_struct
@@ -91,6 +92,12 @@ class SideColumns:
                 data.append(struct)
             self._data = data
         return self._data
+
+    def sequence(self) -> Column:
+        """The data, for who may do with columns: structs that have no object yet have none still."""
+        if self._data is None and self._columns is not None and self.schema is not None:
+            return StructColumns(self.schema, self._columns, self.size)
+        return self.data()
 
     def example(self) -> Any:
         """A datum, for looks at its class; an empty struct where there are only columns."""
@@ -192,7 +199,7 @@ class RecordColumns:
     def keys(self) -> tuple[Schema | None, Column] | None:
         """The keys' schema and the keys, or None when they do not share one."""
         if self.key is not None:
-            return self.key.schema, self.key.data()
+            return self.key.schema, self.key.sequence()
         schema = self.records[0].key_schema
         keys = [r.key for r in self.records if r.key_schema is schema]
         return (schema, keys) if len(keys) == len(self.records) else None
@@ -200,7 +207,7 @@ class RecordColumns:
     def values(self) -> tuple[Schema | None, Column] | None:
         """The values' schema and the values, or None when they do not share one."""
         if self.value is not None:
-            return self.value.schema, self.value.data()
+            return self.value.schema, self.value.sequence()
         schema = self.records[0].value_schema
         values = [r.value for r in self.records if r.value_schema is schema]
         return (schema, values) if len(values) == len(self.records) else None

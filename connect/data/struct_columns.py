@@ -1,0 +1,42 @@
+"""Structs of one schema as columns: for converters that write column by column, and need no struct for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+from connect.data.schema import Schema
+from connect.data.struct import Struct
+
+
+class StructColumns(Sequence[Struct]):
+    """A sequence of structs whose values are at hand by field. A struct is made each time that one is looked at.
+
+    ``columns`` has a sequence per field of the schema, in its order; each has ``size`` values. Nothing is checked, as in Struct.
+    """
+
+    __slots__ = ("columns", "schema", "size")
+
+    def __init__(self, schema: Schema, columns: Sequence[Sequence[Any]], size: int) -> None:
+        self.schema = schema
+        self.columns = columns
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    @overload
+    def __getitem__(self, index: int) -> Struct: ...
+    @overload
+    def __getitem__(self, index: slice) -> StructColumns: ...
+    def __getitem__(self, index: int | slice) -> Struct | StructColumns:
+        if isinstance(index, slice):
+            return StructColumns(self.schema, [column[index] for column in self.columns], len(range(self.size)[index]))
+        place = range(self.size)[index]
+        return Struct(self.schema, [column[place] for column in self.columns])
+
+    def __iter__(self) -> Iterator[Struct]:
+        schema = self.schema
+        if not self.columns:
+            return iter([Struct(schema, []) for _ in range(self.size)])
+        return (Struct(schema, list(values)) for values in zip(*self.columns, strict=True))
