@@ -15,4 +15,10 @@ PLUGINS = (
         ("io.confluent.connect.json.JsonSchemaConverter",),
         ("JsonSchema",),
     ),
+    PluginEntry(
+        Kind.CONVERTER,
+        "connectors.registry.protobuf.converter:ProtobufConverter",
+        ("io.confluent.connect.protobuf.ProtobufConverter",),
+        ("Protobuf",),
+    ),
 )

@@ -24,7 +24,8 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 Encoder = Callable[[Sequence[Any]], list[bytes]]
-"""Takes values of one schema, none of them None, and gives the bytes after the schema id. Raises DataError."""
+"""Takes values of one schema and gives the bytes after the schema id. A None comes only where it is no tombstone. Raises
+DataError."""
 Decoder = Callable[[bytes, int], SchemaAndValue]
 """Takes a payload and where its data begins. Raises DataError and nothing else."""
 
@@ -103,6 +104,10 @@ class RegistryConverter(Converter):
     def _decoder(self, registered: RegisteredSchema, version: int | None) -> Decoder:
         """The decoder for data of that schema. ``version`` is its number in the subject, if it is known. Raises DataError."""
 
+    def _null_is_tombstone(self, schema: Schema | None) -> bool:
+        """Whether a null is written as no bytes at all. Otherwise the encoder gets it. Raises DataError if it may be neither."""
+        return True
+
     # -- writing
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any, headers: Headers | None = None) -> bytes | None:
@@ -110,9 +115,9 @@ class RegistryConverter(Converter):
 
     def encode_batch(self, topic: str, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
         try:
-            present = [v for v in values if v is not None]
-            if len(present) != len(values) and schema is not None and not schema.optional:
-                raise DataError("Found null value for non-optional schema")
+            present: Sequence[Any] = values
+            if None in values and self._null_is_tombstone(schema):
+                present = [v for v in values if v is not None]
             if not present:
                 return [None] * len(values)
             encode, prefix = self._writer(topic, schema)

@@ -11,8 +11,8 @@ from connect.data.schema import Type
 from connect.data.validation import INT_RANGES
 from connect.errors import DataError
 from connect.record import SchemaAndValue
-from connectors.registry.avro.decode import read_int, read_long
-from connectors.registry.avro.encode import short, write_long
+from connectors.registry.avro.encode import short
+from connectors.registry.zigzag import read_int, read_long, write_long
 
 _FIELDS = ("boolean", "bytes", "double", "float", "int", "long", "string", "array", "map")
 _MAX_DEPTH = 200

@@ -50,6 +50,11 @@ class AvroConverter(RegistryConverter):
             return encode_anything
         return compile_encoder(schema, avro, self._options, lenient)
 
+    def _null_is_tombstone(self, schema: Schema | None) -> bool:
+        if schema is not None and not schema.optional:
+            raise DataError("Found null value for non-optional schema")
+        return True
+
     def _record_name(self, registered: RegisteredSchema) -> str | None:
         return _record_name(self._parse(registered))
 

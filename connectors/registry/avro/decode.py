@@ -19,6 +19,7 @@ from connect.record import SchemaAndValue
 from connectors.registry.avro.names import is_union
 from connectors.registry.avro.source_text import FieldFinder, SourceText
 from connectors.registry.avro.types import AvroType
+from connectors.registry.zigzag import read_int, read_long
 
 _MAX_EMPTY_ITEMS = 100_000
 """Items that have no bytes cannot be held against the size of the payload."""
@@ -27,31 +28,6 @@ _FLOAT, _DOUBLE = struct.Struct("<f").unpack_from, struct.Struct("<d").unpack_fr
 
 class Truncated(Exception):
     """A length or count goes beyond the end."""
-
-
-def read_long(data: bytes, at: int, first: int) -> tuple[int, int]:
-    """The rest of a number whose first byte had more to come: as it stands, before its sign is unfolded. Raises DataError."""
-    value = first & 0x7F
-    shift = 7
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value > 0xFFFFFFFFFFFFFFFF:
-                raise DataError("a number of more than 64 bits")
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise DataError("a number of more than 64 bits")
-
-
-def read_int(data: bytes, at: int, first: int) -> tuple[int, int]:
-    """As :func:`read_long`, for a number of 32 bits."""
-    value, at = read_long(data, at, first)
-    if value > 0xFFFFFFFF:
-        raise DataError("a number of more than 32 bits")
-    return value, at
 
 
 def compile_decoder(avro: AvroType, schema: Schema, strict: bool) -> Callable[[bytes, int], SchemaAndValue]:

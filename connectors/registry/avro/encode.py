@@ -30,6 +30,7 @@ from connectors.registry.avro.names import is_union, scrub
 from connectors.registry.avro.options import AvroOptions
 from connectors.registry.avro.source_text import FieldFinder, SourceText
 from connectors.registry.avro.types import MISSING, AvroField, AvroType
+from connectors.registry.zigzag import write_long
 
 Encode = Callable[[Sequence[Any]], list[bytes]]
 _INTEGERS = (Type.INT8, Type.INT16, Type.INT32, Type.INT64)
@@ -49,17 +50,6 @@ _FITS = {
 }
 _STORED = {DATE: "from_date", TIME: "from_time", TIMESTAMP: "from_timestamp"}
 _FAILURES = (AttributeError, TypeError, ValueError, OverflowError, struct.error, ArithmeticError, KeyError, DataError)
-
-
-def write_long(value: int) -> bytes:
-    """A whole number as Avro writes it: the sign folded into the lowest bit, seven bits a byte."""
-    rest = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
 
 
 _SMALL = tuple(write_long(n if n < 64 else n - 128) for n in range(128))  # by index, negative ones from the end

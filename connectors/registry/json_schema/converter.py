@@ -71,6 +71,13 @@ class JsonSchemaConverter(RegistryConverter):
 
         return encode
 
+    def _null_is_tombstone(self, schema: Schema | None) -> bool:
+        # As the original: with a schema that allows it, a null is the JSON null or the schema's default.
+        if schema is None:
+            return True
+        has_default = schema.default is not None and not self._options.ignore_default
+        return not (schema.optional or has_default)
+
     def _record_name(self, registered: RegisteredSchema) -> str | None:
         root = self._documents(registered).root
         title = root.get("title") if isinstance(root, dict) else None

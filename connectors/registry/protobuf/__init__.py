@@ -1,0 +1,1 @@
+"""Protobuf: schemas both ways, and dynamic messages."""
