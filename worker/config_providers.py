@@ -10,7 +10,7 @@ from connect.config.parsing import parse_value
 from connect.config.providers.api import ConfigProvider
 from connect.config.providers.references import Resolution, references_in, resolve_references
 from connect.config.types import ConfigType
-from connect.errors import ConfigError, ConnectError, PluginNotFoundError
+from connect.errors import ConfigError, ConnectError
 from connect.plugins import Plugins
 from worker.plugin_path import extend_python_path
 from worker.secrets import SecretMask
@@ -103,7 +103,7 @@ def _new_provider(name: str, props: Mapping[str, str], plugins: Plugins, others:
     class_name = props[key].strip()
     try:
         provider = plugins.new_config_provider(class_name)
-    except PluginNotFoundError as e:
+    except ConfigError as e:
         raise ConfigError.invalid(key, class_name, e.message) from e
     except Exception as e:
         raise ConfigError.invalid(key, class_name, f"the config provider cannot be made: {type(e).__name__}: {e}") from e

@@ -85,7 +85,10 @@ def test_a_providers_parameters_may_refer_to_other_providers(worker_props: dict[
             "Invalid value Nope for configuration config.providers.p.class: Failed to find any class that implements "
             "ConfigProvider and which name matches Nope, available config providers are: ",
         ),
-        ({"config.providers.p.class": "json:JSONDecoder"}, "json:JSONDecoder is no config provider"),
+        (
+            {"config.providers.p.class": "json:JSONDecoder"},
+            "Invalid value json:JSONDecoder for configuration config.providers.p.class: json:JSONDecoder is no config provider",
+        ),
         (
             {"config.providers.p.class": "file", "config.providers.p.param.allowed.paths": "x"},
             "Config provider 'p' (config.providers.p.param.*): Path x is not absolute",
