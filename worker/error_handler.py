@@ -91,7 +91,7 @@ class ErrorHandler:
         self._lock = threading.Lock()
         self._exceeded: ToleranceExceededError | None = None
         self._reported = False  # since the last settlement
-        self._report_is_missing = False
+        self._unreported: BaseException | None = None
 
     @property
     def tolerant(self) -> bool:
@@ -154,8 +154,8 @@ class ErrorHandler:
                 counts.skipped += 1
             try:
                 reported = self._report(FailedRecord(self._task, failure, self._class_name(failure.plugin), original))
-            except BaseException:
-                self._report_is_missing = True
+            except BaseException as e:
+                self._unreported = e
                 raise
         if not self.tolerant:
             error = ToleranceExceededError(failure)
@@ -190,10 +190,10 @@ class ErrorHandler:
     def settle(self, timeout_s: float) -> bool:
         """Waits until every report is durable: only then may offsets be committed (promise 7). False when they are not within the
         time. Raises ConnectError when a report could not be written: the record would be lost."""
-        if self._queue is None:
-            return True
-        if not self._queue.producer.settle(timeout_s) or self._report_is_missing:
-            return False  # for good, when a report could not be made: the record is to be read again
+        if self._unreported is not None:
+            return False  # for good: the record is to be read again
+        if self._queue is not None and not self._queue.producer.settle(timeout_s):
+            return False
         if self._reported:
             self._reported = False
             crash.point("errors.acknowledged")
@@ -206,14 +206,13 @@ class ErrorHandler:
                 raise Stopped
 
     def check(self) -> None:
-        """Raises what must end the task, though whoever heard of it did not: a failure that is not tolerated, or a report that
-        could not be written."""
-        if self._exceeded is not None:
-            raise self._exceeded
+        """Raises what must end the task though whoever heard of it went on: a failure that is not tolerated, a report that could
+        not be made or written."""
+        for error in (self._exceeded, self._unreported):
+            if error is not None:
+                raise error
         if self._queue is not None:
             self._queue.producer.check()
-        if self._report_is_missing and self._wait(0):
-            raise Stopped
 
     def cancel(self) -> None:
         """Cuts an abandoned task off from its dead letter queue. From any thread; does not wait."""

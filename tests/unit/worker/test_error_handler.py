@@ -180,8 +180,8 @@ def test_what_a_task_reports_is_a_failure_but_not_skipped_by_the_worker() -> Non
 
 
 def test_no_offset_is_committed_once_a_report_could_not_be_made() -> None:
-    waits, letters = Waits(), Letters()
-    handler = handler_of(waits, ErrorSettings(tolerant=True), letters)
+    letters = Letters()
+    handler = handler_of(Waits(), ErrorSettings(tolerant=True), letters)
     handler.failed(failure(DataError("wrong")), RECORD)
     assert handler.settle(1.0)
     letters.full = True
@@ -189,7 +189,6 @@ def test_no_offset_is_committed_once_a_report_could_not_be_made() -> None:
         handler.failed(failure(DataError("wrong")), RECORD)
     letters.full = False
     assert not handler.settle(1.0)
-    waits.stop_at = 0
     with pytest.raises(Stopped):
         handler.check()
 
