@@ -78,6 +78,8 @@ def _run_file(file: TestFile, plugins: Plugins) -> Iterator[Result]:
         plan = PreviewPlan.read(file.config, file.worker, plugins, overrides=one.overrides)
         try:
             yield Result(file.path, one.line, one.name, list(_differences(one, plan)))
+        except ConfigError as e:
+            raise ConfigError(f"{file.path}:{one.line}: {e.message}") from e
         finally:
             plan.close()
 
@@ -151,7 +153,10 @@ def _bytes(value: Any) -> bytes | None:
     if isinstance(value, str):
         return value.encode("utf-8")
     if isinstance(value, dict) and set(value) == {"base64"}:
-        return base64.b64decode(value["base64"])
+        try:
+            return base64.b64decode(str(value["base64"]), validate=True)
+        except ValueError as e:
+            raise ConfigError(f"{value['base64']!r} is not base64: {e}") from e
     return json.dumps(value).encode()
 
 

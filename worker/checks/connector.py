@@ -22,11 +22,18 @@ from worker.checks.references import check_references, has_reference
 from worker.checks.stages import check_stages
 from worker.checks.subject import LISTS, Subject
 from worker.config import WorkerConfig
+from worker.validation.catalogue import Kind
 from worker.validation.framework import CONVERTERS
 from worker.validation.validate import NULL_VALUE, validate
 
 _CLASS = "connector.class"
-_PLUGIN_KINDS = {"transforms": PluginKind.TRANSFORMATION, "predicates": PluginKind.PREDICATE}
+_PLUGIN_KINDS = {"transforms": Kind.TRANSFORMATION, "predicates": Kind.PREDICATE}
+_DISCOVERED = {
+    Kind.TRANSFORMATION: PluginKind.TRANSFORMATION,
+    Kind.PREDICATE: PluginKind.PREDICATE,
+    Kind.CONVERTER: PluginKind.CONVERTER,
+    Kind.HEADER_CONVERTER: PluginKind.HEADER_CONVERTER,
+}
 _NEEDED_BY_WORKER = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -132,11 +139,12 @@ def _told_apart(name: str, definition: Mapping[str, Any] | None, errors: list[st
 
 
 def _about_class(name: str, raw: str, error: str, subject: Subject) -> Finding:
-    list_key = name.partition(".")[0]
-    kind = _PLUGIN_KINDS.get(list_key) or (PluginKind.HEADER_CONVERTER if name == "header.converter" else PluginKind.CONVERTER)
+    kind = _PLUGIN_KINDS.get(name.partition(".")[0]) or CONVERTERS[name]
+    if subject.plugin_class(name, kind) is not None:
+        return codes.INVALID_VALUE.found(error, name)  # the class is right, and something said with it is not
     if "does not implement" in error:
         return codes.WRONG_CLASS.found(error.replace("Class class ", "Class "), name)
-    near = None if "Did you mean" in error else _nearest_class(raw.strip(), kind, subject.plugins)
+    near = None if "Did you mean" in error else _nearest_class(raw.strip(), _DISCOVERED[kind], subject.plugins)
     return codes.UNKNOWN_CLASS.found(error, name, near)
 
 

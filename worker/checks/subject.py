@@ -17,6 +17,7 @@ from connect.plugins import Plugins
 from connect.sink import SinkTask
 from connect.source import SourceTask
 from worker.checks.references import has_reference
+from worker.stages import describe
 from worker.validation.catalogue import CONNECTORS, Catalogue, Kind, Plugin
 from worker.validation.discovered import DiscoveredCatalogue
 from worker.validation.framework import CONVERTERS, plain_def
@@ -49,8 +50,8 @@ class Subject:
         """An instance of the connector's class, or None when there is no such class here, or it cannot be made."""
         try:
             made = self._made()
-        except (ConnectError, TypeError):
-            return None
+        except Exception:
+            return None  # connector_problem tells why
         return made if isinstance(made, SourceConnector | SinkConnector) else None
 
     @cached_property
@@ -61,14 +62,16 @@ class Subject:
         except PluginNotFoundError as e:
             # For names, the list of all that there are would follow.
             return "" if ":" not in self.class_name and "cannot be loaded" not in e.message else e.message
-        except (ConnectError, TypeError) as e:
-            return str(e)
+        except Exception as e:  # somebody's plugin may raise anything
+            return describe(e)
         return ""
 
     def _made(self) -> object:
         if not self.class_name:
             return None
-        return self.plugins.load(self.plugins.resolve(PluginKind.CONNECTOR, self.class_name))()
+        made: Connector = self.plugins.load(self.plugins.resolve(PluginKind.CONNECTOR, self.class_name))()
+        made.config_def()
+        return made
 
     @cached_property
     def kind(self) -> Kind:

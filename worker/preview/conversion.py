@@ -44,9 +44,7 @@ class Conversion:
     ) -> Converter:
         found = converter_settings(role, config, worker or {})
         if found is None:
-            raise ConfigError(
-                f"There is no {role}: give one in the connector's file, or the worker's file with --worker", key=role
-            )
+            raise ConfigError(f"There is no {role}: give one in the connector's file, or name the worker's file", key=role)
         converter = plugins.new_converter(found[0])
         converter.configure(found[1], is_key)
         return converter

@@ -57,6 +57,11 @@ def test_the_example_of_the_page_passes(tmp_path: Path, capsys: pytest.CaptureFi
         ("tests:\n  - input: 1\n    input: 2\n    expect: {value: 1}", "line 3: input is given twice"),
         ("tests:\n  - {raw: {vale: x}, expect: {value: 1}}", "2: A raw message has no member vale. Did you mean value?"),
         ("tests:\n  - {input: 1, config: [a], expect: {value: 1}}", "2: config is a mapping"),
+        ("tests:\n  - {raw: x, expect: {value: 1}}", "2: There is no key.converter"),
+        (
+            "tests:\n  - {raw: {value: {base64: '!'}}, config: {key.converter: Json, value.converter: Json}, expect: {value: 1}}",
+            "2: '!' is not base64",
+        ),
     ],
 )
 def test_a_wrong_file_is_bad_usage_and_tells_the_line(

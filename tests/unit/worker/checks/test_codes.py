@@ -63,6 +63,7 @@ CONNECTORS: list[tuple[str, Config, str, str]] = [
         "transforms.c.type",
         "Cast$Key",
     ),
+    ("invalid-value", {**SOURCE, **CAST, "transforms.c.negate": "true"}, "transforms.c.type", "'transforms.c.predicate'"),
     (
         "wrong-class",
         {**SOURCE, "transforms": "c", "transforms.c.type": "RecordIsTombstone"},
@@ -369,6 +370,17 @@ def test_a_class_that_is_not_here_is_one_finding() -> None:
         ("unknown-class", "predicates.p.type"),
         ("unknown-class", "transforms.x.type"),
     ]
+
+
+def test_a_connector_whose_table_fails_is_one_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def config_def(self: object) -> object:
+        raise ZeroDivisionError("of its author")
+
+    monkeypatch.setattr("connect.testing.memory.MemorySink.config_def", config_def)
+    config = {"name": "m", "connector.class": "connect.testing.memory:MemorySink", "topics": "t", "own": "1"}
+    found = check_connector(config, Plugins.discover())
+    assert [(one.code, one.path) for one in found] == [("unknown-class", "connector.class")]
+    assert "ZeroDivisionError: of its author" in found[0].message
 
 
 def test_a_value_with_a_reference_is_not_judged() -> None:

@@ -101,7 +101,7 @@ def test_converters_are_the_connectors_or_else_the_workers_with_their_settings()
     written = Conversion({"value.converter": "Json"}, worker, PLUGINS).write(record)
     assert isinstance(written, Message)
     assert written.value == b'{"schema":null,"payload":{"id":1}}'
-    with pytest.raises(ConfigError, match=r"There is no key\.converter.*--worker"):
+    with pytest.raises(ConfigError, match=r"There is no key\.converter.*the worker"):
         Conversion({"value.converter": "Json"}, None, PLUGINS)
 
 
