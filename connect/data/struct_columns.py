@@ -35,6 +35,9 @@ class StructColumns(Sequence[Struct]):
         place = range(self.size)[index]
         return Struct(self.schema, [column[place] for column in self.columns])
 
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, Struct) and any(struct == value for struct in self)
+
     def __iter__(self) -> Iterator[Struct]:
         schema = self.schema
         if not self.columns:

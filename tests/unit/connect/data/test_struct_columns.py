@@ -20,6 +20,8 @@ def test_they_are_a_sequence_of_structs() -> None:
     assert len(columns) == 3
     assert list(columns) == _structs(columns)
     assert columns[-1] == Struct(ROW, [3, "c"])
+    assert Struct(ROW, [3, "c"]) in columns
+    assert None not in columns
     assert list(columns[1:]) == _structs(columns)[1:]
     with pytest.raises(IndexError):
         columns[3]
