@@ -146,4 +146,11 @@ def operation(sign: str, dialect: Dialect) -> Operation:
     """The function of ``+ - * / % **``."""
     functions = {"+": _add, "-": _subtract, "*": _multiply, "/": _divide, "%": _remainder, "**": _power}
     function = functions[sign]
-    return lambda left, right: function(left, right, dialect)
+
+    def calculated(left: Any, right: Any) -> Any:
+        try:
+            return function(left, right, dialect)
+        except ArithmeticError as e:
+            raise EvaluationError("the numbers are too large or too far apart") from e
+
+    return calculated

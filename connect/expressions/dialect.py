@@ -14,6 +14,7 @@ from connect.expressions.problems import EvaluationError
 from connect.expressions.regular_expressions import Match
 
 _NUMBERS = (int, float, Decimal)
+_WITHOUT_ORDER = (list, dict, Struct)
 _FALSY_IN_GROOVY = (bool, str, int, float, Decimal, list, dict, bytes, Match)
 _FALSY_IN_SCRIPT = (bool, str, int, float, Decimal, Match)
 
@@ -135,14 +136,21 @@ def _groovy_compare(left: Any, right: Any) -> int | None:
         return _compare_numbers(left, right)
     if left is None or right is None:
         return (left is not None) - (right is not None)
-    if type(left) is type(right) and hasattr(left, "__lt__") and not isinstance(left, list | dict):
-        return -1 if left < right else int(left > right)
+    return _ordered(left, right)
+
+
+def _ordered(left: Any, right: Any) -> int:
+    if type(left) is type(right) and not isinstance(left, _WITHOUT_ORDER):
+        try:
+            return -1 if left < right else int(left > right)
+        except TypeError:
+            pass
     raise EvaluationError(f"{kind_of(left)} and {kind_of(right)} cannot be compared by size")
 
 
 def _script_compare(left: Any, right: Any) -> int | None:
-    if type(left) is type(right) and not isinstance(left, bool | list | dict | Struct | None) and not is_number(left):
-        return -1 if left < right else int(left > right)
+    if type(left) is type(right) and not isinstance(left, _NUMBERS) and left is not None:
+        return _ordered(left, right)
     left, right = script_number(left), script_number(right)
     return _compare_numbers(left, right)
 

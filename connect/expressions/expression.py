@@ -27,6 +27,8 @@ class Expression:
             return self._evaluate(subject)
         except EvaluationError as e:
             raise EvaluationError(f"The expression {self.source!r} has no value for this record: {e.message}") from e
+        except RecursionError as e:
+            raise EvaluationError(f"The expression {self.source!r} has no value for this record: it is nested too deeply") from e
 
     def holds(self, subject: Any) -> bool:
         """Its value as a condition. Raises EvaluationError when that is neither true nor false."""

@@ -17,6 +17,7 @@ from connect.expressions.problems import EvaluationError
 
 _LEADING_INTEGER = re.compile(r"\s*([+-]?\d{1,300})")
 _LEADING_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
+_MOST_DIGITS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,9 @@ def to_number(text: Any, kind: type[int] | type[float] | type[Decimal]) -> Any:
     if isinstance(text, bool) or not isinstance(text, str | int | float | Decimal):
         raise EvaluationError("only a text or a number becomes a number")
     try:
-        if isinstance(text, str) and len(text) > 400:
+        if isinstance(text, str) and len(text) > _MOST_DIGITS:
+            raise ValueError
+        if isinstance(text, Decimal) and text.is_finite() and text.adjusted() > _MOST_DIGITS:
             raise ValueError
         return kind(text.strip() if isinstance(text, str) else text)
     except (ValueError, ArithmeticError) as e:

@@ -119,7 +119,7 @@ class _Lexer:
         suffix = (found["suffix"] or "").lower()
         value: int | float | Decimal
         if found["hex"]:
-            value = int(found["hex"].replace("_", "") + (suffix if suffix in ("d", "f") else ""), 16)
+            value = int(found["hex"].replace("_", ""), 16)
         else:
             text = (found["whole"] + (found["fraction"] or "") + (found["exponent"] or "")).replace("_", "")
             if len(text) > _MOST_DIGITS or len(found["exponent"] or "") > 5:
@@ -129,7 +129,7 @@ class _Lexer:
             elif found["fraction"] or found["exponent"]:
                 value = Decimal(text)
             else:
-                value = Decimal(text) if suffix == "g" and "." in text else int(text)
+                value = int(text)
         return Token(Kind.NUMBER, value, start, self._at)
 
     def _slashed(self, start: int) -> Token:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.data.logical import FarInstant, epoch_millis
-from connect.data.schema import Field, Schema, Type
+from connect.data.schema import Field, Schema
 from connect.data.struct import Struct
 from connect.expressions.dialect import Dialect, kind_of
 from connect.expressions.problems import EvaluationError
@@ -147,8 +147,3 @@ def contains(container: Any, member: Any, dialect: Dialect, equals: Any) -> bool
         return False
     hint = "; a text is searched with .contains()" if isinstance(container, str) else ""
     raise EvaluationError(f"in needs a list, map or struct on its right, not {kind_of(container)}{hint}")
-
-
-def type_name(kind: Type) -> str:
-    """As Java's enum prints it."""
-    return kind.name

@@ -33,13 +33,16 @@ class Method:
 
     name: str
     arity: tuple[int, int]
-    by_type: list[tuple[type, Implementation]] = field(default_factory=list)
+    by_type: list[tuple[type, int, int, Implementation]] = field(default_factory=list)
+    """Types with the fewest and the most arguments for each; the first that fits counts."""
 
     def call(self, dialect: Dialect, value: Any, *arguments: Any) -> Any:
-        """Raises EvaluationError for a value without this method."""
-        for kind, implementation in self.by_type:
+        """Raises EvaluationError for a value without this method, or whose method takes another number of arguments."""
+        for kind, least, most, implementation in self.by_type:
             if isinstance(value, kind):
-                return implementation(dialect, value, *arguments)
+                if least <= len(arguments) <= most:
+                    return implementation(dialect, value, *arguments)
+                raise EvaluationError(f"{self.name} of {described(value)} does not take {len(arguments)} arguments")
         raise EvaluationError(f"{described(value)} has no method {self.name}")
 
 
@@ -50,13 +53,18 @@ def _define(kind: type, least: int, most: int, **implementations: Implementation
     for name, implementation in implementations.items():
         method = METHODS.setdefault(name, Method(name, (least, most)))
         method.arity = (min(method.arity[0], least), max(method.arity[1], most))
-        method.by_type.append((kind, implementation))
+        method.by_type.append((kind, least, most, implementation))
 
 
 def _index(number: Any) -> int:
     if not isinstance(number, int) or isinstance(number, bool):
         raise EvaluationError(f"a position is a whole number, not {described(number)}")
     return number
+
+
+def _key(name: Any) -> Any:
+    """The key of a map; what cannot be one is in no map."""
+    return None if isinstance(name, list | dict | Struct) else name
 
 
 def _list_get(_: Dialect, value: list[Any], number: Any) -> Any:
@@ -74,10 +82,10 @@ def _list_index(_: Dialect, value: list[Any], member: Any) -> int:
     return next((i for i, one in enumerate(value) if strictly_equals(member, one)), -1)
 
 
-def _join(dialect: Dialect, value: list[Any], separator: str = ",") -> str:
-    parts = [dialect.text(one) for one in value]
-    check_text(sum(len(part) + len(separator) for part in parts))
-    return separator.join(parts)
+def _join(dialect: Dialect, value: list[Any], separator: Any = ",") -> str:
+    parts, between = [dialect.text(one) for one in value], texts.text_of(separator)
+    check_text(sum(len(part) + len(between) for part in parts))
+    return between.join(parts)
 
 
 def _end_of(at: int) -> Implementation:
@@ -153,8 +161,11 @@ _define(
     size=lambda _, value: len(value), length=lambda _, value: len(value), isEmpty=lambda _, value: not value,
     first=_end_of(0), last=_end_of(-1),
 )  # fmt: skip
-_define(dict, 1, 1, get=lambda _, value, name: value.get(name), containsKey=lambda _, value, name: name in value)
-_define(dict, 2, 2, getOrDefault=lambda _, value, name, other: value.get(name, other))
+_define(
+    dict, 1, 1,
+    get=lambda _, value, name: value.get(_key(name)), containsKey=lambda _, value, name: _key(name) in value,
+)  # fmt: skip
+_define(dict, 2, 2, getOrDefault=lambda _, value, name, other: value.get(_key(name), other))
 _define(
     dict, 0, 0,
     size=lambda _, value: len(value), isEmpty=lambda _, value: not value, keySet=lambda _, value: list(value),
@@ -178,7 +189,7 @@ _define(
     isOptional=_schema_reader("optional"), fields=_schema_reader("fields"), parameters=_schema_reader("parameters"),
     keySchema=_schema_reader("keySchema"), valueSchema=_schema_reader("valueSchema"), defaultValue=_schema_reader("defaultValue"),
 )  # fmt: skip
-_define(Schema, 1, 1, field=lambda _, schema, name: schema.field(name))
+_define(Schema, 1, 1, field=lambda _, schema, name: schema.field(texts.text_of(name)))
 _define(
     Field, 0, 0,
     name=lambda _, one: one.name, index=lambda _, one: one.index, schema=lambda _, one: one.schema,

@@ -40,7 +40,7 @@ def envelope_struct(schema: Schema, value: Any) -> Struct:
 
 
 def renamed_struct(schema: Schema, name: str) -> Schema:
-    """The schema under another name; its default, a struct of the old name, is gone."""
+    """The struct schema under another name; its default, a struct of the old name, is gone. Raises DataError for another type."""
     fields_of(schema)
     return schema.replace(name=name, default=None)
 

@@ -136,6 +136,10 @@ class ExtractNewRecordState(Transformation):
         return plan
 
     def _row_plan(self, envelope: Schema, row: Schema) -> _RowPlan:
+        if row.fields is None:
+            raise DataError(
+                f"The rows of {envelope.name} are of type {row.type.name} and no structs, so they cannot be taken out"
+            )
         added = [(one.new_name, *found) for one in self._settings.fields if (found := one.in_schema(envelope)) is not None]
         mark = [(DELETED_FIELD, Schema.OPTIONAL_STRING)] if self._rewrites else []
         fields = fields_of(row)
@@ -166,14 +170,14 @@ class ExtractNewRecordState(Transformation):
             return None  # a truncate
         new = _with_headers(copy_record(record), [Header(name, schema, read(event)) for name, schema, read in plan.headers])
         if after is not None:
-            row = _row_struct(plan.after_row, after)
+            row = struct_under(plan.after_row.row, after, PURPOSE)
             self._put_row(new, plan.after_row, row, "false", event)
             self._route(new, row)
             return new if self._dropper is None else self._dropper.dropped(new)
         assert plan.before_row is not None
         if self._settings.deletes is DeleteHandling.DROP:
             return None
-        row = _row_struct(plan.before_row, before)
+        row = struct_under(plan.before_row.row, before, PURPOSE)
         self._route(new, row)
         if self._rewrites:
             self._put_row(new, plan.before_row, row, "true", event)
@@ -220,10 +224,6 @@ class ExtractNewRecordState(Transformation):
                 raise DataError(f"The row has a field {lost}, which would be lost: an added field has the same name")
             new.value = {**row, **added}
         return new if self._dropper is None else self._dropper.dropped(new)
-
-
-def _row_struct(plan: _RowPlan, row: Any) -> Struct:
-    return struct_under(plan.row, row, PURPOSE)
 
 
 def _with_headers(record: Any, added: list[Header]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import re
 import zoneinfo
 from collections.abc import Callable
@@ -60,9 +61,12 @@ def parse_zone_name(key: str, text: str, *, strict: bool) -> Zone:
         if minutes > 59 or seconds > 59 or total > _MOST_OFFSET:
             raise ConfigError.invalid(key, text, "an offset is at most 18:00, its minutes and seconds at most 59")
         return Zone(text, -total if found[1] == "-" else total, None)
-    if text not in zoneinfo.available_timezones():
-        reason = "a place is expected, as America/Los_Angeles, or an offset from UTC, as +08:00"
-        if not zoneinfo.available_timezones():
+    known = zoneinfo.available_timezones()
+    if text not in known:
+        near = difflib.get_close_matches(text, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        reason = f"a place is expected, as America/Los_Angeles, or an offset from UTC, as +08:00{hint}"
+        if not known:
             reason += "; this system has no table of time zones, and the Python package tzdata brings one"
         raise ConfigError.invalid(key, text, reason)
     return Zone(text, None, zoneinfo.ZoneInfo(text), strict)

@@ -136,6 +136,12 @@ def test_a_block_that_the_event_lacks_is_named() -> None:
         _with({"add.fields": "patch.x"}).apply(event("c", None, row(*ANNE)))
 
 
+def test_rows_that_are_no_structs_are_refused() -> None:
+    schema = SchemaBuilder.struct().name("m.Envelope").field("before", Schema.STRING).field("after", Schema.STRING).build()
+    with pytest.raises(DataError, match=r"rows of m\.Envelope are of type STRING"):
+        _made().apply(SourceRecord({}, {}, "m", value_schema=schema, value=Struct(schema, ["{}", "{}"])))
+
+
 def test_a_field_cannot_be_added_twice() -> None:
     with pytest.raises(SchemaError, match="duplication __op"):
         _with({"add.fields": "op,op"}).apply(event("c", None, row(*ANNE)))

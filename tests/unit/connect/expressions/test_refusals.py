@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
+from decimal import Decimal
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connect.data.schema import Schema, SchemaBuilder
+from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
 from connect.expressions import GROOVY, JAVASCRIPT, RECORD_VARIABLES, compile_expression
+from connect.expressions.methods import METHODS
 from connect.record import SourceRecord
 
 VARIABLES = "header, headers, key, keySchema, partition, timestamp, topic, value, valueSchema"
@@ -120,7 +127,7 @@ _SUBJECTS = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.lists(_PIECES, min_size=1, max_size=12).map(" ".join) | st.text(max_size=30))
 def test_anything_is_read_evaluated_or_refused_with_an_error_of_ours(source: str) -> None:
     for dialect in (GROOVY, JAVASCRIPT):
@@ -136,3 +143,46 @@ def test_anything_is_read_evaluated_or_refused_with_an_error_of_ours(source: str
             else:
                 continue
             assert repr(source) in told
+
+
+def _calls(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Every method, with as many arguments as it may take, and the operators, on what is inside."""
+
+    def arguments(name: str) -> st.SearchStrategy[str]:
+        least, most = METHODS[name].arity
+        some = st.lists(inner, min_size=least, max_size=most)
+        return st.tuples(inner, some).map(lambda parts: f"({parts[0]})?.{name}({', '.join(parts[1])})")
+
+    signs = st.sampled_from(["==", "<", "<=>", "+", "-", "*", "/", "%", "**", "in", "=~", "==~", "..", "&&", "?:"])
+    return (
+        st.sampled_from(sorted(METHODS)).flatmap(arguments)
+        | st.tuples(inner, signs, inner).map(lambda parts: f"({' '.join(parts)})")
+        | st.tuples(inner, inner).map(lambda parts: f"({parts[0]})[{parts[1]}]")
+    )
+
+
+_ROW = SchemaBuilder.struct().field("a", Schema.INT32).build()
+_NESTED: list[object] = []
+for _ in range(3_000):
+    _NESTED = [_NESTED]
+_VALUES = {
+    "t": "text", "n": None, "i": 7, "f": 1.5, "inf": math.inf, "d": Decimal("1.5"), "far": Decimal("1E+9000"), "big": 10**300,
+    "b": b"x", "l": [1, "a", None], "m": {"a": 1}, "at": dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "s": Struct(_ROW, [1]),
+    "deep": _NESTED, "schema": _ROW, "yes": True,
+}  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.recursive(
+        st.sampled_from(["value." + name for name in _VALUES] + ["0", "-1", "'a'", "[1, 2]", "''"]), _calls, max_leaves=6
+    )
+)
+def test_whatever_is_called_on_whatever_the_only_error_is_ours(source: str) -> None:
+    record = SourceRecord({}, {}, "t", value=_VALUES)
+    for dialect in (GROOVY, JAVASCRIPT):
+        try:
+            value = compile_expression(source, RECORD_VARIABLES, dialect).value(record)
+        except (ConfigError, DataError) as e:
+            value = e.message
+        assert not isinstance(value, Exception)
