@@ -227,7 +227,7 @@ class ConnectorUnit:
             self._stop_connector()
             self._connector = None
             if self.target is TargetState.STARTED:
-                self._start_connector(with_fresh_values=True)
+                self._start_connector(values_are_fresh=True)
             else:
                 self._set_status(State.PAUSED if self.target is TargetState.PAUSED else State.STOPPED)
         for number in tasks:
@@ -283,10 +283,10 @@ class ConnectorUnit:
         config = self._tools.values.for_start(definition.name, definition.given)
         self.definition = replace(definition, config=config)
 
-    def _start_connector(self, *, with_fresh_values: bool = False) -> None:
+    def _start_connector(self, *, values_are_fresh: bool = False) -> None:
         tools = self._tools
         try:
-            if not with_fresh_values:
+            if not values_are_fresh:
                 self._look_up_values()
             definition = self.definition
             if self._connector is None:

@@ -76,11 +76,11 @@ def one_of(*values: str | None, ignore_case: bool = False) -> OneOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Distinct:
+class DistinctList:
     """A list without empty or repeated entries, of any texts or of these only: Kafka's ``ValidList``."""
 
     values: tuple[str, ...] = ()
-    may_be_empty: bool = True
+    may_be_empty: bool = False
     may_be_null: bool = False
 
     def __call__(self, name: str, value: Any) -> None:
@@ -100,7 +100,10 @@ class Distinct:
                 OneOf(self.values)(name, entry)
 
     def __str__(self) -> str:
-        return f"[{', '.join(self.values)}]" if self.values else "no empty and no repeated entries"
+        if self.values:
+            return f"[{', '.join(self.values)}]"
+        # Kafka's has no words for it.
+        return "list without repeated entries" if self.may_be_empty else "non-empty list without repeated entries"
 
 
 @dataclass(frozen=True, slots=True)

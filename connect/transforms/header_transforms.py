@@ -9,6 +9,7 @@ from typing import Any
 
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
+from connect.config.validators import DistinctList, NonNull
 from connect.data.headers import Header, Headers
 from connect.data.logical import FarInstant
 from connect.data.values import format_instant, parse_string
@@ -18,7 +19,7 @@ from connect.strict import STRICT, is_strict
 from connect.transforms.column_batches import ColumnTransformation
 from connect.transforms.columns import RecordColumns
 from connect.transforms.record_copies import copy_record
-from connect.transforms.settings import DistinctList, NonNull, parse_settings
+from connect.transforms.settings import parse_settings
 from connect.transforms.strict_casting import shown
 
 _INSERT = (

@@ -9,7 +9,7 @@ from typing import Any
 
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
-from connect.config.validators import NonEmpty
+from connect.config.validators import DistinctList, NonEmpty
 from connect.data.java_hash_order import hash_set_order
 from connect.data.java_numbers import NumberFormatError, decimal_to_double, decimal_to_integer, parse_big_decimal
 from connect.data.logical import EPOCH, EPOCH_DAY, FarInstant
@@ -20,7 +20,7 @@ from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
 from connect.transforms.columns import Column, RecordColumns, SideColumns, column_settler, constant
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
-from connect.transforms.settings import FIELDS, REPLACE_NULL, DistinctList, parse_settings, with_replace_null
+from connect.transforms.settings import FIELDS, REPLACE_NULL, parse_settings, with_replace_null
 from connect.transforms.strict_casting import is_kept
 from connect.transforms.structs import class_name_under, copier, fields_of, require_map, require_struct
 

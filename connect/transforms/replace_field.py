@@ -8,6 +8,7 @@ from typing import Any
 
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
+from connect.config.validators import DistinctList
 from connect.data.java_hash_order import hash_map_order
 from connect.data.schema import Field, Schema
 from connect.data.validation import validate_field_value
@@ -16,7 +17,7 @@ from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
 from connect.transforms.columns import RecordColumns, SideColumns, column_settler
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide, checked_plan
-from connect.transforms.settings import REPLACE_NULL, DistinctList, list_text, parse_settings, with_replace_null
+from connect.transforms.settings import REPLACE_NULL, list_text, parse_settings, with_replace_null
 from connect.transforms.spec_text import split_spec
 from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (

@@ -10,6 +10,7 @@ from typing import Any
 from connect.config.definition import ConfigDef, Importance
 from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
+from connect.config.validators import DistinctList
 from connect.errors import ConfigError
 from connect.transforms.java_regex import RegexError, compile_java_regex
 
@@ -47,28 +48,6 @@ def list_text(values: list[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class DistinctList:
-    """A list without null, empty or repeated entries; an empty list only if ``may_be_empty``."""
-
-    may_be_empty: bool = False
-
-    def __call__(self, name: str, value: Any) -> None:
-        if value is None:
-            raise ConfigError(f"Configuration '{name}' values must not be null.", key=name)
-        if not value and not self.may_be_empty:
-            raise ConfigError(
-                f"Configuration '{name}' must not be empty. Valid values include: any non-empty value", key=name
-            )  # fmt: skip
-        if len(set(value)) != len(value):
-            raise ConfigError(f"Configuration '{name}' values must not be duplicated.", key=name)
-        if "" in value:
-            raise ConfigError(f"Configuration '{name}' values must not be empty.", key=name)
-
-    def __str__(self) -> str:
-        return "list without repeated entries" if self.may_be_empty else "non-empty list without repeated entries"
-
-
-@dataclass(frozen=True, slots=True)
 class NonEmptyList:
     """A list with at least one entry."""
 
@@ -78,18 +57,6 @@ class NonEmptyList:
 
     def __str__(self) -> str:
         return "non-empty list"
-
-
-@dataclass(frozen=True, slots=True)
-class NonNull:
-    """Any text, but not null."""
-
-    def __call__(self, name: str, value: Any) -> None:
-        if value is None:
-            raise ConfigError.invalid(name, None, "entry must be non null")
-
-    def __str__(self) -> str:
-        return "non-null string"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
+from connect.config.validators import DistinctList
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import DataError
@@ -15,7 +16,7 @@ from connect.strict import STRICT, is_strict
 from connect.transforms.columns import RecordColumns, SideColumns, Unfit, column_settler
 from connect.transforms.record_copies import copy_record
 from connect.transforms.record_sides import Plan, SideTransformation, checked_plan
-from connect.transforms.settings import FIELDS, REPLACE_NULL, DistinctList, parse_settings, with_replace_null
+from connect.transforms.settings import FIELDS, REPLACE_NULL, parse_settings, with_replace_null
 from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
     fields_of,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from connect.config.definition import ConfigKey, Importance, Width
 from connect.config.types import ConfigType
-from connect.config.validators import Distinct
+from connect.config.validators import DistinctList
 from connect.transforms.settings import JavaRegex
 
 SINK_KEYS = (
@@ -22,7 +22,7 @@ SINK_KEYS = (
         order=4,
         width=Width.LONG,
         display_name="Topics",
-        validator=Distinct(),
+        validator=DistinctList(may_be_empty=True),
     ),
     ConfigKey(
         "topics.regex",

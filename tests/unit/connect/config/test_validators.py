@@ -10,7 +10,7 @@ from connect.config.validators import (
     AllOf,
     AtMost,
     Described,
-    Distinct,
+    DistinctList,
     NonEmpty,
     NonEmptyWithoutControlCharacters,
     NonNull,
@@ -47,13 +47,13 @@ _NULL = "Configuration 'k' values must not be null."
             "ASCII chars: 1, 127, 133",
         ),
         (AtMost(2), ["a", "b", "c"], "Invalid value [a, b, c] for configuration k: exceeds maximum list size of [2]."),
-        (Distinct(), None, _NULL),
-        (Distinct(), ["a", "a", ""], _DUPLICATED),
-        (Distinct(), ["a", ""], _EMPTY),
-        (Distinct(may_be_empty=False), [], "Configuration 'k' must not be empty. Valid values include: any non-empty value"),
-        (Distinct(("a", "b")), ["a", "c"], "Invalid value c for configuration k: String must be one of: a, b"),
-        (Distinct(("a", "b")), ["a", ""], _EMPTY),
-        (Distinct(("a", "b"), may_be_empty=False), [], "Configuration 'k' must not be empty. Valid values include: [a, b]"),
+        (DistinctList(), None, _NULL),
+        (DistinctList(), ["a", "a", ""], _DUPLICATED),
+        (DistinctList(), ["a", ""], _EMPTY),
+        (DistinctList(), [], "Configuration 'k' must not be empty. Valid values include: any non-empty value"),
+        (DistinctList(("a", "b")), ["a", "c"], "Invalid value c for configuration k: String must be one of: a, b"),
+        (DistinctList(("a", "b")), ["a", ""], _EMPTY),
+        (DistinctList(("a", "b")), [], "Configuration 'k' must not be empty. Valid values include: [a, b]"),
         (AllOf([NonEmpty(), one_of("a")]), "", "Invalid value  for configuration k: String must be non-empty"),
     ],
 )  # fmt: skip
@@ -75,9 +75,9 @@ def test_wrong_values_are_refused_in_kafkas_words(rule: Any, value: Any, message
         (NonEmptyWithoutControlCharacters(), None),
         (AtMost(2), []),
         (AtMost(2), None),
-        (Distinct(), []),
-        (Distinct(may_be_null=True), None),
-        (Distinct(("a", "b")), ["b"]),
+        (DistinctList(may_be_empty=True), []),
+        (DistinctList(may_be_null=True), None),
+        (DistinctList(("a", "b")), ["b"]),
     ],
 )
 def test_right_values_pass(rule: Any, value: Any) -> None:
@@ -89,7 +89,8 @@ def test_rules_tell_themselves_as_kafkas_do() -> None:
         raise ConfigError(f"{name} is {value}")
 
     rules = (
-        between(0.0, 1.0), OneOf(("Poll", "interval", "connector"), ignore_case=True), NonNull(), AtMost(2), Distinct(("a", "b")),
+        between(0.0, 1.0), OneOf(("Poll", "interval", "connector"), ignore_case=True), NonNull(), AtMost(2),
+        DistinctList(("a", "b")),
         NonEmptyWithoutControlCharacters(), AllOf([NonEmpty(), one_of("a"), Range(1)]), Described(check, "as it likes"),
     )  # fmt: skip
     assert [str(rule) for rule in rules] == [
