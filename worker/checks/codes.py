@@ -34,7 +34,9 @@ WRONG_CLASS = Code("wrong-class", _ERROR, "The class is there but of another kin
 DUPLICATE_ALIAS = Code("duplicate-alias", _ERROR, "A list of transforms, predicates or groups names one twice.")
 EMPTY_ALIAS = Code("empty-alias", _ERROR, "A list of transforms or predicates has an empty entry, as after a last comma.")
 UNDECLARED_PREDICATE = Code("undeclared-predicate", _ERROR, "A transform uses a predicate that is not in predicates.")
-DUPLICATE_NAME = Code("duplicate-name", _ERROR, "Two connectors in one folder have the same name.")
+DUPLICATE_NAME = Code(
+    "duplicate-name", _ERROR, "Two connectors of one run have the same name: of files that are named, or of one folder."
+)
 OVERRIDE_REFUSED = Code("override-refused", _ERROR, "The worker's policy does not let connectors set this client setting.")
 EXACTLY_ONCE_OFF = Code("exactly-once-off", _ERROR, "The connector requires exactly-once, which the worker does not have on.")
 SHARED_TOPIC = Code("shared-topic", _ERROR, "A distributed worker keeps two kinds of its own data in one topic.")
@@ -65,7 +67,7 @@ NO_EFFECT = Code("no-effect", _WARNING, "The key does nothing with the other set
 UNSAFE_OVERRIDE = Code("unsafe-override", _WARNING, "A client setting that can lose or reorder records.")
 WIDE_REGEX = Code("wide-regex", _WARNING, "topics.regex takes internal topics too.")
 INTERNAL_TOPIC = Code("internal-topic", _WARNING, "A sink reads a topic in which the worker or Kafka keeps its own data.")
-SHARED_SLOT = Code("shared-slot", _WARNING, "Two connectors in one folder use the same replication slot.")
+SHARED_SLOT = Code("shared-slot", _WARNING, "Two connectors of one run use the same replication slot.")
 FLUSH_TOO_SLOW = Code("flush-too-slow", _WARNING, "A commit of offsets may take longer than the time between two.")
 UNKNOWN_PROVIDER = Code("unknown-provider", _WARNING, "A reference to a config provider that the worker does not have.")
 MISSING_REFERENCE = Code("missing-reference", _WARNING, "A reference to a file's key that is not in the file.")

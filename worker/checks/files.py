@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from connect.config.connector_file import ConnectorFile, parse_connector_file
@@ -46,58 +46,94 @@ def check_files(paths: Iterable[str | Path], *, strict: bool = False) -> Report:
     Connectors are checked against the worker's file if there is exactly one among them. With ``strict`` a key that nobody reads
     is an error.
     """
-    files, passed_over, findings = _read(paths)
-    workers = [file for file in files if is_worker(file.config)]
+    read = _Read()
+    for path in paths:
+        read.add(Path(path))
+    workers = [file for file, _ in read.files if is_worker(file.config)]
     worker = _texts(workers[0]) if len(workers) == 1 else None
-    if worker is not None and not has_reference(worker.get("plugin.path")):
-        extend_python_path(
-            [
-                entry
-                for entry in parse_value("plugin.path", worker.get("plugin.path"), ConfigType.LIST) or ()
-                if Path(entry).is_dir()
-            ]
-        )
+    if worker is not None:
+        extend_python_path(_plugin_folders(worker))
     plugins = Plugins.discover()
-    names: dict[tuple[str, ...], ConnectorFile] = {}
-    slots: dict[tuple[str, ...], ConnectorFile] = {}
-    for file in files:
+    together = _Together()
+    for file, run in read.files:
         found = list(_repeated(file))
         if is_worker(file.config):
             found += check_worker(_texts(file), plugins, lines=file.lines)
         else:
             found += _nameless(file, check_connector(file.config, plugins, worker=worker, lines=file.lines))
-            found += _shared(file, names, slots)
-        findings[file.path] += ordered(found, file.lines, file.path)
-    every = [_strict(one) if strict else one for found in findings.values() for one in found]
-    return Report(list(findings), every, passed_over)
+            found += together.findings(file, run)
+        read.findings[file.path] = ordered(found, file.lines, file.path)
+    every = [_strict(one) if strict else one for found in read.findings.values() for one in found]
+    return Report(list(read.findings), every, read.passed_over)
 
 
-def _read(paths: Iterable[str | Path]) -> tuple[list[ConnectorFile], list[str], dict[str, list[Finding]]]:
-    files, passed_over = [], []
-    findings: dict[str, list[Finding]] = {}
-    for path in paths:
-        inside = Path(path).is_dir()
-        for one in _files_below(Path(path)) if inside else [Path(path)]:
-            if str(one) in findings:
-                continue
-            try:
-                file = parse_connector_file(one)
-            except ConfigError as e:
-                if inside and not _names_a_connector(one):
-                    passed_over.append(str(one))
-                else:
-                    findings[str(one)] = [_unreadable(e, str(one))]
-                continue
-            if inside and not is_worker(file.config) and "connector.class" not in file.config:
-                passed_over.append(str(one))
-                continue
-            findings[str(one)] = []
-            files.append(file)
-    return files, passed_over, findings
+@dataclass(slots=True)
+class _Read:
+    """Files as they are read, each once."""
+
+    files: list[tuple[ConnectorFile, str]] = field(default_factory=list)
+    """With the run that each belongs to: the files that were named are one, and every folder is one."""
+    findings: dict[str, list[Finding]] = field(default_factory=dict)
+    """By file, in order."""
+    passed_over: list[str] = field(default_factory=list)
+
+    def add(self, path: Path) -> None:
+        if path.is_dir():
+            for one in _files_below(path):
+                self._add_file(one, str(one.parent))
+        else:
+            self._add_file(path, "")
+
+    def _add_file(self, path: Path, run: str) -> None:
+        if str(path) in self.findings:
+            return
+        try:
+            file = parse_connector_file(path)
+        except ConfigError as e:
+            if run and not _names_a_connector(path):
+                self.passed_over.append(str(path))
+            else:
+                self.findings[str(path)] = [_unreadable(e, str(path))]
+            return
+        if run and not is_worker(file.config) and "connector.class" not in file.config:
+            self.passed_over.append(str(path))
+        else:
+            self.findings[str(path)] = []
+            self.files.append((file, run))
+
+
+@dataclass(slots=True)
+class _Together:
+    """What two connectors of one run cannot both have. Those of two folders may be for two clusters."""
+
+    names: dict[tuple[str, str], ConnectorFile] = field(default_factory=dict)
+    slots: dict[tuple[str, ...], ConnectorFile] = field(default_factory=dict)
+
+    def findings(self, file: ConnectorFile, run: str) -> Iterator[Finding]:
+        name = config_name(file.config)
+        first = self.names.setdefault((run, name), file)
+        if name and first is not file:
+            yield codes.DUPLICATE_NAME.found(f"The connector of {first.path} is called {name} too", "name")
+        if "slot.name" in file.config:
+            first = self.slots.setdefault((run, *(file.config.get(key) or "" for key in _SLOT)), file)
+            if first is not file:
+                message = f"The connector of {first.path} uses the same slot of the same database: only one of them can"
+                yield codes.SHARED_SLOT.found(message, "slot.name")
 
 
 def _files_below(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS and path.is_file())
+    found = (path for path in folder.rglob("*") if path.suffix in ENDINGS and path.is_file())
+    return sorted(path for path in found if not any(_is_passed_by(part) for part in path.relative_to(folder).parts))
+
+
+def _is_passed_by(name: str) -> bool:
+    return name.startswith(".") or name == "node_modules"
+
+
+def _plugin_folders(worker: Mapping[str, str]) -> list[str]:
+    value = worker.get("plugin.path")
+    entries = [] if has_reference(value) else parse_value("plugin.path", value, ConfigType.LIST) or []
+    return [entry for entry in entries if Path(entry).is_dir()]
 
 
 def _names_a_connector(path: Path) -> bool:
@@ -123,19 +159,6 @@ def _repeated(file: ConnectorFile) -> Iterable[Finding]:
     for one in file.repeated:
         message = f"{one.key} is given again in line {one.later_line}, and that is the one that counts"
         yield codes.DUPLICATE_KEY.found(message, one.key).at(None, one.line)
-
-
-def _shared(
-    file: ConnectorFile, names: dict[tuple[str, ...], ConnectorFile], slots: dict[tuple[str, ...], ConnectorFile]
-) -> Iterable[Finding]:
-    """What two connectors of one folder cannot both have. Those of different folders may be for different clusters."""
-    folder, name = str(Path(file.path).parent), config_name(file.config)
-    if name and names.setdefault((folder, name), file) is not file:
-        yield codes.DUPLICATE_NAME.found(f"The connector of {names[folder, name].path} is called {name} too", "name")
-    slot = (folder, *(file.config.get(key) or "" for key in _SLOT))
-    if "slot.name" in file.config and slots.setdefault(slot, file) is not file:
-        message = f"The connector of {slots[slot].path} uses the slot {slot[-1]} of this database too: only one of them can"
-        yield codes.SHARED_SLOT.found(message, "slot.name")
 
 
 def _nameless(file: ConnectorFile, findings: Iterable[Finding]) -> Iterable[Finding]:

@@ -452,6 +452,8 @@ def test_files_are_told_apart_and_compared(tmp_path: Path) -> None:
     (tmp_path / "w.properties").write_text(
         "bootstrap.servers=b:1\nconfig.providers=file\nconfig.providers.file.class=FileConfigProvider\n"
     )
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "a.properties").write_text("connector.class=x\n")
     report = check_files([tmp_path])
     assert [Path(name).name for name in report.passed_over] == ["log4j.properties", "package.json"]
     found = {(Path(str(one.file)).relative_to(tmp_path).as_posix(), one.code, one.line) for one in report.findings}
@@ -465,6 +467,15 @@ def test_files_are_told_apart_and_compared(tmp_path: Path) -> None:
         ("w.properties", "missing-key", None),
     } <= found
     assert not any(file == "c/a.properties" and code in ("duplicate-name", "shared-slot") for file, code, _ in found)
+
+
+def test_files_that_are_named_are_one_run_wherever_they_lie(tmp_path: Path) -> None:
+    files = [tmp_path / name / "a.properties" for name in ("x", "y")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text("name=n\nconnector.class=FileStreamSource\ntopic=t\n")
+    assert [one.code for one in check_files(files).findings] == ["duplicate-name"]
+    assert check_files([tmp_path]).findings == []
 
 
 def test_with_strict_keys_that_nobody_reads_are_errors(tmp_path: Path) -> None:
