@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
 from connect.transforms.casting import inferred_type
 from connect.transforms.columns import Column, RecordColumns, SideColumns, Unfit, has_null
-from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
+from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide, checked_plan
 from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
     NullTest,
@@ -61,22 +62,6 @@ class _Level:
         return copied
 
 
-class _Distinct(dict[str, Any]):
-    """A map that takes each name once."""
-
-    def __init__(self, side: str) -> None:
-        super().__init__()
-        self._side = side
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if name in self:
-            raise DataError(
-                f'Flatten would make two fields of the {self._side} one field "{name}": '
-                f"{shown(self[name])} would be lost ({STRICT} is on)"
-            )
-        super().__setitem__(name, value)
-
-
 class Flatten(SideTransformation):
     """Lists stay as they are; a struct that has a map is refused. What lies under an optional struct becomes optional, and the
     default of a struct gives defaults to its fields."""
@@ -96,26 +81,46 @@ class Flatten(SideTransformation):
             require_struct(schema, datum, PURPOSE)
 
     def plan(self, schema: Schema | None) -> Plan:
-        return Plan(None, self._of_map()) if schema is None else self._of_struct(schema)
+        if schema is not None:
+            return self._of_struct(schema)
+        plan = Plan(None, self._of_map())
+        return checked_plan(plan, self._check_kept) if self._strict else plan
 
     def _joined(self, prefix: str, name: str) -> str:
         return f"{prefix}{self._delimiter}{name}" if prefix else name
 
     def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
-        strict = self._strict
-
         def convert(datum: Any, _: ConnectRecord) -> Any:
-            flat: dict[str, Any] = self._new_map()
+            flat: dict[str, Any] = {}
             try:
                 self._flatten_map(require_map(datum, PURPOSE), "", flat)
             except RecursionError as e:
                 raise DataError("A map is nested too deeply to be flattened") from e
-            return dict(flat) if strict else flat
+            return flat
 
         return convert
 
-    def _new_map(self) -> dict[str, Any]:
-        return _Distinct(self.side) if self._strict else {}
+    def _check_kept(self, datum: Any) -> None:
+        if isinstance(datum, dict):
+            with contextlib.suppress(RecursionError):  # flattening then says so
+                self._check_names(datum, "", {})
+
+    def _check_names(self, value: dict[Any, Any], prefix: str, names: dict[str, Any]) -> None:
+        for key, member in value.items():
+            name = self._joined(prefix, key)
+            if isinstance(member, dict):
+                if not member:
+                    raise DataError(
+                        f'Field "{name}" of the {self.side} is an empty map, of which Flatten leaves nothing ({STRICT} is on)'
+                    )
+                self._check_names(member, name, names)
+            elif name in names:
+                raise DataError(
+                    f'Flatten would make two fields of the {self.side} one field "{name}": '
+                    f"{shown(names[name])} would be lost ({STRICT} is on)"
+                )
+            else:
+                names[name] = member
 
     def _flatten_map(self, value: dict[Any, Any], prefix: str, flat: dict[str, Any]) -> None:
         start = f"{prefix}{self._delimiter}" if prefix else ""
@@ -125,10 +130,6 @@ class Flatten(SideTransformation):
                 flat[name] = member
                 continue
             if isinstance(member, dict):
-                if self._strict and not member:
-                    raise DataError(
-                        f'Field "{name}" of the {self.side} is an empty map, of which Flatten leaves nothing ({STRICT} is on)'
-                    )
                 self._flatten_map(member, name, flat)
                 continue
             kind = inferred_type(member)

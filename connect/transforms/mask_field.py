@@ -52,9 +52,8 @@ class MaskField(SideTransformation):
     def configure(self, configs: Mapping[str, Any]) -> None:
         values = parse_settings(_TABLE, configs)
         self._fields = hash_set_order(values[FIELDS])
-        self._replacement: str | None = values["replacement"]
         self._replace_null: bool = values[REPLACE_NULL]
-        self._strict = is_strict(configs)
+        self._mask = self._mask_for(values["replacement"], strict=is_strict(configs))
 
     def check(self, schema: Schema | None, datum: Any) -> None:
         if schema is not None:
@@ -63,15 +62,22 @@ class MaskField(SideTransformation):
     def plan(self, schema: Schema | None) -> Plan:
         return Plan(None, self._of_map()) if schema is None else self._of_struct(schema)
 
+    def _mask_for(self, replacement: str | None, *, strict: bool) -> Callable[[str, Schema | None, Any], Any]:
+        """What takes the place of a value that is not null, by the name of its field, its schema and itself."""
+        if replacement is None:
+            return lambda _, schema, value: _empty(schema, value)
+        if not strict:
+            return lambda _, schema, value: _replaced(schema, value, replacement)
+
+        def replaced_kept(field: str, schema: Schema | None, value: Any) -> Any:
+            masked = _replaced(schema, value, replacement)
+            _check_kept(f'field "{field}" of the {self.side}', replacement, masked)
+            return masked
+
+        return replaced_kept
+
     def _masked(self, field: str, schema: Schema | None, value: Any) -> Any:
-        if value is None:
-            return None
-        if self._replacement is None:
-            return _empty(schema, value)
-        masked = _replaced(schema, value, self._replacement)
-        if self._strict:
-            _check_kept(f'field "{field}" of the {self.side}', self._replacement, masked)
-        return masked
+        return None if value is None else self._mask(field, schema, value)
 
     def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
         fields, masked = self._fields, self._masked

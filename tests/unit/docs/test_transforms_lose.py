@@ -118,6 +118,7 @@ KEPT = [
     ("TimestampConverter$Value", {"target.type": "unix"}, "timestamp", None, None),
     ("ExtractField$Value", {"field": "a"}, "-", {"a": None}, None),
     ("Flatten$Value", {}, "-", {"a": {"b": 1}, "c": None}, {"a.b": 1, "c": None}),
+    ("Flatten$Value", {}, "-", {"a.b": 1, "a": {"b": {"c": 2}}}, {"a.b": 1, "a.b.c": 2}),
     ("InsertField$Value", {"static.field": "n", "static.value": "42"}, "-", {"a": 1}, {"a": 1, "n": "42"}),
     ("MaskField$Value", {"fields": "a", "replacement": "0.1"}, "-", {"a": 1.5}, {"a": 0.1}),
     ("ReplaceField$Value", {"renames": "a:b,b:a"}, "-", {"a": 1, "b": 2}, {"b": 1, "a": 2}),
