@@ -199,8 +199,8 @@ def _renamed_event(event: Struct, schema: Schema) -> Struct:
 
 
 def _replacement(key: str, text: str | None, regex: re.Pattern[str]) -> Replacement:
-    if text is None:
-        raise ConfigError.invalid(key, None, "a replacement is needed")
+    if not text:
+        raise ConfigError.invalid(key, text, "A value is required")
     made = compile_replacement(text, regex)
     if made.error is not None:
         raise ConfigError.invalid(key, text, made.error)

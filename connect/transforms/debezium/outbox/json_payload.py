@@ -127,7 +127,11 @@ def _integer_schema(number: int) -> Schema:
 
 
 def _merged(schemas: list[Schema | None]) -> Schema | None:
-    """One schema with the fields of all; a field that was null in one object gets the type it has in another."""
+    """One schema with the fields of all, required as the original's; a field that was null in one object gets the type it has in
+    another. Equal schemas stay as they are."""
+    schemas = list(dict.fromkeys(schemas))
+    if len(schemas) == 1:
+        return schemas[0]
     fields: dict[str, Schema] = {}
     for schema in schemas:
         for field in (schema.fields if schema is not None else None) or ():

@@ -159,6 +159,17 @@ def test_a_json_payload_is_expanded_under_a_schema_made_of_it() -> None:
     assert (element.name, element.field_names) == ("payload.items", ("name", "price", "gift"))
 
 
+def test_objects_of_a_list_share_a_schema_even_if_the_first_has_an_empty_list() -> None:
+    pets = '{"pets": [{"type": "dog", "colors": []}, {"type": "cat", "colors": [{"name": "white"}]}], "numbers": [null, 2, 3]}'
+    result = _routed(_insert(pets), table_expand_json_payload="true")
+    assert result.value.as_dict() == {
+        "pets": [{"type": "dog", "colors": []}, {"type": "cat", "colors": [{"name": "white"}]}],
+        "numbers": [None, 2, 3],
+    }
+    alike = _routed(_insert('[{"a": 1}, {"a": 2}]'), table_expand_json_payload="true")
+    assert alike.value_schema.value_schema.optional
+
+
 def test_nulls_and_empty_arrays_can_be_kept() -> None:
     result = _routed(
         _insert('{"a": null, "b": [], "c": [null]}'),

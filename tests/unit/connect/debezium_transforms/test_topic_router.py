@@ -65,6 +65,14 @@ def test_the_key_can_stay_as_it_is() -> None:
     assert (result.key.as_dict(), result.key_schema.name) == ({"id": 1}, "db.customers_all.Key")
 
 
+def test_an_envelope_may_lack_the_row_before() -> None:
+    rows = SchemaBuilder.struct().name("m.s.Value").field("_id", Schema.STRING).optional().build()
+    schema = SchemaBuilder.struct().name("m.s.Envelope").field("after", rows).field("op", Schema.STRING).build()
+    value = Struct(schema, [Struct(rows, ["1"]), "c"])
+    result = _routed({}, SourceRecord({}, {}, "db.customers_shard1", value_schema=schema, value=value))
+    assert result.value.get("after").schema.name == "db.customers_all.Value"
+
+
 def test_tombstones_and_records_without_key_go_too() -> None:
     gone = _routed({}, tombstone("db.customers_shard2"))
     assert (gone.topic, gone.value) == ("db.customers_all", None)
@@ -78,7 +86,7 @@ def test_tombstones_and_records_without_key_go_too() -> None:
 def test_other_topics_pass_and_an_empty_name_leaves_the_topic(caplog: pytest.LogCaptureFixture) -> None:
     record = event("c", None, row(1, "Anne", 2, None))
     assert _made(SHARDS).apply(record) is record
-    assert _made({"topic.regex": ".*", "topic.replacement": ""}).apply(record) is record
+    assert _made({"topic.regex": ".*(x?)", "topic.replacement": "$1"}).apply(record) is record
     assert "empty name" in caplog.text
 
 
@@ -97,6 +105,7 @@ def test_tables_with_one_schema_and_several_logical_topics_stay_apart() -> None:
         ({}, 'Missing required configuration "topic.regex"'),
         ({"topic.regex": "("}, "topic.regex"),
         ({**SHARDS, "topic.replacement": "$3"}, "No group 3"),
+        ({**SHARDS, "topic.replacement": ""}, "topic.replacement: A value is required"),
         ({**SHARDS, "key.field.regex": "(a)"}, "key.field.replacement must be non-empty"),
         ({**SHARDS, "schema.name.adjustment.mode": "latin"}, "none, avro, avro_unicode"),
     ],
