@@ -115,7 +115,8 @@ def _message_lines(message: Message, names: tuple[str, str]) -> Iterator[str]:
         if data is None:
             yield f"  {name:<{width}}  null"
         else:
-            about = ", ".join(part for part in (converter, f"{len(data)} bytes") if part)
+            size = f"{len(data)} byte" if len(data) == 1 else f"{len(data)} bytes"
+            about = ", ".join(part for part in (converter, size) if part)
             yield f"  {name:<{width}}  {_text(data)}  ({about})"
 
 

@@ -63,7 +63,8 @@ def check_connector(
         findings += check_unread_keys(subject)
         findings += check_combinations(subject)
     findings += check_references(config, worker)
-    return ordered(masked(findings, subject), subject.lines, file)
+    tables = subject.tables if subject.class_name else {}
+    return ordered(masked(findings, config, tables), subject.lines, file)
 
 
 def _class_findings(subject: Subject) -> Iterator[Finding]:

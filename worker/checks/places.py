@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from connect.config.definition import ConfigKey
 from connect.config.finding import Finding
 from connect.config.types import ConfigType
-from worker.checks.subject import Subject
 from worker.secrets import SecretMask
 
 
-def masked(findings: Iterable[Finding], subject: Subject) -> list[Finding]:
-    """The findings without the secrets of the configuration (promise 9)."""
+def masked(findings: Iterable[Finding], config: Mapping[str, str | None], table: Mapping[str, ConfigKey]) -> list[Finding]:
+    """The findings without the secrets of the configuration, which are so by the table's types or by their names (promise 9)."""
     mask = SecretMask()
-    secret = {name for name, key in subject.tables.items() if key.type is ConfigType.PASSWORD} if subject.class_name else set()
-    mask.add(subject.config, secret)
+    mask.add(config, {name for name, key in table.items() if key.type is ConfigType.PASSWORD})
     return [
         replace(one, message=mask.mask(one.message), suggestion=one.suggestion and mask.mask(one.suggestion)) for one in findings
     ]

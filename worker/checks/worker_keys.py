@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from connect.config.definition import ConfigDef, ConfigKey
@@ -16,14 +15,14 @@ from connect.plugins import Kind, Plugins
 from worker.checks import codes
 from worker.checks.distributed_keys import DISTRIBUTED_KEYS, STORAGE_PREFIXES
 from worker.checks.nearest import did_you_mean, nearest_class
-from worker.checks.places import ordered
+from worker.checks.places import masked, ordered
 from worker.checks.references import has_reference
 from worker.checks.renamed import WORKER_KEYS
 from worker.client_overrides import canonical_policy
 from worker.config import split_listener, standalone_config_def
 from worker.config_notices import is_unknown, provider_notices, unused_notice
 from worker.kafka.settings import java_names
-from worker.secrets import SecretMask, is_secret_name
+from worker.secrets import is_secret_name
 
 _FILE = "offset.storage.file.filename"
 _STORAGE = ("config.storage.topic", "offset.storage.topic", "status.storage.topic")
@@ -57,12 +56,7 @@ def check_worker(
         *_combinations(config),
         *_secrets(config, table),
     ]
-    mask = SecretMask()
-    mask.add(config, {key.name for key in table.values() if key.type is ConfigType.PASSWORD})
-    shown = [
-        replace(one, message=mask.mask(one.message), suggestion=one.suggestion and mask.mask(one.suggestion)) for one in findings
-    ]
-    return ordered(shown, lines or {}, file)
+    return ordered(masked(findings, config, table), lines or {}, file)
 
 
 def _table(config: Mapping[str, str]) -> dict[str, ConfigKey]:
