@@ -7,7 +7,7 @@ what may pass is retriable, what is refused says what the registry said, and no 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -157,17 +157,6 @@ class SchemaRegistry:
 
         return self._kept.get(("version", subject, version), ask)
 
-    def is_compatible(self, subject: str, schema: RegisteredSchema) -> bool:
-        """Whether the registry takes the schema for compatible with the subject's latest version."""
-
-        def ask() -> bool:
-            found: bool = self._ask(
-                f"subject {subject}", lambda: self._client.test_compatibility(subject, _to_client(schema), "latest")
-            )
-            return found
-
-        return self._kept.get(("compatible", subject, schema), ask, self._settings.latest_ttl_s)
-
     def referenced(self, schema: RegisteredSchema) -> dict[str, RegisteredSchema]:
         """Every schema that this one uses, directly or not, by the name it is used under; those used come before their users.
         Raises DataError when there are too many."""
@@ -260,8 +249,3 @@ def refuse_rules(schema: RegisteredSchema) -> None:
             f"Schema {schema.id} has a rule set (data contract rules such as encryption or migration), which these converters do "
             "not carry out; use a schema without rules"
         )
-
-
-def texts_of(schemas: Mapping[str, RegisteredSchema]) -> dict[str, str]:
-    """The schema texts by name."""
-    return {name: schema.text for name, schema in schemas.items()}

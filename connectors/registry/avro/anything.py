@@ -11,7 +11,7 @@ from connect.data.schema import Type
 from connect.data.validation import INT_RANGES
 from connect.errors import DataError
 from connect.record import SchemaAndValue
-from connectors.registry.avro.encode import short
+from connectors.registry.values import short
 from connectors.registry.zigzag import read_int, read_long, write_long
 
 _FIELDS = ("boolean", "bytes", "double", "float", "int", "long", "string", "array", "map")

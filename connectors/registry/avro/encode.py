@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import Any
 
 from connect.data.logical import (
@@ -16,11 +15,8 @@ from connect.data.logical import (
     DECIMAL,
     TIME,
     TIMESTAMP,
-    date_to_days,
     decimal_scale,
     decimal_to_bytes,
-    time_to_millis,
-    timestamp_to_millis,
 )  # fmt: skip
 from connect.data.schema import Field, Schema, Type
 from connect.data.struct import Struct
@@ -30,10 +26,10 @@ from connectors.registry.avro.names import is_union, scrub
 from connectors.registry.avro.options import AvroOptions
 from connectors.registry.avro.source_text import FieldFinder, SourceText
 from connectors.registry.avro.types import MISSING, AvroField, AvroType
+from connectors.registry.values import bytes_of, day_millis_of, days_of, decimal_of, integer_of, millis_of, short, unfit
 from connectors.registry.zigzag import write_long
 
 Encode = Callable[[Sequence[Any]], list[bytes]]
-_INTEGERS = (Type.INT8, Type.INT16, Type.INT32, Type.INT64)
 _FITS = {
     Type.INT8: ("int", "long"),
     Type.INT16: ("int", "long"),
@@ -63,8 +59,8 @@ def compile_encoder(schema: Schema, avro: AvroType, options: AvroOptions, lenien
         # Bytes that are the whole value stand as they are, without their length: so the original writes and reads them.
         if schema.name == DECIMAL:
             scale = decimal_scale(schema)
-            return lambda values: [decimal_to_bytes(to_decimal(v), scale) for v in values]
-        return lambda values: [to_bytes(v) for v in values]
+            return lambda values: [decimal_bytes(v, scale) for v in values]
+        return lambda values: [bytes_of(v) for v in values]
     encode, finder = _Compiler(options, lenient).compile(schema, avro)
 
     def encode_all(values: Sequence[Any]) -> list[bytes]:
@@ -97,11 +93,11 @@ class _Compiler:
         piece = self._value(lines, 1, schema, avro, "v")
         self._line(lines, 1, f"return {piece}")
         scope = {
-            "SMALL": _SMALL, "LENGTHS": _LENGTHS, "long_": write_long, "integer": to_integer, "text": to_text, "data": to_bytes,
+            "SMALL": _SMALL, "LENGTHS": _LENGTHS, "long_": write_long, "integer": integer_of, "text": to_text, "data": bytes_of,
             "floating": to_float, "boolean": to_boolean, "pack_float": struct.Struct("<f").pack,
             "pack_double": struct.Struct("<d").pack, "Struct": Struct, "struct": to_struct, "refuse_null": refuse_null,
-            "from_date": date_to_days, "from_time": time_to_millis, "from_timestamp": timestamp_to_millis,
-            "from_decimal": decimal_to_bytes, "pad": pad, "symbol": to_symbol, "join": b"".join, "DataError": DataError,
+            "from_date": days_of, "from_time": day_millis_of, "from_timestamp": millis_of,
+            "from_decimal": decimal_bytes, "pad": pad, "symbol": to_symbol, "join": b"".join, "DataError": DataError,
         }  # fmt: skip
         names, finder = self._text.compiled(scope)
         return names["encode"], finder
@@ -353,39 +349,24 @@ def refuse_null() -> None:
     raise DataError("null used for a required value")
 
 
-def to_integer(value: Any, low: int, high: int) -> int:
-    """An int of another class. Raises DataError for what is no integer of that range."""
-    if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
-        return int(value)
-    raise DataError(f"a whole number from {low} to {high} is needed, not {type(value).__name__} {short(value)}")
-
-
 def to_float(value: Any) -> float:
     if isinstance(value, float):
         return float(value)
-    raise DataError(f"a float is needed, not {type(value).__name__} {short(value)}")
+    raise unfit("a float", value)
 
 
 def to_boolean(value: Any) -> bytes:
-    raise DataError(f"a boolean is needed, not {type(value).__name__} {short(value)}")
+    raise unfit("a boolean", value)
 
 
 def to_text(value: Any) -> str:
     if isinstance(value, str):
         return str(value)
-    raise DataError(f"text is needed, not {type(value).__name__} {short(value)}")
+    raise unfit("text", value)
 
 
-def to_bytes(value: Any) -> bytes:
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
-    raise DataError(f"bytes are needed, not {type(value).__name__} {short(value)}")
-
-
-def to_decimal(value: Any) -> Decimal:
-    if isinstance(value, Decimal):
-        return value
-    raise DataError(f"a Decimal is needed, not {type(value).__name__} {short(value)}")
+def decimal_bytes(value: Any, scale: int) -> bytes:
+    return decimal_to_bytes(decimal_of(value), scale)
 
 
 def to_symbol(symbols: dict[str, bytes], value: Any) -> bytes:
@@ -398,7 +379,7 @@ def to_symbol(symbols: dict[str, bytes], value: Any) -> bytes:
 def to_struct(value: Any, schema: Schema) -> None:
     """Raises DataError for what is no struct of that schema."""
     if not isinstance(value, Struct):
-        raise DataError(f"a Struct is needed, not {type(value).__name__} {short(value)}")
+        raise unfit("a Struct", value)
     if value.schema != schema:
         raise DataError("Mismatching struct schema")
 
@@ -410,8 +391,3 @@ def pad(data: bytes, size: int, is_number: bool) -> bytes:
     if len(data) > size or not is_number:
         raise DataError(f"{len(data)} bytes do not make a value of exactly {size} bytes")
     return (b"\xff" if data[0] > 0x7F else b"\0") * (size - len(data)) + data
-
-
-def short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -21,8 +21,8 @@ from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.data.validation import INT_RANGES
 from connect.errors import DataError, SchemaError
-from connectors.registry.json_schema.encode import short, within_field
 from connectors.registry.json_schema.options import JsonSchemaOptions, is_native_map, is_union
+from connectors.registry.values import short, within_field
 
 Read = Callable[[Any], Any]
 """Takes parsed JSON and gives the value. Raises DataError, and Unfit for a float where an exact number is needed."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import math
 from collections.abc import Callable
-from decimal import Decimal
 from math import isfinite
 from typing import Any
 
@@ -18,11 +16,8 @@ from connect.data.logical import (
     DECIMAL,
     TIME,
     TIMESTAMP,
-    date_to_days,
     decimal_scale,
     decimal_to_bytes,
-    time_to_millis,
-    timestamp_to_millis,
 )
 from connect.data.narrow import round_to_float32
 from connect.data.schema import Schema, Type
@@ -31,6 +26,17 @@ from connect.data.validation import INT_RANGES
 from connect.errors import DataError, SchemaError
 from connect.strict import STRICT
 from connectors.registry.json_schema.options import JsonSchemaOptions, is_native_map, is_union
+from connectors.registry.values import (
+    bytes_of,
+    day_millis_of,
+    days_of,
+    decimal_of,
+    integer_of,
+    millis_of,
+    refuse,
+    unfit,
+    within_field,
+)
 
 Write = Callable[[Any], Any]
 """Takes a value and gives what the JSON codec writes for it. Raises DataError."""
@@ -85,11 +91,11 @@ def _present(schema: Schema, options: JsonSchemaOptions) -> Write:
                 else _float(value, narrow=False, strict=options.strict)
             )
         case Type.BOOLEAN:
-            return lambda value: value if value is True or value is False else _unfit("a boolean", value)
+            return lambda value: value if value is True or value is False else refuse("a boolean", value)
         case Type.STRING:
             return lambda value: value if type(value) is str else _text(value)
         case Type.BYTES:
-            return lambda value: base64.b64encode(_data(value)).decode()
+            return lambda value: base64.b64encode(bytes_of(value)).decode()
         case Type.ARRAY:
             return _list(_element(schema.value_schema, options))
         case Type.MAP:
@@ -100,18 +106,14 @@ def _present(schema: Schema, options: JsonSchemaOptions) -> Write:
 
 def _integer(low: int, high: int) -> Write:
     def write(value: Any) -> int:
-        if type(value) is int and low <= value <= high:
-            return value
-        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
-            return int(value)
-        raise DataError(f"a whole number from {low} to {high} is needed, not {type(value).__name__} {short(value)}")
+        return value if type(value) is int and low <= value <= high else integer_of(value, low, high)
 
     return write
 
 
 def _float(value: Any, *, strict: bool, narrow: bool = False) -> Any:
     if not isinstance(value, float):
-        return _unfit("a float", value)
+        raise unfit("a float", value)
     if not isfinite(value):
         if strict:
             raise DataError(f"JSON has no number for {value} ({STRICT} is on)")
@@ -121,13 +123,7 @@ def _float(value: Any, *, strict: bool, narrow: bool = False) -> Any:
 
 
 def _text(value: Any) -> Any:
-    return str(value) if isinstance(value, str) else _unfit("text", value)
-
-
-def _data(value: Any) -> bytes:
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
-    raise DataError(f"bytes are needed, not {type(value).__name__} {short(value)}")
+    return str(value) if isinstance(value, str) else refuse("text", value)
 
 
 def _element(schema: Schema | None, options: JsonSchemaOptions) -> Write:
@@ -142,7 +138,7 @@ def _element(schema: Schema | None, options: JsonSchemaOptions) -> Write:
 
 def _list(element: Write) -> Write:
     def write(value: Any) -> Any:
-        return [element(v) for v in value] if isinstance(value, list) else _unfit("a list", value)
+        return [element(v) for v in value] if isinstance(value, list) else refuse("a list", value)
 
     return write
 
@@ -151,12 +147,12 @@ def _map(schema: Schema, options: JsonSchemaOptions) -> Write:
     key, element = _element(schema.key_schema, options), _element(schema.value_schema, options)
     if is_native_map(schema):
         return lambda value: (
-            {_text(k): element(v) for k, v in value.items()} if isinstance(value, dict) else _unfit("a dict", value)
+            {_text(k): element(v) for k, v in value.items()} if isinstance(value, dict) else refuse("a dict", value)
         )
 
     def write(value: Any) -> Any:
         if not isinstance(value, dict):
-            return _unfit("a dict", value)
+            raise unfit("a dict", value)
         return [{"key": key(k), "value": element(v)} for k, v in value.items()]
 
     return write
@@ -196,7 +192,7 @@ def _union(schema: Schema, options: JsonSchemaOptions) -> Write:
 
 def _cells(value: Any, schema: Schema) -> list[Any]:
     if not isinstance(value, Struct):
-        raise DataError(f"a Struct is needed, not {type(value).__name__} {short(value)}")
+        raise unfit("a Struct", value)
     if value.schema is not schema and value.schema != schema:
         raise DataError("Mismatching schema.")
     return value.values
@@ -208,38 +204,15 @@ def _logical(schema: Schema, options: JsonSchemaOptions) -> Write | None:
             if options.numeric_decimals:
                 return lambda value: orjson.Fragment(_number(value))
             scale = decimal_scale(schema)
-            return lambda value: base64.b64encode(decimal_to_bytes(_of(Decimal, value), scale)).decode()
+            return lambda value: base64.b64encode(decimal_to_bytes(decimal_of(value), scale)).decode()
         case name if name == DATE:
-            return lambda value: date_to_days(_of(dt.date, value))
+            return lambda value: days_of(value)
         case name if name == TIME:
-            return lambda value: time_to_millis(_of(dt.time, value))
+            return lambda value: day_millis_of(value)
         case name if name == TIMESTAMP:
-            return lambda value: timestamp_to_millis(_of(dt.datetime, value))
+            return lambda value: millis_of(value)
     return None
 
 
 def _number(value: Any) -> str:
-    if not _of(Decimal, value).is_finite():
-        raise DataError(f"Decimal {value} has no finite value")
-    return decimal_text(value)
-
-
-def _of(kind: type, value: Any) -> Any:
-    return value if isinstance(value, kind) else _unfit(f"a {kind.__name__}", value)
-
-
-def _unfit(wanted: str, value: Any) -> Any:
-    raise DataError(f"{wanted} is needed, not {type(value).__name__} {short(value)}")
-
-
-def within_field(name: str, error: DataError) -> DataError:
-    """The error with the name of the field before it."""
-    prefix = "field "
-    if error.message.startswith(prefix):
-        return type(error)(f"{prefix}{name}.{error.message[len(prefix) :]}")
-    return type(error)(f"{prefix}{name}: {error.message}")
-
-
-def short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return decimal_text(decimal_of(value))

@@ -16,6 +16,7 @@ from connect.data.struct import Struct
 from connect.errors import DataError, SchemaError
 from connectors.registry.protobuf.options import WRAPPED, ProtobufOptions
 from connectors.registry.protobuf.to_connect import Member, has_presence, members, real_oneofs, union_field
+from connectors.registry.values import within_field
 
 Read = Callable[[Any], Any]
 """Takes a message or a plain value and gives Connect's. Raises DataError."""
@@ -49,7 +50,7 @@ def _struct(message: Descriptor, schema: Schema, options: ProtobufOptions) -> Re
             try:
                 values.append(cell(found))
             except DataError as e:
-                raise _within(name, e) from e
+                raise within_field(name, e) from e
         return Struct(schema, values)
 
     return read
@@ -195,9 +196,3 @@ def _whole_millis(nanos: int, strict: bool) -> None:
 
 
 _LOGICAL: dict[str | None, Callable[[Any, bool], Any]] = {DECIMAL: _decimal, DATE: _date, TIME: _time, TIMESTAMP: _timestamp}
-
-
-def _within(name: str, error: DataError) -> DataError:
-    if error.message.startswith("field "):
-        return type(error)(f"field {name}.{error.message[len('field ') :]}")
-    return type(error)(f"field {name}: {error.message}")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor
 
-from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, decimal_to_bytes, time_to_millis, timestamp_to_millis
+from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, days_to_date, decimal_to_bytes
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.data.validation import INT_RANGES
@@ -18,6 +16,18 @@ from connectors.registry.protobuf.from_connect import proto_name
 from connectors.registry.protobuf.options import WRAPPED, ProtobufOptions, is_union
 from connectors.registry.protobuf.parse import SCALARS
 from connectors.registry.protobuf.to_connect import Member, members
+from connectors.registry.values import (
+    bytes_of,
+    day_millis_of,
+    days_of,
+    decimal_of,
+    integer_of,
+    millis_of,
+    refuse,
+    short,
+    unfit,
+    within_field,
+)
 
 Fill = Callable[[Any, Any], None]
 """Puts a value that is not None into a message. Raises DataError."""
@@ -60,7 +70,7 @@ class _Compiler:
 
         def fill(made: Any, value: Any) -> None:
             if not isinstance(value, Struct):
-                raise DataError(f"a Struct is needed, not {type(value).__name__} {short(value)}")
+                raise unfit("a Struct", value)
             if value.schema is not schema and value.schema != schema:
                 raise DataError("Mismatching struct schema")
             for (name, member, put), cell in zip(puts, value.values, strict=True):
@@ -71,7 +81,7 @@ class _Compiler:
                 try:
                     put(made, cell)
                 except DataError as e:
-                    raise _within(name, e) from e
+                    raise within_field(name, e) from e
                 except (TypeError, ValueError) as e:
                     raise DataError(f"field {name}: {e}") from e
 
@@ -96,13 +106,13 @@ class _Compiler:
 
         def fill(made: Any, value: Any) -> None:
             if not isinstance(value, Struct):
-                raise DataError(f"a Struct is needed, not {type(value).__name__} {short(value)}")
+                raise unfit("a Struct", value)
             for (name, put), cell in zip(puts, value.values, strict=True):
                 if cell is not None and put is not None:
                     try:
                         put(made, cell)
                     except DataError as e:
-                        raise _within(name, e) from e
+                        raise within_field(name, e) from e
                     return
             raise DataError("Cannot find non-null field")
 
@@ -213,21 +223,20 @@ class _Compiler:
             return self._integer(*INT_RANGES[schema.type], _UNSIGNED.get(field.type))
         kind: type = {Type.BOOLEAN: bool, Type.STRING: str, Type.BYTES: bytes}.get(schema.type, float)
         if kind is bytes:
-            return lambda value: bytes(value) if isinstance(value, bytes | bytearray | memoryview) else _unfit("bytes", value)
-        return lambda value: value if isinstance(value, kind) else _unfit(f"a {kind.__name__}", value)
+            return bytes_of
+        return lambda value: value if isinstance(value, kind) else refuse(f"a {kind.__name__}", value)
 
     def _integer(self, low: int, high: int, unsigned_bits: int | None) -> Plain:
         mask = None if unsigned_bits is None else (1 << unsigned_bits) - 1
         strict = self._options.strict
 
         def plain(value: Any) -> int:
-            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-                return int(_unfit(f"a whole number from {low} to {high}", value))
-            if mask is None or 0 <= value <= mask:
-                return int(value)
+            number = integer_of(value, low, high)
+            if mask is None or 0 <= number <= mask:
+                return number
             if strict:
-                raise DataError(f"{value} does not fit into {unsigned_bits} bits without a sign")
-            return value & mask  # as the original, which keeps the low bits
+                raise DataError(f"{number} does not fit into {unsigned_bits} bits without a sign")
+            return number & mask  # as the original, which keeps the low bits
 
         return plain
 
@@ -248,11 +257,11 @@ class _Compiler:
 
 
 def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else _unfit("a list", value)
+    return value if isinstance(value, list) else refuse("a list", value)
 
 
 def _mapped(value: Any) -> dict[Any, Any]:
-    return value if isinstance(value, dict) else _unfit("a dict", value)
+    return value if isinstance(value, dict) else refuse("a dict", value)
 
 
 def _present(value: Any) -> Any:
@@ -262,9 +271,7 @@ def _present(value: Any) -> Any:
 
 
 def _decimal(made: Any, value: Any) -> None:
-    if not isinstance(value, Decimal) or not value.is_finite():
-        _unfit("a finite Decimal", value)
-    _, digits, exponent = value.as_tuple()
+    _, digits, exponent = decimal_of(value).as_tuple()
     scale = -int(exponent)
     made.value = decimal_to_bytes(value, scale)
     made.precision = max(1, len("".join(map(str, digits)).lstrip("0")))
@@ -272,23 +279,18 @@ def _decimal(made: Any, value: Any) -> None:
 
 
 def _date(made: Any, value: Any) -> None:
-    if not isinstance(value, dt.date) or isinstance(value, dt.datetime):
-        _unfit("a date", value)
-    made.year, made.month, made.day = value.year, value.month, value.day
+    day = days_to_date(days_of(value))
+    made.year, made.month, made.day = day.year, day.month, day.day
 
 
 def _time(made: Any, value: Any) -> None:
-    if not isinstance(value, dt.time):
-        _unfit("a time", value)
-    seconds, millis = divmod(time_to_millis(value), 1000)
+    seconds, millis = divmod(day_millis_of(value), 1000)
     made.hours, made.minutes, made.seconds = seconds // 3600, seconds // 60 % 60, seconds % 60
     made.nanos = millis * 1_000_000
 
 
 def _timestamp(made: Any, value: Any) -> None:
-    if not isinstance(value, dt.datetime):
-        _unfit("a datetime", value)
-    made.seconds, millis = divmod(timestamp_to_millis(value), 1000)
+    made.seconds, millis = divmod(millis_of(value), 1000)
     made.nanos = millis * 1_000_000
 
 
@@ -298,18 +300,3 @@ _LOGICAL: dict[str | None, tuple[str, Fill]] = {
     TIME: ("google.type.TimeOfDay", _time),
     TIMESTAMP: ("google.protobuf.Timestamp", _timestamp),
 }
-
-
-def _unfit(wanted: str, value: Any) -> Any:
-    raise DataError(f"{wanted} is needed, not {type(value).__name__} {short(value)}")
-
-
-def _within(name: str, error: DataError) -> DataError:
-    if error.message.startswith("field "):
-        return type(error)(f"field {name}.{error.message[len('field ') :]}")
-    return type(error)(f"field {name}: {error.message}")
-
-
-def short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

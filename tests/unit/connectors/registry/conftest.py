@@ -64,9 +64,6 @@ class MemoryRegistry(SchemaRegistry):
         found = self.schema(number)
         return RegisteredSchema(number, found.text, found.type, found.references, version, found.has_rules)
 
-    def is_compatible(self, subject: str, schema: RegisteredSchema) -> bool:
-        return True
-
     def close(self) -> None:
         """Nothing is open."""
 

@@ -310,7 +310,7 @@ def test_broken_messages_are_refused(configured: Make, registry: Any, data: byte
         _read(configured, registry, _PROTO, data)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, len(_ORDER) - 1), st.integers(0, 7), st.integers(0, len(_ORDER)), st.binary(max_size=30))
 def test_any_payload_is_a_value_or_a_data_error(
     configured: Make, registry: Any, place: int, bit: int, end: int, random: bytes

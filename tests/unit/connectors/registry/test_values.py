@@ -1,0 +1,74 @@
+"""Values of logical types are what they are called, in every format."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from connect.data.logical import END_OF_DAY, FarInstant, date_schema, decimal_schema, time_schema, timestamp_schema
+from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
+from connect.errors import DataError
+from connectors.registry.avro.converter import AvroConverter
+from connectors.registry.json_schema.converter import JsonSchemaConverter
+from connectors.registry.protobuf.converter import ProtobufConverter
+
+Make = Callable[..., Any]
+_KINDS = (AvroConverter, JsonSchemaConverter, ProtobufConverter)
+_NOW = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize(
+    ("schema", "value", "message"),
+    [
+        (date_schema(), _NOW, "field x: a date is needed, not datetime"),
+        (date_schema(), 5, "field x: a date is needed, not int 5"),
+        (time_schema(), _NOW, "field x: a time is needed, not datetime"),
+        (time_schema(), dt.time(1, 2, 3, 4), "field x: Time 01:02:03.000004 has more than milliseconds"),
+        (timestamp_schema(), dt.date(2024, 1, 1), "field x: a datetime is needed, not date"),
+        (timestamp_schema(), dt.datetime(2024, 1, 1), "field x: Timestamp 2024-01-01 00:00:00 has no time zone"),
+        (timestamp_schema(), _NOW.replace(microsecond=1), "field x: Timestamp .* has more than milliseconds"),
+        (decimal_schema(2), 1.5, "field x: a finite Decimal is needed, not float 1.5"),
+        (decimal_schema(2), Decimal("NaN"), r"field x: a finite Decimal is needed, not Decimal Decimal\('NaN'\)"),
+    ],
+)
+def test_another_type_is_refused_by_the_name_of_its_field(
+    configured: Make, kind: type[Any], schema: Schema, value: Any, message: str
+) -> None:
+    struct = Schema(Type.STRUCT, name="S", fields=[("x", schema)])
+    with pytest.raises(DataError, match=message):
+        configured(kind).from_connect_data("t", struct, Struct(struct, [value]))
+
+
+@pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter])
+def test_a_decimal_of_another_scale_is_refused(configured: Make, kind: type[Any]) -> None:
+    struct = Schema(Type.STRUCT, name="S", fields=[("x", decimal_schema(2))])
+    with pytest.raises(DataError, match=r"field x: .*Schema has scale 2, value has scale 1"):
+        configured(kind).from_connect_data("t", struct, Struct(struct, [Decimal("1.5")]))
+
+
+@pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter])
+def test_the_end_of_the_day_and_far_instants_are_written_as_numbers(configured: Make, kind: type[Any]) -> None:
+    struct = Schema(Type.STRUCT, name="S", fields=[("a", time_schema()), ("b", timestamp_schema())])
+    converter = configured(kind)
+    data = converter.from_connect_data("t", struct, Struct(struct, [END_OF_DAY, FarInstant(10**15)]))
+    assert data is not None
+    with pytest.raises(DataError, match="field b: Timestamp 1000000000000000 ms from 1970 is outside the years 1 to 9999"):
+        converter.to_connect_data("t", data)
+
+
+def test_what_a_null_is_depends_on_the_format(configured: Make) -> None:
+    assert configured(AvroConverter).from_connect_data("t", Schema.OPTIONAL_STRING, None) is None
+    assert configured(ProtobufConverter).from_connect_data("t", Schema.OPTIONAL_STRING, None) is None
+    converter = configured(JsonSchemaConverter)
+    assert converter.encode_batch("t", Schema.OPTIONAL_STRING, ["a", None]) == [b'\0\0\0\0\x01"a"', b"\0\0\0\0\x01null"]
+    with_default = Schema(Type.STRING, default="d")
+    data = converter.from_connect_data("u", with_default, None)
+    assert data is not None
+    assert data[5:] == b'"d"'
+    assert converter.from_connect_data("t", Schema.STRING, None) is None
