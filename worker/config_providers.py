@@ -54,18 +54,18 @@ class ConfigProviders:
     def __bool__(self) -> bool:
         return bool(self._providers)
 
-    def resolve(self, config: Mapping[str, str | None], whose: str) -> Resolution:
-        """The configuration with values in place of references; ``whose`` is for the log.
+    def resolve(self, config: Mapping[str, str | None], used_by: str | None = None) -> Resolution:
+        """The configuration with values in place of references.
 
-        Warns of references that stay although their provider is there. Raises ConfigError that names key, provider and path
-        when a provider cannot answer.
+        ``used_by`` says in the log whose references stay although their provider is there; without it, as for a check, nothing
+        is logged. Raises ConfigError that names key, provider and path when a provider cannot answer.
         """
         found = resolve_references(config, self._providers)
         self.mask.add_provided(found.secrets)
-        for key, reference in found.unresolved:
+        for key, reference in found.unresolved if used_by is not None else ():
             log.warning(
                 "%s: %s of %s stays as it is: config provider '%s' has no key '%s'%s",
-                whose, reference.text, key, reference.provider, reference.key,
+                used_by, reference.text, key, reference.provider, reference.key,
                 f" at {reference.path}" if reference.path else "",
             )  # fmt: skip
         return found

@@ -247,7 +247,7 @@ class ConnectorUnit:
         if self.target is not TargetState.STARTED:
             return
         try:
-            config = self._tools.values.for_start(definition.name, definition.given)
+            config = self._tools.values.for_start(definition.name, definition.given, again=True)
         except ConfigError as e:
             log.warning("Connector %s goes on with the values it has: %s", definition.name, e.message)
             self._tools.values.ask_again(definition.name)

@@ -20,16 +20,16 @@ class ProvidedValues:
         self._timer = timer
         self._expiries: dict[str, tuple[Expiry, ...]] = {}
 
-    def once(self, config: Mapping[str, str | None], whose: str) -> Resolution:
-        """The configuration with values, for a check of it. Raises ConfigError when a provider cannot answer."""
-        return self._providers.resolve(config, whose)
+    def for_check(self, config: Mapping[str, str | None]) -> Resolution:
+        """The configuration with values. Raises ConfigError when a provider cannot answer."""
+        return self._providers.resolve(config)
 
-    def for_start(self, connector: str, given: Mapping[str, str]) -> dict[str, str]:
-        """The same for a connector that is being started: it will be reloaded when the values run out, unless it says
-        ``config.action.reload=none``."""
+    def for_start(self, connector: str, given: Mapping[str, str], *, again: bool = False) -> dict[str, str]:
+        """The same for a connector that is being started, or with ``again`` may have to be: it will be reloaded when the values
+        run out, unless it says ``config.action.reload=none``."""
         if not self._providers:
             return dict(given)
-        found = self._providers.resolve(given, f"Connector {connector}")
+        found = self._providers.resolve(given, None if again else f"Connector {connector}")
         values = {key: value for key, value in found.values.items() if value is not None}
         reloads = values.get(_ACTION, "restart").strip().lower() != "none"
         self._expiries[connector] = found.expiries if reloads else ()

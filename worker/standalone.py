@@ -182,7 +182,7 @@ class StandaloneHerder:
 
     def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
         # The class counts that the configuration names, not the one in the path (recording validate-empty).
-        return self._validated(str(config.get("name")), config)[0]
+        return self._validated(config)[0]
 
     # --- changes
 
@@ -197,7 +197,7 @@ class StandaloneHerder:
         # A PATCH may give another name in the configuration; the connector keeps its own (recording config-patch-name).
         props = {"name": name, **config}
         # Before the name is looked at: an invalid duplicate is 400 (recording create-duplicate-invalid-config).
-        answer, values = self._validated(name, props)
+        answer, values = self._validated(props)
         if message := create_error_message(answer):
             raise BadRequestError(self._mask.mask(message))
         given = _without_nulls(props)
@@ -297,10 +297,10 @@ class StandaloneHerder:
                 raise NotFoundError(message or f"Connector {name} not found")
             return unit, dict(self._configs[name])
 
-    def _validated(self, name: str, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str | None]]:
+    def _validated(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str | None]]:
         """The answer of validation, and the configuration with the values of config providers. Secrets that it holds are known to
         the mask from then on, and neither the answer nor an error tells them (promise 9)."""
-        found = self._values.once(config, f"Connector {name}")
+        found = self._values.for_check(config)
         values = found.values
         self._mask.add(values)
         # The answer is about this configuration alone: a short secret of another connector must not blot out its words.

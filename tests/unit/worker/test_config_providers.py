@@ -200,6 +200,7 @@ def test_a_reference_that_nobody_knows_stays_with_a_warning(herder: StandaloneHe
     herder.put_connector("c", {**given, "secret": ""}, replace=False)
     assert Noted.starts[0]["plain"] == "${p:a:x} ${q:x}"
     assert "Connector c: ${p:a:x} of plain stays as it is: config provider 'p' has no key 'x' at a" in caplog.text
+    assert caplog.text.count("stays as it is") == 1
     assert "${q:x}" not in caplog.text
 
 
@@ -235,7 +236,7 @@ class Unit:
         mask = config.providers.mask
         factory: Any = TaskFactory.__new__(TaskFactory)  # there are no tasks
         tools = UnitTools("w:1", factory, self._store, values, mask, 1.0)
-        definition = ConnectorDefinition("c", given, values.once(given, "c").values, "Noted", Noted, "source", None)
+        definition = ConnectorDefinition("c", given, values.for_check(given).values, "Noted", Noted, "source", None)
         self.unit = ConnectorUnit(definition, tools, TargetState.STARTED)
         self.run(self.unit.start)
 
