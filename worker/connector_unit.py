@@ -252,7 +252,9 @@ class ConnectorUnit:
             log.warning("Connector %s goes on with the values it has: %s", definition.name, e.message)
             self._tools.values.ask_again(definition.name)
             return
-        if only_if_changed and config == definition.config:
+        # A task that was restarted alone may have made the values known that the other tasks do not have yet.
+        tasks_have_them = not self._task_configs or config == self._config_of_tasks
+        if only_if_changed and config == definition.config and tasks_have_them:
             return
         log.info("Connector %s is restarted for new values of its config providers", definition.name)
         self.restart(with_connector=True, tasks=())
