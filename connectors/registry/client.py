@@ -61,6 +61,8 @@ class _Bounded:
             value: _T = found[0]
             return value
         value = make()
+        if value is None:  # what is not there yet may come
+            return value
         if len(self._kept) >= self._size:
             self._kept.clear()
         self._kept[key] = value, time.monotonic()
@@ -131,9 +133,9 @@ class SchemaRegistry:
             except SchemaRegistryError as e:
                 if e.http_status_code == 404:
                     return None
-                raise self._refusal(f"subject {subject}", "look up a schema in", e) from e
+                raise self._refusal(f"subject {subject}", "look up a schema in", e) from self._cause(e)
             except Exception as e:
-                raise self._failure(f"subject {subject}", "look up a schema in", e) from e
+                raise self._failure(f"subject {subject}", "look up a schema in", e) from self._cause(e)
             return RegisteredSchema(found.schema_id, schema.text, schema.type, schema.references, found.version)
 
         return self._kept.get(("lookup", subject, schema), ask)
@@ -184,9 +186,13 @@ class SchemaRegistry:
         try:
             return call()
         except SchemaRegistryError as e:
-            raise self._refusal(what, action, e) from e
+            raise self._refusal(what, action, e) from self._cause(e)
         except Exception as e:
-            raise self._failure(what, action, e) from e
+            raise self._failure(what, action, e) from self._cause(e)
+
+    def _cause(self, error: Exception) -> Exception | None:
+        """What a trace may show of the client's own error: nothing that might repeat a secret (promise 9)."""
+        return error if self._settings.user_info is None and not self._settings.bearer else None
 
     def _refusal(self, what: str, action: str, error: SchemaRegistryError) -> ConnectError:
         """The error for an answer that is not a success."""

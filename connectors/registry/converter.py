@@ -12,7 +12,7 @@ from connect.converters.api import Converter
 from connect.converters.config import TYPE, type_for
 from connect.data.headers import Headers
 from connect.data.schema import Schema
-from connect.errors import DataError, IllegalStateError
+from connect.errors import ConfigError, DataError, IllegalStateError
 from connect.record import NULL, SchemaAndValue
 from connect.strict import is_strict
 from connectors.registry.client import RegisteredSchema, SchemaRegistry, refuse_rules
@@ -227,7 +227,7 @@ class RegistryConverter(Converter):
         try:
             subject = self._settings.strategy.subject(topic, self._is_key, self._record_name(registered))
             found = self._open_registry().lookup(subject, registered)
-        except DataError as e:
+        except (DataError, ConfigError) as e:  # the latter from a registry that shows schemas but not subjects
             log.debug("Schema %s has no known version for topic %s: %s", registered.id, topic, e.message)
             return None
         return None if found is None else found.version

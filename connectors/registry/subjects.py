@@ -16,11 +16,6 @@ class SubjectNameStrategy(Enum):
     RECORD = "RecordNameStrategy"
     TOPIC_RECORD = "TopicRecordNameStrategy"
 
-    @property
-    def uses_record(self) -> bool:
-        """Whether the name of the record counts, so that the subject is known only with the schema."""
-        return self is not SubjectNameStrategy.TOPIC
-
     def subject(self, topic: str, is_key: bool, record_name: str | None) -> str:
         """The subject. Raises DataError when a record's name is needed and the schema has none."""
         if self is SubjectNameStrategy.TOPIC:

@@ -11,6 +11,7 @@ from connect.config.parsing import Password
 from connect.config.types import ConfigType
 from connect.errors import ConfigError
 from connectors.registry.avro.converter import AvroConverter
+from connectors.registry.client import _Bounded
 from connectors.registry.config import RegistrySettings, registry_settings
 from connectors.registry.json_schema.converter import JsonSchemaConverter
 from connectors.registry.protobuf.converter import ProtobufConverter
@@ -85,3 +86,13 @@ def test_configuring_asks_nothing_of_the_registry(configured: Callable[..., Any]
     for kind in (AvroConverter, JsonSchemaConverter, ProtobufConverter):
         configured(kind).close()
     assert registry.asked == 0
+
+
+def test_what_the_registry_does_not_have_is_asked_for_again() -> None:
+    kept = _Bounded(2)
+    assert kept.get("a", lambda: None) is None
+    assert kept.get("a", lambda: 1) == 1
+    assert kept.get("a", lambda: 2) == 1
+    assert [kept.get(key, lambda: 3) for key in "bc"] == [3, 3]  # full: what was kept goes
+    assert kept.get("a", lambda: 4) == 4
+    assert kept.get("a", lambda: 5, ttl_s=0) == 5
