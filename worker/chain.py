@@ -9,8 +9,8 @@ from connect.errors import ConnectError
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
 from connect.transforms.chain import Step, apply_steps_batch, close_steps
-from worker.batch_failures import BatchFailures, salvage
 from worker.stages import Stage, StageError, run_stage, whereabouts
+from worker.tolerance.batch_failures import BatchFailures, salvage
 
 T = TypeVar("T")
 Results = Sequence[ConnectRecord | None]

@@ -18,10 +18,10 @@ from connect.record import (
     SinkRecord,
     TopicPartition,
 )
-from worker.batch_failures import BatchFailures, salvage
-from worker.error_report import ConsumedRecord
 from worker.source_batches import Converters
 from worker.stages import Stage, StageError, run_stage
+from worker.tolerance.batch_failures import BatchFailures, salvage
+from worker.tolerance.report import ConsumedRecord
 
 _TIMESTAMP_TYPES = (NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME)
 

@@ -20,9 +20,6 @@ from connect.errors import ConnectError, RetriableError
 from connect.record import ConnectRecord, SinkRecord, TopicPartition
 from connect.sink import SinkTask
 from worker.chain import TransformChain
-from worker.errant_reporter import ErrantReporter
-from worker.error_handler import ErrorHandler
-from worker.error_settings import ErrorSettings
 from worker.herder import TaskId
 from worker.kafka.sink_consumer import Assignment, ConsumerClosed, SinkConsumer
 from worker.put_batch import PutBatch
@@ -32,6 +29,9 @@ from worker.sink_positions import SinkPositions
 from worker.source_batches import Converters
 from worker.stages import Stopped, TaskPutError, describe
 from worker.task import TaskControl
+from worker.tolerance.errant_reporter import ErrantReporter
+from worker.tolerance.handler import ErrorHandler
+from worker.tolerance.settings import ErrorSettings
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ from connect.data.headers import Header, Headers
 from connect.data.schema import Schema
 from connect.record import ConnectRecord
 from connect.transforms.columns import ChangedRecords
-from worker.batch_failures import BatchFailures, salvage
 from worker.kafka.record_producer import HeaderBytes, ProducerRun
 from worker.stages import Attempt, Stage, once, run_stage, whereabouts
+from worker.tolerance.batch_failures import BatchFailures, salvage
 
 
 @dataclass(frozen=True, slots=True)

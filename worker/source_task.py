@@ -18,18 +18,18 @@ from connect import crash
 from connect.errors import ConnectError, RetriableError
 from connect.record import ConnectRecord, SourceRecord
 from connect.source import SourceTask, TransactionContext
-from worker.batch_failures import BatchFailures
 from worker.chain import TransformChain
-from worker.error_handler import ErrorHandler
 from worker.herder import ErrorCounts, TaskId, TaskProgress
 from worker.kafka.record_producer import ProduceCancelled, ProducerRun, RecordMetadata, RecordProducer, RecordRefusedError
 from worker.kafka.topics import TopicCreator
 from worker.offsets.store import ConnectorOffsetReader, OffsetPair, OffsetStore
-from worker.refused_records import Confirm, RefusedRecords
 from worker.source_batches import Converters, encode, encode_one
 from worker.source_offsets import PendingOffsets
 from worker.stages import StageError, Stopped, describe
 from worker.task import TaskListener, WorkerTask, plugin_details
+from worker.tolerance.batch_failures import BatchFailures
+from worker.tolerance.handler import ErrorHandler
+from worker.tolerance.refused_records import Confirm, RefusedRecords
 
 log = logging.getLogger(__name__)
 

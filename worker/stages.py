@@ -1,6 +1,6 @@
 """The stages a record goes through, and the failure of one record in one of them.
 
-A stage raises :class:`StageError` for the record that fails; what becomes of it is decided in :mod:`worker.error_handler`.
+A stage raises :class:`StageError` for the record that fails; what becomes of it is decided in :mod:`worker.tolerance.handler`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ from worker.cluster import Cluster
 from worker.config import WorkerConfig
 from worker.config_notices import config_notices
 from worker.connector_unit import ConnectorDefinition, ConnectorUnit, UnitTools
-from worker.error_settings import error_settings
 from worker.herder import (
     ConnectorInfo,
     ConnectorStatus,
@@ -44,6 +43,7 @@ from worker.restart import planned_restart, to_restart
 from worker.secret_keys import secret_keys_of, worker_secret_keys
 from worker.secrets import SecretMask
 from worker.task_factory import TaskFactory
+from worker.tolerance.settings import error_settings
 from worker.topic_creation import topic_creation_rules
 from worker.validation import (
     DiscoveredCatalogue,

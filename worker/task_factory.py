@@ -22,8 +22,6 @@ from worker.chain import TransformChain
 from worker.client_overrides import client_properties
 from worker.config import WorkerConfig
 from worker.converter_settings import converter_settings
-from worker.error_handler import DeadLetterQueue, ErrorHandler
-from worker.error_settings import DeadLetterTopic, error_settings
 from worker.herder import ErrorCounts, TaskId
 from worker.kafka.dead_letters import DeadLetterProducer
 from worker.kafka.record_producer import RecordProducer
@@ -31,13 +29,15 @@ from worker.kafka.settings import ClientKind
 from worker.kafka.sink_consumer import RebalanceListener, SinkConsumer
 from worker.kafka.topics import TopicCreator
 from worker.offsets.store import OffsetStore
-from worker.refused_records import RefusedRecords
 from worker.secrets import SecretMask
 from worker.sink_loop import SinkParts, Subscription
 from worker.sink_task import SinkWorkerTask
 from worker.source_batches import Converters
 from worker.source_task import FlushTiming, SourceParts, SourceWorkerTask
 from worker.task import TaskListener, WorkerTask
+from worker.tolerance.handler import DeadLetterQueue, ErrorHandler
+from worker.tolerance.refused_records import RefusedRecords
+from worker.tolerance.settings import DeadLetterTopic, error_settings
 from worker.topic_creation import NewTopicSpec, rules_of, topic_creation_rules
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from connect.data.struct import Struct
 from connect.record import ConnectRecord
 from connect.transforms.column_batches import ColumnTransformation
 from connect.transforms.columns import RecordColumns, SideColumns, Unfit
-from connect.transforms.record_copies import copy_record as copy_record
+from connect.transforms.record_copies import copy_record
 from connect.transforms.structs import struct_under
 
 _new = object.__new__

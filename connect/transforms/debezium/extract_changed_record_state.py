@@ -13,7 +13,7 @@ from connect.errors import DataError
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
 from connect.transforms.debezium.envelope import AFTER, BEFORE, envelope_struct, is_envelope_map, is_envelope_schema
-from connect.transforms.record_sides import copy_record
+from connect.transforms.record_copies import copy_record
 from connect.transforms.structs import require_struct
 
 _CHANGED, _UNCHANGED = "header.changed.name", "header.unchanged.name"

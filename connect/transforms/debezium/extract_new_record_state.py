@@ -26,7 +26,7 @@ from connect.transforms.debezium.envelope import (
 )
 from connect.transforms.debezium.extract_settings import TABLE, DeleteHandling, ExtractSettings, read_settings
 from connect.transforms.debezium.field_references import FieldReference, ReadValues
-from connect.transforms.record_sides import copy_record
+from connect.transforms.record_copies import copy_record
 from connect.transforms.structs import copier, fields_of, new_struct, struct_schema_like, struct_under
 
 DELETED_FIELD = "__deleted"

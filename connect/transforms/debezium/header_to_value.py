@@ -17,7 +17,7 @@ from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
 from connect.strict import is_strict
 from connect.transforms.api import Transformation
-from connect.transforms.record_sides import copy_record
+from connect.transforms.record_copies import copy_record
 from connect.transforms.settings import NonEmptyList
 from connect.transforms.structs import fields_of, new_struct, require_struct, struct_schema_like
 

@@ -26,7 +26,7 @@ from connect.transforms.debezium.envelope import (
 from connect.transforms.debezium.optional_regex import OptionalRegex
 from connect.transforms.debezium.schema_names import name_adjuster
 from connect.transforms.java_replacement import Replacement, compile_replacement
-from connect.transforms.record_sides import copy_record
+from connect.transforms.record_copies import copy_record
 from connect.transforms.settings import JavaRegex, compiled_regex
 from connect.transforms.structs import fields_of, new_struct, require_struct
 

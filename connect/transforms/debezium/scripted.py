@@ -16,7 +16,7 @@ from connect.expressions import GROOVY, JAVASCRIPT, RECORD_VARIABLES, Dialect, E
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
 from connect.transforms.debezium.optional_regex import OptionalRegex
-from connect.transforms.record_sides import copy_record
+from connect.transforms.record_copies import copy_record
 from connect.transforms.settings import compiled_regex
 
 _PREFIX = "jsr223."

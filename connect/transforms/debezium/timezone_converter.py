@@ -27,7 +27,7 @@ from connect.transforms.debezium.time_zones import (
     zoned_time,
     zoned_timestamp,
 )
-from connect.transforms.record_sides import copy_record
+from connect.transforms.record_copies import copy_record
 from connect.transforms.structs import fields_of, new_struct
 
 _ZONE, _INCLUDE, _EXCLUDE = "converted.timezone", "include.list", "exclude.list"

@@ -25,7 +25,7 @@ from connect.transforms.debezium.envelope import (
 )
 from connect.transforms.debezium.outbox.json_payload import JsonExpansion
 from connect.transforms.debezium.outbox.settings import TABLE, Columns, InvalidOperation, Placement, read_settings
-from connect.transforms.record_sides import copy_record
+from connect.transforms.record_copies import copy_record
 from connect.transforms.regex_router import RegexRouter
 from connect.transforms.structs import require_struct
 

@@ -12,7 +12,6 @@ from connect.data.logical import date_schema, decimal_schema
 from connect.data.validation import validate_value
 from connect.errors import DataError, SchemaError
 
-
 NOTHING: Any = None
 
 

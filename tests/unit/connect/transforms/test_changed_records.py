@@ -10,8 +10,8 @@ from connect.plugins import Plugins
 from connect.record import SourceRecord
 from connect.transforms.chain import apply_steps_batch, build_steps
 from connect.transforms.columns import ChangedRecords
-from worker.batch_failures import BatchFailures
 from worker.source_batches import Converters, encode
+from worker.tolerance.batch_failures import BatchFailures
 
 HOIST = {
     "transforms": "a",

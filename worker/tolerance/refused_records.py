@@ -14,9 +14,9 @@ from functools import partial
 from confluent_kafka import KafkaError, Message
 
 from connect.record import SourceRecord
-from worker.error_handler import ErrorHandler
 from worker.kafka.record_producer import DeliveryCallback, ProducerRun, RecordProducer, is_about_the_record
 from worker.stages import Stage, StageError
+from worker.tolerance.handler import ErrorHandler
 
 _ABOUT_THE_TOPIC = frozenset(
     {

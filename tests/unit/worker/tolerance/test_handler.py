@@ -13,13 +13,13 @@ from connect import DataError, RetriableError, SinkRecord
 from connect.converters.string import StringConverter
 from connect.sink import RawRecord
 from connect.testing import ManualClock, MemorySinkTask
-from worker.errant_reporter import ErrantReporter
-from worker.error_handler import DeadLetterQueue, ErrorHandler
-from worker.error_report import ConsumedRecord
-from worker.error_settings import ErrorSettings, error_settings
 from worker.herder import TaskId
 from worker.source_batches import Converters
 from worker.stages import Stage, StageError, Stopped, ToleranceExceededError
+from worker.tolerance.errant_reporter import ErrantReporter
+from worker.tolerance.handler import DeadLetterQueue, ErrorHandler
+from worker.tolerance.report import ConsumedRecord
+from worker.tolerance.settings import ErrorSettings, error_settings
 
 RECORD = ConsumedRecord("orders", 2, 77, 1_700_000_000_123, "CreateTime", b"k", b"\xff{", [("h", b"1"), ("n", None)])
 

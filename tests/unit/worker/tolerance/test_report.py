@@ -8,10 +8,10 @@ from connect import DataError, Headers, Schema, SchemaBuilder, SourceRecord, Str
 from connect.config.parsing import HIDDEN
 from connect.record import NO_TIMESTAMP_TYPE
 from connect.record_format import record_from_json
-from worker.error_report import ConsumedRecord, FailedRecord, context_headers, letter_of, log_message, source_record_text
 from worker.herder import TaskId
 from worker.secrets import SecretMask
 from worker.stages import Stage, StageError
+from worker.tolerance.report import ConsumedRecord, FailedRecord, context_headers, letter_of, log_message, source_record_text
 
 CONSUMED = ConsumedRecord("orders", 5, 100, None, NO_TIMESTAMP_TYPE, b"ab", b"x", [("h", b"1")])
 CAST = "org.apache.kafka.connect.transforms.Cast$Value"

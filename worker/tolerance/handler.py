@@ -19,14 +19,14 @@ from typing import Protocol, TypeVar
 from connect import crash
 from connect.errors import ConnectError, RetriableError
 from connect.record import SourceRecord
-from worker.batch_failures import BatchFailures
-from worker.error_report import ConsumedRecord, FailedRecord, context_headers, letter_of, log_message
-from worker.error_settings import ErrorSettings
 from worker.herder import ErrorCounts, TaskId
 from worker.kafka.dead_letters import DeadLetterProducer
 from worker.kafka.topics import TopicCreator
 from worker.secrets import SecretMask
 from worker.stages import Stage, StageError, Stopped, ToleranceExceededError
+from worker.tolerance.batch_failures import BatchFailures
+from worker.tolerance.report import ConsumedRecord, FailedRecord, context_headers, letter_of, log_message
+from worker.tolerance.settings import ErrorSettings
 
 T = TypeVar("T")
 

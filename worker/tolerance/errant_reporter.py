@@ -6,11 +6,11 @@ from concurrent.futures import Future
 
 from connect.record import SinkRecord
 from connect.sink import RawRecord, SinkTask
-from worker.error_handler import ErrorHandler
-from worker.error_report import ConsumedRecord
 from worker.sink_batches import ConsumedSinkRecord, consumed
 from worker.source_batches import Converters, encode_one
 from worker.stages import Stage, StageError
+from worker.tolerance.handler import ErrorHandler
+from worker.tolerance.report import ConsumedRecord
 
 
 class ErrantReporter:
