@@ -30,6 +30,10 @@ from connect.errors import ConfigError, PluginNotFoundError
 from connect.transforms.api import Predicate, Transformation
 
 TABLES = "connect.tables"
+APACHE_VERSION = "4.3.1"
+"""The version of Apache Kafka whose classes ours stand in for. They show it as their own: a configuration that asks for it
+(``transforms.x.plugin.version``, KIP-891) gets it."""
+_APACHE = "org.apache.kafka."
 _log = logging.getLogger(__name__)
 
 
@@ -94,6 +98,7 @@ class PluginDesc:
     type: str
     """As REST names it: ``source``, ``sink``, ``converter``, ``header_converter``, ``transformation``, ``predicate``."""
     version: str
+    """Of the distribution; of Apache Kafka for what stands in for a class of its."""
     distribution: str
 
     @property
@@ -291,6 +296,8 @@ def _read_table(point: EntryPoint) -> Iterable[PluginEntry]:
 
 def _of_table(entry: PluginEntry, distribution: Distribution | None) -> PluginDesc:
     name, version = _named(distribution)
+    if entry.java_names and entry.java_names[0].startswith(_APACHE):
+        version = APACHE_VERSION
     return PluginDesc(
         entry.kind, entry.path, entry.java_names, entry.aliases, entry.type or _default_type(entry.kind), version, name
     )

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from connect.plugins import APACHE_VERSION
 from rest.listeners import ListenSettings
 from rest.server import RestServer
 from sluice.embedded.broker import EmbeddedBroker
@@ -100,7 +101,10 @@ def test_answers_as_apache_does(
     target, names = start_worker(recording["worker"])
     topic = unique_name("topic")
     names |= {"c": unique_name("c"), "d": unique_name("d"), "topic": topic, "tmp": str(tmp_path), "cluster_id": cluster_id}
-    names["version"] = target.send({"method": "GET", "path": "/"}).body["version"]
+    # The worker's own version is ours; a plugin that stands in for one of Apache's has Apache's.
+    names["version"] = (
+        target.send({"method": "GET", "path": "/"}).body["version"] if recording["request"]["path"] == "/" else APACHE_VERSION
+    )
     if any(step["do"] == "produce" for step in recording["setup"]):
         _create_topic(broker, topic)
     try:
