@@ -77,7 +77,7 @@ NO_ENVELOPE = (
 _HEAD = b'{"schema":'
 _MIDDLE = b',"payload":'
 _PREFIXES_PER_TOPIC = 16
-_CHUNK = 256  # records parsed at a time: few enough to stay in the processor's caches
+_CHUNK = 256  # records read or written at a time: few enough to stay in the processor's caches
 _make = tuple.__new__
 _MIN_BATCH = 4  # below this the columns cost more than they save
 _FAST_FAILURES = (
@@ -141,6 +141,14 @@ class JsonConverter(Converter, HeaderConverter):
         return self._encode_carefully(schema, value, self._prefix(schema))
 
     def encode_batch(self, topic: str, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
+        if len(values) <= _CHUNK:
+            return self._encode_chunk(schema, values)
+        out: list[bytes | None] = []
+        for start in range(0, len(values), _CHUNK):
+            out += self._encode_chunk(schema, values[start : start + _CHUNK])
+        return out
+
+    def _encode_chunk(self, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
         if schema is None:
             return self._encode_schemaless(values)
         encoder, prefix = self._encoder(schema)
@@ -156,27 +164,23 @@ class JsonConverter(Converter, HeaderConverter):
         return [self._encode_carefully(schema, value, prefix) for value in values]
 
     def _encode_schemaless(self, values: Sequence[Any]) -> list[bytes | None]:
-        prefix = self._prefix(None)
+        prefix = b'{"schema":null,"payload":' if self._schemas_enabled else b""
         try:
             payloads = encode_schemaless(values, self._write)
         except _FAST_FAILURES:
             return [None if value is None else self._encode_carefully(None, value, prefix) for value in values]
         if prefix:
-            return [
-                None if value is None else prefix + payload + b"}" for value, payload in zip(values, payloads, strict=True)
-            ]  # fmt: skip
-        return [None if value is None else payload for value, payload in zip(values, payloads, strict=True)]
+            payloads = [prefix + payload + b"}" for payload in payloads]
+        if None in values:
+            return [None if value is None else payload for value, payload in zip(values, payloads, strict=True)]
+        return cast("list[bytes | None]", payloads)
 
     def _encode_carefully(self, schema: Schema | None, value: Any, prefix: bytes) -> bytes:
         payload = write_value(schema, value, self._write).encode()
         return prefix + payload + b"}" if prefix else payload
 
-    def _prefix(self, schema: Schema | None) -> bytes:
-        if not self._schemas_enabled:
-            return b""
-        if schema is None:
-            return b'{"schema":null,"payload":'
-        return self._encoder(schema)[1]
+    def _prefix(self, schema: Schema) -> bytes:
+        return self._encoder(schema)[1] if self._schemas_enabled else b""
 
     def _encoder(self, schema: Schema) -> tuple[Encoder | None, bytes]:
         found = self._encoders.get(id(schema))
@@ -202,6 +206,8 @@ class JsonConverter(Converter, HeaderConverter):
     # -- reading
 
     def to_connect_data(self, topic: str, data: bytes | None, headers: Headers | None = None) -> SchemaAndValue:
+        if not self._schemas_enabled:
+            return self._decode_one_schemaless(data)
         return self.decode_batch(topic, (data,))[0]
 
     def _decode_carefully(self, data: bytes | None) -> SchemaAndValue:

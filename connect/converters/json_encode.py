@@ -43,7 +43,6 @@ Column = Callable[[Sequence[Any]], Sequence[Any]]
 Encoder = Callable[[Sequence[Any]], list[bytes]]
 
 _NONE = type(None)
-_CHUNK = 256  # rows taken apart at a time: few enough to stay in the processor's caches
 _NEWLINE = Fragment(b"\n")
 _SMALLEST, _LARGEST = INT_RANGES[Type.INT64]
 _ASTRAL_LEADS = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
@@ -91,7 +90,8 @@ class _Compiler:
 
 
 def compile_encoder(schema: Schema, options: WriteOptions) -> Encoder:
-    """The encoder of one schema. It may raise anything for a value it does not like; the careful way then has the word."""
+    """The encoder of one schema, for a few hundred values at a time. It may raise anything for a value it does not like; the
+    careful way then has the word."""
     compiler = _Compiler(options)
     column = compiler.column(schema)
     build = _rows_of_columns(schema, compiler) if schema.fields and schema.name not in _LOGICAL else None
@@ -99,30 +99,25 @@ def compile_encoder(schema: Schema, options: WriteOptions) -> Encoder:
     def encode(values: Sequence[Any]) -> list[bytes]:
         in_columns = build is not None and isinstance(values, StructColumns) and values.schema == schema
         convert: Any = build if in_columns else column
-        out: list[bytes] = []
-        for start in range(0, len(values), _CHUNK):
-            out += _dump(convert(values[start : start + _CHUNK]))
-        return out
+        return _dump(convert(values))
 
     return encode
 
 
 def encode_schemaless(values: Sequence[Any], options: WriteOptions) -> list[bytes]:
     """JSON bytes of schemaless values, None among them as ``null``."""
-    out: list[bytes] = []
-    for start in range(0, len(values), _CHUNK):
-        rows = values[start : start + _CHUNK]
-        if not writes_alike(rows):
-            if options.strict:
-                raise Unfit
-            rows = _plain_values(rows)
-        out += _dump(rows)
-    return out
+    if not writes_alike(values):
+        if options.strict:
+            raise Unfit
+        values = _plain_values(values)
+    return _dump(values)
 
 
 def _dump(rows: Sequence[Any]) -> list[bytes]:
     """The JSON of each row. One call writes them all, with a bare newline between, which JSON text never holds: a call a row
     would spend more on its buffer than on its text."""
+    if len(rows) == 1:
+        return [_as_jackson(dumps(rows[0]))]
     spaced: list[Any] = [_NEWLINE] * (2 * len(rows) - 1)
     spaced[::2] = rows
     return _as_jackson(dumps(spaced))[1:-1].split(b",\n,")
