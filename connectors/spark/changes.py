@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connect.errors import DataError
 from connect.record import TopicPartition
+from connectors.spark.apart import whereabouts
 
 TOMBSTONE = "tombstone"
 DELETE = "d"
@@ -59,6 +61,23 @@ class Changes:
         keys = None if self.keys is None else self.keys.filter(mask)
         return Changes(self.topic, self.meta.filter(mask), self.image.filter(mask), keys)
 
+    def slice(self, part: range) -> Changes:
+        """Those at these places, without copying."""
+        start, count = part.start, len(part)
+        keys = None if self.keys is None else self.keys.slice(start, count)
+        return Changes(self.topic, self.meta.slice(start, count), self.image.slice(start, count), keys)
+
+    def without_empty_columns(self) -> Changes:
+        """Without columns of image and keys that have no value here: others brought them, which were decoded with these."""
+        image = self.image.select([n for n in self.image.column_names if self.image[n].null_count < self.num_rows])
+        keys = self.keys
+        if keys is not None:
+            names = [n for n in keys.column_names if keys[n].null_count < self.num_rows]
+            keys = keys.select(names) if names else None
+        if not image.num_columns:
+            image = no_columns(self.num_rows)
+        return Changes(self.topic, self.meta, image, keys)
+
     def partitions(self) -> list[int]:
         return sorted(pc.unique(self.meta[PARTITION_ID]).to_pylist())
 
@@ -74,10 +93,29 @@ class Changes:
                 result = result.filter(kept)
         return result
 
+    def key_as(self, name: str, type_: pa.DataType) -> pa.ChunkedArray:
+        """A field of the record keys in the type that it has in the rows. Raises DataError that names the record."""
+        assert self.keys is not None
+        column = self.keys[name]
+        if column.type == type_:
+            return column
+        try:
+            return pc.cast(column, type_)
+        except pa.ArrowException as e:
+            raise DataError(f"{self.locate(0)}: field {name} of the record key is not as in the row: {e}") from e
+
+    def place(self, index: int) -> tuple[TopicPartition, int]:
+        """Where the record lay: its partition and offset."""
+        return TopicPartition(self.topic, self.meta[PARTITION_ID][index].as_py()), self.meta[OFFSET_ID][index].as_py()
+
     def locate(self, index: int) -> str:
         """The record in a message."""
-        partition, offset = self.meta[PARTITION_ID][index].as_py(), self.meta[OFFSET_ID][index].as_py()
-        return f"topic {self.topic}, partition {partition}, offset {offset}"
+        return whereabouts(*self.place(index))
+
+
+def no_columns(count: int) -> pa.Table:
+    """So many rows of nothing: a table cannot have rows and no columns, so this one has a column that no table gets."""
+    return pa.table({"": pa.nulls(count)})
 
 
 def make_meta(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -16,11 +16,22 @@ from connect.data.schema import Schema, Type
 from connect.errors import DataError, SchemaError
 from connect.record import SinkRecord
 from connectors.spark import schemaless
-from connectors.spark.changes import DELETE, TOMBSTONE, Changes, make_meta, scatter, table_of_struct
+from connectors.spark.changes import (
+    DELETE,
+    TOMBSTONE,
+    Changes,
+    make_meta,
+    no_columns,
+    scatter,
+    table_of_struct,
+)
 from connectors.spark.columns import Column, column_of, struct_column
 from connectors.spark.json_text import NotBatchable, Prefix, parse, split_by_prefix
+from connectors.spark.raw import Raw
 
 SINGLE_FIELD = "value"
+UNFIT = (DataError, pa.ArrowException, ValueError, TypeError, OverflowError, RecursionError)
+"""What a value raises on its way into columns that is not of their type, or not to be read at all."""
 _SOURCE_NAMES = (("db", pa.string()), ("schema", pa.string()), ("table", pa.string()))
 _SOURCE = pa.struct([("ts_ms", pa.int64())])
 _SOURCE_WITH_NAMES = pa.struct([("ts_ms", pa.int64()), *_SOURCE_NAMES])
@@ -33,20 +44,6 @@ class Form:
     envelope: bool
     row: Column
     single: bool = False
-
-
-@dataclass(slots=True)
-class Raw:
-    """Undecoded records of one topic, column by column."""
-
-    topic: str
-    partitions: list[int] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=list)
-    keys: list[bytes | None] = field(default_factory=list)
-    values: list[bytes | None] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.offsets)
 
 
 class TopicDecoder:
@@ -85,14 +82,15 @@ class TopicDecoder:
     # -- raw -------------------------------------------------------------------------------------------------------------
 
     def decode_raw(self, raw: Raw, sequence: int) -> list[Changes]:
-        """The changes, in no order of groups; ``sequence`` numbers the first record. Raises DataError that names the record."""
+        """The changes, in no order of groups; ``sequence`` numbers the first record. Raises DataError."""
         try:
-            return self._decode_raw(raw, sequence)
-        except (NotBatchable, pa.ArrowException, ValueError, DataError):
+            return self.decode_batch(raw, sequence)
+        except (NotBatchable, *UNFIT):
             # The record path knows more forms, and says which record and field it was.
-            return self.decode_records(self._records(raw), sequence)
+            return self.decode_records(self.records(raw), sequence)
 
-    def _decode_raw(self, raw: Raw, sequence: int) -> list[Changes]:
+    def decode_batch(self, raw: Raw, sequence: int) -> list[Changes]:
+        """The same for JsonConverter's usual bytes only. Raises NotBatchable or one of ``UNFIT``, which name no record."""
         if self._value_schemas:
             groups, nulls = split_by_prefix(raw.values, self._value_prefixes, defaults=self._fill_defaults)
             found = [self._changes_with_schema(raw, sequence, *group) for group in groups]
@@ -124,7 +122,7 @@ class TopicDecoder:
     def _changes_without_schema(self, raw: Raw, sequence: int, positions: list[int], lines: list[bytes]) -> Changes:
         shape = self.value_shape
         if shape.envelope is None:
-            shape.envelope = schemaless.is_envelope(_first_object(lines))
+            shape.envelope = schemaless.are_envelopes(lines)
         table = shape.parse(lines, self._source)
         row = shape.column()
         if shape.envelope:
@@ -133,9 +131,7 @@ class TopicDecoder:
 
     def _envelopes(self, raw: Raw, sequence: int, positions: list[int], table: pa.Table, row: Column) -> Changes:
         operations = table["op"].combine_chunks()
-        if operations.null_count:
-            at = pc.index(operations.is_null(), True).as_py()
-            raise DataError(f"{_where(raw, positions[at])}: no op field; change events and other records share the topic")
+        _require_operations(operations, raw, positions)
         image = _image(table, operations)
         source = table["source"].combine_chunks()
         names = [pc.struct_field(source, n) for n, _ in _SOURCE_NAMES] if self._names_wanted else None
@@ -160,7 +156,7 @@ class TopicDecoder:
         sequences, partitions, offsets = _columns(raw, sequence, positions)
         source = pa.nulls(count, pa.int64()) if source_ms is None else source_ms
         if not image.num_columns:
-            image = _no_columns(count)
+            image = no_columns(count)
         meta = make_meta(sequences, operations, source, partitions, offsets, names)
         return Changes(self.topic, meta, image, self._raw_keys(raw, positions, meta, operations))
 
@@ -192,7 +188,8 @@ class TopicDecoder:
             raise NotBatchable
         return table_of_struct(column.from_json(_struct_of(parse(payloads, pa.schema(list(column.json)), infer=False))))
 
-    def _records(self, raw: Raw) -> list[SinkRecord]:
+    def records(self, raw: Raw) -> list[SinkRecord]:
+        """The records by the converters. Raises DataError that names the record."""
         records = []
         for partition, offset, key, value in zip(raw.partitions, raw.offsets, raw.keys, raw.values, strict=True):
             where = f"topic {self.topic}, partition {partition}, offset {offset}"
@@ -211,6 +208,14 @@ class TopicDecoder:
 
     def decode_records(self, records: Sequence[SinkRecord], sequence: int) -> list[Changes]:
         """As :meth:`decode_raw`, from records of any converter and after any transforms."""
+        try:
+            return self._decode_records(records, sequence)
+        except UNFIT as e:
+            if isinstance(e, DataError):
+                raise
+            raise DataError(f"topic {self.topic}: {_field_in(e)}{e}") from e
+
+    def _decode_records(self, records: Sequence[SinkRecord], sequence: int) -> list[Changes]:
         groups: dict[int, tuple[Schema | None, list[int]]] = {}
         for position, record in enumerate(records):
             kind = -1 if record.value is None else id(record.value_schema)
@@ -226,14 +231,14 @@ class TopicDecoder:
         chosen = [records[i] for i in positions]
         raw = Raw(
             self.topic,
-            [r.partition if r.original_partition is None else r.original_partition for r in chosen],
+            [_partition(r) for r in chosen],
             [r.offset for r in chosen],
         )
         count = len(chosen)
         operations: pa.Array = pa.nulls(count, pa.string())
         source_ms: pa.Array = pa.nulls(count, pa.int64())
         names = None
-        image = _no_columns(count)
+        image = no_columns(count)
         if tombstones:
             operations = pa.array([TOMBSTONE] * count)
         elif schema is None:
@@ -245,6 +250,7 @@ class TopicDecoder:
                 values = [{SINGLE_FIELD: v} for v in values]
             if form.envelope:
                 operations = pa.array([v.get("op") for v in values], pa.string())
+                _require_operations(operations, raw, range(count))
                 sources = [v.get("source") for v in values]
                 source_ms = pa.array([_member(s, "ts_ms") for s in sources], pa.int64())
                 if self._names_wanted:
@@ -264,7 +270,7 @@ class TopicDecoder:
         again = Raw(self.topic, raw.partitions, raw.offsets, [None] * len(lines), list(lines))
         try:
             changes = self._changes_without_schema(again, 0, list(range(len(lines))), lines)
-        except (pa.ArrowException, ValueError, NotBatchable) as e:
+        except (pa.ArrowException, ValueError, NotBatchable, RecursionError) as e:
             raise self._located(again, lines, e) from e
         meta = changes.meta.combine_chunks()
         names = [meta[n].combine_chunks() for n in ("database", "schema", "table")] if self._names_wanted else None
@@ -284,13 +290,11 @@ class TopicDecoder:
             self.value_shape.parse(lines[low:high], self._source)
         except (pa.ArrowException, ValueError, DataError) as e:
             error = e
-        text = str(error)
-        column = re.search(r"Column\(/?([^)]*)\)", text)
-        name = column.group(1).removeprefix("after/").removeprefix("before/") if column else None
-        if name is None:
+        what = _field_in(error)
+        if not what:
             name = self.value_shape.misfit(lines[low])
-        what = f"field {name}: " if name else ""
-        return DataError(f"{_where(raw, low)}: {what}{text}; the table's column has the type of what came first")
+            what = f"field {name}: " if name else ""
+        return DataError(f"{_where(raw, low)}: {what}{error}; a column keeps the type that its first values had")
 
     def _record_keys(self, records: Sequence[SinkRecord], raw: Raw, operations: pa.Array) -> pa.Table | None:
         wanted = [True] * len(records)
@@ -312,6 +316,18 @@ class TopicDecoder:
                 keys = [{self._name_of_key(): k} for k in keys]
             parts.append((positions, table_of_struct(_convert(keys, self._key_column(schema), raw))))
         return scatter(parts, len(records))
+
+    # -- what was learnt -------------------------------------------------------------------------------------------------
+
+    def learnt(self) -> object:
+        """What values without schema have told of their types so far, for :meth:`forget_since`."""
+        return self.value_shape.state(), self._key_shape.state()
+
+    def forget_since(self, learnt: Any) -> None:
+        """Goes back to what was known then: from records that are refused nothing is learnt."""
+        of_values, of_keys = learnt
+        self.value_shape.restore(of_values)
+        self._key_shape.restore(of_keys)
 
     # -- schemas ---------------------------------------------------------------------------------------------------------
 
@@ -352,6 +368,12 @@ def form_of(schema: Schema) -> Form:
     return Form(False, column_of(schema))
 
 
+def _require_operations(operations: pa.Array, raw: Raw, positions: Sequence[int]) -> None:
+    if operations.null_count:
+        at = pc.index(operations.is_null(), True).as_py()
+        raise DataError(f"{_where(raw, positions[at])}: no op field; change events and other records share the topic")
+
+
 def _image(table: pa.Table, operations: pa.Array) -> pa.Array:
     after = table["after"].combine_chunks()
     deletes = pc.equal(operations, DELETE)
@@ -363,11 +385,6 @@ def _image(table: pa.Table, operations: pa.Array) -> pa.Array:
 def _struct_of(table: pa.Table) -> pa.Array:
     struct = table.to_struct_array()
     return struct.combine_chunks() if isinstance(struct, pa.ChunkedArray) else struct
-
-
-def _no_columns(count: int) -> pa.Table:
-    # A table cannot have rows and no columns, so this one has a column that no table gets: see `without_filler`.
-    return pa.table({"": pa.nulls(count)})
 
 
 def _columns(raw: Raw, sequence: int, positions: Sequence[int]) -> tuple[pa.Array, pa.Array, pa.Array]:
@@ -423,11 +440,14 @@ def _wrap(text: bytes, name: str) -> bytes:
     return b"{" + json.dumps(name).encode() + b":" + text + b"}"
 
 
-def _first_object(lines: Sequence[bytes]) -> Any:
-    try:
-        return json.loads(lines[0])
-    except ValueError as e:
-        raise DataError(f"a value is not JSON: {e}") from e
+def _partition(record: SinkRecord) -> int:
+    return record.partition if record.original_partition is None else record.original_partition
+
+
+def _field_in(error: Exception) -> str:
+    """``field x: `` for the field that an error of Arrow's JSON reader names."""
+    column = re.search(r"Column\(/?([^)]*)\)", str(error))
+    return f"field {column.group(1).removeprefix('after/').removeprefix('before/')}: " if column else ""
 
 
 def _dump(value: Any, raw: Raw, index: int) -> bytes:

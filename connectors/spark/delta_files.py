@@ -60,29 +60,31 @@ class FileAppender:
         return getattr(session, "_jvm", None) is not None
 
     def append(self, rows: pa.Table, commit: Commit) -> int | None:
-        """Adds the rows as one file. The version, or None when the sequence number was taken. Raises UnsuitableTable."""
+        """Adds the rows as one file; without rows there is only the commit. The version, or None when the sequence number was
+        taken. Raises UnsuitableTable."""
         name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
         transaction = self._begin()
         if transaction.txnVersion(self._app_id) >= commit.sequence:
             return None
+        identity = {"txn": {"appId": self._app_id, "version": commit.sequence, "lastUpdated": int(time.time() * 1000)}}
+        if not rows.num_rows:
+            return self._commit(transaction, [identity], commit)
         where = f"{self._folder}/{name}"
         with self._files.open_output_stream(where) as stream:
             pq.write_table(
                 rows, stream, compression="zstd", compression_level=1, row_group_size=256 * 1024, write_statistics=True
             )
-        now_ms = int(time.time() * 1000)
         size = self._files.get_file_info(where).size
         add = {
             "path": name,
             "partitionValues": {},
             "size": size,
-            "modificationTime": now_ms,
+            "modificationTime": int(time.time() * 1000),
             "dataChange": True,
             "stats": json.dumps(statistics(rows), separators=(",", ":")),
         }
-        identity = {"appId": self._app_id, "version": commit.sequence, "lastUpdated": now_ms}
         # A commit that fails leaves the file to VACUUM, as any writer of Delta does: whether the log names it is not certain.
-        return self._commit(transaction, [{"txn": identity}, {"add": add}], commit)
+        return self._commit(transaction, [identity, {"add": add}], commit)
 
     def _begin(self) -> Any:
         jvm, session = self._jvm, self._session._jsparkSession

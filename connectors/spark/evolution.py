@@ -121,13 +121,28 @@ def fit(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> pa.ChunkedArr
     try:
         return _cast(column, type_)
     except (pa.ArrowException, ValueError) as error:
-        for index in range(len(column)):
-            try:
-                _cast(column.slice(index, 1), type_)
-            except (pa.ArrowException, ValueError) as e:
-                value = column[index].as_py()
-                raise DataError(f"column {name}: {value!r} does not fit {sql_type(type_)} of the table", index) from e
-        raise DataError(f"column {name}: {error}", 0) from error
+        index = _first_misfit(column, type_)
+        if index is None:
+            raise DataError(f"column {name}: {error}", 0) from error
+        value = column[index].as_py()
+        raise DataError(f"column {name}: {value!r} does not fit {sql_type(type_)} of the table", index) from error
+
+
+def _first_misfit(column: pa.ChunkedArray, type_: pa.DataType) -> int | None:
+    """The first row that does not fit; None when each does alone. Looks into ever smaller parts, for columns are long."""
+
+    def fits(start: int, count: int) -> bool:
+        try:
+            _cast(column.slice(start, count), type_)
+        except (pa.ArrowException, ValueError):
+            return False
+        return True
+
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(low, middle - low) else (low, middle)
+    return None if low == len(column) or fits(low, 1) else low
 
 
 def _may_fit(given: pa.DataType, wanted: pa.DataType) -> bool:

@@ -78,7 +78,7 @@ def with_key_columns(changes: Changes, keys: Sequence[str], configured: bool) ->
         elif of_key is None or of_row is None:
             column = of_key if of_key is not None else of_row
         else:
-            column = pc.coalesce(of_key if of_key.type == of_row.type else pc.cast(of_key, of_row.type), of_row)
+            column = pc.coalesce(changes.key_as(name, of_row.type), of_row)
         missing = pc.and_(column.is_null(), needs_key)
         if pc.any(missing).as_py():
             if configured:

@@ -7,6 +7,7 @@ S is read once per distinct prefix and the payloads are cut out and parsed toget
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,9 @@ from connect.errors import DataError, SchemaError
 _OPEN = b'{"schema":'
 _PAYLOAD = b',"payload":'
 _TYPES = {t.value: t for t in Type}
+_DEEPEST = 1000
+"""As Jackson's, which JsonConverter stands on. Arrow's reader calls itself at each level: deep enough, it ends the process."""
+_NESTING = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|([\[{])|([\]}])', re.DOTALL)
 
 
 class NotBatchable(Exception):
@@ -109,6 +113,8 @@ def parse(lines: Sequence[bytes], types: pa.Schema | None, *, infer: bool) -> pa
 
     Raises an Arrow error for a value that is not of its type, and DataError when lines are not one object each.
     """
+    if max(map(len, lines), default=0) > 2 * _DEEPEST:  # a shorter line cannot be as deep
+        _refuse_deep(lines)
     data = b"\n".join(lines)
     if data.count(b"\n") != len(lines) - 1:
         raise NotBatchable
@@ -120,3 +126,14 @@ def parse(lines: Sequence[bytes], types: pa.Schema | None, *, infer: bool) -> pa
     if table.num_rows != len(lines):
         raise DataError("a value is not one JSON object")
     return table
+
+
+def _refuse_deep(lines: Sequence[bytes]) -> None:
+    for line in lines:
+        if line.count(b"[") + line.count(b"{") <= _DEEPEST:
+            continue
+        depth = 0
+        for token in _NESTING.finditer(line):
+            depth += 1 if token.group(1) else -1 if token.group(2) else 0
+            if depth > _DEEPEST:
+                raise DataError(f"JSON nested more than {_DEEPEST} levels deep")

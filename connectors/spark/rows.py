@@ -97,7 +97,7 @@ def appended_image(changes: Changes) -> Changes:
             image = image.append_column(name, key) if image.num_columns else pa.table({name: key})
             continue
         own = image[name]
-        filled = pc.coalesce(own, key if key.type == own.type else pc.cast(key, own.type))
+        filled = pc.coalesce(own, changes.key_as(name, own.type))
         image = image.set_column(image.column_names.index(name), name, filled)
     if not image.num_columns:
         image = pa.table({"": pa.nulls(changes.num_rows)})

@@ -22,6 +22,8 @@ from connectors.spark.columns import Column, column_of_table_type, struct_column
 from connectors.spark.json_text import NotBatchable, parse
 
 _EXACT = 1 << 53
+_VOTERS = 15
+"""Values that say what a topic holds: one alone may be the one that does not belong there."""
 
 
 class Shape:
@@ -36,6 +38,16 @@ class Shape:
     def row(self) -> pa.DataType:
         """The types of the row's fields so far."""
         return self._row
+
+    def state(self) -> tuple[bool | None, pa.DataType]:
+        """What is known now, for :meth:`restore`."""
+        return self.envelope, self._row
+
+    def restore(self, state: tuple[bool | None, pa.DataType]) -> None:
+        """Forgets what was learnt since: from records that were refused nothing is learnt."""
+        if state != (self.envelope, self._row):
+            self.envelope, self._row = state
+            self._column = None
 
     def pin(self, columns: dict[str, pa.DataType]) -> None:
         """Takes over the types of a table's columns: they hold."""
@@ -165,6 +177,21 @@ def is_envelope(document: Any) -> bool:
         return False
     names = set(map(str, document))
     return {"op", "source"}.issubset(names) and not names.isdisjoint({"before", "after"})
+
+
+def are_envelopes(lines: Sequence[bytes]) -> bool:
+    """Whether values are change events, as most of the first ones are or are not. Raises DataError when none can be read."""
+    votes = 0
+    readable = False
+    for line in lines[:_VOTERS]:
+        try:
+            votes += 1 if is_envelope(json.loads(line)) else -1
+            readable = True
+        except (ValueError, RecursionError):
+            continue
+    if not readable:
+        raise DataError("a value is not JSON")
+    return votes > 0
 
 
 def dump(value: Any) -> bytes:

@@ -13,18 +13,22 @@ import pyarrow.compute as pc
 from connect.converters.api import Converter
 from connect.converters.json import JsonConverter
 from connect.data.schema import Schema
-from connect.errors import ConnectError
+from connect.errors import ConfigError, ConnectError, DataError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import Offsets, SinkTask
 from connectors.spark import session
+from connectors.spark.apart import Refused
 from connectors.spark.changes import DATABASE, PARTITION_ID, SCHEMA, TABLE, Changes
 from connectors.spark.config import PARQUET, SparkSinkConfig, parse_config
-from connectors.spark.decoding import Raw, TopicDecoder
+from connectors.spark.decoding import TopicDecoder
 from connectors.spark.delta_table import DeltaTable
 from connectors.spark.latency import Latency
 from connectors.spark.parquet_table import ParquetTable
+from connectors.spark.raw import Raw
+from connectors.spark.refusals import Refusals
+from connectors.spark.salvage import decode_good_raw, decode_good_records
 from connectors.spark.staging import Staging, list_tables
-from connectors.spark.writer import TableWriter
+from connectors.spark.writer import Extents, TableWriter, widen
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +36,8 @@ TASK_KEY = "spark.sink.task"
 # Decoding pays by the batch: enough records to spread its fixed cost, few enough that text and columns fit in memory together.
 _DECODE_RECORDS = 50_000
 _DECODE_BYTES = 32 << 20
+_MOST_KEPT_RECORDS = 50_000
+"""Decoded records are kept, if they may have to be reported, until they are in a table."""
 _LONGEST_WAIT_S = 30.0
 """What is held is committed after this time, however much is still to come."""
 _LONGEST_PACE_S = 5.0
@@ -39,7 +45,12 @@ _LOOK_AGAIN_S = 0.25
 
 
 class SparkSinkTask(SinkTask):
-    """Delivers exactly once: the tables know what they hold (promise 6), the consumer group follows them."""
+    """Delivers exactly once: the tables know what they hold (promise 6), the consumer group follows them.
+
+    Records that it has to refuse go the way of :mod:`connectors.spark.refusals`; the others of their batch go on.
+    """
+
+    reports_raw = True
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = parse_config(config)
@@ -47,6 +58,10 @@ class SparkSinkTask(SinkTask):
         self._lease = (
             None if self._config.table_format == PARQUET else session.lease(self._config.spark, merges=self._config.table.upserts)
         )
+        self._refusals = Refusals(self.context.errant_record_reporter, tolerant=config.get("errors.tolerance") == "all")
+        # Where records were refused, until the tables' commits say so; by topic where a record's table cannot be told.
+        self._left_out: dict[str, Extents] = {}
+        self._left_out_of_topics: dict[str, Extents] = {}
         self._writers: dict[str, TableWriter] = {}
         self._decoders: dict[tuple[str, str], TopicDecoder] = {}
         self._partitions: set[TopicPartition] = set()
@@ -132,7 +147,9 @@ class SparkSinkTask(SinkTask):
             # A router may have renamed the topic: its name is the table's, but offsets are of where the record lay.
             by_topic.setdefault((record.original_topic, record.topic), []).append(record)
         for (origin, topic), chosen in by_topic.items():
-            decoded = self._decoder(origin, topic).decode_records(chosen, self._sequence)
+            self._refusals.keep(chosen)
+            decoded, refused = decode_good_records(self._decoder(origin, topic), chosen, self._sequence)
+            self._refuse(topic, refused)
             self._sequence += len(chosen)
             self._hold(topic, decoded)
             self._count(len(chosen))
@@ -160,7 +177,10 @@ class SparkSinkTask(SinkTask):
         raw.keys += keys
         raw.values += values
         self._count(len(offsets))
-        self._raw_bytes += sum(len(v) for v in values if v is not None)
+        size = sum(len(v) for v in values if v is not None)
+        self._raw_bytes += size
+        if self._refusals.keep_raw(batch):
+            self._bytes += size
         if len(raw) >= _DECODE_RECORDS or self._raw_bytes >= _DECODE_BYTES:
             self._decode_held()
 
@@ -172,11 +192,25 @@ class SparkSinkTask(SinkTask):
     def _decode_held(self) -> None:
         for topic, raw in list(self._raw.items()):
             if len(raw):
-                decoded = self._decoder(topic, topic).decode_raw(raw, self._sequence)
+                decoded, refused = decode_good_raw(self._decoder(topic, topic), raw, self._sequence)
+                self._refuse(topic, refused)
                 self._sequence += len(raw)
                 self._hold(topic, decoded)
             del self._raw[topic]
         self._raw_bytes = 0
+
+    def _refuse(self, topic: str, refused: Sequence[Refused]) -> None:
+        """Reports records of a topic, or raises. They are done with when their reports are (promise 7)."""
+        if self._config.names_need_source:
+            extents = self._left_out_of_topics.setdefault(topic, {})
+        else:
+            extents = self._left_out.setdefault(self._config.table_name(topic, None, None, None), {})
+        self._refuse_in(extents, refused)
+
+    def _refuse_in(self, extents: Extents, refused: Sequence[Refused]) -> None:
+        for place, offset, reason in refused:
+            self._refusals.refuse(place, offset, reason)
+            widen(extents, place, (offset, offset + 1))
 
     def _hold(self, topic: str, decoded: Sequence[Changes]) -> None:
         for changes in decoded:
@@ -188,16 +222,16 @@ class SparkSinkTask(SinkTask):
         if not self._config.names_need_source:
             return [(self._config.table_name(topic, None, None, None), changes)]
         sources = changes.meta.group_by([DATABASE, SCHEMA, TABLE], use_threads=False).aggregate([]).to_pylist()
-        if len(sources) == 1:
-            return [(name, changes)] if (name := self._name_of(topic, sources[0])) else []
         found = []
         for source in sources:
-            mask = None
-            for column, value in source.items():
-                same = pc.is_null(changes.meta[column]) if value is None else pc.equal(changes.meta[column], pa.scalar(value))
-                mask = pc.fill_null(same, False) if mask is None else pc.and_(mask, pc.fill_null(same, False))
-            if name := self._name_of(topic, source):
-                found.append((name, changes.filter(mask)))
+            part = changes if len(sources) == 1 else changes.filter(_has_source(changes, source))
+            try:
+                name = self._name_of(topic, source)
+            except ConfigError as e:
+                self._refuse(topic, [Refused.of(*part.place(i), DataError(e.message)) for i in range(part.num_rows)])
+                continue
+            if name:
+                found.append((name, part))
         return found
 
     def _name_of(self, topic: str, source: Mapping[str, str | None]) -> str | None:
@@ -224,6 +258,8 @@ class SparkSinkTask(SinkTask):
     def _wait_s(self) -> float:
         """How long to go on collecting; 0 when it is time to commit."""
         config = self._config
+        if self._refusals.kept_records >= _MOST_KEPT_RECORDS:
+            return 0.0
         if self._records >= config.commit_max_records or self._bytes + self._raw_bytes >= config.commit_max_bytes:
             return 0.0
         age_s = time.monotonic() - (self._oldest or 0.0)
@@ -243,14 +279,50 @@ class SparkSinkTask(SinkTask):
         """Brings everything held into the tables, each by its own commit. What fails stays held, and is tried again."""
         self._decode_held()
         began = time.monotonic()
-        for table in list(self._decoded):
-            self._writer(table).commit(self._decoded[table], self._partitions)
+        for table in dict.fromkeys([*self._decoded, *self._left_out, *self._tables_of_topics(self._left_out_of_topics)]):
+            self._commit_table(table)
             # One table may be ahead of the next until the end of the loop; after a crash here each skips what it has.
-            self._latency.observe(self._decoded.pop(table), time.time() * 1000)
+            self._latency.observe(self._decoded.pop(table, ()), time.time() * 1000)
+        self._refusals.settle()  # of topics that have no table yet
+        self._refusals.release()
+        self._left_out.clear()
+        self._left_out_of_topics.clear()
         self._records = self._bytes = 0
         self._oldest = None
         self._commit_took_s = time.monotonic() - began
         self._durable.update(self._position)
+
+    def _commit_table(self, table: str) -> None:
+        writer = self._writer(table)
+        while True:
+            # Promise 7: the commit says that refused records are done with, so their reports come first.
+            self._refusals.settle()
+            held = self._decoded.get(table, [])
+            try:
+                writer.commit(held, self._partitions, self._left_out_of(table))
+                return
+            except DataError:
+                kept, refused = writer.without_refused(held, self._partitions)
+                if not refused:
+                    raise
+                self._refuse_in(self._left_out.setdefault(table, {}), refused)
+                self._decoded[table] = kept
+                # What they taught of types is forgotten with them; the table knows the rest.
+                topics = {record.place.topic for record in refused}
+                self._decoders = {key: d for key, d in self._decoders.items() if key[0] not in topics}
+
+    def _tables_of_topics(self, topics: Collection[str]) -> set[str]:
+        """The tables of these topics, as far as the records have named them."""
+        return {table for topic in topics for table in self._tables_of.get(topic, ())}
+
+    def _left_out_of(self, table: str) -> Extents:
+        """The ranges of the table's topics in which records were refused."""
+        found = dict(self._left_out.get(table, {}))
+        for topic, extents in self._left_out_of_topics.items():
+            if table in self._tables_of.get(topic, ()):
+                for place, extent in extents.items():
+                    widen(found, place, extent)
+        return found
 
     def flush(self, offsets: Offsets) -> None:
         self._commit_held()
@@ -277,7 +349,12 @@ class SparkSinkTask(SinkTask):
                 known.pop(tp, None)
 
     def _forget(self, lost: set[TopicPartition]) -> None:
-        self._decode_held()
+        self._refusals.forget(lost)
+        for topic, raw in self._raw.items():
+            self._raw[topic] = raw.without_partitions({tp.partition for tp in lost if tp.topic == topic})
+        for extents in (*self._left_out.values(), *self._left_out_of_topics.values()):
+            for tp in lost:
+                extents.pop(tp, None)
         for table, held in list(self._decoded.items()):
             kept = []
             for changes in held:
@@ -295,7 +372,8 @@ class SparkSinkTask(SinkTask):
 
     def progress(self) -> Mapping[str, Any]:
         """``tables``: per table rows written, commits, version, last_commit_ms (since 1970), commit_duration_ms, skipped
-        (records that the table had already). ``buffered``: records held and not committed yet. ``latency_ms``: p50 and p99 of
+        (records that the table had already). ``buffered``: records held and not committed yet. ``refused``: records reported or
+        left out since the task started. ``latency_ms``: p50 and p99 of
         the latest changes, from their commit in the source to the table's."""
         tables = {
             name: {
@@ -308,7 +386,12 @@ class SparkSinkTask(SinkTask):
             }
             for name, w in list(self._writers.items())
         }
-        return {"tables": tables, "buffered": self._records, "latency_ms": self._latency.quantiles()}
+        return {
+            "tables": tables,
+            "buffered": self._records,
+            "refused": self._refusals.count,
+            "latency_ms": self._latency.quantiles(),
+        }
 
     def stop(self) -> None:
         """Nothing to do: a commit that runs is finished, for what it writes is exactly once anyway."""
@@ -352,6 +435,15 @@ class SparkSinkTask(SinkTask):
                 if known:
                     decoder.value_shape.pin({n: t for n, t in known.items() if n not in config.table.metadata_columns})
         return decoder
+
+
+def _has_source(changes: Changes, source: Mapping[str, str | None]) -> pa.ChunkedArray:
+    """Which changes have these members in their source block."""
+    mask = None
+    for column, value in source.items():
+        same = pc.is_null(changes.meta[column]) if value is None else pc.equal(changes.meta[column], pa.scalar(value))
+        mask = pc.fill_null(same, False) if mask is None else pc.and_(mask, pc.fill_null(same, False))
+    return mask
 
 
 def make_writer(config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging) -> TableWriter:

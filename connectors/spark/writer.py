@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +16,7 @@ from connect import crash
 from connect.errors import DataError, RetriableError, SchemaError
 from connect.record import TopicPartition
 from connectors.spark import config, fold, rows
+from connectors.spark.apart import Refused, find_refused
 from connectors.spark.changes import MESSAGE, OFFSET_ID, OPERATION, PARTITION_ID, TOMBSTONE, TRUNCATE, Changes
 from connectors.spark.config import TableSettings
 from connectors.spark.delta_files import UnsuitableTable
@@ -25,6 +28,8 @@ from connectors.spark.parquet_table import ParquetTable
 from connectors.spark.staging import Staging
 from connectors.spark.statements import DELETE_FLAG, KEEP_PREFIX, merge_statement
 
+Extents = dict[TopicPartition, tuple[int, int]]
+"""Per partition the first offset, and the one after the last."""
 _ATTEMPTS = 5
 _LONGEST_LITERAL = 128
 
@@ -51,6 +56,20 @@ class TableProgress:
     last_commit_ms: int | None = None
     commit_duration_ms: int | None = None
     skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """Changes as rows of the table. Whatever of a record cannot become one has been refused by now."""
+
+    changes: list[Changes]
+    """Each with exactly ``columns`` in its image."""
+    incoming: Columns
+    """What the records bring."""
+    columns: Columns
+    """What of it is written, in the table's types."""
+    keys: tuple[str, ...] = ()
+    """Those of an upsert table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +106,13 @@ class TableWriter:
         """The table's columns as last seen; None when there is no table."""
         return self._state.columns if self._state is not None else None
 
-    def commit(self, changes: Sequence[Changes], partitions: Collection[TopicPartition]) -> None:
+    def commit(self, changes: Sequence[Changes], partitions: Collection[TopicPartition], left_out: Extents | None = None) -> None:
         """Brings all changes into the table that it does not have yet. Durable on return.
 
-        ``partitions`` are those that the task owns. Raises RetriableError when other writers were always quicker, and
+        ``partitions`` are those that the task owns; ``left_out`` are ranges in which records were refused: they are in the
+        commit's, so that nobody reads them again. Raises RetriableError when other writers were always quicker, and
         ConnectError with cause and table for everything else; either way a later call continues from what the table says.
+        A DataError may be about single records: :meth:`without_refused` knows.
         """
         started = time.monotonic()
         for _ in range(_ATTEMPTS):
@@ -99,12 +120,14 @@ class TableWriter:
             # Promise 6: what the table has already is not written again, whatever the consumer group says.
             new = [kept for c in changes if (kept := c.without_those_below(state.ledger.ends)).num_rows]
             self.progress.skipped += sum(c.num_rows for c in changes) - sum(c.num_rows for c in new)
-            if not new:
+            skipped = {tp: extent for tp, extent in (left_out or {}).items() if extent[1] > state.ledger.ends.get(tp, 0)}
+            if not new and not skipped:
                 return
+            prepared = self._prepare(state, new) if new else None
             # Unless it is known to have landed, the table has to be asked what it holds.
             self._state = None
             try:
-                landed = self._write(state, new, partitions)
+                landed = self._write(state, new, prepared, partitions, skipped)
             except (DataError, RetriableError):
                 self._state = None
                 raise
@@ -121,6 +144,38 @@ class TableWriter:
         raise RetriableError(
             f"table {self.name} at {self._table.path}: other tasks of this connector committed first {_ATTEMPTS} times in a row"
         )
+
+    def without_refused(
+        self, changes: Sequence[Changes], partitions: Collection[TopicPartition]
+    ) -> tuple[list[Changes], list[Refused]]:
+        """The changes of records that can become rows of this table, and the records that cannot. Writes nothing."""
+        state = self._state or self._load(partitions)
+        changes = [kept for c in changes if (kept := c.without_those_below(state.ledger.ends)).num_rows]
+        known: Columns = {}
+        keys = self._keys
+        refused: list[Refused] = []
+        starts = [0, *itertools.accumulate(c.num_rows for c in changes)]
+
+        def attempt(part: range) -> None:
+            nonlocal known, keys
+            index = bisect_right(starts, part.start) - 1
+            first = part.start - starts[index]
+            piece = changes[index].slice(range(first, first + len(part))).without_empty_columns()
+            prepared = self._prepare(state, [piece], known, keys)
+            if prepared is not None:
+                known, keys = prepared.incoming, prepared.keys
+
+        parts = [range(a, b) for a, b in itertools.pairwise(starts)]
+        found = find_refused(parts, attempt)
+        good: list[Changes] = []
+        for part, one in zip(parts, changes, strict=True):
+            gone = [at for at in part if at in found] if found else []
+            refused += [Refused.of(*one.place(at - part.start), found[at]) for at in gone]
+            if gone:
+                one = one.filter(pa.array([at not in found for at in part])).without_empty_columns()
+            if one.num_rows:
+                good.append(one)
+        return good, refused
 
     def reset(self, offsets: dict[TopicPartition, int | None]) -> None:
         """Writes into the table that its partitions are at these offsets (None: nowhere) from now on."""
@@ -143,12 +198,25 @@ class TableWriter:
         self._state = _State(columns, ledger, created=columns is not None, bounds=(None, None) if columns is None else None)
         return self._state
 
-    def _write(self, state: _State, changes: list[Changes], partitions: Collection[TopicPartition]) -> bool:
-        ranges = _ranges(changes, state.ledger.ends)
+    def _write(
+        self,
+        state: _State,
+        changes: list[Changes],
+        prepared: _Prepared | None,
+        partitions: Collection[TopicPartition],
+        left_out: Extents,
+    ) -> bool:
+        ranges = _ranges(changes, left_out, state.ledger.ends)
         ends: dict[TopicPartition, int | None] = {tp: end for tp, end in state.ledger.ends.items() if tp in partitions}
         ends |= {tp: end for tp, (_, end) in ranges.items()}
         commit = Commit(self._connector, _next(state.ledger), ranges, ends)
-        planned = self._plan_upsert(state, changes) if self._settings.upserts else self._plan_append(state, changes)
+        planned = None
+        if prepared is not None:
+            self._evolve(state, prepared)
+            planned = self._plan_upsert(state, prepared) if self._settings.upserts else self._plan_append(prepared)
+        if planned is None and left_out and state.created and state.columns is not None:
+            # No rows, but there is something to say of offsets: what was reported is not to be reported again.
+            planned = _Plan(pa.schema(list(state.columns.items())).empty_table(), bounds=state.bounds)
         if planned is not None:
             landed = self._apply(state, planned, commit)
             if landed is None:
@@ -157,6 +225,7 @@ class TableWriter:
             followed = state.version is None or landed == state.version + 1
             state.bounds = planned.bounds if followed else None
             state.version = landed
+            state.created = True
             state.ledger.sequence = commit.sequence
         # Without rows there is no commit: reading those records again would again change nothing.
         state.ledger.ends |= {tp: end for tp, (_, end) in ranges.items()}
@@ -184,35 +253,71 @@ class TableWriter:
                 return self._table.execute(staged.uri, columns, plan.statement, commit)
             return self._table.append(staged.uri, columns, commit, overwrite=plan.overwrite)
 
-    # -- plans -----------------------------------------------------------------------------------------------------------
+    # -- records to rows -------------------------------------------------------------------------------------------------
 
-    def _plan_append(self, state: _State, changes: list[Changes]) -> _Plan | None:
-        if not self._settings.keep_tombstones:
-            kept = [c.filter(pc.fill_null(pc.not_equal(c.meta[OPERATION], TOMBSTONE), True)) for c in changes]
-            changes = [c for c in kept if c.num_rows]
+    def _prepare(
+        self, state: _State, changes: list[Changes], known: Columns | None = None, keys: tuple[str, ...] | None = None
+    ) -> _Prepared | None:
+        """The changes as rows; None when no record becomes one. Changes nothing, in the table or here.
+
+        Whatever this raises (DataError) is about records, and nothing raised after it is. ``known`` are columns that other
+        records bring, ``keys`` the key columns if they are known.
+        """
+        chosen = self._keys if keys is None else keys
+        try:
+            if self._settings.upserts:
+                found = self._key_columns(changes, chosen)
+                if found is None:
+                    return None
+                chosen = found
+                changes = [fold.with_key_columns(c, chosen, bool(self._settings.key_columns)) for c in changes]
+            else:
+                if not self._settings.keep_tombstones:
+                    changes = [c.filter(pc.fill_null(pc.not_equal(c.meta[OPERATION], TOMBSTONE), True)) for c in changes]
+                changes = [rows.appended_image(c) for c in changes]
+            changes = [c for c in changes if c.num_rows]
             if not changes:
                 return None
-        changes = [rows.appended_image(c) for c in changes]
-        columns = self._evolve(state, changes)
+            incoming = union([known or {}, *(rows.image_columns(c) for c in changes)])
+            columns = self._columns_for(state, incoming)
+            return _Prepared([rows.fitted(c, columns) for c in changes], incoming, columns, chosen)
+        except pa.ArrowException as e:
+            raise DataError(f"table {self.name}: {e}") from e
+
+    def _columns_for(self, state: _State, incoming: Columns) -> Columns:
+        """What of the incoming columns is written, in the types that they have in the table or will have."""
+        metadata = self._settings.metadata_columns
+        rows.refuse_collisions(incoming, metadata)
+        check_names(incoming)
+        wanted = self._with_metadata(incoming)
+        if state.columns is None:
+            if not wanted:
+                raise SchemaError(
+                    f"table {self.name} would have no columns: the records have no fields, and metadata.columns=none"
+                )
+            return incoming
+        additions(state.columns, wanted)  # raises for names that cannot be together
+        columns = with_additions(state.columns, wanted) if self._settings.schema_evolution == "add" else state.columns
+        return {n: columns[n] for n in incoming if n in columns}
+
+    def _with_metadata(self, incoming: Columns) -> Columns:
+        return incoming | {n: rows.METADATA_TYPES[n] for n in self._settings.metadata_columns}
+
+    # -- plans -----------------------------------------------------------------------------------------------------------
+
+    def _plan_append(self, prepared: _Prepared) -> _Plan | None:
         parts = []
-        for part in changes:
-            one = rows.together([rows.fitted(part, columns)])
+        for part in prepared.changes:
+            one = rows.together([part])
             extra = rows.metadata_columns(one.meta, self._settings.metadata_columns, None)
             parts.append(_beside(one.image, extra))
         staged = pa.concat_tables(parts)
         self.progress.rows += staged.num_rows
         return _Plan(staged)
 
-    def _plan_upsert(self, state: _State, changes: list[Changes]) -> _Plan | None:
-        keys = self._key_columns(changes)
-        if keys is None:
-            return None
-        keyed = [fold.with_key_columns(c, keys, bool(self._settings.key_columns)) for c in changes]
-        keyed = [c for c in keyed if c.num_rows]
-        if not keyed:
-            return None
-        columns = self._evolve(state, keyed)
-        whole = rows.together([rows.fitted(c, columns) for c in keyed])
+    def _plan_upsert(self, state: _State, prepared: _Prepared) -> _Plan | None:
+        keys = self._keys = prepared.keys
+        whole = rows.together(prepared.changes)
         folded = fold.fold(whole, keys, self._settings.delete_mode, self._settings.unavailable)
         self.progress.rows += folded.rows.num_rows
         soft = self._settings.delete_mode == config.SOFT
@@ -243,7 +348,7 @@ class TableWriter:
             self._table.source_view,
             keys,
             list(state.columns),
-            {*columns, *extra},
+            {*prepared.columns, *extra},
             folded.keep.keys(),
             (keys[0], lowest, highest) if _has_literal(lowest, highest) else None,
             deletes=hard_deletes,
@@ -259,19 +364,20 @@ class TableWriter:
             f"UPDATE {self._table.sql_name} SET {quote(config.DELETED)} = true WHERE NOT coalesce({quote(config.DELETED)}, false)"
         )
 
-    def _key_columns(self, changes: list[Changes]) -> tuple[str, ...] | None:
-        """The key columns; None when no record needs one. Raises DataError for a row without a key."""
+    def _key_columns(self, changes: list[Changes], known: tuple[str, ...]) -> tuple[str, ...] | None:
+        """The key columns, which are ``known`` if not empty; None when no record needs one. Raises DataError for a row without a
+        key."""
         if self._settings.key_columns:
             return self._settings.key_columns
         for part in changes:
             if part.keys is not None:
                 names = tuple(part.keys.column_names)
-                if self._keys and set(names) != set(self._keys):
+                if known and set(names) != set(known):
                     raise DataError(
                         f"topic {part.topic}: the record key has the fields {', '.join(names)}, and table {self.name} is kept by "
-                        f"{', '.join(self._keys)}; set key.columns, or write into another table"
+                        f"{', '.join(known)}; set key.columns, or write into another table"
                     )
-                self._keys = self._keys or names
+                known = known or names
                 continue
             bare = pc.invert(pc.fill_null(pc.is_in(part.meta[OPERATION], pa.array([TRUNCATE, MESSAGE])), False))
             if pc.any(bare).as_py():
@@ -279,22 +385,14 @@ class TableWriter:
                     f"{part.locate(pc.index(bare, True).as_py())}: the record has no key, and write.mode=upsert needs one; set "
                     "key.columns to the columns that identify a row, or write.mode=append for a table without a primary key"
                 )
-        return self._keys or None
+        return known or None
 
-    def _evolve(self, state: _State, changes: list[Changes]) -> Columns:
-        """The columns to write, in the table's types, after the table got those that it lacked and may have."""
-        incoming = union(rows.image_columns(c) for c in changes)
-        metadata = self._settings.metadata_columns
-        rows.refuse_collisions(incoming, metadata)
-        check_names(incoming)
-        wanted = incoming | {n: rows.METADATA_TYPES[n] for n in metadata}
+    def _evolve(self, state: _State, prepared: _Prepared) -> None:
+        """Gives the table the columns that it lacks and may have."""
+        wanted = self._with_metadata(prepared.incoming)
         if state.columns is None:
-            if not wanted:
-                raise SchemaError(
-                    f"table {self.name} would have no columns: the records have no fields, and metadata.columns=none"
-                )
             state.columns = wanted
-            return incoming
+            return
         added = additions(state.columns, wanted)
         if added and self._settings.schema_evolution == "fail":
             names = ", ".join(path for path, _ in added)
@@ -306,7 +404,6 @@ class TableWriter:
                 self._table.add_columns(added)
                 state.version = None
             state.columns = with_additions(state.columns, wanted)
-        return {n: state.columns[n] for n in incoming if n in state.columns}
 
     def _known_bounds(self, state: _State, key: str, staged: pa.Table) -> tuple[Any, Any] | None:
         if state.bounds is None and isinstance(self._table, DeltaTable) and staged.num_rows:
@@ -322,16 +419,21 @@ def _next(ledger: Ledger) -> int:
     return int(time.time() * 1000) if ledger.sequence is None else ledger.sequence + 1
 
 
-def _ranges(changes: list[Changes], ends: dict[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
-    found: dict[TopicPartition, tuple[int, int]] = {}
+def _ranges(changes: list[Changes], left_out: Extents, ends: dict[TopicPartition, int]) -> Extents:
+    found = {tp: (ends.get(tp, first), end) for tp, (first, end) in left_out.items()}
     for part in changes:
         grouped = part.meta.group_by(PARTITION_ID, use_threads=False).aggregate([(OFFSET_ID, "min"), (OFFSET_ID, "max")])
         for row in grouped.to_pylist():
             tp = TopicPartition(part.topic, row[PARTITION_ID])
             first, end = row[f"{OFFSET_ID}_min"], row[f"{OFFSET_ID}_max"] + 1
-            low, high = found.get(tp, (ends.get(tp, first), end))
-            found[tp] = (min(low, first), max(high, end))
+            widen(found, tp, (ends.get(tp, first), end))
     return found
+
+
+def widen(extents: Extents, place: TopicPartition, extent: tuple[int, int]) -> None:
+    """Takes this extent in too."""
+    first, end = extents.get(place, extent)
+    extents[place] = min(first, extent[0]), max(end, extent[1])
 
 
 def _beside(image: pa.Table, extra: dict[str, pa.ChunkedArray]) -> pa.Table:

@@ -20,7 +20,8 @@ from connectors.postgres.settings import TypeSettings
 from connectors.postgres.types import registry
 from connectors.postgres.types.model import ColumnType
 from connectors.spark.config import UNAVAILABLE
-from connectors.spark.decoding import Raw, TopicDecoder
+from connectors.spark.decoding import TopicDecoder
+from connectors.spark.raw import Raw
 from connectors.spark.unavailable import placeholders
 
 BYTES = UNAVAILABLE.encode()

@@ -1,0 +1,100 @@
+"""Batches in which some records cannot be decoded: the others, and which those are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from connect.errors import DataError
+from connect.record import SinkRecord, TopicPartition
+from connectors.spark.apart import Refused, find_refused, halves
+from connectors.spark.changes import Changes
+from connectors.spark.decoding import UNFIT, TopicDecoder
+from connectors.spark.json_text import NotBatchable
+from connectors.spark.raw import Raw
+
+_FEW = 16
+"""Of so few records nothing is gained by reading them as a batch."""
+
+
+def decode_good_raw(decoder: TopicDecoder, raw: Raw, sequence: int) -> tuple[list[Changes], list[Refused]]:
+    """As :meth:`TopicDecoder.decode_raw`, without the records that cannot be decoded, and those with their reasons, in order."""
+    refused: list[Refused] = []
+    while len(raw):
+        learnt = decoder.learnt()
+        try:
+            return decoder.decode_raw(raw, sequence), refused
+        except DataError:
+            decoder.forget_since(learnt)
+            found = _find(decoder, len(raw), _attempt_raw(decoder, raw), raw.place)
+            if not found:
+                raise
+            refused += found.values()
+            raw = raw.without(found)
+    return [], refused
+
+
+def _attempt_raw(decoder: TopicDecoder, raw: Raw) -> Callable[[range], None]:
+    def attempt(part: range) -> None:
+        some = raw.slice(part)
+        if len(part) <= _FEW:
+            decoder.decode_records(decoder.records(some), 0)
+            return
+        try:
+            decoder.decode_batch(some, 0)
+        except (NotBatchable, *UNFIT) as e:
+            # Not the last word: smaller parts go by the other path, which knows more forms.
+            raise DataError(str(e)) from e
+
+    return attempt
+
+
+def decode_good_records(
+    decoder: TopicDecoder, records: Sequence[SinkRecord], sequence: int
+) -> tuple[list[Changes], list[Refused]]:
+    """The same for :meth:`TopicDecoder.decode_records`."""
+    refused: list[Refused] = []
+    while records:
+        learnt = decoder.learnt()
+        try:
+            return decoder.decode_records(records, sequence), refused
+        except DataError:
+            decoder.forget_since(learnt)
+            found = _find(decoder, len(records), _attempt_records(decoder, records), _place_in(records))
+            if not found:
+                raise
+            refused += found.values()
+            records = [record for at, record in enumerate(records) if at not in found]
+    return [], refused
+
+
+def _attempt_records(decoder: TopicDecoder, records: Sequence[SinkRecord]) -> Callable[[range], None]:
+    def attempt(part: range) -> None:
+        decoder.decode_records(records[part.start : part.stop], 0)
+
+    return attempt
+
+
+def _place_in(records: Sequence[SinkRecord]) -> Callable[[int], tuple[TopicPartition, int]]:
+    def place(index: int) -> tuple[TopicPartition, int]:
+        record = records[index]
+        return TopicPartition(record.original_topic, record.original_partition), record.offset
+
+    return place
+
+
+def _find(
+    decoder: TopicDecoder,
+    count: int,
+    attempt: Callable[[range], None],
+    place: Callable[[int], tuple[TopicPartition, int]],
+) -> dict[int, Refused]:
+    def learning_from_good_ones(part: range) -> None:
+        learnt = decoder.learnt()
+        try:
+            attempt(part)
+        except DataError:
+            decoder.forget_since(learnt)
+            raise
+
+    found = find_refused(halves(range(count)), learning_from_good_ones)
+    return {at: Refused.of(*place(at), error) for at, error in found.items()}
