@@ -329,6 +329,12 @@ class TopicDecoder:
         self.value_shape.restore(of_values)
         self._key_shape.restore(of_keys)
 
+    def settle_form(self, values: Sequence[bytes | None]) -> None:
+        """Settles whether values without schema are change events, by all of these: a few of them may be the wrong ones."""
+        lines = [v for v in values if v is not None]
+        if self.value_shape.envelope is None and lines and not self._value_schemas:
+            self.value_shape.envelope = schemaless.are_envelopes(lines)
+
     # -- schemas ---------------------------------------------------------------------------------------------------------
 
     def _form(self, schema: Schema) -> Form:

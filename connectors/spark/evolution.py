@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,12 +35,19 @@ def wider(known: pa.DataType, other: pa.DataType, path: str) -> pa.DataType:
     raise SchemaError(f"column {path} is both {sql_type(known)} and {sql_type(other)} in the same records")
 
 
-def union(tables: Iterable[Mapping[str, pa.DataType]]) -> Columns:
-    """All columns of some records, in the order in which they came, each wide enough for all."""
+def union(tables: Iterable[Mapping[str, pa.DataType]], table: Collection[str] = ()) -> Columns:
+    """All columns of some records, in the order in which they came, each wide enough for all.
+
+    ``table`` names columns that the table has: their types are settled, so it is no matter if those of records are at odds.
+    """
     found: Columns = {}
     for columns in tables:
         for name, type_ in columns.items():
-            found[name] = wider(found[name], type_, name) if name in found else type_
+            try:
+                found[name] = wider(found[name], type_, name) if name in found else type_
+            except SchemaError:
+                if name not in table:
+                    raise
     return found
 
 

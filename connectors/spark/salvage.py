@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 from connect.errors import DataError
@@ -25,6 +26,8 @@ def decode_good_raw(decoder: TopicDecoder, raw: Raw, sequence: int) -> tuple[lis
             return decoder.decode_raw(raw, sequence), refused
         except DataError:
             decoder.forget_since(learnt)
+            with contextlib.suppress(DataError):  # none of them can be read
+                decoder.settle_form(raw.values)
             found = _find(decoder, len(raw), _attempt_raw(decoder, raw), raw.place)
             if not found:
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from bisect import bisect_right
@@ -278,7 +279,7 @@ class TableWriter:
             changes = [c for c in changes if c.num_rows]
             if not changes:
                 return None
-            incoming = union([known or {}, *(rows.image_columns(c) for c in changes)])
+            incoming = union([known or {}, *(rows.image_columns(c) for c in changes)], state.columns or ())
             columns = self._columns_for(state, incoming)
             return _Prepared([rows.fitted(c, columns) for c in changes], incoming, columns, chosen)
         except pa.ArrowException as e:
@@ -370,21 +371,22 @@ class TableWriter:
         if self._settings.key_columns:
             return self._settings.key_columns
         for part in changes:
-            if part.keys is not None:
-                names = tuple(part.keys.column_names)
-                if known and set(names) != set(known):
-                    raise DataError(
-                        f"topic {part.topic}: the record key has the fields {', '.join(names)}, and table {self.name} is kept by "
-                        f"{', '.join(known)}; set key.columns, or write into another table"
-                    )
-                known = known or names
-                continue
-            bare = pc.invert(pc.fill_null(pc.is_in(part.meta[OPERATION], pa.array([TRUNCATE, MESSAGE])), False))
+            needs_key = pc.invert(pc.fill_null(pc.is_in(part.meta[OPERATION], pa.array([TRUNCATE, MESSAGE])), False))
+            bare = needs_key if part.keys is None else pc.and_(needs_key, _all_null(part.keys))
             if pc.any(bare).as_py():
                 raise DataError(
                     f"{part.locate(pc.index(bare, True).as_py())}: the record has no key, and write.mode=upsert needs one; set "
                     "key.columns to the columns that identify a row, or write.mode=append for a table without a primary key"
                 )
+            if part.keys is None:
+                continue
+            names = tuple(part.keys.column_names)
+            if known and set(names) != set(known):
+                raise DataError(
+                    f"topic {part.topic}: the record key has the fields {', '.join(names)}, and table {self.name} is kept by "
+                    f"{', '.join(known)}; set key.columns, or write into another table"
+                )
+            known = known or names
         return known or None
 
     def _evolve(self, state: _State, prepared: _Prepared) -> None:
@@ -434,6 +436,11 @@ def widen(extents: Extents, place: TopicPartition, extent: tuple[int, int]) -> N
     """Takes this extent in too."""
     first, end = extents.get(place, extent)
     extents[place] = min(first, extent[0]), max(end, extent[1])
+
+
+def _all_null(columns: pa.Table) -> pa.ChunkedArray:
+    """Per row whether no column has a value."""
+    return functools.reduce(pc.and_, [column.is_null() for column in columns.columns])
 
 
 def _beside(image: pa.Table, extra: dict[str, pa.ChunkedArray]) -> pa.Table:

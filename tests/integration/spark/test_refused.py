@@ -1,0 +1,167 @@
+"""Bad records among good ones, by a worker over a broker: the table has the good ones once, the queue the bad ones."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+
+from connect.record import TopicPartition as place
+from connect.testing.harness import MemoryReporter
+from connectors.spark.delta_files import FileAppender
+from connectors.spark.task import SparkSinkTask
+from sluice.embedded.broker import EmbeddedBroker
+from tests.integration.spark.conftest import Context
+from worker.config import WorkerConfig
+from worker.herder import TaskId
+from worker.standalone import StandaloneHerder
+
+# PySpark's collect() leaves the socket it read from to Python's reference counting.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+PREFIX = "__connect.errors."
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+
+def good(id_: int) -> tuple[bytes, bytes]:
+    value = {"before": None, "after": {"id": id_, "v": f"v{id_}"}, "op": "c", "source": {"ts_ms": 1}}
+    return json.dumps({"id": id_}).encode(), json.dumps(value).encode()
+
+
+def bad(which: int) -> tuple[bytes | None, bytes]:
+    key, value = good(1000 + which)
+    return (
+        (key, b"{broken"),
+        (None, value),
+        (key, b'{"id":1}'),
+        (key, value.replace(b'"v1003"', b"3")),
+        (b'{"other":4}', value),
+    )[which]
+
+
+def test_the_table_has_the_good_records_once_and_the_queue_the_bad_ones_also_after_a_restart(
+    props: dict[str, str],
+    read: Callable[[str], list[dict[str, Any]]],
+    broker: EmbeddedBroker,
+    unique_name: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Undecoded records only: put() would be the worker's fallback.
+    monkeypatch.setattr(SparkSinkTask, "put", None)
+    topic, dlq, name = unique_name("topic"), unique_name("dlq"), unique_name("lake")
+    config = {
+        **props,
+        "name": name,
+        "topics": topic,
+        "write.mode": "upsert",
+        "commit.interval.ms": "100",
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": dlq,
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+    worker_settings = {
+        "bootstrap.servers": broker.bootstrap,
+        "key.converter": JSON,
+        "value.converter": JSON,
+        "key.converter.schemas.enable": "false",
+        "value.converter.schemas.enable": "false",
+        "offset.storage.file.filename": str(tmp_path / "offsets"),
+        "offset.flush.interval.ms": "200",
+    }
+    first = [*(good(i) for i in range(50)), bad(0), bad(1), good(50)]
+    second = [good(51), bad(2), bad(3), good(52), bad(4)]
+    for life in ([(first, 51, 2), ([bad(0)], 51, 3)], [(second, 2, 3)]):
+        herder = StandaloneHerder(WorkerConfig.standalone(worker_settings))
+        try:
+            herder.start()
+            herder.put_connector(name, config, replace=False)
+            for records, rows, refused in life:
+                produce(broker, topic, records)
+                wait_until_in_table(herder, name, topic, rows, refused)
+            progress = herder.progress(TaskId(name, 0))
+            assert progress is not None
+            assert progress.errors.failures == progress.errors.dead_letters == 3
+        finally:
+            herder.close(10)
+    assert sorted((r["id"], r["v"]) for r in read(topic)) == [(i, f"v{i}") for i in range(53)]
+    letters = messages(broker, dlq)
+    assert [(m.key(), m.value()) for m in letters] == [bad(i) for i in (0, 1, 0, 2, 3, 4)]
+    context = [{h.removeprefix(PREFIX): (v or b"").decode() for h, v in m.headers() or []} for m in letters]
+    assert [c["offset"] for c in context] == ["50", "51", "53", "55", "56", "58"]
+    assert {(c["topic"], c["partition"], c["stage"], c["connector.name"]) for c in context} == {(topic, "0", "TASK_PUT", name)}
+    expected = [
+        "cannot be read",
+        "has no key",
+        "cannot be read",
+        "no op field",
+        "field v: ",
+        "the record key has the fields other",
+    ]
+    for said, text in zip([c["exception.message"] for c in context], expected, strict=True):
+        assert text in said
+
+
+@pytest.mark.parametrize("files", [True, False])
+def test_a_commit_of_nothing_but_refused_records_moves_the_table_s_offsets(
+    files: bool, props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FileAppender, "serves", staticmethod(lambda session: files))
+    reporter = MemoryReporter()
+    t = topic("t", schemas=False)
+    monkeypatch.setattr(Context, "errant_record_reporter", reporter)
+    t.add(None, b'{"id":1}')
+    life = run({**props, "errors.tolerance": "all"}, [t], raw=True, group={})
+    life.deliver()
+    life.commit()
+    t.add(None, b"{")
+    life.deliver()
+    life.close()
+    again = run(props, [t], raw=True, group={})
+    assert again.position == {place("t", 0): 2}
+    again.task.close()
+    assert [r["id"] for r in read("t")] == [1]
+    assert len(reporter.reported_raw) == 1
+
+
+def produce(broker: EmbeddedBroker, topic: str, records: list[tuple[bytes | None, bytes]]) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for key, value in records:
+        producer.produce(topic, value, key, 0)
+    assert producer.flush(20) == 0
+    producer.close()
+
+
+def wait_until_in_table(herder: StandaloneHerder, name: str, table: str, rows: int, refused: int) -> None:
+    """Waits until so many rows and refused records of this life are behind a commit of the table."""
+    deadline = time.monotonic() + 60
+    while True:
+        progress = herder.progress(TaskId(name, 0))
+        details: Any = progress.details if progress is not None else {}
+        written = details.get("tables", {}).get(table, {}).get("rows", 0)
+        if (written, details.get("refused"), details.get("buffered")) == (rows, refused, 0):
+            return
+        assert time.monotonic() < deadline, (herder.connector_status(name), details)
+        time.sleep(0.05)
+
+
+def messages(broker: EmbeddedBroker, topic: str) -> list[Message]:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "test-reader", "enable.auto.commit": False})
+    try:
+        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found: list[Message] = []
+        while len(found) < end:
+            found += [m for m in consumer.consume(end - len(found), 1.0) if m.error() is None]
+        return found
+    finally:
+        consumer.close()

@@ -1,0 +1,302 @@
+"""Bad records in batches: which are found, what of the others lands, and what commits and reports say."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect.converters.json import JsonConverter
+from connect.errors import ConnectError, DataError, RetriableError, SchemaError
+from connect.record import RawBatch, SinkRecord, TopicPartition
+from connect.sink import RawRecord
+from connect.testing.harness import MemoryReporter, SinkContext
+from connectors.spark import refusals
+from connectors.spark.apart import find_refused
+from connectors.spark.ledger import Commit, read_commit
+from connectors.spark.task import SparkSinkTask
+
+TP = TopicPartition("t", 0)
+KEY_SCHEMA = {"type": "struct", "optional": False, "fields": [{"field": "id", "type": "int64", "optional": False}]}
+
+
+@given(st.integers(0, 200), st.sets(st.integers(0, 199)))
+def test_what_fails_alone_is_found_and_nothing_else(size: int, bad: set[int]) -> None:
+    tried: list[range] = []
+
+    def attempt(part: range) -> None:
+        tried.append(part)
+        if wrong := bad.intersection(part):
+            raise DataError(f"{min(wrong)}")
+
+    found = find_refused([range(size // 3), range(size // 3, size)], attempt)
+    assert list(found) == sorted(b for b in bad if b < size)
+    assert all(str(at) == error.message for at, error in found.items())
+    assert len(tried) <= 2 + 2 * len(found) * (size.bit_length() + 1)
+
+
+def test_the_many_decide_what_is_wrong() -> None:
+    kinds = ["a", *"bbbbbbbb"]
+    known: list[str] = []
+
+    def attempt(part: range) -> None:
+        seen = {kinds[at] for at in part} | set(known)
+        if len(seen) > 1:
+            raise DataError("mixed")
+        known[:] = seen
+
+    assert list(find_refused([range(len(kinds))], attempt)) == [0]
+
+
+class Sink:
+    """A task that appends to Parquet files, which needs no Spark."""
+
+    def __init__(self, folder: Path, *, reporter: Any = None, schemas: bool = False, **more: str) -> None:
+        self.folder = folder
+        key, value = JsonConverter(), JsonConverter()
+        for converter, is_key in ((key, True), (value, False)):
+            converter.configure({"schemas.enable": str(schemas).lower()}, is_key)
+        config = {
+            "name": "lake",
+            "topics": "t",
+            "table.format": "parquet",
+            "table.location": str(folder),
+            "metadata.columns": "__offset",
+            "commit.interval.ms": "600000",
+            "errors.tolerance": "all",
+            **{name.replace("_", "."): text for name, text in more.items()},
+        }
+        self.context = SinkContext(config, key, value, raw_allowed=True, reporter=reporter)
+        self.task = SparkSinkTask()
+        self.task.initialize(self.context)
+        self.task.start(config)
+        assert self.task.wants_raw()
+        self.task.open([TP])
+        self.next = self.context.requested_offsets.get(TP, 0)
+
+    def put(self, *values: Any, keys: list[bytes | None] | None = None) -> None:
+        data = [v if isinstance(v, bytes | None) else json.dumps(v).encode() for v in values]
+        offsets = list(range(self.next, self.next + len(data)))
+        headers: Any = [[("h", b"x")]] * len(data)
+        self.task.put_raw([RawBatch("t", 0, offsets, keys or [None] * len(data), data, [7] * len(data), headers)])
+        self.next += len(data)
+
+    def commit(self) -> int | None:
+        self.task.flush({TP: self.next})
+        return self.task.pre_commit({TP: self.next}).get(TP)
+
+    def rows(self, table: str = "t") -> list[dict[str, Any]]:
+        files = sorted((self.folder / table).glob("*.parquet"))
+        return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+
+    def commits(self) -> list[Commit]:
+        texts = [pq.read_metadata(file).metadata[b"sluice"].decode() for file in sorted((self.folder / "t").glob("*.parquet"))]
+        return [commit for text in texts if (commit := read_commit(text)) is not None]
+
+
+def refused(reporter: MemoryReporter) -> dict[int, str]:
+    return {record.offset: str(error) for record, error in reporter.reported_raw}
+
+
+def envelope(id_: int, **source: Any) -> dict[str, Any]:
+    return {"before": None, "after": {"id": id_}, "op": "c", "source": {"ts_ms": 1, **source}}
+
+
+def test_records_that_cannot_be_decoded_are_reported_and_the_others_land_in_order(tmp_path: Path) -> None:
+    reporter = MemoryReporter()
+    sink = Sink(tmp_path, reporter=reporter)
+    values: list[Any] = [{"id": i, "name": f"n{i}"} for i in range(100)]
+    values[0] = {"id": "first", "name": "n"}
+    values[17] = b"{broken"
+    values[50] = {"id": 50, "name": [1]}
+    values[51] = b'{"id":51,"name":"\xff"}'
+    values[99] = b"[" * 100_000 + b"]" * 100_000
+    sink.put(*values)
+    assert sink.commit() == 100
+    assert [row["__offset"] for row in sink.rows()] == [i for i in range(100) if i not in (0, 17, 50, 51, 99)]
+    found = refused(reporter)
+    assert list(found) == [0, 17, 50, 51, 99]
+    assert all(f"topic t, partition 0, offset {offset}: " in text for offset, text in found.items())
+    assert "field id: " in found[0]
+    assert "field name: " in found[50]
+    assert sink.commits()[0].ranges == {TP: (0, 100)}
+    record = reporter.reported_raw[1][0]
+    assert record == RawRecord("t", 0, 17, None, b"{broken", 7, [("h", b"x")])
+    assert sink.task.progress()["refused"] == 5
+
+
+def test_one_that_is_no_change_event_does_not_make_the_others_plain(tmp_path: Path) -> None:
+    reporter = MemoryReporter()
+    sink = Sink(tmp_path, reporter=reporter)
+    sink.put({"hello": 1}, *(envelope(i) for i in range(9)))
+    sink.commit()
+    assert [row["id"] for row in sink.rows()] == list(range(9))
+    assert list(refused(reporter)) == [0]
+    assert "offset 0: no op field" in refused(reporter)[0]
+
+
+def test_what_the_table_cannot_hold_is_found_when_it_is_committed(tmp_path: Path) -> None:
+    def message(type_: str, value: Any, name: str = "n") -> dict[str, Any]:
+        fields = [{"field": name, "type": type_, "optional": True}]
+        return {"schema": {"type": "struct", "optional": False, "fields": fields}, "payload": {name: value}}
+
+    reporter = MemoryReporter()
+    sink = Sink(tmp_path, reporter=reporter, schemas=True)
+    sink.put(message("int32", 1))
+    sink.commit()
+    good = [message("int32", i) for i in range(2, 20)]
+    sink.put(*good, message("string", "x"), message("int64", 1 << 40), message("int64", 5), message("int32", 1, "__offset"))
+    assert sink.commit() == 23
+    assert [row["n"] for row in sink.rows()] == [*range(1, 20), 5]
+    found = refused(reporter)
+    assert list(found) == [19, 20, 22]
+    assert "column n is INT in the table, and the records bring STRING" in found[19]
+    assert "topic t, partition 0, offset 20: column n: 1099511627776 does not fit INT" in found[20]
+    assert "field __offset" in found[22]
+    assert sink.commits()[-1].ends == {TP: 23}
+    sink.put(message("int32", 99))
+    sink.commit()
+    assert sink.rows()[-1]["n"] == 99
+
+
+def test_what_was_refused_is_not_read_again_even_if_nothing_else_came(tmp_path: Path) -> None:
+    reporter = MemoryReporter()
+    sink = Sink(tmp_path, reporter=reporter)
+    sink.put({"id": 1})
+    sink.commit()
+    sink.put(b"{", b"{")
+    assert sink.commit() == 3
+    again = Sink(tmp_path, reporter=reporter)
+    assert again.next == 3
+    assert list(refused(reporter)) == [1, 2]
+    assert sink.rows() == [{"id": 1, "__offset": 0}]
+
+
+def test_a_source_block_without_the_table_s_name_is_the_record_s_fault(tmp_path: Path) -> None:
+    reporter = MemoryReporter()
+    sink = Sink(tmp_path, reporter=reporter, table_name_format="${schema}.${table}")
+    sink.put(envelope(1, schema="s", table="a"), envelope(2, schema="s"), envelope(3, schema="s", table="b"))
+    assert sink.commit() == 3
+    assert [row["id"] for row in sink.rows("s.a")] == [1]
+    assert [row["id"] for row in sink.rows("s.b")] == [3]
+    assert "offset 1: " in refused(reporter)[1]
+    assert "source.table" in refused(reporter)[1]
+
+
+@pytest.mark.parametrize("bad", [b"{broken", b'{"id":"x"}'])
+def test_without_tolerance_the_first_bad_record_is_the_error(tmp_path: Path, bad: bytes) -> None:
+    sink = Sink(tmp_path, errors_tolerance="none")
+    sink.put({"id": 1}, {"id": 2}, bad, {"id": 3}, bad)
+    with pytest.raises(DataError, match="topic t, partition 0, offset 2: "):
+        sink.commit()
+    assert sink.rows() == []
+
+
+def test_a_report_that_is_not_tolerated_ends_the_batch(tmp_path: Path) -> None:
+    class Intolerant(MemoryReporter):
+        def report_raw(self, record: RawRecord, error: Exception) -> Future[None]:
+            super().report_raw(record, error)
+            raise ConnectError("tolerance exceeded")
+
+    reporter = Intolerant()
+    sink = Sink(tmp_path, reporter=reporter, errors_tolerance="none")
+    sink.put({"id": 1}, b"{", b"{")
+    with pytest.raises(ConnectError, match="tolerance exceeded"):
+        sink.commit()
+    assert list(refused(reporter)) == [1]
+    assert sink.rows() == []
+
+
+def test_with_tolerance_and_nobody_to_tell_records_are_counted_and_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = Sink(tmp_path)
+    sink.put({"id": 1}, b"{", b"{")
+    assert sink.commit() == 3
+    assert sink.task.progress()["refused"] == 2
+    assert next(r.getMessage() for r in caplog.records if "left out" in r.getMessage()).startswith("2 records were left out")
+    assert [row["id"] for row in sink.rows()] == [1]
+
+
+class Slow(MemoryReporter):
+    """Reports that end when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[Future[None]] = []
+
+    def report_raw(self, record: RawRecord, error: Exception) -> Future[None]:
+        super().report_raw(record, error)
+        self.open.append(Future())
+        return self.open[-1]
+
+
+@pytest.mark.parametrize("end", ["acknowledged", "failed"])
+def test_nothing_is_committed_before_the_reports_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    monkeypatch.setattr(refusals, "_SETTLE_S", 0.01)
+    reporter = Slow()
+    sink = Sink(tmp_path, reporter=reporter)
+    sink.put({"id": 1}, b"{")
+    for _ in range(2):
+        with pytest.raises(RetriableError, match="has not taken 1 of the records"):
+            sink.commit()
+    assert sink.rows() == []
+    assert len(reporter.open) == 1  # tried again, reported once
+    (report,) = reporter.open
+    if end == "failed":
+        report.set_exception(ConnectError("refused by the broker"))
+        with pytest.raises(ConnectError, match="refused by the broker"):
+            sink.commit()
+        assert sink.rows() == []
+        return
+    report.set_result(None)
+    assert sink.commit() == 2
+    assert [row["id"] for row in sink.rows()] == [1]
+
+
+def test_what_is_wrong_with_the_table_is_no_record_s_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reporter = MemoryReporter()
+    sink = Sink(tmp_path, reporter=reporter, schema_evolution="fail")
+    sink.put({"id": 1})
+    sink.commit()
+    sink.put({"id": 2, "new": 3})
+    with pytest.raises(SchemaError, match=r"schema\.evolution=fail"):
+        sink.commit()
+    monkeypatch.setattr(sink.task._writer("t")._table, "columns", _refuse)
+    with pytest.raises(ConnectError, match="no such bucket"):
+        sink.commit()
+    assert not reporter.reported_raw
+
+
+def _refuse() -> None:
+    raise OSError("no such bucket")
+
+
+def test_lost_partitions_are_neither_reported_nor_committed(tmp_path: Path) -> None:
+    reporter = MemoryReporter()
+    sink = Sink(tmp_path, reporter=reporter)
+    sink.put({"id": 1}, b"{")
+    sink.task.close_partitions([TP], lost=True)
+    sink.commit()
+    assert not reporter.reported_raw
+    assert sink.rows() == []
+
+
+def test_decoded_records_are_reported_as_they_were_given(tmp_path: Path) -> None:
+    reporter = MemoryReporter()
+    sink = Sink(tmp_path, reporter=reporter)
+    values = [{"id": 1}, {"id": "x"}, {"id": 3}, {"id": 4}]
+    records = [SinkRecord("t", 0, None, None, None, value, offset) for offset, value in enumerate(values)]
+    sink.task.put(records)
+    sink.next = 4
+    assert sink.commit() == 4
+    assert [row["id"] for row in sink.rows()] == [1, 3, 4]
+    ((record, error),) = reporter.reported
+    assert record is records[1]
+    assert "topic t, partition 0, offset 1: field id: " in str(error)
