@@ -20,7 +20,14 @@ from connect.record import ConnectRecord, SourceRecord
 from connect.source import SourceTask, TransactionContext
 from worker.chain import TransformChain
 from worker.herder import ErrorCounts, TaskId, TaskProgress
-from worker.kafka.record_producer import ProduceCancelled, ProducerRun, RecordMetadata, RecordProducer, RecordRefusedError
+from worker.kafka.record_producer import (
+    ProduceCancelled,
+    ProducerRun,
+    RecordMetadata,
+    RecordProducer,
+    RecordRefusedError,
+    unrecoverable,
+)
 from worker.kafka.topics import TopicCreator
 from worker.offsets.store import ConnectorOffsetReader, OffsetPair, OffsetStore
 from worker.source_batches import Converters, encode, encode_one
@@ -233,7 +240,10 @@ class SourceWorkerTask(WorkerTask):
     def _send_run(self, parts: SourceParts, run: ProducerRun, places: Sequence[int], batch: Sequence[SourceRecord]) -> None:
         errors, producer = parts.errors, parts.producer
         if not errors.tolerant:
-            producer.send_run(run)
+            try:
+                producer.send_run(run)
+            except RecordRefusedError as e:
+                raise unrecoverable(e) from e
             return
         originals = [batch[place] for place in places] if errors.settings.reports else None
         watch = parts.refused.watch(run, originals)
@@ -281,14 +291,15 @@ class SourceWorkerTask(WorkerTask):
 
     def _send_confirmed(self, parts: SourceParts, run: ProducerRun, original: SourceRecord) -> None:
         confirm = partial(self._confirm, parts, original)
-        if not parts.errors.tolerant:
-            parts.producer.send_one(run, partial(self._on_delivery, parts, confirm))
-        else:
-            try:
-                parts.producer.send_one(run, parts.refused.watch(run, [original], confirm))
-            except RecordRefusedError as e:
-                parts.refused.skip(run.topic, e, original, confirm)
-                return
+        tolerant = parts.errors.tolerant
+        on_delivery = partial(self._on_delivery, parts, confirm)
+        try:
+            parts.producer.send_one(run, parts.refused.watch(run, [original], confirm) if tolerant else on_delivery)
+        except RecordRefusedError as e:
+            if not tolerant:
+                raise unrecoverable(e) from e
+            parts.refused.skip(run.topic, e, original, confirm)
+            return
         self._count(run)
 
     def _on_delivery(self, parts: SourceParts, confirm: Confirm, error: KafkaError | None, message: Message) -> None:

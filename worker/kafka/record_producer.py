@@ -68,6 +68,11 @@ class RecordRefusedError(ConnectError):
     """The client or the broker does not take this record, and never will; others may pass."""
 
 
+def unrecoverable(error: ConnectError) -> ConnectError:
+    """The error of a record that is to fail its task: it begins with the words of Apache's workers, for scripts."""
+    return type(error)(f"Unrecoverable exception from producer send callback: {error.message}")
+
+
 class ProduceCancelled(Exception):
     """Sending was given up because the task is to end. Not an error."""
 
@@ -211,9 +216,7 @@ class RecordProducer:
     def remember(self, error: KafkaError, message: Message) -> None:
         """A record failed, as a callback of :meth:`send_one` or the client's own heard; the first such error is kept."""
         if self._error is None:
-            found = self.delivery_error(error, message.topic(), message.key(), message.value())
-            # The words of Apache's workers, for scripts.
-            self._error = type(found)(f"Unrecoverable exception from producer send callback: {found.message}")
+            self._error = unrecoverable(self.delivery_error(error, message.topic(), message.key(), message.value()))
 
     def _on_client_error(self, error: KafkaError) -> None:
         failure = self._notices.failure(error)

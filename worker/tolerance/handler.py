@@ -23,10 +23,11 @@ from worker.herder import ErrorCounts, TaskId
 from worker.kafka.dead_letters import DeadLetterProducer
 from worker.kafka.topics import TopicCreator
 from worker.secrets import SecretMask
-from worker.stages import Stage, StageError, Stopped, ToleranceExceededError
+from worker.stages import Stage, StageError, Stopped, ToleranceExceededError, describe
 from worker.tolerance.batch_failures import BatchFailures
 from worker.tolerance.report import ConsumedRecord, FailedRecord, context_headers, letter_of, log_message
 from worker.tolerance.settings import ErrorSettings
+from worker.trace import java_name
 
 T = TypeVar("T")
 
@@ -100,10 +101,17 @@ class ErrorHandler:
     def open(self, wait: Callable[[float], bool]) -> bool:
         """Makes the dead letter queue's topic where it is missing; False when the task is to end first.
 
-        ``wait`` pauses that many seconds and says True when the task is to end. Raises ConnectError when the broker refuses.
+        ``wait`` pauses that many seconds and says True when the task is to end. Raises ConnectError when the broker refuses; it
+        begins with the words of Apache's workers.
         """
         self._wait = wait
-        return self._queue is None or self._queue.topics.ensure(self._queue.producer.topic, wait)
+        if self._queue is None:
+            return True
+        topic = self._queue.producer.topic
+        try:
+            return self._queue.topics.ensure(topic, wait)
+        except Exception as e:
+            raise ConnectError(f"Could not initialize dead letter queue with topic={topic}: {describe(e)}") from e
 
     def batch(self) -> BatchFailures:
         """A place for the failures of one batch."""
@@ -167,7 +175,9 @@ class ErrorHandler:
         settings, reason = self.settings, failed.failure.reason
         if settings.log:
             trace = (type(reason), reason, reason.__traceback__)
-            log.error("%s", log_message(failed, include_record=settings.log_messages), exc_info=trace)
+            # A second line with the class that Apache's workers would show, for people search logs for it.
+            what = log_message(failed, include_record=settings.log_messages)
+            log.error("%s\n%s: %s", what, java_name(reason), describe(reason), exc_info=trace)
             self.counts.logged += 1
         future: Future[None] = Future()
         queue = self._queue

@@ -164,6 +164,7 @@ def test_a_record_too_large_fails_the_task_with_topic_key_and_size(worker: Worke
     first = worker.trace(name).splitlines()[0]
     assert topic in first
     assert "key the-key" in first
+    assert "ConnectException: Unrecoverable exception from producer send callback: " in first
     assert "2000007 bytes" in first
     assert "max.request.size" in first
     assert worker.values(topic, 2, timeout_s=2) == ["small"]

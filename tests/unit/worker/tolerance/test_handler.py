@@ -207,10 +207,11 @@ def test_the_log_tells_of_the_record_only_where_that_is_asked_for(caplog: pytest
     plain, whole = caplog.records
     assert plain.levelno == logging.ERROR
     begin = "Error encountered in task c-0. Executing stage 'VALUE_CONVERTER' with class 'StringConverter'"
-    assert plain.getMessage() == f"{begin}."
+    error = "org.apache.kafka.connect.errors.DataException: wrong"
+    assert plain.getMessage() == f"{begin}.\n{error}"
     assert whole.getMessage() == (
         f"{begin}, where consumed record is "
-        "{topic='orders', partition=2, offset=77, timestamp=1700000000123, timestampType=CreateTime}."
+        f"{{topic='orders', partition=2, offset=77, timestamp=1700000000123, timestampType=CreateTime}}.\n{error}"
     )
     assert "DataError: wrong" in (caplog.text)
 
