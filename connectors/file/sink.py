@@ -52,6 +52,8 @@ class FileStreamSinkTask(SinkTask):
     taken undecoded.
     """
 
+    reports_raw = True  # there is none to report: any bytes are a line
+
     def __init__(self) -> None:
         self._fd = -1
         self._owns_fd = False

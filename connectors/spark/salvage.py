@@ -14,7 +14,7 @@ from connectors.spark.json_text import NotBatchable
 from connectors.spark.raw import Raw
 
 _FEW = 16
-"""Of so few records nothing is gained by reading them as a batch."""
+"""Records that go by the slow path together when a batch is taken apart."""
 
 
 def decode_good_raw(decoder: TopicDecoder, raw: Raw, sequence: int) -> tuple[list[Changes], list[Refused]]:
@@ -39,14 +39,14 @@ def decode_good_raw(decoder: TopicDecoder, raw: Raw, sequence: int) -> tuple[lis
 def _attempt_raw(decoder: TopicDecoder, raw: Raw) -> Callable[[range], None]:
     def attempt(part: range) -> None:
         some = raw.slice(part)
-        if len(part) <= _FEW:
-            decoder.decode_records(decoder.records(some), 0)
-            return
         try:
             decoder.decode_batch(some, 0)
         except (NotBatchable, *UNFIT) as e:
-            # Not the last word: smaller parts go by the other path, which knows more forms.
-            raise DataError(str(e)) from e
+            # The last word is the other path's, which knows more forms; it is slow, and worth it for what only it can read.
+            if len(part) == 1 or (isinstance(e, NotBatchable) and len(part) <= _FEW):
+                decoder.decode_records(decoder.records(some), 0)
+            else:
+                raise DataError(str(e)) from e
 
     return attempt
 
