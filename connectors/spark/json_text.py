@@ -111,13 +111,16 @@ def split_by_prefix(
 def parse(lines: Sequence[bytes], types: pa.Schema | None, *, infer: bool) -> pa.Table:
     """One row a line. Fields that ``types`` does not name are left out, or with ``infer`` get types of their own.
 
-    Raises an Arrow error for a value that is not of its type, and DataError when lines are not one object each.
+    Raises an Arrow error for a value that is not of its type, UnicodeDecodeError for bytes that are not UTF-8, and DataError when
+    lines are not one object each or too deep.
     """
     if max(map(len, lines), default=0) > 2 * _DEEPEST:  # a shorter line cannot be as deep
         _refuse_deep(lines)
     data = b"\n".join(lines)
     if data.count(b"\n") != len(lines) - 1:
         raise NotBatchable
+    if not data.isascii():
+        data.decode()  # the reader takes any bytes for text, and then nobody could read the table
     table = pj.read_json(
         pa.BufferReader(data),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
