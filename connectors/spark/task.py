@@ -167,6 +167,8 @@ class SparkSinkTask(SinkTask):
             if first == len(offsets):
                 return
             offsets, keys, values = offsets[first:], keys[first:], values[first:]
+            headers = batch.headers and batch.headers[first:]
+            batch = RawBatch(tp.topic, tp.partition, offsets, keys, values, batch.timestamps[first:], headers)
         self._first.setdefault(tp, offsets[0])
         self._position[tp] = offsets[-1] + 1
         raw = self._raw.get(batch.topic)
@@ -373,8 +375,8 @@ class SparkSinkTask(SinkTask):
     def progress(self) -> Mapping[str, Any]:
         """``tables``: per table rows written, commits, version, last_commit_ms (since 1970), commit_duration_ms, skipped
         (records that the table had already). ``buffered``: records held and not committed yet. ``refused``: records reported or
-        left out since the task started. ``latency_ms``: p50 and p99 of
-        the latest changes, from their commit in the source to the table's."""
+        left out since the task started. ``latency_ms``: p50 and p99 of the latest changes, from their commit in the source to
+        the table's."""
         tables = {
             name: {
                 "rows": w.progress.rows,

@@ -178,6 +178,20 @@ def test_what_was_refused_is_not_read_again_even_if_nothing_else_came(tmp_path: 
     assert sink.rows() == [{"id": 1, "__offset": 0}]
 
 
+def test_batches_that_are_given_again_in_other_cuts_are_reported_by_their_own_bytes(tmp_path: Path) -> None:
+    reporter = MemoryReporter()
+    sink = Sink(tmp_path, reporter=reporter)
+    values: list[Any] = [{"id": 0}, b"{1", {"id": 2}, b"{3", {"id": 4}, b"{5"]
+    for first, last in ((0, 2), (2, 4), (1, 6)):
+        sink.next = first
+        sink.put(*values[first:last])
+    assert sink.commit() == 6
+    assert [(r.offset, r.value, r.headers) for r, _ in reporter.reported_raw] == [
+        (at, values[at], [("h", b"x")]) for at in (1, 3, 5)
+    ]
+    assert [row["id"] for row in sink.rows()] == [0, 2, 4]
+
+
 def test_a_source_block_without_the_table_s_name_is_the_record_s_fault(tmp_path: Path) -> None:
     reporter = MemoryReporter()
     sink = Sink(tmp_path, reporter=reporter, table_name_format="${schema}.${table}")
