@@ -28,6 +28,7 @@ from connect.errors import ConfigError, ConnectError, IllegalStateError
 from sluice.embedded import class_archive, jars, places, process
 from sluice.embedded.jarsets import KAFKA_VERSION
 from sluice.embedded.java import Java, ensure_java
+from sluice.embedded.server_process import ServerProcess
 
 DEFAULT_PORT = 9092
 
@@ -88,29 +89,28 @@ class EmbeddedBroker:
         jvm_options: Sequence[str] | None = None,
     ) -> None:
         self.data_dir = Path(data_dir).expanduser().absolute()
-        self.log_file = self.data_dir / "broker.log"
         self._wanted_port = port
-        self._dies_with_parent = dies_with_parent
         self._settings = dict(settings or {})
         self._jvm_options = jvm_options
-        self._pid_file = process.PidFile(self.data_dir / "broker.pid")
-        self._child: subprocess.Popen[bytes] | None = None
+        death_signal = signal.SIGKILL if dies_with_parent else None
+        self._process = ServerProcess("the broker", self.data_dir, "broker", death_signal=death_signal)
+        self.log_file = self._process.log_file
 
     @property
     def pid(self) -> int | None:
         """The broker's process id while it runs, else None."""
-        server = self._pid_file.read()
+        server = self._process.running
         return server.pid if server else None
 
     @property
     def running(self) -> bool:
         """Whether the process lives. It may still be starting; `answers` tells more."""
-        return self._pid_file.read() is not None
+        return self._process.running is not None
 
     @property
     def port(self) -> int:
         """The client port: of the running broker, else of the start before, else the one asked for."""
-        if server := self._pid_file.read():
+        if server := self._process.running:
             return server.port
         if self._wanted_port is not None:
             return self._wanted_port
@@ -136,14 +136,8 @@ class EmbeddedBroker:
         """
         busy = f"another process is starting the broker in {self.data_dir}"
         with process.exclusive(self.data_dir / ".lock", timeout_s, busy):
-            if server := self._pid_file.read():
-                if self._wanted_port not in (None, server.port):
-                    raise IllegalStateError(
-                        f"the broker in {self.data_dir} already runs on port {server.port} (pid {server.pid}); stop it first"
-                    )
-                process.wait_answer("the broker", server, self.answers, self.log_file, timeout_s)
-                if self.running:
-                    return
+            if self._process.answers_already(self._wanted_port, self.answers, timeout_s):
+                return
             port, controller_port = self._choose_ports()
             class_path = jars.class_path(jars.ensure_jars("kafka"))
             java = ensure_java()
@@ -154,11 +148,11 @@ class EmbeddedBroker:
 
     def stop(self, grace_s: float = 20.0) -> bool:
         """Stop the broker: SIGTERM, then SIGKILL after ``grace_s``. True if one was running. It is gone on return."""
-        return self._end(signal.SIGTERM, grace_s)
+        return self._process.end(signal.SIGTERM, grace_s)
 
     def kill(self) -> bool:
         """End the broker by SIGKILL, as a crash would. What it acknowledged is in the page cache and survives."""
-        return self._end(signal.SIGKILL, 10.0)
+        return self._process.end(signal.SIGKILL, 10.0)
 
     def restart(self, timeout_s: float = 60.0) -> None:
         """Stop, then start on the same port and data."""
@@ -176,16 +170,6 @@ class EmbeddedBroker:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
-
-    def _end(self, first: signal.Signals, grace_s: float) -> bool:
-        server = self._pid_file.read()
-        if server is not None:
-            process.end(server, first=first, grace_s=grace_s)
-        if self._child is not None:
-            self._child.wait(10)
-            self._child = None
-        self._pid_file.remove()
-        return server is not None
 
     def _choose_ports(self) -> tuple[int, int]:
         instead = "choose another with --port, or stop what listens there"
@@ -251,26 +235,14 @@ class EmbeddedBroker:
             (Path(work) / "log" / "bootstrap.checkpoint").replace(template)
 
     def _launch(self, java: Java, class_path: str, port: int, timeout_s: float) -> None:
-        log_from = process.log_size(self.log_file)
         options = class_archive.options_for(java) if self._jvm_options is None else self._jvm_options
         logging = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
         stamp = "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS"
-        with process.interrupts_deferred():
-            self._child = process.spawn(
-                [
-                    *(str(java.executable), *_JVM, *options, *logging, stamp, "-cp", class_path),
-                    *("kafka.Kafka", str(self.data_dir / "server.properties")),
-                ],
-                log=self.log_file,
-                cwd=self.data_dir,
-                death_signal=signal.SIGKILL if self._dies_with_parent else None,
-            )
-            self._pid_file.write(self._child.pid, port)
-        try:
-            process.wait_ready("the broker", self._child, lambda: has_live_broker(port), self.log_file, log_from, timeout_s)
-        except BaseException:
-            self.kill()
-            raise
+        command: list[str | Path] = [
+            *(java.executable, *_JVM, *options, *logging, stamp, "-cp", class_path),
+            *("kafka.Kafka", self.data_dir / "server.properties"),
+        ]
+        self._process.launch(command, port, lambda: has_live_broker(port), timeout_s)
 
 
 def has_live_broker(port: int, host: str = places.LOOPBACK) -> bool:

@@ -16,7 +16,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from connect.errors import ConfigError, ConnectError, IllegalStateError
 from sluice.embedded import places, process
+from sluice.embedded.server_process import ServerProcess
 
 if TYPE_CHECKING:
     import psycopg
@@ -70,31 +70,37 @@ class EmbeddedPostgres:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.data_dir = Path(data_dir).expanduser().absolute()
-        self.log_file = self.data_dir / "postgres.log"
         self.database = "postgres"
         self._cluster = self.data_dir / "cluster"
         self._wanted_port = port
         self._wanted_password = password
-        self._dies_with_parent = dies_with_parent
         self._settings = dict(settings or {})
-        self._pid_file = process.PidFile(self.data_dir / "postgres.pid")
+        self._process = ServerProcess(
+            "PostgreSQL",
+            self.data_dir,
+            "postgres",
+            # Quit at once: the postmaster ends its children, which SIGKILL would leave to notice by themselves.
+            death_signal=signal.SIGQUIT if dies_with_parent else None,
+            # Children outlive a killed postmaster for a moment and keep its shared memory, which a new one refuses to share.
+            kill_tree=True,
+        )
+        self.log_file = self._process.log_file
         self._port_file = self.data_dir / "port"
-        self._child: subprocess.Popen[bytes] | None = None
 
     @property
     def pid(self) -> int | None:
         """The postmaster's process id while it runs, else None."""
-        server = self._pid_file.read()
+        server = self._process.running
         return server.pid if server else None
 
     @property
     def running(self) -> bool:
-        return self._pid_file.read() is not None
+        return self._process.running is not None
 
     @property
     def port(self) -> int:
         """The TCP port: of the running server, else the one asked for, else of the start before."""
-        if server := self._pid_file.read():
+        if server := self._process.running:
             return server.port
         port = self._wanted_port or self._port_before()
         if port is None:
@@ -158,14 +164,8 @@ class EmbeddedPostgres:
         """
         busy = f"another process is starting PostgreSQL in {self.data_dir}"
         with process.exclusive(self.data_dir / ".lock", timeout_s, busy):
-            if server := self._pid_file.read():
-                if self._wanted_port not in (None, server.port):
-                    raise IllegalStateError(
-                        f"PostgreSQL in {self.data_dir} already runs on port {server.port} (pid {server.pid}); stop it first"
-                    )
-                process.wait_answer("PostgreSQL", server, self.answers, self.log_file, timeout_s)
-                if self.running:
-                    return
+            if self._process.answers_already(self._wanted_port, self.answers, timeout_s):
+                return
             binaries = binary_dir()
             port = self._choose_port()
             if not (self._cluster / "PG_VERSION").exists():
@@ -174,11 +174,11 @@ class EmbeddedPostgres:
 
     def stop(self, grace_s: float = 20.0) -> bool:
         """Stop the server in order, ending open sessions (a "fast" shutdown). True if one was running."""
-        return self._end(signal.SIGINT, grace_s)
+        return self._process.end(signal.SIGINT, grace_s)
 
     def kill(self) -> bool:
         """End the postmaster by SIGKILL and wait for its children: a crash, recovered from at the next start."""
-        return self._end(signal.SIGKILL, 10.0)
+        return self._process.end(signal.SIGKILL, 10.0)
 
     def restart(self, timeout_s: float = 60.0) -> None:
         """Stop, then start on the same port and data. Open connections break."""
@@ -196,17 +196,6 @@ class EmbeddedPostgres:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
-
-    def _end(self, first: signal.Signals, grace_s: float) -> bool:
-        server = self._pid_file.read()
-        if server is not None:
-            # Children outlive a killed postmaster for a moment and keep its shared memory, which a new one refuses to share.
-            process.end(server, first=first, grace_s=grace_s, kill_tree=True)
-        if self._child is not None:
-            self._child.wait(10)
-            self._child = None
-        self._pid_file.remove()
-        return server is not None
 
     def _choose_port(self) -> int:
         port = self._wanted_port or self._port_before()
@@ -254,26 +243,17 @@ class EmbeddedPostgres:
             )
 
     def _launch(self, binaries: Path, port: int, timeout_s: float) -> None:
-        log_from = process.log_size(self.log_file)
         settings = {**_SETTINGS, "port": str(port), **self._settings}
         options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-        with process.interrupts_deferred():
-            self._child = process.spawn(
-                [binaries / "postgres", "-D", self._cluster, *options],
-                log=self.log_file,
-                cwd=self.data_dir,
-                # Not the caller's locale or PG* variables, which would change what the server does.
-                environment={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
-                user=_server_user(),
-                # Quit at once: the postmaster ends its children, which SIGKILL would leave to notice by themselves.
-                death_signal=signal.SIGQUIT if self._dies_with_parent else None,
-            )
-            self._pid_file.write(self._child.pid, port)
-        try:
-            process.wait_ready("PostgreSQL", self._child, lambda: self._accepts_login(port), self.log_file, log_from, timeout_s)
-        except BaseException:
-            self.kill()
-            raise
+        self._process.launch(
+            [binaries / "postgres", "-D", self._cluster, *options],
+            port,
+            lambda: self._accepts_login(port),
+            timeout_s,
+            # Not the caller's locale or PG* variables, which would change what the server does.
+            environment={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+            user=_server_user(),
+        )
 
     def _accepts_login(self, port: int) -> bool:
         import psycopg

@@ -9,7 +9,6 @@ import http.client
 import os
 import shutil
 import signal
-import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
@@ -20,6 +19,7 @@ from connect.errors import ConnectError, IllegalStateError
 from sluice.embedded import jars, places, process
 from sluice.embedded.jarsets import REGISTRY_VERSION
 from sluice.embedded.java import ensure_java
+from sluice.embedded.server_process import ServerProcess
 
 _API = "/apis/ccompat/v7"
 _RUNNER = f"apicurio-registry-app-{REGISTRY_VERSION}-runner.jar"
@@ -38,26 +38,25 @@ class EmbeddedRegistry:
 
     def __init__(self, data_dir: Path | str, *, port: int | None = None, dies_with_parent: bool = False) -> None:
         self.data_dir = Path(data_dir).expanduser().absolute()
-        self.log_file = self.data_dir / "registry.log"
         self._port = port
-        self._dies_with_parent = dies_with_parent
-        self._pid_file = process.PidFile(self.data_dir / "registry.pid")
-        self._child: subprocess.Popen[bytes] | None = None
+        death_signal = signal.SIGKILL if dies_with_parent else None
+        self._process = ServerProcess("the schema registry", self.data_dir, "registry", death_signal=death_signal)
+        self.log_file = self._process.log_file
 
     @property
     def pid(self) -> int | None:
         """The registry's process id while it runs, else None."""
-        server = self._pid_file.read()
+        server = self._process.running
         return server.pid if server else None
 
     @property
     def running(self) -> bool:
-        return self._pid_file.read() is not None
+        return self._process.running is not None
 
     @property
     def port(self) -> int:
         """The HTTP port: of the running registry, else the one it will have."""
-        if server := self._pid_file.read():
+        if server := self._process.running:
             return server.port
         if self._port is None:
             raise IllegalStateError(f"the schema registry in {self.data_dir} has no port before its first start")
@@ -79,10 +78,8 @@ class EmbeddedRegistry:
         """
         busy = f"another process is starting the schema registry in {self.data_dir}"
         with process.exclusive(self.data_dir / ".lock", timeout_s, busy):
-            if server := self._pid_file.read():
-                process.wait_answer("the schema registry", server, self.answers, self.log_file, timeout_s)
-                if self.running:
-                    return
+            if self._process.answers_already(None, self.answers, timeout_s):
+                return
             program = _unpacked()
             if self._port is None:
                 self._port = places.free_ports(1)[0]
@@ -92,11 +89,11 @@ class EmbeddedRegistry:
 
     def stop(self, grace_s: float = 20.0) -> bool:
         """Stop the registry: SIGTERM, then SIGKILL after ``grace_s``. True if one was running. It is gone on return."""
-        return self._end(signal.SIGTERM, grace_s)
+        return self._process.end(signal.SIGTERM, grace_s)
 
     def kill(self) -> bool:
         """End the registry by SIGKILL."""
-        return self._end(signal.SIGKILL, 10.0)
+        return self._process.end(signal.SIGKILL, 10.0)
 
     def remove(self) -> None:
         """End the registry and delete its data folder."""
@@ -110,34 +107,16 @@ class EmbeddedRegistry:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
 
-    def _end(self, first: signal.Signals, grace_s: float) -> bool:
-        server = self._pid_file.read()
-        if server is not None:
-            process.end(server, first=first, grace_s=grace_s)
-        if self._child is not None:
-            self._child.wait(10)
-            self._child = None
-        self._pid_file.remove()
-        return server is not None
-
     def _launch(self, program: Path, port: int, timeout_s: float) -> None:
-        log_from = process.log_size(self.log_file)
         settings = (f"-Dquarkus.http.host={places.LOOPBACK}", f"-Dquarkus.http.port={port}", "-Dapicurio.storage.kind=sql")
-        with process.interrupts_deferred():
-            self._child = process.spawn(
-                [ensure_java().executable, *_JVM, *settings, "-jar", program / _RUNNER],
-                log=self.log_file,
-                cwd=self.data_dir,
-                # Not the caller's QUARKUS_* and APICURIO_* variables, which would change what it does.
-                environment={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.data_dir)},
-                death_signal=signal.SIGKILL if self._dies_with_parent else None,
-            )
-            self._pid_file.write(self._child.pid, port)
-        try:
-            process.wait_ready("the schema registry", self._child, lambda: _answers(port), self.log_file, log_from, timeout_s)
-        except BaseException:
-            self.kill()
-            raise
+        self._process.launch(
+            [ensure_java().executable, *_JVM, *settings, "-jar", program / _RUNNER],
+            port,
+            lambda: _answers(port),
+            timeout_s,
+            # Not the caller's QUARKUS_* and APICURIO_* variables, which would change what it does.
+            environment={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.data_dir)},
+        )
 
 
 def _unpacked() -> Path:
