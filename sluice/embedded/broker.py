@@ -239,9 +239,9 @@ class EmbeddedBroker:
         logging = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
         stamp = "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS"
         command: list[str | Path] = [
-            *(java.executable, *_JVM, *options, *logging, stamp, "-cp", class_path),
-            *("kafka.Kafka", self.data_dir / "server.properties"),
-        ]
+            java.executable, *_JVM, *options, *logging, stamp, "-cp", class_path,
+            "kafka.Kafka", self.data_dir / "server.properties",
+        ]  # fmt: skip
         self._process.launch(command, port, lambda: has_live_broker(port), timeout_s)
 
 
