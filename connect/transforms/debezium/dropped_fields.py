@@ -41,7 +41,10 @@ class FieldDropper:
 
     def _without(self, record: ConnectRecord, schema: Schema | None, names: list[str], *, of_key: bool) -> ConnectRecord | None:
         chosen = tuple(dict.fromkeys(names))
-        if self._compatible and schema is not None:
+        if self._compatible and chosen and schema is not None:
+            if schema.fields is None:
+                side = "key" if of_key else "value"
+                raise DataError(f"Fields are to be dropped from the {side}, which is of type {schema.type.name} and no struct")
             chosen = tuple(f.name for f in schema.fields or () if f.schema.optional and f.name in chosen)
         if not chosen:
             return record

@@ -56,12 +56,13 @@ def under_schema(struct: Struct, schema: Schema) -> Struct:
     return new_struct(schema, values)
 
 
-def text_field(struct: Struct, name: str, purpose: str) -> str | None:
-    """A text of a struct, or its default. Raises DataError when there is no such field, or it is of another type."""
+def text_field(struct: Struct, name: str, purpose: str, *, or_default: bool = False) -> str | None:
+    """A text of a struct; as in Java a null is not its default unless asked for. Raises DataError when there is no such field, or
+    it is of another type."""
     field = struct.schema.field(name)
     if field is None:
         raise DataError(f"There is no field {name} for [{purpose}]; there are: {', '.join(struct.schema.field_names)}")
     if field.schema.type is not Type.STRING:
         raise DataError(f"The field {name} for [{purpose}] is of type {field.schema.type.name}, and STRING is needed")
-    text: str | None = struct.get(name)
+    text: str | None = struct.get(field) if or_default else struct.values[field.index]
     return text

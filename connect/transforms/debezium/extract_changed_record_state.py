@@ -49,13 +49,15 @@ class ExtractChangedRecordState(Transformation):
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         value, schema = record.value, record.value_schema
-        if value is None or not self._headers:
+        if value is None:
             return record
         if schema is not None and is_envelope_schema(schema):
             names = _compared(envelope_struct(schema, value))
         elif is_envelope_map(schema, value):
             names = _compared_maps(value.get(BEFORE), value.get(AFTER))
         else:
+            return record
+        if not self._headers:
             return record
         new = copy_record(record)
         added = [Header(name, header if schema is not None else None, names[changed]) for name, header, changed in self._headers]

@@ -8,7 +8,7 @@ from typing import Any
 
 from connect.config.definition import ConfigDef
 from connect.data.headers import Header, Headers
-from connect.data.schema import Schema
+from connect.data.schema import Field, Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ConnectRecord
@@ -44,16 +44,17 @@ class _RowPlan:
     values: Callable[[list[Any], str, list[Any]], list[Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Plan:
-    """What becomes of events of one envelope schema."""
+    """What becomes of events of one envelope schema. The plans of its rows are made when the first row is to be put: what
+    cannot be added to a row is no matter to a truncate, nor to a delete that becomes a tombstone."""
 
     envelope: Schema
-    after: int
-    before: int | None
-    after_row: _RowPlan
-    before_row: _RowPlan | None
+    after: Field
+    before: Field | None
     headers: tuple[tuple[str, Schema, ReadValues], ...]
+    after_row: _RowPlan | None = None
+    before_row: _RowPlan | None = None
 
 
 class ExtractNewRecordState(Transformation):
@@ -99,11 +100,11 @@ class ExtractNewRecordState(Transformation):
                     continue
                 plan, last = self._plan_for(schema), schema
             event = envelope_struct(plan.envelope, value).values
-            after = event[plan.after]
+            after = event[plan.after.index]
             if after is None or not simple:
                 results.append(self._of_event(plan, record, event))
                 continue
-            row = plan.after_row
+            row = plan.after_row or self._after_row(plan)
             if after.__class__ is not Struct or after.schema is not row.row:
                 after = struct_under(row.row, after, PURPOSE)
             new = copy_record(record)
@@ -124,10 +125,8 @@ class ExtractNewRecordState(Transformation):
             raise DataError(f"Unknown field: {AFTER}, in a change event of schema {schema.name}")
         plan = _Plan(
             schema,
-            after.index,
-            None if before is None else before.index,
-            self._row_plan(schema, after.schema),
-            None if before is None else self._row_plan(schema, before.schema),
+            after,
+            before,
             tuple((one.new_name, *found) for one in self._settings.headers if (found := one.in_schema(schema)) is not None),
         )
         if len(self._plans) >= _MOST_PLANS:
@@ -135,11 +134,18 @@ class ExtractNewRecordState(Transformation):
         self._plans[id(schema)] = plan
         return plan
 
+    def _after_row(self, plan: _Plan) -> _RowPlan:
+        plan.after_row = self._row_plan(plan.envelope, plan.after.schema)
+        return plan.after_row
+
     def _row_plan(self, envelope: Schema, row: Schema) -> _RowPlan:
         if row.fields is None:
             raise DataError(
                 f"The rows of {envelope.name} are of type {row.type.name} and no structs, so they cannot be taken out"
             )
+        operation = envelope.field(OPERATION)
+        if operation is None or operation.schema.type is not Type.STRING:
+            raise DataError(f"A change event of schema {envelope.name} has no text {OPERATION} that tells the operation")
         added = [(one.new_name, *found) for one in self._settings.fields if (found := one.in_schema(envelope)) is not None]
         mark = [(DELETED_FIELD, Schema.OPTIONAL_STRING)] if self._rewrites else []
         fields = fields_of(row)
@@ -162,28 +168,31 @@ class ExtractNewRecordState(Transformation):
 
     def _of_event(self, plan: _Plan, record: ConnectRecord, event: list[Any]) -> ConnectRecord | None:
         """All that there may be to do, step by step in the original's order."""
-        after = event[plan.after]
+        after = event[plan.after.index]
         if after is None and plan.before is None:
             raise DataError(f"Unknown field: {BEFORE}, in a change event of schema {plan.envelope.name}")
-        before = None if plan.before is None else event[plan.before]
+        before = None if plan.before is None else event[plan.before.index]
         if after is None and before is None:
             return None  # a truncate
         new = _with_headers(copy_record(record), [Header(name, schema, read(event)) for name, schema, read in plan.headers])
         if after is not None:
-            row = struct_under(plan.after_row.row, after, PURPOSE)
-            self._put_row(new, plan.after_row, row, "false", event)
-            self._route(new, row)
+            row = struct_under(plan.after.schema, after, PURPOSE)
+            # A row that was rewritten has its defaults by the time at which the original reads the topic.
+            self._route(new, row, or_default=self._rewrites and self._settings.replace_null)
+            self._put_row(new, plan.after_row or self._after_row(plan), row, "false", event)
             return new if self._dropper is None else self._dropper.dropped(new)
-        assert plan.before_row is not None
+        assert plan.before is not None
         if self._settings.deletes is DeleteHandling.DROP:
             return None
-        row = struct_under(plan.before_row.row, before, PURPOSE)
-        self._route(new, row)
+        row = struct_under(plan.before.schema, before, PURPOSE)
+        self._route(new, row, or_default=False)
         if self._rewrites:
+            if plan.before_row is None:
+                plan.before_row = self._row_plan(plan.envelope, plan.before.schema)
             self._put_row(new, plan.before_row, row, "true", event)
         else:
             # A delete that becomes a tombstone keeps the row's schema, unless it is to be a tombstone in form too.
-            new.value_schema = None if self._settings.deletes is DeleteHandling.DELETE_TO_TOMBSTONE else plan.after_row.row
+            new.value_schema = None if self._settings.deletes is DeleteHandling.DELETE_TO_TOMBSTONE else plan.after.schema
             new.value = None
         # The original drops fields of a delete before it adds others, and of other events after.
         return new if self._dropper is None else self._dropper.dropped(new, self._added_names)
@@ -192,9 +201,9 @@ class ExtractNewRecordState(Transformation):
         record.value_schema = plan.schema
         record.value = new_struct(plan.schema, plan.values(row.values, deleted, event))
 
-    def _route(self, record: Any, row: Struct) -> None:
+    def _route(self, record: Any, row: Struct, *, or_default: bool) -> None:
         if self._settings.route_by_field is not None:
-            topic = text_field(row, self._settings.route_by_field, "topic routing")
+            topic = text_field(row, self._settings.route_by_field, "topic routing", or_default=or_default)
             if topic is not None and topic.strip():
                 record.topic = topic
 

@@ -113,6 +113,9 @@ def read_settings(configs: Mapping[str, Any]) -> ExtractSettings:
     if values["operation.header"]:
         note_old("operation.header", "add.headers=op adds the same header")
         headers = ["op", *headers]
+    for names in (fields, headers):
+        while names and not names[-1]:  # a comma at the end, which Java's split passes over
+            names.pop()
     header = values["drop.fields.header.name"]
     return ExtractSettings(
         _delete_handling(configs, values),

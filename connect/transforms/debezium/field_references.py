@@ -85,7 +85,7 @@ def _parse(key: str, prefix: str, spec: str) -> FieldReference:
     path, *names = spec.split(":")
     while names and not names[-1]:
         names.pop()
-    steps = path.split(".")
+    steps = path.rstrip(".").split(".")
     if len(names) > 1:
         raise ConfigError.invalid(key, spec, "Unexpected field name; one colon at most, before the new name")
     if not all(steps) or len(steps) > 2:

@@ -59,10 +59,11 @@ class FieldRules:
 
 
 def parse_rules(key: str, rules: list[str], includes: bool) -> FieldRules:
-    """Raises ConfigError. A prefix holds for the rules after it too, until there is another."""
+    """Raises ConfigError. A prefix holds for the rules after it too, until there is another; a
+    first rule is more than a name."""
     made = FieldRules(includes)
     prefix: str | None = None
-    for rule in rules:
+    for place, rule in enumerate(rules):
         parts = [part.strip().strip('"') for part in rule.split(":")]
         if not 1 <= len(parts) <= 3 or not all(parts):
             raise ConfigError.invalid(key, rule, f"a rule has one of these forms: {_FORMS}")
@@ -72,7 +73,7 @@ def parse_rules(key: str, rules: list[str], includes: bool) -> FieldRules:
             raise ConfigError.invalid(
                 key, rule, f"{parts[0]} is neither source nor topic; a rule has one of these forms: {_FORMS}"
             )
-        elif len(parts) == 1 and prefix is None:
+        elif len(parts) == 1 and place == 0:
             raise ConfigError.invalid(key, rule, f"a name alone is no rule; there are these forms: {_FORMS}")
         where = made.by_topic if prefix == _TOPIC else made.by_table if prefix == SOURCE else made.by_name
         where.setdefault(parts[0], set()).update(parts[1:])

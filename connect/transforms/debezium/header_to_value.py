@@ -13,17 +13,18 @@ from connect.data.headers import Header, Headers
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.data.validation import validate_field_value
-from connect.errors import ConfigError, DataError
+from connect.errors import ConfigError, DataError, SchemaError
 from connect.record import ConnectRecord
 from connect.strict import is_strict
 from connect.transforms.api import Transformation
 from connect.transforms.record_copies import copy_record
 from connect.transforms.settings import NonEmptyList
-from connect.transforms.structs import fields_of, new_struct, require_struct, struct_schema_like
+from connect.transforms.structs import fields_of, new_struct, null_error, require_struct, struct_schema_like
 
 PURPOSE = "Header field insertion"
 _MOST_SCHEMAS = 64
 _Path = tuple[str, ...]
+_Addition = tuple[_Path, Schema | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class HeaderToValue(Transformation):
             self._paths.setdefault(header, tuple(field.split(".")))
         self._moves = values["operation"].lower() == "move"
         self._strict = is_strict(configs)
-        self._schemas: dict[tuple[Schema, tuple[tuple[_Path, Schema], ...]], Schema] = {}
+        self._schemas: dict[tuple[Schema, tuple[_Addition, ...]], Schema] = {}
 
     def close(self) -> None:
         self._schemas.clear()
@@ -95,7 +96,7 @@ class HeaderToValue(Transformation):
             return record
         schema = self._schema(value.schema, found)
         new = copy_record(record)
-        new.value_schema, new.value = schema, self._copied(value, schema)
+        new.value_schema, new.value = schema, _copied(value, schema, [self._paths[header.key] for header in found])
         for header in found:
             self._put(new.value, self._paths[header.key], header)
         if self._moves:
@@ -103,11 +104,7 @@ class HeaderToValue(Transformation):
         return new  # type: ignore[no-any-return]
 
     def _schema(self, old: Schema, headers: list[Header]) -> Schema:
-        added: list[tuple[_Path, Schema]] = []
-        for header in headers:
-            if header.schema is None:
-                raise DataError(f"The header {header.key} has no schema, so it cannot become a field of a struct")
-            added.append((self._paths[header.key], header.schema))
+        added = [(self._paths[header.key], header.schema) for header in headers]
         key = (old, tuple(added))
         known = self._schemas.get(key)
         if known is None:
@@ -115,22 +112,6 @@ class HeaderToValue(Transformation):
                 del self._schemas[next(iter(self._schemas))]
             known = self._schemas[key] = _extended(old, added, "")
         return known
-
-    def _copied(self, old: Struct, schema: Schema) -> Struct:
-        """The values under the new schema, with defaults in place of nulls, and structs on the way to new fields copied too."""
-        values: list[Any] = []
-        for field in fields_of(schema):
-            before = old.schema.field(field.name)
-            value = None if before is None else old.get(before)
-            if isinstance(value, Struct) and value.schema is not field.schema and value.schema != field.schema:
-                value = self._copied(value, field.schema)
-            elif before is None and field.schema.type is Type.STRUCT and self._leads_into(field.name):
-                value = _blank(field.schema)
-            values.append(value)
-        return new_struct(schema, values)
-
-    def _leads_into(self, name: str) -> bool:
-        return any(name in path[:-1] for path in self._paths.values())
 
     def _put(self, value: Struct, path: _Path, header: Header) -> None:
         current: Any = value
@@ -143,8 +124,30 @@ class HeaderToValue(Transformation):
                     raise DataError(f"The header {header.key} cannot become {where}: {step} is null, so its value would be lost")
                 return
         field = current.schema.field(path[-1])
+        if header.value is None and not field.schema.optional:
+            raise null_error(".".join(path), field.schema)
+        if header.value is not None and header.schema is not None and header.schema.type is not field.schema.type:
+            raise DataError(
+                f'The header {header.key} is of type {header.schema.type.name}, and the field "{".".join(path)}" of type '
+                f"{field.schema.type.name}"
+            )
         validate_field_value(".".join(path), field.schema, header.value)
         current.values[field.index] = header.value
+
+
+def _copied(old: Struct, schema: Schema, paths: list[_Path]) -> Struct:
+    """The values under the new schema, with defaults in place of nulls, and the structs on the paths copied too."""
+    values: list[Any] = []
+    for field in fields_of(schema):
+        before = old.schema.field(field.name)
+        value = None if before is None else old.get(before)
+        inner = [path[1:] for path in paths if len(path) > 1 and path[0] == field.name]
+        if inner and isinstance(value, Struct):
+            value = _copied(value, field.schema, inner)
+        elif inner and before is None:
+            value = _blank(field.schema)
+        values.append(value)
+    return new_struct(schema, values)
 
 
 def _blank(schema: Schema) -> Struct:
@@ -152,12 +155,19 @@ def _blank(schema: Schema) -> Struct:
     return new_struct(schema, [_blank(f.schema) if f.schema.type is Type.STRUCT else None for f in fields_of(schema)])
 
 
-def _extended(old: Schema, added: list[tuple[_Path, Schema]], at: str) -> Schema:
-    """The struct schema with fields added, inner ones in inner structs, which come to be where they are missing."""
+def _extended(old: Schema, added: list[_Addition], at: str) -> Schema:
+    """The struct schema with fields added, and after them inner structs that come to be for fields in them. Raises SchemaError for
+    a new field without a schema."""
     members = {field.name: field.schema for field in fields_of(old)}
+    for path, schema in added:
+        if len(path) == 1 and path[0] not in members:
+            if schema is None:
+                raise SchemaError(
+                    f"The header for the field {at}{path[0]} has no schema, so it cannot become a field of a struct"
+                )
+            members[path[0]] = schema
     for (name, *rest), schema in added:
         if not rest:
-            members.setdefault(name, schema)
             continue
         known = members.get(name)
         if known is None:

@@ -42,7 +42,7 @@ def _table(key_field: str, cache_size: str) -> ConfigDef:
     return (
         ConfigDef()
         .define(
-            "topic.regex", ConfigType.STRING, importance=Importance.LOW, width=Width.LONG, validator=JavaRegex(),
+            "topic.regex", ConfigType.STRING, importance=Importance.LOW, width=Width.LONG, validator=JavaRegex(non_empty=True),
             display_name="Topic regex", doc="A regular expression; records whose whole topic matches it go to another topic.",
         )
         .define(
@@ -69,7 +69,7 @@ def _table(key_field: str, cache_size: str) -> ConfigDef:
         )
         .define(
             "schema.name.adjustment.mode", ConfigType.STRING, "none", importance=Importance.LOW, width=Width.MEDIUM,
-            validator=one_of("none", "avro", "avro_unicode"), display_name="Schema Name Adjustment",
+            validator=one_of("none", "avro", "avro_unicode", ignore_case=True), display_name="Schema Name Adjustment",
             doc="How schema names, which are made of the topic, become names that Avro allows: none leaves them, avro writes an "
             "underscore for a character that is not allowed, avro_unicode its number.",
         )
@@ -105,17 +105,21 @@ class ToLogicalTopicRouter(Transformation):
         self._key_replacement = None if self._key_regex is None else compile_replacement(key_replacement, self._key_regex)
         self._key_field: str = values["key.field.name"]
         self._unique: bool = values["key.enforce.uniqueness"]
-        self._adjust = name_adjuster(values["schema.name.adjustment.mode"])
-        self._topics: dict[str, tuple[str | None, str]] = {}
+        if self._unique and not self._key_field:
+            raise ConfigError.invalid("key.field.name", self._key_field, "A value is required while key.enforce.uniqueness=true")
+        self._adjust = name_adjuster(values["schema.name.adjustment.mode"].lower())
+        self._topics: dict[str, str] = {}
+        self._identifiers: dict[str, str] = {}
         self._schemas: dict[tuple[str, Schema, str], Schema] = {}
 
     def close(self) -> None:
         self._schemas.clear()
         self._topics.clear()
+        self._identifiers.clear()
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        topic, identifier = self._topics.get(record.topic) or self._routed(record.topic)
-        if topic is None:
+        topic = self._topics.get(record.topic) or self._routed(record.topic)
+        if not topic:
             return record
         new = copy_record(record)
         new.topic = topic
@@ -124,28 +128,37 @@ class ToLogicalTopicRouter(Transformation):
         else:
             key = require_struct(record.key_schema, record.key, PURPOSE)
             new.key_schema = self._known("key", key.schema, topic)
-            new.key = _identified(key, new.key_schema, identifier if self._unique else None)
+            new.key = _identified(key, new.key_schema, self._identifier(record.topic) if self._unique else None)
         if record.value is not None and record.value_schema is not None and is_envelope_schema(record.value_schema):
             event = envelope_struct(record.value_schema, record.value)
             new.value_schema = self._known("value", event.schema, topic)
             new.value = _renamed_event(event, new.value_schema)
         return new  # type: ignore[no-any-return]
 
-    def _routed(self, topic: str) -> tuple[str | None, str]:
-        """The new topic, None for no change, and the text that tells the table."""
-        target: str | None = None
+    def _routed(self, topic: str) -> str:
+        """The new topic, empty for no change."""
+        target = ""
         if self._regex.fullmatch(topic) is not None:
             target = self._replacement.replace_first(self._regex, topic)
             if not target:
                 _log.warning("The topic %s would become an empty name by topic.regex and topic.replacement, so it stays", topic)
-                target = None
+        if len(self._topics) >= _MOST_TOPICS:
+            self._topics.clear()
+        self._topics[topic] = target
+        return target
+
+    def _identifier(self, topic: str) -> str:
+        """The text that tells the table. Only keys need it: without one, a group that the regex lacks is no matter."""
+        known = self._identifiers.get(topic)
+        if known is not None:
+            return known
         identifier = topic
         if self._key_regex is not None and self._key_replacement is not None and self._key_regex.fullmatch(topic) is not None:
             identifier = self._key_replacement.replace_first(self._key_regex, topic)
-        if len(self._topics) >= _MOST_TOPICS:
-            self._topics.clear()
-        self._topics[topic] = (target, identifier)
-        return target, identifier
+        if len(self._identifiers) >= _MOST_TOPICS:
+            self._identifiers.clear()
+        self._identifiers[topic] = identifier
+        return identifier
 
     def _known(self, side: str, old: Schema, topic: str) -> Schema:
         key = (side, old, topic)

@@ -40,8 +40,13 @@ def _underscores(name: str) -> str:
     head = name[:1]
     if head and not _FIRST.match(head):
         # A digit stays behind the underscore, so that names that differ in it alone stay different.
-        head = f"_{head}" if head.isdigit() else "_"
-    return head + _INVALID.sub("_", name[1:])
+        head = f"_{head}" if head.isdecimal() and head <= "\uffff" else _underscore(head)
+    return head + _INVALID.sub(lambda found: _underscore(found[0]), name[1:])
+
+
+def _underscore(char: str) -> str:
+    """One for each of the one or two that Java counts the character as."""
+    return "__" if ord(char) > 0xFFFF else "_"
 
 
 def _numbers(name: str) -> str:

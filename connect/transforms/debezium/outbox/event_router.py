@@ -92,6 +92,7 @@ class EventRouter(Transformation):
 
     def _message(self, record: ConnectRecord, event: Struct, row: Struct, columns: Columns) -> ConnectRecord | None:
         payload_schema, payload = _column(row, columns.payload, "payload")
+        timestamp = _timestamp(event, row, columns.timestamp)
         id_schema, event_id = _column(row, columns.id, "event-id")
         if self._settings.expands_json:
             payload_schema, payload = self._expanded(record, columns.payload, payload_schema, payload)
@@ -101,19 +102,17 @@ class EventRouter(Transformation):
                 f"The column {columns.route_by} of an outbox row is null, so there is no topic for it (route.by.field)"
             )
         new = copy_record(record)
-        new.topic = routed
-        new.timestamp = _timestamp(event, row, columns.timestamp)
-        new.key_schema, new.key = (Schema.STRING, None) if columns.key is None else _column(row, columns.key, "event key")
+        new.topic, new.timestamp = routed, timestamp
+        new.value_schema, new.value = payload_schema, payload
+        if self._in_envelope:
+            new.value_schema = self._value_schema(payload_schema, row, routed)
+            new.value = Struct(new.value_schema, [payload, *self._envelope_values(row)])
         headers = [*(record.headers or ()), Header("id", id_schema, event_id)]
         new.partition = self._place_additions(row, headers)
         new.headers = Headers(headers)
-        if self._settings.tombstone_on_empty and (payload is None or (isinstance(payload, str) and not payload.strip())):
+        new.key_schema, new.key = (Schema.STRING, None) if columns.key is None else _column(row, columns.key, "event key")
+        if self._settings.tombstone_on_empty and (payload is None or (isinstance(payload, str) and _is_blank(payload))):
             new.value_schema = new.value = None
-        elif self._in_envelope:
-            new.value_schema = self._value_schema(payload_schema, row, routed)
-            new.value = Struct(new.value_schema, [payload, *self._envelope_values(row)])
-        else:
-            new.value_schema, new.value = payload_schema, payload
         return self._router.apply(new)
 
     def _expanded(self, record: ConnectRecord, column: str, schema: Schema, payload: Any) -> tuple[Schema, Any]:
@@ -136,13 +135,10 @@ class EventRouter(Transformation):
         for addition in self._settings.additions:
             if addition.placement is Placement.ENVELOPE or self._is_left_out(row, addition.column):
                 continue
-            schema, value = _column(row, addition.column, "additional")
             if addition.placement is Placement.HEADER:
-                headers.append(Header(addition.alias, schema, value))
-                continue
-            if schema.type is not Type.INT32:
-                raise DataError(f"The column {addition.column} is of type {schema.type.name}, and a partition is INT32")
-            partition = value
+                headers.append(Header(addition.alias, *_column(row, addition.column, "additional")))
+            else:
+                partition = _number(row, addition.column, Type.INT32, "partition")
         return partition
 
     def _is_left_out(self, row: Struct, column: str) -> bool:
@@ -154,11 +150,7 @@ class EventRouter(Transformation):
     def _value_schema(self, payload: Schema, row: Struct, topic: str) -> Schema:
         version = None
         if self._settings.schema_version is not None:
-            schema, version = _column(row, self._settings.schema_version, "schema version")
-            if schema.type is not Type.INT32:
-                raise DataError(
-                    f"The column {self._settings.schema_version} is of type {schema.type.name}, and a version is INT32"
-                )
+            version = _number(row, self._settings.schema_version, Type.INT32, "schema version")
         key = (payload, row.schema, topic, version)
         known = self._schemas.get(key)
         if known is None:
@@ -179,20 +171,32 @@ def _column(row: Struct, name: str, purpose: str) -> tuple[Schema, Any]:
     return field.schema, row.get(field)
 
 
+def _number(struct: Struct, name: str, kind: Type, purpose: str) -> int | None:
+    """A whole number of a struct; as in Java a null is not its default. Raises DataError when there is none of that type."""
+    schema, _ = _column(struct, name, purpose)
+    if schema.type is not kind:
+        raise DataError(f"The column {name} is of type {schema.type.name}, and a {purpose} is {kind.name}")
+    number: int | None = struct.get_without_default(name)
+    return number
+
+
 def _timestamp(event: Struct, row: Struct, column: str | None) -> int | None:
     """The column in milliseconds, or the time at which the change was processed."""
-    value = None
-    if column is not None:
-        schema, value = _column(row, column, "timestamp")
-        if value is not None:
-            divisor = _PER_MILLI.get(schema.name or "")
-            if divisor is None or schema.type is not Type.INT64:
-                found = schema.name or f"{schema.type.name} (without logical schema name)"
-                raise DataError(f"Unsupported field type {found} for event timestamp; there are: {', '.join(_PER_MILLI)}")
-            # Java's division goes towards zero.
-            return int(value) // divisor if value >= 0 else -(-int(value) // divisor)
-    processed: int | None = _column(event, "ts_ms", "timestamp")[1]
-    return processed
+    value = None if column is None else _number(row, column, Type.INT64, "timestamp")
+    if column is None or value is None:
+        return _number(event, "ts_ms", Type.INT64, "timestamp")
+    schema, _ = _column(row, column, "timestamp")
+    divisor = _PER_MILLI.get(schema.name or "")
+    if divisor is None:
+        found = schema.name or f"{schema.type.name} (without logical schema name)"
+        raise DataError(f"Unsupported field type {found} for event timestamp; there are: {', '.join(_PER_MILLI)}")
+    # Java's division goes towards zero.
+    return value // divisor if value >= 0 else -(-value // divisor)
+
+
+def _is_blank(text: str) -> bool:
+    """Whether it is empty, or has but spaces and control characters: what Java's ``trim`` takes away."""
+    return all(char <= " " for char in text)
 
 
 def _schema_name(row_name: str | None, topic: str) -> str:

@@ -20,7 +20,8 @@ _DEEPEST = 100
 @dataclass(frozen=True, slots=True)
 class JsonExpansion:
     """What becomes of nulls and empty arrays: a field of bytes, a list of texts, or nothing. ``strict`` refuses what would be
-    lost without a word: digits that a double does not hold, and members of objects in a list that the first object lacks."""
+    lost without a word: digits that a double does not hold, members of objects in a list that the first object lacks, and text
+    after the JSON."""
 
     keeps_nulls: bool = False
     keeps_empty_arrays: bool = False
@@ -31,9 +32,11 @@ class JsonExpansion:
         if not text.startswith(("{", "[")):
             raise DataError(f"it begins with {text[:1]!r}, and an object or array is expected")
         try:
-            document = json.loads(text, parse_float=self._double, parse_constant=_refuse_constant)
+            document, end = json.JSONDecoder(parse_float=self._double, parse_constant=_refuse_constant).raw_decode(text)
         except (ValueError, RecursionError) as e:
             raise DataError(f"it is no JSON: {e}") from e
+        if self.strict and text[end:].strip():
+            raise DataError(f"the text after the JSON would be lost: {text[end:].strip()[:60]!r}")
         schema = self._schema(name, document, 0)
         if schema is None:
             raise DataError("it is an empty array, of which no schema can be made")

@@ -78,7 +78,7 @@ def parse_additions(key: str, specs: list[str]) -> tuple[Addition, ...]:
 
 
 def _addition(key: str, spec: str) -> Addition:
-    parts = [part.strip() for part in spec.split(":")]
+    parts = [part.strip() for part in spec.rstrip(":").split(":")]
     if len(parts) not in (2, 3) or not all(parts):
         raise ConfigError.invalid(key, spec, "A comma-separated list of valid String pairs or trios is expected")
     known = {placement.value: placement for placement in Placement}

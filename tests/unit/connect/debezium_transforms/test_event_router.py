@@ -118,7 +118,7 @@ def test_a_missing_column_fails_or_is_left_out(caplog: pytest.LogCaptureFixture)
         ({"table_field_event_key": "x"}, "event key field x"),
         ({"route_by_field": "x"}, "no field x"),
         ({"table_field_event_timestamp": "x"}, "timestamp field x"),
-        ({"table_field_event_timestamp": "version"}, "without logical schema name"),
+        ({"table_field_event_timestamp": "version"}, "version is of type INT32, and a timestamp is INT64"),
         ({"table_fields_additional_placement": "type:partition"}, "type is of type STRING, and a partition"),
     ],
 )

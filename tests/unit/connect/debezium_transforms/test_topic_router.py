@@ -105,9 +105,11 @@ def test_tables_with_one_schema_and_several_logical_topics_stay_apart() -> None:
         ({}, 'Missing required configuration "topic.regex"'),
         ({"topic.regex": "("}, "topic.regex"),
         ({**SHARDS, "topic.replacement": "$3"}, "No group 3"),
+        ({**SHARDS, "topic.regex": ""}, "topic.regex: String must be non-empty"),
+        ({**SHARDS, "key.field.name": ""}, "key.field.name: A value is required"),
         ({**SHARDS, "topic.replacement": ""}, "topic.replacement: A value is required"),
         ({**SHARDS, "key.field.regex": "(a)"}, "key.field.replacement must be non-empty"),
-        ({**SHARDS, "schema.name.adjustment.mode": "latin"}, "none, avro, avro_unicode"),
+        ({**SHARDS, "schema.name.adjustment.mode": "latin"}, "schema.name.adjustment.mode: String must be one of"),
     ],
 )
 def test_bad_settings_are_refused_at_start(config: dict[str, str], named: str) -> None:
