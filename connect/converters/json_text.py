@@ -7,6 +7,7 @@ the first value is ignored, half surrogate pairs are kept, and the bytes may be 
 
 from __future__ import annotations
 
+import codecs
 import decimal
 import json
 import re
@@ -37,6 +38,8 @@ _LITERALS = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _EXACT = decimal.Context(prec=MAX_NUMBER_LENGTH + 10, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX, traps=[])
 
+_MARKS = codecs.BOM_UTF8, codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE
+
 
 class _Malformed(ValueError):
     """The text is no JSON."""
@@ -48,6 +51,8 @@ def parse_json(data: bytes | memoryview, *, strict: bool = False) -> Any:
     With ``strict`` nothing may be passed over: neither what follows the value nor a second value of one name."""
     raw = bytes(data)
     try:
+        if len(raw) < 4 and raw.startswith(_MARKS):
+            raise _Malformed("a byte order mark without text")  # Jackson looks for marks where there are four bytes
         encoding = json.detect_encoding(raw)
         text = raw.decode("utf-8" if encoding == "utf-8-sig" else encoding, "surrogatepass").removeprefix("\ufeff")
         return _Reader(text, strict).read()

@@ -59,12 +59,9 @@ class TopicCreator:
             raise kafka_error(e.args[0], f"looking for topic {topic}", self._bootstrap) from e
         spec = self._rules.spec_for(topic)
         what = f"creating topic {topic} as {self._setting} says"
-        try:
-            new = NewTopic(
-                topic, num_partitions=spec.partitions, replication_factor=spec.replication_factor, config=dict(spec.configs)
-            )
-        except ValueError as e:
-            raise ConnectError(f"{what}: {e}") from e  # a number that the client does not even send
+        new = NewTopic(
+            topic, num_partitions=spec.partitions, replication_factor=spec.replication_factor, config=dict(spec.configs)
+        )
         try:
             self._admin.create_topics([new], request_timeout=_TIMEOUT_S)[topic].result(_TIMEOUT_S + 5)
         except KafkaException as e:
@@ -72,6 +69,8 @@ class TopicCreator:
             if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return
             raise kafka_error(error, what, self._bootstrap) from e
+        except ValueError as e:
+            raise ConnectError(f"{what}: {e}") from e  # a number that the client does not even send
         except TimeoutError as e:
             raise ConnectError(f"creating topic {topic}: the broker at {self._bootstrap} gave no answer") from e
         log.info("Created topic %s: %s", topic, spec)

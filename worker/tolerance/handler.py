@@ -1,8 +1,7 @@
 """What becomes of a record that fails: tried again, told of, skipped, or the end of its task.
 
-Kafka Connect's ``RetryWithToleranceOperator`` (KIP-298), with two differences, both against loss: an operation whose retries are
-used up fails the task unless failures are tolerated, and a record that waits for a retry when its task is stopped is read again
-by the next run instead of being skipped.
+Kafka Connect's ``RetryWithToleranceOperator`` (KIP-298), with one difference, against loss: a record that waits for a retry when
+its task is stopped is read again by the next run instead of being skipped.
 """
 
 from __future__ import annotations

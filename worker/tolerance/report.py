@@ -149,9 +149,9 @@ def _message(error: BaseException) -> str | None:
 def letter_of(failed: FailedRecord, headers: HeaderBytes, most_bytes: int) -> Letter | None:
     """The dead letter with these headers added to its own; None when the record is not known any more.
 
-    A consumed record goes as it was, byte for byte. A source record has no bytes yet: it is written as JSON in the format that
-    ``sluice preview`` reads, with its source partition as the key; without its content where that would make the letter larger
-    than ``most_bytes``, for it may have failed for its size.
+    A consumed record goes as it was, byte for byte; one without a timestamp (-1) gets the time of writing. A source record has no
+    bytes yet: it is written as JSON in the format that ``sluice preview`` reads, with its source partition as the key; without
+    its content where that would make the letter larger than ``most_bytes``, for it may have failed for its size.
     """
     original = failed.original
     if original is None:
@@ -160,7 +160,8 @@ def letter_of(failed: FailedRecord, headers: HeaderBytes, most_bytes: int) -> Le
         key = None if original.source_partition is None else _json(original.source_partition).encode("utf-8", "replace")
         size = sum(len(name) + len(data or b"") for name, data in headers) + len(key or b"") + _ROOM
         return Letter(key, _source_record_json(original, most_bytes - size), headers, None)
-    return Letter(original.key, original.value, [*original.headers, *headers], original.timestamp)
+    timestamp = original.timestamp if original.timestamp is not None and original.timestamp >= 0 else None
+    return Letter(original.key, original.value, [*original.headers, *headers], timestamp)
 
 
 def _source_record_json(record: SourceRecord, most_bytes: int) -> bytes:

@@ -288,6 +288,13 @@ def test_numbers_beyond_64_bits_and_deep_nesting_do_no_harm() -> None:
     assert exact.decode_batch("t", [b"1e1000000000"])[0].value == 0
 
 
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe"])
+def test_a_byte_order_mark_alone_is_no_value_but_an_error(mark: bytes) -> None:
+    with pytest.raises(DataError, match="serialization error"):
+        converter(**PLAIN).to_connect_data("t", mark)
+    assert converter(**PLAIN).to_connect_data("t", b"\xef\xbb\xbf1").value == 1
+
+
 def test_a_deep_value_is_refused_not_a_crash() -> None:
     value: list[Any] = []
     for _ in range(100_000):

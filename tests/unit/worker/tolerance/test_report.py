@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from connect import DataError, Headers, Schema, SchemaBuilder, SourceRecord, Struct
 from connect.config.parsing import HIDDEN
 from connect.record import NO_TIMESTAMP_TYPE
@@ -97,6 +99,13 @@ def test_an_exception_of_python_is_named_in_the_message() -> None:
 def test_a_consumed_record_goes_as_it_was_with_its_headers_first() -> None:
     letter = letter_of(failed(DataError("wrong"), CONSUMED._replace(timestamp=9)), [("more", b"2")], 1000)
     assert letter == (b"ab", b"x", [("h", b"1"), ("more", b"2")], 9)
+
+
+@pytest.mark.parametrize(("timestamp", "written"), [(0, 0), (-1, None), (None, None)])
+def test_a_consumed_record_without_a_timestamp_gets_the_time_of_writing(timestamp: int | None, written: int | None) -> None:
+    letter = letter_of(failed(DataError("wrong"), CONSUMED._replace(timestamp=timestamp)), [], 1000)
+    assert letter is not None
+    assert letter.timestamp == written
 
 
 def test_a_source_record_goes_as_json_that_reads_back() -> None:
