@@ -95,15 +95,15 @@ class SparkSinkTask(SinkTask):
         self._log_ends |= self.context.end_offsets(partitions)
         for topic in sorted({tp.topic for tp in partitions}):
             own = [tp for tp in partitions if tp.topic == topic]
-            tables = self._tables_for(topic)
-            if len(tables) == 1:
-                # With several tables the one that is behind may just have had no records: the group's offset is never ahead
-                # of any of them, and each skips what it has.
-                writer = self._writer(next(iter(tables)))
-                ends = writer.ledger(own).ends
+            for table in sorted(self._tables_for(topic)):
+                ends = self._writer(table).ledger(own).ends
                 for tp in own:
                     if tp in ends:
-                        self._continue_at(tp, ends[tp], writer.name)
+                        self._refuse_topic_made_anew(tp, ends[tp], table)
+                        # Where records name their tables, one that is not there yet may be owed what this one has. The group's
+                        # offset is never ahead of any of them, and each skips what it has.
+                        if not self._config.names_need_source:
+                            self._continue_at(tp, ends[tp])
 
     def _tables_for(self, topic: str) -> set[str]:
         """The tables of a topic as far as they can be told: from its name, or from what lies below the location."""
@@ -117,13 +117,15 @@ class SparkSinkTask(SinkTask):
             self._tables_of |= self._found
         return self._found.get(topic, set())
 
-    def _continue_at(self, tp: TopicPartition, end: int, table: str) -> None:
+    def _refuse_topic_made_anew(self, tp: TopicPartition, end: int, table: str) -> None:
         log_end = self._log_ends.get(tp)
         if log_end is not None and end > log_end:
             raise ConnectError(
                 f"table {table} holds {tp} up to offset {end}, but the topic ends at {log_end}: it was made anew. Stop the "
                 "connector and reset its offsets over REST (DELETE /connectors/<name>/offsets) to read the new topic"
             )
+
+    def _continue_at(self, tp: TopicPartition, end: int) -> None:
         self.context.offset({tp: end})
         self._position[tp] = end
         self._durable[tp] = end

@@ -80,6 +80,29 @@ def test_after_a_crash_every_record_is_there_once(
     assert not (Path(props["table.location"]) / ".sluice-staging").exists()
 
 
+def test_a_crash_before_a_topic_s_second_table_was_made_loses_none_of_its_rows(
+    props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mixed = topic("mixed", schemas=False)
+    for i in range(40):
+        source = {"ts_ms": i, "table": "even" if i % 2 == 0 else "odd"}
+        value = {"before": None, "after": {"id": i}, "source": source, "op": "c"}
+        mixed.add(json.dumps({"id": i}).encode(), json.dumps(value).encode(), 0)
+    settings = {**props, "table.name.format": "${table}"}
+    group: dict[TopicPartition, int] = {}
+    life = run(settings, [mixed], raw=True, group=group)
+    life.deliver()
+    crash_at(monkeypatch, "spark.committed", 1)
+    with pytest.raises(Crash):
+        life.commit()
+    monkeypatch.undo()
+    again = run(settings, [mixed], raw=True, group=group)
+    again.deliver()
+    again.close()
+    for name, ids in (("even", range(0, 40, 2)), ("odd", range(1, 40, 2))):
+        assert Counter(r["id"] for r in read(name)) == Counter(ids)
+
+
 def test_the_group_is_repaired_when_it_lags_is_lost_or_runs_ahead(props: Any, run: Any, topic: Any, read: Any) -> None:
     t = topic("t", schemas=False)
     fill(t, 0, 20)
