@@ -156,8 +156,8 @@ def _blank(schema: Schema) -> Struct:
 
 
 def _extended(old: Schema, added: list[_Addition], at: str) -> Schema:
-    """The struct schema with fields added, and after them inner structs that come to be for fields in them. Raises SchemaError for
-    a new field without a schema."""
+    """The struct schema with fields added, and after them inner structs that come to be for fields in them. Raises SchemaError
+    for a new field without a schema."""
     members = {field.name: field.schema for field in fields_of(old)}
     for path, schema in added:
         if len(path) == 1 and path[0] not in members:
