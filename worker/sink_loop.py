@@ -265,7 +265,6 @@ class SinkLoop:
                 self._task.put_raw(batch.raw)
             else:
                 self._task.put(batch.records)
-            self._parts.errors.check()
         except RetriableError as e:
             if self._batch is None:
                 log.warning("put() of task %s failed and is called again: %s", self._host.id, e.message)
@@ -279,6 +278,7 @@ class SinkLoop:
             raise
         except Exception as e:
             raise TaskPutError(self._task, batch.describe(), e) from e
+        self._parts.errors.check()  # what put caught, or a dead letter that was refused meanwhile, which is no failure of put
         self._positions.delivered(batch.ends)
         if self._commit_deadline is not None:
             # The answer may have come during a long put: it is heard of by the next look for records.

@@ -189,7 +189,7 @@ def test_a_report_that_is_not_tolerated_fails_the_task_though_it_is_swallowed(wo
     worker.create(name, sink_config(name, topic, dlq, **{"errors.tolerance": "none"}))
     worker.wait_for(name, State.FAILED)
     assert len(swallowed) == 1
-    assert "Tolerance exceeded in error handler: ValueError: no room" in worker.trace(name).splitlines()[0]
+    assert "ConnectException: Tolerance exceeded in error handler: ValueError: no room" in worker.trace(name).splitlines()[0]
     assert [m.value() for m in messages(worker, dlq, 1)] == [b"a"]
     assert committed(worker, name) == {}
 
