@@ -104,10 +104,12 @@ def _decimal_quotient(left: Decimal, right: Decimal) -> Decimal:
     digits = max(len(left.as_tuple().digits), len(right.as_tuple().digits)) + _EXTRA_DIGITS
     with localcontext(Context(prec=digits, rounding=ROUND_HALF_UP, Emax=100_000, Emin=-100_000)):
         quotient = left / right
-        scale = max(-int(left.as_tuple().exponent), -int(right.as_tuple().exponent), _EXTRA_DIGITS)
+    scale = max(-int(left.as_tuple().exponent), -int(right.as_tuple().exponent), _EXTRA_DIGITS)
+    with localcontext(_DECIMALS) as exact:
+        exact.rounding = ROUND_HALF_UP
         if quotient * right != left and -int(quotient.as_tuple().exponent) > scale:
             quotient = quotient.quantize(Decimal(1).scaleb(-scale))
-        return quotient
+    return quotient
 
 
 def _remainder(left: Any, right: Any, dialect: Dialect) -> Any:
@@ -120,8 +122,9 @@ def _remainder(left: Any, right: Any, dialect: Dialect) -> Any:
     if isinstance(first, int):
         rest = abs(first) % abs(second)
         return -rest if first < 0 else rest
+    # Less than the divisor it stays as it is, digits behind the point included, as Java's.
     with localcontext(_DECIMALS):
-        return _bounded(first % second)
+        return first if abs(first) < abs(second) else _bounded(first % second)
 
 
 def _power(left: Any, right: Any, dialect: Dialect) -> Any:

@@ -156,7 +156,14 @@ def _script_compare(left: Any, right: Any) -> int | None:
 
 
 def _groovy_text(value: Any) -> str:
-    return value if isinstance(value, str) else java_text(None, value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        members = ", ".join(f"{_groovy_text(key)}:{_groovy_text(member)}" for key, member in value.items())
+        return f"[{members or ':'}]"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_groovy_text, value))}]"
+    return java_text(None, value)
 
 
 def _script_text(value: Any) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from connect.data.java_text import java_text
 from connect.data.logical import FarInstant, epoch_millis
 from connect.data.schema import Field, Schema
 from connect.data.struct import Struct
@@ -173,13 +174,14 @@ _define(
 )  # fmt: skip
 _define(
     Struct, 1, 1,
-    getWithoutDefault=_raw_field,
+    get=_field_reader,
+    # Those with a type in their names give a null as it is, in Java too: only get puts the default in its place.
     **dict.fromkeys(
         (
-            "get", "getString", "getStruct", "getBoolean", "getBytes", "getArray", "getMap", "getInt8", "getInt16", "getInt32",
-            "getInt64", "getFloat32", "getFloat64",
+            "getWithoutDefault", "getString", "getStruct", "getBoolean", "getBytes", "getArray", "getMap", "getInt8", "getInt16",
+            "getInt32", "getInt64", "getFloat32", "getFloat64",
         ),
-        _field_reader,
+        _raw_field,
     ),
 )  # fmt: skip
 _define(Struct, 0, 0, schema=lambda _, struct: struct.schema)
@@ -202,3 +204,5 @@ _define(Regex, 1, 1, test=lambda _, regex, subject: regex.finds(texts.text_of(su
 _define(JsonReader, 1, 1, parseText=lambda _, reader, text: parse_json(text))
 _define(_ANY, 1, 1, equals=lambda _, value, other: strictly_equals(value, other), compareTo=_compare)
 _define(_ANY, 0, 0, toString=lambda dialect, value: dialect.text(value))
+# Groovy shows a map in another way only where it puts texts together.
+_define(dict, 0, 0, toString=lambda _, value: java_text(None, value))
