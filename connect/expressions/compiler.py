@@ -8,7 +8,7 @@ from typing import Any
 from connect.data.struct import Struct
 from connect.expressions.arithmetic import negated, operation
 from connect.expressions.bounds import check_text
-from connect.expressions.dialect import Dialect, is_number, kind_of, script_number, strictly_equals
+from connect.expressions.dialect import JAVASCRIPT, Dialect, is_number, kind_of, script_number, strictly_equals
 from connect.expressions.functions import FUNCTIONS
 from connect.expressions.members import JSON_READER, contains, read_index, read_property
 from connect.expressions.methods import METHODS
@@ -154,7 +154,9 @@ class _Compiler:
         target = self.compiled(node.target, depth + 1)
         arguments = [self.compiled(argument, depth + 1) for argument in node.arguments]
         first = node.arguments[0] if node.arguments else None
-        if node.name in _TAKES_PATTERN and isinstance(first, Literal) and isinstance(first.value, str):
+        # In JavaScript a text is no pattern for replaceAll.
+        takes_pattern = node.name in _TAKES_PATTERN and not (self._dialect is JAVASCRIPT and node.name == "replaceAll")
+        if takes_pattern and isinstance(first, Literal) and isinstance(first.value, str):
             arguments[0] = _constant(self._regex(first, first.value))
         call, safe, dialect, part, owner = (
             METHODS[node.name].call, node.safe, self._dialect, self._part(node), self._part(node.target)

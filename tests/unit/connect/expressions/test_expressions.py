@@ -114,6 +114,8 @@ def _value(source: str, dialect: Dialect = GROOVY, record: SourceRecord = RECORD
         ("'Hello'.substring(1, 3) + 'Hello'.take(1) + 'Hello'.drop(4)", "elHo"),
         ("'  x '.trim().padLeft(3, '0').padRight(4)", "00x "),
         ("'12'.toInteger() + '1.5'.toBigDecimal()", Decimal("13.5")),
+        ("10 / 31 + ''", "0.3225806452"),
+        ("2 % 2.5 + ''", "2"),
         ("'ab'.equalsIgnoreCase('AB') && 'b'.compareTo('a') > 0 && 'x'.isNumber() == false", True),
         ("'a b'.tokenize().first() + 'b'.capitalize() + 'ab'.reverse()", "aBba"),
         ("(new groovy.json.JsonSlurper()).parseText('{\"a\": {\"b\": [1, 2]}}').a.b[1]", 2),
@@ -132,6 +134,7 @@ def test_groovy(source: str, expected: Any) -> None:
     [
         ("value.op === 'u' && value.after.id === 2", True),
         ("value.after.id == '2'", True),
+        ("'a.b.c'.replaceAll('.', '-')", "a-b-c"),
         ("value.after.id === '2'", False),
         ("value.after.missing", None),
         ("value.after.missing == undefined", True),
