@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from connect.record import ConnectRecord, SinkRecord, SourceRecord
 
+R = TypeVar("R", bound=ConnectRecord)
 _new = object.__new__
 
 
-def copy_record(record: ConnectRecord) -> Any:
-    """A record of the same class with the same members; headers are its own. Typed loosely, for the caller then sets members."""
-    return copy_records((record,))[0]
+def copy_record(record: R) -> R:
+    """A record of the same class with the same members; headers are its own."""
+    copied: R = copy_records((record,))[0]
+    return copied
 
 
 def copy_records(records: Sequence[ConnectRecord]) -> list[Any]:

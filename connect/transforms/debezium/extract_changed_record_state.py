@@ -62,7 +62,7 @@ class ExtractChangedRecordState(Transformation):
         new = copy_record(record)
         added = [Header(name, header if schema is not None else None, names[changed]) for name, header, changed in self._headers]
         new.headers = Headers([*(record.headers or ()), *added])
-        return new  # type: ignore[no-any-return]
+        return new
 
 
 def _compared(event: Any) -> dict[bool, list[str]]:

@@ -101,7 +101,7 @@ class HeaderToValue(Transformation):
             self._put(new.value, self._paths[header.key], header)
         if self._moves:
             new.headers = Headers(header for header in record.headers or () if header.key not in self._paths)
-        return new  # type: ignore[no-any-return]
+        return new
 
     def _schema(self, old: Schema, headers: list[Header]) -> Schema:
         added = [(self._paths[header.key], header.schema) for header in headers]

@@ -133,7 +133,7 @@ class ToLogicalTopicRouter(Transformation):
             event = envelope_struct(record.value_schema, record.value)
             new.value_schema = self._known("value", event.schema, topic)
             new.value = _renamed_event(event, new.value_schema)
-        return new  # type: ignore[no-any-return]
+        return new
 
     def _routed(self, topic: str) -> str:
         """The new topic, empty for no change."""

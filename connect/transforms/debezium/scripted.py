@@ -182,4 +182,4 @@ class ContentBasedRouter(_Scripted):
             raise DataError(f"The expression {expression.source!r} gives {topic!r:.60} for this record, and a topic is a text")
         new = copy_record(record)
         new.topic = topic
-        return new  # type: ignore[no-any-return]
+        return new

@@ -106,7 +106,7 @@ class TimezoneConverter(Transformation):
                 values[plan.place] = _converted(block, plan)
         new = copy_record(record)
         new.value = new_struct(schema, values)
-        return new  # type: ignore[no-any-return]
+        return new
 
     def _plan(self, schema: Schema, topic: str, table: str | None) -> list[_BlockPlan]:
         key = (id(schema), topic, table)
