@@ -12,6 +12,7 @@ ALL = (
     "transform_chain",
     "transforms_alone",
     "functions_alone",
+    "json_converter",
     "postgres_snapshot",
     "postgres_stream",
     "spark_append",
