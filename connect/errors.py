@@ -34,6 +34,13 @@ class RetriableError(ConnectError):
 class DataError(ConnectError):
     """A value or record that cannot be converted or used. ``errors.tolerance`` decides what follows."""
 
+    field: str | None = None
+    """The path of the field it is about, for whoever tells of the error: messages that are Apache's do not name it."""
+
+    def in_field(self, name: str) -> None:
+        """Notes that the error is about this field, or about something inside of it."""
+        self.field = name if self.field is None else f"{name}.{self.field}"
+
 
 class SchemaError(DataError):
     """A schema that is malformed, or does not fit the value or the other schema."""

@@ -102,9 +102,9 @@ class PreviewText:
 
 
 def _where(failure: Failure) -> str:
-    if failure.transform is not None:
-        return f"{failure.transform}: "
-    return f"{failure.stage}: " if failure.stage.endswith("converter") else ""
+    step = failure.transform or (failure.stage if failure.stage.endswith("converter") else None)
+    places = [place for place in (step, failure.field and f"field {failure.field}") if place]
+    return f"{', '.join(places)}: " if places else ""
 
 
 def _message_lines(message: Message, names: tuple[str, str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from confluent_kafka import Message
 
 from connect.converters.api import Converter
 from connect.data.headers import Header, Headers
+from connect.errors import DataError
 from connect.record import (
     CREATE_TIME,
     LOG_APPEND_TIME,
@@ -189,7 +190,11 @@ def _headers(
     def convert() -> Headers:
         headers = Headers()
         for name, data in raw:
-            schema, value = converter.to_connect_header(record.topic, name, data)
+            try:
+                schema, value = converter.to_connect_header(record.topic, name, data)
+            except DataError as e:
+                e.in_field(name)
+                raise
             headers.add(name, value, schema)
         return headers
 

@@ -5,11 +5,12 @@ A stage raises :class:`StageError` for the record that fails; what becomes of it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import Enum
 from typing import Protocol, TypeVar
 
-from connect.errors import ConnectError
+from connect.errors import ConnectError, DataError
 from connect.record import ConnectRecord, SinkRecord
 
 T = TypeVar("T")
@@ -38,7 +39,9 @@ class StageError(ConnectError):
     def __init__(self, stage: Stage, plugin: object, where: str, cause: BaseException, alias: str | None = None) -> None:
         name = type(plugin).__name__
         step = f"{stage.value.lower().replace('_', ' ')} {f'{alias} ({name})' if alias else name}"
-        super().__init__(f"{describe(cause)} (in {step}, {where})")
+        field = unnamed_field(cause)
+        part = f"{'header' if stage is Stage.HEADER_CONVERTER else 'field'} {field}, " if field else ""
+        super().__init__(f"{describe(cause)} (in {step}, {part}{where})")
         self.stage = stage
         self.plugin = plugin
         self.alias = alias
@@ -70,6 +73,12 @@ class TaskPutError(ConnectError):
 class Stopped(Exception):
     """The task is to end while a record waits to be tried again, or to be reported. Not an error: the record is not done, and is
     read again by the next run."""
+
+
+def unnamed_field(error: BaseException) -> str | None:
+    """The field that an error is about, where it is known and the message does not name it."""
+    field = error.field if isinstance(error, DataError) else None
+    return None if field is None or re.search(rf"(?<!\w){re.escape(field)}(?!\w)", str(error)) else field
 
 
 def run_stage(

@@ -201,8 +201,12 @@ def _read_struct(schema: Schema, node: Any, options: ReadOptions) -> Struct:
         raise DataError(f"Structs should be encoded as JSON objects, but found {node_type(node)}")
     values = []
     for field in schema.fields or ():
-        value = _read(field.schema, node.get(field.name), options)
-        validate_field_value(field.name, field.schema, value)
+        try:
+            value = _read(field.schema, node.get(field.name), options)
+            validate_field_value(field.name, field.schema, value)
+        except DataError as e:
+            e.in_field(field.name)
+            raise
         values.append(value)
     return Struct(schema, values)
 

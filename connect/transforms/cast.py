@@ -16,6 +16,7 @@ from connect.strict import is_strict
 from connect.transforms.casting import OUTPUT_TYPES, Caster, caster_for, schemaless_caster, type_names
 from connect.transforms.column_casting import ColumnCaster, column_caster, schemaless_column_caster
 from connect.transforms.columns import RecordColumns, SideColumns, column_settler
+from connect.transforms.named_fields import naming
 from connect.transforms.record_sides import InColumns, KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import REPLACE_NULL, list_text, with_replace_null
 from connect.transforms.spec_text import split_spec
@@ -139,7 +140,7 @@ class Cast(SideTransformation):
         return in_columns
 
     def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
-        casters = [(name, cast) for name, _, cast in self._map_casters()]
+        casters = [(name, naming(name, cast)) for name, _, cast in self._map_casters()]
 
         def convert(datum: Any, _: ConnectRecord) -> Any:
             value = datum if datum.__class__ is dict else require_map(datum, PURPOSE)
@@ -162,7 +163,7 @@ class Cast(SideTransformation):
                 members.append((field.name, field.schema))
                 continue
             cast = caster_for(field.schema, target, self._strict_for(field.name))
-            casters.append((field.index, cast))
+            casters.append((field.index, naming(field.name, cast)))
             column_casters.append((field.index, column_caster(field.schema, target, cast, strict=self._strict)))
             members.append((field.name, Schema(target, optional=field.schema.optional, default=cast(field.schema.default))))
         # The original casts the default of the struct too, which it cannot.

@@ -77,7 +77,13 @@ class MaskField(SideTransformation):
         return replaced_kept
 
     def _masked(self, field: str, schema: Schema | None, value: Any) -> Any:
-        return None if value is None else self._mask(field, schema, value)
+        if value is None:
+            return None
+        try:
+            return self._mask(field, schema, value)
+        except DataError as e:
+            e.in_field(field)
+            raise
 
     def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
         fields, masked = self._fields, self._masked

@@ -29,6 +29,7 @@ from connect.errors import ConfigError, ConnectError, DataError
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
 from connect.transforms.columns import RecordColumns, SideColumns, column_settler, map_column
+from connect.transforms.named_fields import naming
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.settings import FIELD, REPLACE_NULL, with_replace_null
 from connect.transforms.simple_date_format import PatternError, SimpleDateFormat
@@ -221,7 +222,7 @@ class TimestampConverter(SideTransformation):
         return (_OPTIONAL_SCHEMAS if schema.optional else _SCHEMAS)[self._target]
 
     def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
-        name, convert_value = self._field, self._conversion(self._read_schemaless)
+        name, convert_value = self._field, naming(self._field, self._conversion(self._read_schemaless))
 
         def convert(datum: Any, _: ConnectRecord) -> Any:
             if datum is None:
@@ -246,7 +247,7 @@ class TimestampConverter(SideTransformation):
             if field is not None:
                 # Made at the first struct: a null passes even where the field could not be converted.
                 if not converters:
-                    converters.append(self._converter_for(field.schema))
+                    converters.append(naming(field.name, self._converter_for(field.schema)))
                 values[field.index] = converters[0](values[field.index])
             return values
 

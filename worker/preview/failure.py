@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from connect.errors import DataError, SchemaError
-from worker.stages import describe
+from worker.stages import describe, unnamed_field
 from worker.trace import java_name
 
 CONFIGURE = "configure"
@@ -40,6 +40,8 @@ class Failure:
     """``configure``, ``read``, ``apply``, or a converter's key, as ``value.converter``."""
     transform: str | None = None
     """The alias of the transformation, where one is to blame."""
+    field: str | None = None
+    """The field, where it is known and the message does not name it. For people: no part of the JSON."""
 
     def as_json(self) -> dict[str, object]:
         return {"class": self.java_class, "message": self.message, "stage": self.stage, "transform": self.transform}
@@ -51,7 +53,7 @@ class Failure:
 
 def failure_of(error: Exception, stage: str, transform: str | None = None) -> Failure:
     """The failure that an exception is."""
-    return Failure(_simple_name(error), describe(error), stage, transform)
+    return Failure(_simple_name(error), describe(error), stage, transform, unnamed_field(error))
 
 
 def _simple_name(error: Exception) -> str:

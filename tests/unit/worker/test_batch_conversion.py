@@ -126,7 +126,7 @@ def test_a_bad_header_is_the_failure_of_its_record() -> None:
     class Refusing(SimpleHeaderConverter):
         def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
             if data == b"bad":
-                raise DataError(f"header {key} is bad")
+                raise DataError("no number")
             return super().to_connect_header(topic, key, data)
 
     refusing = Refusing()
@@ -136,6 +136,7 @@ def test_a_bad_header_is_the_failure_of_its_record() -> None:
     found = decoded(given, failures, converters(header=refusing))
     assert [r and r.value for r in found] == ["a", None, "c"]
     assert [(place, failure.stage) for place, failure in failures] == [(1, Stage.HEADER_CONVERTER)]
+    assert next(iter(failures))[1].message == "no number (in header converter Refusing, header h, topic t, partition 0, offset 1)"
 
 
 def test_a_converter_that_wants_headers_reads_them_as_they_are_in_kafka() -> None:
