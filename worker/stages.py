@@ -41,7 +41,7 @@ class StageError(ConnectError):
         step = f"{stage.value.lower().replace('_', ' ')} {f'{alias} ({name})' if alias else name}"
         field = unnamed_field(cause)
         part = f"{'header' if stage is Stage.HEADER_CONVERTER else 'field'} {field}, " if field else ""
-        super().__init__(f"{describe(cause)} (in {step}, {part}{where})")
+        super().__init__(f"{_with_reason(cause)} (in {step}, {part}{where})")
         self.stage = stage
         self.plugin = plugin
         self.alias = alias
@@ -73,6 +73,14 @@ class TaskPutError(ConnectError):
 class Stopped(Exception):
     """The task is to end while a record waits to be tried again, or to be reported. Not an error: the record is not done, and is
     read again by the next run."""
+
+
+def _with_reason(error: BaseException) -> str:
+    """What the error says. Some messages of Apache's announce a reason and do not give it; here it is given."""
+    text = describe(error)
+    if text.rstrip().endswith(":") and error.__cause__ is not None:
+        return f"{text.rstrip()} {describe(error.__cause__)}"
+    return text
 
 
 def unnamed_field(error: BaseException) -> str | None:

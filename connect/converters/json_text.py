@@ -41,7 +41,7 @@ _EXACT = decimal.Context(prec=MAX_NUMBER_LENGTH + 10, Emin=decimal.MIN_EMIN, Ema
 _MARKS = codecs.BOM_UTF8, codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE
 
 
-class _Malformed(ValueError):
+class MalformedJson(ValueError):
     """The text is no JSON."""
 
 
@@ -52,11 +52,11 @@ def parse_json(data: bytes | memoryview, *, strict: bool = False) -> Any:
     raw = bytes(data)
     try:
         if len(raw) < 4 and raw.startswith(_MARKS):
-            raise _Malformed("a byte order mark without text")  # Jackson looks for marks where there are four bytes
+            raise MalformedJson("a byte order mark without text")  # Jackson looks for marks where there are four bytes
         encoding = json.detect_encoding(raw)
         text = raw.decode("utf-8" if encoding == "utf-8-sig" else encoding, "surrogatepass").removeprefix("\ufeff")
         return _Reader(text, strict).read()
-    except (UnicodeDecodeError, _Malformed) as e:
+    except (UnicodeDecodeError, MalformedJson) as e:
         raise DataError("Converting byte[] to Kafka Connect data failed due to serialization error: ") from e
 
 
@@ -196,8 +196,8 @@ class _Reader:
         assert found is not None
         self._at = found.end()
 
-    def _malformed(self, why: str) -> _Malformed:
-        return _Malformed(f"{why} at character {self._at}")
+    def _malformed(self, why: str) -> MalformedJson:
+        return MalformedJson(f"{why} at character {self._at}")
 
 
 def _join_pairs(text: str) -> str:

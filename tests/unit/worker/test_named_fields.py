@@ -83,3 +83,13 @@ def test_a_field_that_the_message_names_is_not_named_twice() -> None:
     assert unnamed_field(error) is None
     error.in_field("row")
     assert unnamed_field(error) == "row.id"
+
+
+def test_a_message_that_announces_a_reason_is_followed_by_it() -> None:
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "false"}, False)
+    with pytest.raises(DataError) as raised:
+        converter.to_connect_data("t", b'{"a": 1,}')
+    assert raised.value.message.endswith("error: ")
+    told = str(StageError(Stage.VALUE_CONVERTER, converter, "here", raised.value))
+    assert "serialization error: MalformedJson: expected a name at character 8 (in value converter" in told
