@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from connect.config.definition import ConfigDef, ConfigKey, Importance
 from connect.config.parsing import parse_value
@@ -111,19 +111,23 @@ def apply_steps_batch(steps: Sequence[Step], records: Sequence[ConnectRecord]) -
         step = steps[at]
         fused = _in_columns_from(steps, at)
         at += max(len(fused), 1)
-        if step.predicate is None and None not in results:
-            results = _changed(step, fused, results)  # type: ignore[arg-type]
+        if step.predicate is None and _none_dropped(results):
+            results = _changed(step, fused, results)
             continue
-        places = [i for i, record in enumerate(results) if record is not None]
+        chosen = [(i, record) for i, record in enumerate(results) if record is not None]
         if step.predicate is not None:
-            tests = step.predicate.test_batch([results[i] for i in places])  # type: ignore[misc]
-            places = [i for i, test in zip(places, tests, strict=True) if test is not step.negate]
-        if places:
-            changed = _changed(step, fused, [results[i] for i in places])  # type: ignore[misc]
+            tests = step.predicate.test_batch([record for _, record in chosen])
+            chosen = [one for one, test in zip(chosen, tests, strict=True) if test is not step.negate]
+        if chosen:
+            changed = _changed(step, fused, [record for _, record in chosen])
             results = list(results)
-            for i, record in zip(places, changed, strict=True):
+            for (i, _), record in zip(chosen, changed, strict=True):
                 results[i] = record
     return results
+
+
+def _none_dropped(results: Sequence[ConnectRecord | None]) -> TypeGuard[Sequence[ConnectRecord]]:
+    return None not in results
 
 
 def _in_columns_from(steps: Sequence[Step], start: int) -> list[ColumnTransformation]:

@@ -18,7 +18,8 @@ from connect.transforms.columns import RecordColumns, SideColumns, Unfit
 from connect.transforms.record_copies import copy_record
 from connect.transforms.structs import struct_under
 
-_new = object.__new__
+_new: Callable[[type[Struct]], Any] = object.__new__
+"""Typed loosely: the struct gets its slots below, without the call of a constructor for each record."""
 _MOST_PLANS = 64
 """Plans kept per transformation. Sources share a handful of schemas; a stream of ever new ones must not fill the memory."""
 
@@ -148,7 +149,7 @@ class KeySide(SideTransformation):
                     datum = struct_under(schema, datum, purpose)
                 values = convert(datum.values, record)
                 converted = _new(Struct)
-                converted.schema = new_schema  # type: ignore[assignment]
+                converted.schema = new_schema
                 converted.values = values
             new = copy_record(record)
             new.key_schema = new_schema
@@ -189,7 +190,7 @@ class ValueSide(SideTransformation):
                     datum = struct_under(schema, datum, purpose)
                 values = convert(datum.values, record)
                 converted = _new(Struct)
-                converted.schema = new_schema  # type: ignore[assignment]
+                converted.schema = new_schema
                 converted.values = values
             new = copy_record(record)
             new.value_schema = new_schema

@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from connect.config.definition import ConfigDef
 from connect.connector import SinkConnector
@@ -91,8 +92,9 @@ class FileStreamSinkTask(SinkTask):
         for batch in batches:
             if batch.values:
                 # None in a list is found by identity; the copy is made only when there is one.
-                lines = [b"null" if v is None else v for v in batch.values] if None in batch.values else batch.values
-                parts.append(b"\n".join(lines))  # type: ignore[arg-type]
+                has_null = None in batch.values
+                lines = [b"null" if v is None else v for v in batch.values] if has_null else cast("list[bytes]", batch.values)
+                parts.append(b"\n".join(lines))
         if not parts:
             return
         parts.append(b"")

@@ -19,7 +19,7 @@ UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")
 
 
-S, I, L, B, P = ConfigType.STRING, ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.PASSWORD  # noqa: E741
+S, I, L, B, P = ConfigType.STRING, ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.PASSWORD  # noqa: E741 - columns of the table below
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -47,12 +48,11 @@ class Display:
             yield _PlainBar(self, text, total)
 
 
-class Bar:
+class Bar(Protocol):
     """A running bar."""
 
     def update(self, done: float, total: float, note: str) -> None:
         """The work done so far, of how much; ``note`` is shown beside it."""
-        raise NotImplementedError
 
 
 class _RichBar(Bar):
