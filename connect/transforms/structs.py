@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from connect.data.java_names import java_class_name
-from connect.data.narrow import Float32, Int8, Int16, Int32
+from connect.data.java_names import java_class_name_under
 from connect.data.schema import Field, Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError, SchemaError
 
 _new = object.__new__
-_NARROW: dict[Type, type] = {Type.INT8: Int8, Type.INT16: Int16, Type.INT32: Int32, Type.FLOAT32: Float32}
 
 
 def new_struct(schema: Schema, values: list[Any]) -> Struct:
@@ -25,10 +23,8 @@ def new_struct(schema: Schema, values: list[Any]) -> Struct:
 
 def class_name_under(schema: Schema | None, value: Any) -> str:
     """The Java class of a value under a schema: the schema tells the width of a plain number."""
-    if schema is not None and schema.type in _NARROW and type(value) in (int, float):
-        return java_class_name(_NARROW[schema.type](value))
     # The maps that reach a transformation keep their order, as Java's LinkedHashMap does.
-    return "java.util.LinkedHashMap" if isinstance(value, dict) else java_class_name(value)
+    return "java.util.LinkedHashMap" if isinstance(value, dict) else java_class_name_under(schema, value)
 
 
 def require_struct(schema: Schema | None, value: Any, purpose: str) -> Struct:
