@@ -28,8 +28,11 @@ up: setup ## Start an embedded broker, database and worker, for trying things ou
 down: setup ## Stop what 'make up' started
 	$(BIN)/sluice down
 
+# In two processes, a file in one of them: most tests wait for real parts. In order, for the longest come first. Compiled before,
+# for workers start by the hundred, and where PYTHONDONTWRITEBYTECODE is set each would compile what it imports.
 test: setup ## Run every test, with the real broker, database and Spark
-	$(BIN)/python -m pytest
+	$(BIN)/python -m compileall -q $(CODE)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(STAMPS)/packages ## Lint, formatting, types and the import rule
 	$(BIN)/ruff check $(CODE)

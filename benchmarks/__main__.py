@@ -7,6 +7,10 @@ import sys
 
 ALL = (
     "worker_start",
+    "cluster_start",
+    "cluster_scale",
+    "idle_connectors",
+    "executors",
     "file_source",
     "file_sink",
     "transform_chain",
@@ -15,6 +19,8 @@ ALL = (
     "json_converter",
     "postgres_snapshot",
     "postgres_stream",
+    "jdbc_source",
+    "jdbc_sink",
     "spark_append",
     "registry_converters",
 )

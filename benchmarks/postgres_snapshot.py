@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import psycopg
 
 from benchmarks.measure import Measured, measure_here, report
-from benchmarks.scene import JSON, Scene, customers_table, database, scene, source_config
+from benchmarks.scene import JSON, Scene, customers_table, database, produce_values, scene, source_config
 from sluice.embedded.postgres import EmbeddedPostgres
 
 ROWS = 500_000
@@ -13,20 +15,15 @@ ROWS = 500_000
 
 def _bare(scene_: Scene, server: EmbeddedPostgres, topic: str) -> None:
     """The rows as the database writes them, split into lines, one record each: no types, no envelope, no JSON."""
-    producer = scene_.producer()
+    produce_values(scene_.producer(), topic, _bare_values(server))
+
+
+def _bare_values(server: EmbeddedPostgres) -> Iterator[bytes]:
     rest = b""
     with psycopg.connect(server.dsn()) as connection, connection.cursor().copy("COPY customers TO STDOUT") as copy:
         for block in copy:
-            lines = (rest + bytes(block)).split(b"\n")
-            rest = lines.pop()
-            for line in lines:
-                while True:
-                    try:
-                        producer.produce(topic, line)
-                        break
-                    except BufferError:
-                        producer.poll(0.1)
-    producer.flush()
+            *lines, rest = (rest + bytes(block)).split(b"\n")
+            yield from lines
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ from enum import Enum
 from typing import Any, ClassVar, Protocol
 
 from connect.config.definition import ConfigDef, ConfigValue
-from connect.errors import UnsupportedError
 from connect.record import SourceRecord, TopicPartition
 from connect.sink import SinkTask
 from connect.source import OffsetReader, SourceTask
@@ -57,6 +56,11 @@ class Connector(ABC):
 
     most_tasks: ClassVar[int | None] = None
     """How many tasks the connector makes at most, whatever ``tasks.max`` says; None: as many as that."""
+
+    shares_executor: ClassVar[str | None] = None
+    """A name for what connectors share that exists once a process and is dear, as a Spark session: all connectors whose classes
+    have the same name here run in one executor process, unless they have ``task.isolation=dedicated``. None: wherever there is
+    room."""
 
     context: ConnectorContext
 
@@ -123,11 +127,12 @@ class SourceConnector(Connector):
     ) -> bool:
         """Called before stored offsets are changed over REST, on a stopped connector.
 
-        ``offsets`` maps a source partition (its items, as a tuple) to the new offset, or None to forget it. Returns True
-        when the connector has done all there is to do; raises BadRequestError for offsets that make no sense. The base
-        answers that the connector does not support it.
+        ``offsets`` maps a source partition (its items, as a tuple; None for one that was null) to the new offset, or None to
+        forget it. Returns True when the connector has done all there is to do; raises BadRequestError for offsets that make no
+        sense, UnsupportedError when they cannot be changed. The base returns False: the worker changes its own, and tells that
+        the connector may keep others elsewhere (recording offsets-patch-mock-no-support).
         """
-        raise UnsupportedError("alter_offsets is not implemented")
+        return False
 
 
 class SinkConnector(Connector):

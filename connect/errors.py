@@ -9,7 +9,11 @@
     ├── NotFoundError                a connector, task or topic that does not exist (REST 404)
     ├── AlreadyExistsError           a name that is taken (REST 409)
     ├── BadRequestError              a REST request that cannot be meant (REST 400)
-    ├── IllegalStateError            the call does not fit the state the thing is in
+    ├── IllegalStateError            the call does not fit the state the thing is in (REST 409)
+    ├── ForbiddenError               a request that is switched off, or not signed rightly (REST 403)
+    ├── NotReadyError                the worker cannot answer this yet (REST 503)
+    ├── NotLeaderError               another worker has to answer; says which one (REST forwards to it)
+    ├── FencedError                  another has taken over what this one was writing
     ├── UnsupportedError             the connector does not offer this operation
     └── UnreachableError             broker, database or worker does not answer (exit code 3)
 
@@ -82,6 +86,28 @@ class BadRequestError(ConnectError):
 
 class IllegalStateError(ConnectError):
     """The call does not fit the present state, as a second ``start``."""
+
+
+class ForbiddenError(ConnectError):
+    """The request is not allowed: what it asks for is switched off, or its signature is wrong."""
+
+
+class NotReadyError(ConnectError):
+    """The worker has not read yet what it needs to answer."""
+
+
+class NotLeaderError(ConnectError):
+    """The request is for another worker of the cluster: the leader, or the one that runs the connector."""
+
+    def __init__(self, message: str, forward_url: str | None) -> None:
+        """``forward_url`` is None while no worker is known that could answer."""
+        super().__init__(message)
+        self.forward_url = forward_url
+
+
+class FencedError(ConnectError):
+    """A transactional writer may write no more: another took its place, or a transaction of it failed. What it was writing may be
+    asked for again once the right to write was claimed anew."""
 
 
 class UnsupportedError(ConnectError):

@@ -20,7 +20,8 @@ class OffsetReader(Protocol):
 
 
 class TransactionContext(Protocol):
-    """For sources that set their own transaction boundaries (``transaction.boundary=connector``)."""
+    """For sources that set their own transaction boundaries (``transaction.boundary=connector``). Call it in ``poll``, before
+    that returns the records it is about. What is not ended when the task stops is aborted, and its offsets are not stored."""
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None:
         """Commit after the batch that ``poll`` returns next, or after this record of it."""
@@ -84,7 +85,8 @@ class SourceTask(ABC):
         """
 
     def commit_record(self, record: SourceRecord, metadata: Any | None) -> None:
-        """One record was acknowledged, or dropped by a transform (``metadata`` None). Only with ``wants_commit_record``."""
+        """One record was acknowledged, or dropped by a transform or thrown away with its transaction (``metadata`` None). With
+        exactly-once this is called when its transaction is committed. Only with ``wants_commit_record``."""
 
     def progress(self) -> Mapping[str, Any]:
         """What the task can tell about its own progress (snapshot tables, rows, estimate), as plain JSON-able values; shown by

@@ -69,6 +69,8 @@ def status_json(status: Status) -> dict[str, Any]:
         members["version"] = status.version
     if status.trace:
         members["trace"] = status.trace
+    if status.restarts is not None:
+        members["restarts"] = {"count": status.restarts.count, "next_ms": status.restarts.next_ms}
     return members
 
 
@@ -88,7 +90,7 @@ def task_info_json(info: TaskInfo) -> dict[str, Any]:
 def offsets_json(offsets: Sequence[OffsetEntry]) -> dict[str, Any]:
     return {
         "offsets": [
-            {"partition": dict(entry.partition), "offset": None if entry.offset is None else dict(entry.offset)}
+            {"partition": dict(entry.partition or {}), "offset": None if entry.offset is None else dict(entry.offset)}
             for entry in offsets
         ]
     }

@@ -130,8 +130,44 @@ class ConnectClient:
     def offsets(self, name: str) -> list[dict[str, Any]]:
         return list(self._dict("GET", _path(name, "offsets"))["offsets"])
 
+    def alter_offsets(self, name: str, offsets: Sequence[Mapping[str, Any]]) -> str:
+        """Changes offsets of a stopped connector, entries as :meth:`offsets` gives them; an offset None forgets a partition. The
+        worker's sentence about it."""
+        body = {"offsets": [dict(entry) for entry in offsets]}
+        return str(self._dict("PATCH", _path(name, "offsets"), body)["message"])
+
+    def reset_offsets(self, name: str) -> str:
+        """Forgets all offsets of a stopped connector."""
+        return str(self._dict("DELETE", _path(name, "offsets"))["message"])
+
+    def topics(self, name: str) -> list[str]:
+        """The topics that the connector has used."""
+        return list(self._dict("GET", _path(name, "topics"))[name]["topics"])
+
+    def reset_topics(self, name: str) -> None:
+        self._call("PUT", _path(name, "topics", "reset"))
+
+    # --- Sluice's own
+
+    def history(self, name: str) -> list[dict[str, Any]]:
+        """The versions of a connector's configuration: ``version``, ``at``, ``origin``, and the keys that changed."""
+        return list(self._call("GET", f"/sluice{_path(name, 'history')}"))
+
+    def config_version(self, name: str, version: int) -> dict[str, str | None] | None:
+        """One of them; None where the connector was deleted."""
+        answer = self._call("GET", f"/sluice{_path(name, 'history', str(version))}")
+        return None if answer is None else dict(answer)
+
+    def rollback(self, name: str, version: int) -> dict[str, Any]:
+        """Gives the connector an earlier configuration, and creates it when it was deleted."""
+        return self._dict("POST", f"/sluice{_path(name, 'rollback')}", query=[("version", str(version))])
+
+    def connector_files(self) -> list[dict[str, Any]]:
+        """The files of ``connectors.dir`` and what became of them."""
+        return list(self._call("GET", "/sluice/connectors-dir"))
+
     def progress(self, name: str) -> list[dict[str, Any]]:
-        """Live numbers of the tasks that run on this worker (a call of Sluice's own)."""
+        """Live numbers of the tasks that run on this worker."""
         return list(self._dict("GET", f"/sluice{_path(name, 'progress')}")["tasks"])
 
     def wait_for(self, name: str, state: str = "RUNNING", *, timeout_s: float = 30.0, tasks: int | None = None) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from starlette.responses import Response
 
 from connect.errors import BadRequestError, NotFoundError
 from rest.answers import connector_info_json, connector_status_json, empty_answer, json_answer, offsets_json
-from rest.bodies import CONFIG_SCHEMA, CREATE_SCHEMA, Config, ConfigBody, CreateBody
+from rest.bodies import CONFIG_SCHEMA, CREATE_SCHEMA, OFFSETS_SCHEMA, Config, ConfigBody, CreateBody, OffsetsBody
 from worker.herder import Herder, TargetState
+from worker.offsets.changes import require_offsets
 
 Expand = Annotated[list[str], Query(description="`status` and/or `info`; others are ignored")]
 Flag = Annotated[str, Query(pattern=None, description="`true` or anything else")]
@@ -23,6 +24,8 @@ def add_connectors_routes(router: APIRouter, herder: Herder) -> None:
     _add_collection(router, herder)
     _add_config(router, herder)
     _add_states(router, herder)
+    _add_offsets(router, herder)
+    _add_topics(router, herder)
 
 
 def _add_collection(router: APIRouter, herder: Herder) -> None:
@@ -43,7 +46,7 @@ def _add_collection(router: APIRouter, herder: Herder) -> None:
     def create(request: Request, body: CreateBody) -> Response:
         config = _with_name(body.name, body.config)
         info, _ = herder.put_connector(body.name, config, replace=False, target_state=body.initial_state)
-        return json_answer(connector_info_json(info), 201, {"Location": _location(request, body.name)})
+        return json_answer(connector_info_json(info), 201, {"Location": connector_location(request, body.name)})
 
     @router.get("/connectors/{connector}", tags=["connectors"], summary="Configuration and tasks of a connector")
     def read(connector: str) -> Response:
@@ -69,7 +72,7 @@ def _add_config(router: APIRouter, herder: Herder) -> None:
     def put_config(request: Request, connector: str, config: ConfigBody) -> Response:
         info, created = herder.put_connector(connector, _with_name(connector, config), replace=True)
         if created:
-            return json_answer(connector_info_json(info), 201, {"Location": _location(request, connector)})
+            return json_answer(connector_info_json(info), 201, {"Location": connector_location(request, connector)})
         return json_answer(connector_info_json(info))
 
     @router.patch(
@@ -107,9 +110,38 @@ def _add_states(router: APIRouter, herder: Herder) -> None:
         plan = herder.restart_connector(connector, include_tasks=java_boolean(includeTasks), only_failed=java_boolean(onlyFailed))
         return empty_answer(204) if plan is None else json_answer(connector_status_json(plan.status), 202)
 
+
+def _add_offsets(router: APIRouter, herder: Herder) -> None:
     @router.get("/connectors/{connector}/offsets", tags=["connectors"], summary="Stored offsets (KIP-875)")
     def offsets(connector: str) -> Response:
         return json_answer(offsets_json(herder.offsets(connector)))
+
+    @router.patch(
+        "/connectors/{connector}/offsets",
+        tags=["connectors"],
+        summary="Change stored offsets of a stopped connector; an offset null forgets a partition (KIP-875)",
+        openapi_extra=OFFSETS_SCHEMA,
+    )
+    def patch_offsets(connector: str, offsets: OffsetsBody) -> Response:
+        require_offsets(offsets)
+        return json_answer({"message": herder.alter_offsets(connector, offsets)})
+
+    @router.delete(
+        "/connectors/{connector}/offsets", tags=["connectors"], summary="Forget all offsets of a stopped connector (KIP-875)"
+    )
+    def delete_offsets(connector: str) -> Response:
+        return json_answer({"message": herder.alter_offsets(connector, None)})
+
+
+def _add_topics(router: APIRouter, herder: Herder) -> None:
+    @router.get("/connectors/{connector}/topics", tags=["connectors"], summary="Topics that the connector has used (KIP-558)")
+    def topics(connector: str) -> Response:
+        return json_answer({connector: {"topics": herder.topics(connector)}})
+
+    @router.put("/connectors/{connector}/topics/reset", tags=["connectors"], summary="Forget the topics used so far (KIP-558)")
+    def reset_topics(connector: str) -> Response:
+        herder.reset_topics(connector)
+        return empty_answer(202)
 
 
 def java_boolean(text: str) -> bool:
@@ -135,8 +167,8 @@ def _with_name(name: str, config: Config) -> Config:
     return {**config, "name": name}
 
 
-def _location(request: Request, name: str) -> str:
-    # Absolute, with the host that the client used.
+def connector_location(request: Request, name: str) -> str:
+    """The address of a connector that was created: absolute, with the host that the client used."""
     return f"{request.url.scheme}://{request.url.netloc}/connectors/{quote(name, safe=_PATH_SAFE)}"
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from html import escape
+
+from starlette.datastructures import URL, Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rest.paths import MALFORMED, path_problem, routed_path
 
 _HTML = """<html>
 <head>
@@ -13,7 +19,7 @@ _HTML = """<html>
 <body>
 <h2>HTTP ERROR 400 {reason}</h2>
 <table>
-<tr><th>URI:</th><td>/badURI</td></tr>
+<tr><th>URI:</th><td>{uri}</td></tr>
 <tr><th>STATUS:</th><td>400</td></tr>
 <tr><th>MESSAGE:</th><td>{reason}</td></tr>
 </table>
@@ -23,8 +29,16 @@ _HTML = """<html>
 """
 
 
+_METHODS_WITH_PAGE = ("GET", "POST", "HEAD")
+"""For which Jetty writes a page about a path that it understands and refuses."""
+
+
+_MEDIA_TYPE = re.compile(r"[\w!#$%&'*+.^`|~-]+/[\w!#$%&'*+.^`|~-]+[ \t]*(;.*)?", re.ASCII)
+
+
 class Front:
-    """Ends the ambiguous paths, takes one trailing slash off, and answers HEAD like GET without the body."""
+    """Refuses ambiguous paths and a Content-Type that is no media type, takes matrix parameters and one trailing slash off,
+    answers HEAD like GET without the body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -33,30 +47,34 @@ class Front:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        reason = _ambiguity(scope.get("raw_path") or b"")
+        raw: bytes = scope.get("raw_path") or b""
+        reason = path_problem(raw)
         if reason is not None:
-            page = _HTML.format(reason=reason)
-            answer = Response(page, 400, headers={"Content-Type": "text/html;charset=iso-8859-1"})
-            await answer(scope, receive, send)
+            await _refusal(reason, scope["method"])(scope, receive, send)
             return
-        path: str = scope["path"]
-        if len(path) > 1 and path.endswith("/"):
-            scope = {**scope, "path": path[:-1]}
+        content_type = Headers(scope=scope).get("content-type")
+        # An empty one counts as none (recording create-no-content-type).
+        if content_type and not _MEDIA_TYPE.fullmatch(content_type.strip()):
+            await _refusal(MALFORMED, scope["method"], str(URL(scope=scope)))(scope, receive, send)
+            return
+        path: str = routed_path(raw) if b";" in raw else scope["path"]
+        if len(path) > 1:
+            path = path.removesuffix("/")
+        if path != scope["path"]:
+            scope = {**scope, "path": path}
         if scope["method"] == "HEAD":
             await self.app({**scope, "method": "GET"}, receive, _without_body(send))
             return
         await self.app(scope, receive, send)
 
 
-def _ambiguity(raw_path: bytes) -> str | None:
-    # A connector whose name holds / or % can be created but never addressed, as in Apache (recordings
-    # connector-get-encoded-slash and connector-get-encoded-percent).
-    lowered = raw_path.lower()
-    if b"%2f" in lowered:
-        return "Ambiguous URI path separator"
-    if b"%25" in lowered:
-        return "Ambiguous URI path encoding"
-    return None
+def _refusal(reason: str, method: str, uri: str | None = None) -> Response:
+    headers = {"Cache-Control": "must-revalidate,no-cache,no-store"}
+    if method not in _METHODS_WITH_PAGE and (reason != MALFORMED or uri is not None):
+        return Response(status_code=400, headers=headers)
+    shown = uri or ("/badMessage" if reason == MALFORMED else "/badURI")
+    page = _HTML.format(reason=reason, uri=escape(shown).replace("&#x27;", "&apos;"))
+    return Response(page, 400, headers={**headers, "Content-Type": "text/html;charset=iso-8859-1"})
 
 
 def _without_body(send: Send) -> Send:

@@ -20,7 +20,7 @@ def add_plugins_routes(router: APIRouter, herder: Herder) -> None:
 
     @router.get("/connector-plugins", tags=["plugins"], summary="What this worker can run")
     def list_plugins(connectorsOnly: Flag = "true") -> Response:
-        return json_answer(herder.plugins(connectors_only=java_boolean(connectorsOnly)))
+        return json_answer(herder.plugins(connectors_only=java_boolean(connectorsOnly or "true")))
 
     @router.get("/connector-plugins/{plugin}/config", tags=["plugins"], summary="The keys of a plugin")
     def plugin_config(plugin: str, version: Annotated[str | None, Query()] = None) -> Response:

@@ -1,7 +1,7 @@
 """Reference pages: every key of every component, from the components' own tables.
 
-A component is the worker, or whatever plugin discovery finds. What a page says comes from the ConfigDef that also parses and
-validates, so it cannot say anything else; ``tests/unit/docs`` holds the files in ``docs/reference`` to it.
+A component is a kind of worker, or whatever plugin discovery finds. What a page says comes from the ConfigDef that also parses
+and validates, so it cannot say anything else; ``tests/unit/docs`` holds the files in ``docs/reference`` to it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ OWN_DISTRIBUTION = "sluice-connect"
 MARK = "<!-- Made by `sluice docs --write docs/reference`: change the table in the code, not this page. -->"
 INDEX = "README.md"
 WORKER = "worker"
+DISTRIBUTED_WORKER = "distributed-worker"
 FRAMEWORK = "framework"
 _ALIAS = "<name>"
 
@@ -85,7 +86,7 @@ class Component:
 
 
 def components(plugins: Plugins, *, distribution: str | None = OWN_DISTRIBUTION) -> list[Component]:
-    """The worker and all plugins with a table, by kind and name; ``distribution`` None takes those of others too."""
+    """The workers and all plugins with a table, by kind and name; ``distribution`` None takes those of others too."""
     found: dict[str, list[PluginDesc]] = {}
     for desc in plugins.all():
         if distribution is None or desc.distribution == distribution:
@@ -93,7 +94,7 @@ def components(plugins: Plugins, *, distribution: str | None = OWN_DISTRIBUTION)
     made = [one for descs in found.values() if (one := _of_plugin(plugins, descs)) is not None]
     simple = [one.name for one in made]
     return [
-        worker_component(),
+        *worker_components(),
         *framework_components(),
         *sorted(
             (one if simple.count(one.name) == 1 else _with_long_name(one) for one in made), key=lambda one: (one.kind, one.name)
@@ -101,11 +102,14 @@ def components(plugins: Plugins, *, distribution: str | None = OWN_DISTRIBUTION)
     ]
 
 
-def worker_component() -> Component:
-    """The worker's own keys."""
-    from worker.config import standalone_config_def
+def worker_components() -> tuple[Component, Component]:
+    """The keys of each kind of worker."""
+    from worker.config import distributed_config_def, standalone_config_def
 
-    return Component(WORKER, "Standalone worker", "worker", (), "", "", standalone_config_def())
+    return (
+        Component(WORKER, "Standalone worker", "worker", (), "", "", standalone_config_def()),
+        Component(DISTRIBUTED_WORKER, "Distributed worker", "worker", (), "", "", distributed_config_def()),
+    )
 
 
 def framework_components() -> list[Component]:
@@ -145,7 +149,7 @@ def _stages() -> ConfigDef:
 
 def find_component(name: str, plugins: Plugins) -> Component:
     """The component of a page's name, or of any name that a configuration may use. Else PluginNotFoundError, with the nearest."""
-    for one in (worker_component(), *framework_components()):
+    for one in (*worker_components(), *framework_components()):
         if name == one.name:
             return one
     known = components(plugins, distribution=None)
@@ -248,7 +252,10 @@ def _head(component: Component) -> Iterator[str]:
         return
     if not component.named_by:
         yield "The keys of the worker's properties file. What is below `producer.`, `consumer.`, `admin.` goes to the Kafka"
-        yield "clients: see [standalone.md](../standalone.md)."
+        yield "clients: see [standalone.md](../standalone.md#client-settings)."
+        if component.name == DISTRIBUTED_WORKER:
+            yield "Below `config.storage.`, `offset.storage.` and `status.storage.` there may be settings of these topics, as"
+            yield "`offset.storage.min.insync.replicas`, for the time they are made. More: [distributed.md](../distributed.md)."
         yield ""
         return
     yield f"{_sentence(component.kind)}. `{component.named_by}` may be any of:"

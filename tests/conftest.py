@@ -1,6 +1,6 @@
-"""Real parts for all tests: one broker and one database server a session, in a folder that goes when the session ends.
+"""Real parts for all tests: one broker and one database server of a kind a session, in a folder that goes when the session ends.
 
-Both are started at their first use. A test may kill or stop one: the fixture starts it again for the next test, on the same
+Each is started at its first use. A test may kill or stop one: the fixture starts it again for the next test, on the same
 port and data.
 """
 
@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
 from sluice.embedded.registry import EmbeddedRegistry
 
@@ -43,6 +44,14 @@ def _postgres(parts_dir: Path) -> Iterator[EmbeddedPostgres]:
     server.remove()
 
 
+@pytest.fixture(scope="session")
+def _mariadb(parts_dir: Path) -> Iterator[EmbeddedMariaDB]:
+    server = EmbeddedMariaDB(parts_dir / "mariadb", dies_with_parent=True)
+    server.start()
+    yield server
+    server.remove()
+
+
 @pytest.fixture
 def broker(_broker: EmbeddedBroker) -> EmbeddedBroker:
     """The session's broker, running: ``.bootstrap``, ``.port``, ``.kill()``, ``.stop()``, ``.start()``, ``.restart()``."""
@@ -55,6 +64,13 @@ def postgres(_postgres: EmbeddedPostgres) -> EmbeddedPostgres:
     """The session's PostgreSQL, running: ``.host .port .user .password``, ``.dsn(db)``, ``.connect(db)``, ``.kill()`` ..."""
     _postgres.start()
     return _postgres
+
+
+@pytest.fixture
+def mariadb(_mariadb: EmbeddedMariaDB) -> EmbeddedMariaDB:
+    """The session's MariaDB, running: ``.host .port .user .password``, ``.url(db)``, ``.connect(db)``, ``.kill()`` ..."""
+    _mariadb.start()
+    return _mariadb
 
 
 @pytest.fixture(scope="session")
@@ -90,3 +106,13 @@ def database(postgres: EmbeddedPostgres, unique_name: Callable[[str], str]) -> I
     yield name
     postgres.start()  # the test may have left it down
     postgres.drop_database(name)
+
+
+@pytest.fixture
+def mariadb_database(mariadb: EmbeddedMariaDB, unique_name: Callable[[str], str]) -> Iterator[str]:
+    """The name of an empty database of this test's own in MariaDB. Dropped at the end with the connections to it."""
+    name = unique_name("db")
+    mariadb.create_database(name)
+    yield name
+    mariadb.start()  # the test may have left it down
+    mariadb.drop_database(name)

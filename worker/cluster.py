@@ -1,23 +1,20 @@
-"""The Kafka cluster that a worker works with: whether it answers, what its id is, what its groups have committed."""
+"""The Kafka cluster that a worker works with: whether it answers, and what its id is."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
-from typing import Any
 
 from connect.errors import ConnectError
-from worker.client_overrides import client_properties, sink_group
 from worker.config import WorkerConfig
-from worker.herder import OffsetEntry
-from worker.kafka.settings import ClientKind
+from worker.kafka.settings import client_settings_of
 
 log = logging.getLogger(__name__)
 
-_ASK_TIMEOUT_S = 5.0
+# The client goes on connecting between two questions, so short ones lose nothing, and a stop need not wait for a long one.
+_ASK_TIMEOUT_S = 1.0
 _RETRY_S = 1.0
-_NOTICE_EVERY = 15
+_NOTICE_EVERY = 45
 
 
 class Cluster:
@@ -51,41 +48,29 @@ class Cluster:
     def _ask(self) -> None:
         from confluent_kafka import KafkaException
 
-        from worker.kafka.clients import make_admin
+        from worker.kafka.clients import LastReport, kafka_error, make_admin
 
         address = ",".join(self._config.bootstrap_servers)
+        # The worker's own settings: those below admin. are for connectors, whose principals may be others.
+        java = {**client_settings_of(self._config.originals), "bootstrap.servers": address, "client.id": "connect-worker"}
+        report = LastReport()
         try:
-            java = client_properties(ClientKind.ADMIN, self._config, "worker", 0, {})
-            admin = make_admin({**java, "client.id": "connect-worker"}, log_level="0")
+            admin = make_admin(java, log_level="0", error_cb=report)
         except ConnectError as e:
             log.error("No client for Kafka can be made from the worker's configuration: %s", e.message)
             return
         attempts = 0
         while not self._stop.is_set():
             try:
-                self._id = admin.list_topics(timeout=_ASK_TIMEOUT_S if attempts else 1.0).cluster_id
+                self._id = admin.list_topics(timeout=_ASK_TIMEOUT_S).cluster_id
             except KafkaException as e:
                 if attempts % _NOTICE_EVERY == 0:
-                    log.warning("No Kafka broker answers at %s (%s); waiting for one", address, e.args[0].name())
+                    admin.poll(0)  # lets the client report
+                    error = kafka_error(e.args[0], "Asking for the cluster's id", address, report.error)
+                    log.warning("%s; trying again until it works", error.message)
                 attempts += 1
                 self._stop.wait(_RETRY_S)
                 continue
             log.info("Kafka cluster ID: %s", self._id)
             self._answered.set()
             return
-
-    def sink_offsets(self, connector: str, config: Mapping[str, str]) -> list[OffsetEntry]:
-        """What the connector's consumer group has committed. Raises ConnectError when no broker answers."""
-        from worker.kafka.admin import KafkaAdmin
-        from worker.kafka.settings import librdkafka_settings
-
-        java = client_properties(ClientKind.ADMIN, self._config, connector, 0, config)
-        java["client.id"] = f"connector-worker-adminclient-{connector}"
-        group = config.get("consumer.override.group.id") or sink_group(connector)
-        committed = KafkaAdmin(librdkafka_settings(ClientKind.ADMIN, java)).committed(group)
-        return [_entry(topic, partition, offset) for (topic, partition), offset in sorted(committed.items())]
-
-
-def _entry(topic: str, partition: int, offset: int) -> OffsetEntry:
-    where: dict[str, Any] = {"kafka_partition": partition, "kafka_topic": topic}
-    return OffsetEntry(where, {"kafka_offset": offset})

@@ -7,62 +7,39 @@ from difflib import get_close_matches
 
 from connect.config.definition import ConfigKey
 from connect.config.parsing import parse_value
-from worker.config import CLIENT_PREFIXES, standalone_config_def
+from worker.config import CLIENT_PREFIXES, distributed_config_def, standalone_config_def
 from worker.config_providers import unconfigured_providers
+from worker.distributed.keys import DISTRIBUTED_KEYS, STORAGE_PREFIXES
 from worker.kafka.settings import java_names
 
 UNUSED = frozenset(
     {
-        "access.control.allow.methods",
-        "access.control.allow.origin",
-        "admin.listeners",
         "metric.reporters",
         "metrics.num.samples",
         "metrics.recording.level",
         "metrics.sample.window.ms",
-        "response.http.headers.config",
-        "rest.advertised.listener",
-        "rest.extension.classes",
-        "ssl.client.auth",
-        "task.executors",
-        "topic.tracking.allow.reset",
-        "topic.tracking.enable",
     }
 )
 """Keys of the table that nothing reads yet; their texts say so."""
 
 _CONVERTERS = ("key.converter.", "value.converter.", "header.converter.")
-_KNOWN_PREFIXES = (*CLIENT_PREFIXES, *_CONVERTERS, "config.providers.")
-_UNUSED_PREFIXES = ("listeners.https.", "admin.listeners.https.", "metrics.context.")
-_DISTRIBUTED = frozenset(
-    {
-        "config.storage.replication.factor",
-        "config.storage.topic",
-        "connect.protocol",
-        "exactly.once.source.support",
-        "offset.storage.partitions",
-        "offset.storage.replication.factor",
-        "offset.storage.topic",
-        "rebalance.timeout.ms",
-        "scheduled.rebalance.max.delay.ms",
-        "status.storage.partitions",
-        "status.storage.replication.factor",
-        "status.storage.topic",
-        "worker.sync.timeout.ms",
-        "worker.unsync.backoff.ms",
-    }
-)
-_INSTEAD = {
-    "task.executors": "tasks run as threads of the worker",
+_KNOWN_PREFIXES = (*CLIENT_PREFIXES, *_CONVERTERS, "config.providers.", "listeners.https.", "admin.listeners.https.")
+_UNUSED_PREFIXES = ("metrics.context.",)
+_DISTRIBUTED = frozenset(key.name for key in DISTRIBUTED_KEYS) - frozenset(java_names())
+_STANDALONE = frozenset(standalone_config_def().keys) - frozenset(distributed_config_def().keys)
+_NOT_CHOSEN = {
+    "config.storage.partitions": "this topic always has one partition",
+    **{f"{prefix}cleanup.policy": "these topics are always compacted" for prefix in STORAGE_PREFIXES},
 }
+"""Of settings of a distributed worker's topics those that are as they are."""
 
 
-def config_notices(props: Mapping[str, str]) -> list[str]:
+def config_notices(props: Mapping[str, str], *, distributed: bool = False) -> list[str]:
     """One sentence for each key that does not do what whoever set it may expect. Values are not told: they may be secrets."""
-    known = {*standalone_config_def().keys, *java_names()}
+    known = {*_table(distributed), *java_names()}
     found = provider_notices(props)
     for key, value in props.items():
-        if (notice := unused_notice(key, value)) is not None:
+        if (notice := unused_notice(key, value, distributed=distributed)) is not None:
             found.append(notice)
         elif is_unknown(key):
             near = get_close_matches(key, known, n=1)
@@ -78,26 +55,38 @@ def provider_notices(props: Mapping[str, str]) -> list[str]:
     ]
 
 
-def unused_notice(key: str, value: str) -> str | None:
-    """What to say of a key of Apache's that does nothing here, None of any other. Raises ConfigError for a wrong value."""
+def unused_notice(key: str, value: str, *, distributed: bool = False) -> str | None:
+    """What to say of a known key that does nothing here, None of any other. Raises ConfigError for a wrong value."""
     if key in UNUSED:
         return _unused(key) if _is_set(standalone_config_def().keys[key], value) else None
     if key.startswith(_UNUSED_PREFIXES):
         return _unused(key)
-    if key in _DISTRIBUTED:
+    if distributed:
+        if key in _STANDALONE:
+            return f"The setting {key} is of standalone workers: a distributed worker does not use it"
+        if (instead := _NOT_CHOSEN.get(key)) is not None:
+            return f"The setting {key} is ignored: {instead}"
+    elif _is_of_cluster(key):
         return f"The setting {key} is of distributed workers: a standalone worker does not use it"
     return None
 
 
 def is_unknown(key: str) -> bool:
-    """Whether neither standalone workers nor their Kafka clients know a key. Those of converters are not judged."""
-    known = key in standalone_config_def().keys or key in java_names() or key in _DISTRIBUTED
+    """Whether neither workers of any kind nor their Kafka clients know a key. Those of converters are not judged."""
+    known = key in standalone_config_def().keys or key in java_names() or _is_of_cluster(key)
     return not known and not key.startswith((*_UNUSED_PREFIXES, *_KNOWN_PREFIXES))
 
 
+def _is_of_cluster(key: str) -> bool:
+    return key in _DISTRIBUTED or (key.startswith(STORAGE_PREFIXES) and key not in _STANDALONE)
+
+
+def _table(distributed: bool) -> Mapping[str, ConfigKey]:
+    return distributed_config_def().keys if distributed else standalone_config_def().keys
+
+
 def _unused(key: str) -> str:
-    instead = _INSTEAD.get(key)
-    return f"The setting {key} is not used by this release" + (f": {instead}" if instead else "")
+    return f"The setting {key} is not used by this release"
 
 
 def _is_set(key: ConfigKey, value: str) -> bool:

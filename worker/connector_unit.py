@@ -1,60 +1,49 @@
-"""One connector on this worker: its instance, its tasks, their statuses, and the thread on which its code runs.
+"""One connector of a standalone worker: what is wanted of it, what becomes of it, and the order in which things are done.
 
-Every request (start, pause, restart, ...) is a job for the unit's own thread, in the order of arrival. So calls of one connector
-never overlap, a connector that hangs holds up nobody else, and no lock is held while a plugin runs. Standalone and distributed
-herders will both stand on this.
+Its code runs in an :class:`worker.executors.api.Executor`. Every request (start, pause, restart, ...) is a job in the unit's own
+lane, in the order of arrival: it asks the executor and waits for the outcome. So a connector that hangs holds up nobody else, and
+no lock is held while a plugin runs.
 """
 
 from __future__ import annotations
 
 import logging
-import queue
 import threading
-import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from connect.config.parsing import parse_value
-from connect.config.types import ConfigType
-from connect.connector import Connector, SinkConnector, SourceConnector
-from connect.errors import ConfigError, ConnectError, IllegalStateError, NotFoundError
+from connect.errors import ConfigError, IllegalStateError, NotFoundError
+from worker.executors.api import ConnectorFacts, ConnectorSpec, Executor, TaskSpec
+from worker.executors.deadlines import Deadlines
+from worker.executors.lane import Lane
 from worker.herder import ConnectorStatus, State, Status, TargetState, TaskId, TaskInfo, TaskProgress
-from worker.log_context import log_context
-from worker.offsets.store import ConnectorOffsetReader, OffsetStore
-from worker.provided_values import ProvidedValues, with_references, with_values
+from worker.provided_values import ProvidedValues, with_values
 from worker.secrets import SecretMask
 from worker.stages import describe
-from worker.task import WorkerTask
-from worker.task_factory import TaskFactory, TaskRequest
 from worker.trace import trace_of
+from worker.unit_healing import UnitHealing
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-_ENFORCE = "tasks.max.enforce"
-
 
 @dataclass(frozen=True, slots=True)
 class ConnectorDefinition:
-    """What is to run: the configuration, and the class it names."""
+    """What is to run: the configuration, and what is known of the class it names."""
 
     name: str
     given: Mapping[str, str] = field(repr=False)
     """As it was given, with references to config providers: what is shown."""
     config: Mapping[str, str] = field(repr=False)
     """With values in place of them, as they were when it was started last: what is used."""
-    class_name: str
-    """As REST shows it."""
-    connector_class: type[Connector]
-    type: str
-    version: str | None
+    facts: ConnectorFacts
 
     @property
-    def max_tasks(self) -> int:
-        return int(self.config.get("tasks.max", "1"))
+    def spec(self) -> ConnectorSpec:
+        return ConnectorSpec(self.name, self.given, self.config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,87 +51,62 @@ class UnitTools:
     """What a unit works with, the worker's own."""
 
     worker_id: str
-    factory: TaskFactory
-    store: OffsetStore
+    executor: Executor
     values: ProvidedValues
     mask: SecretMask
-    graceful_timeout_s: float
-
-
-class _Context:
-    """What the connector is given. Its calls come from any thread."""
-
-    def __init__(self, unit: ConnectorUnit, reader: ConnectorOffsetReader) -> None:
-        self._unit = unit
-        self._reader = reader
-
-    def request_task_reconfiguration(self) -> None:
-        self._unit.submit(self._unit.reconfigure)
-
-    def raise_error(self, error: Exception) -> None:
-        self._unit.submit(lambda: self._unit.fail(error))
-
-    def offset_reader(self) -> ConnectorOffsetReader:
-        return self._reader
+    next_run: Callable[[], int]
+    healing: UnitHealing
+    deadlines: Deadlines = field(default_factory=Deadlines)
 
 
 class ConnectorUnit:
-    """Methods named as verbs run on the unit's thread, by :meth:`submit`; properties and snapshots are for any thread."""
+    """Methods named as verbs run in the unit's lane, by :meth:`submit`; properties, snapshots and what begins with ``on_`` are
+    for any thread."""
 
     def __init__(self, definition: ConnectorDefinition, tools: UnitTools, target: TargetState) -> None:
         self.definition = definition
         self.target = target
         self._tools = tools
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name=f"connector-{definition.name}", daemon=True)
-        self._state = threading.Lock()  # for statuses and tasks; never held while a plugin runs
-        self._status = Status(State.UNASSIGNED, tools.worker_id, version=definition.version)
+        self._lane = Lane(f"unit-{definition.name}", definition.name, tools.deadlines)
+        self._state = threading.Lock()  # for what follows; never held while anything is waited for
+        self._status = Status(State.UNASSIGNED, tools.worker_id, version=definition.facts.version)
         self._task_statuses: dict[int, Status] = {}
         self._task_configs: list[dict[str, str]] = []  # with references where the connector's configuration has them
         self._config_of_tasks: Mapping[str, str] = {}
-        self._tasks: dict[int, WorkerTask] = {}
-        self._connector: Connector | None = None
-        self._started = False
+        self._placed: ConnectorSpec | None = None  # the instance that the executor has
+        self._run: int | None = None
+        self._task_runs: dict[int, int] = {}
+        self._topics: set[str] = set()
         self._closing = False
-        self._thread.start()
-
-    # --- the thread
 
     def submit(self, job: Callable[[], T]) -> Future[T]:
-        """Queues a job for the unit's thread."""
-        future: Future[T] = Future()
+        """Queues a job for the unit's lane."""
         if self._closing:
-            future.set_exception(IllegalStateError(f"Connector {self.definition.name} is being removed"))
-        else:
-            self._jobs.put((job, future))
+            return self._refused()
+        return self._lane.submit(job)
+
+    def _refused(self) -> Future[T]:
+        future: Future[T] = Future()
+        future.set_exception(self._removed())
         return future
 
-    def _work(self) -> None:
-        with log_context(self.definition.name):
-            while (item := self._jobs.get()) is not None:
-                job, future = item
-                try:
-                    future.set_result(job())
-                except BaseException as e:
-                    future.set_exception(e)
+    def _removed(self) -> IllegalStateError:
+        return IllegalStateError(f"Connector {self.definition.name} is being removed")
 
     def shut_down(self) -> Future[None]:
-        """Stops everything for good; the thread ends after it. Jobs submitted later are refused."""
-        done = self.submit(self._stop_all)
-        self._closing = True
-        self._jobs.put(None)
-        return done
+        """Stops everything for good, whatever the lane is doing. Jobs submitted later are refused. The future is done when all
+        has ended or was given up."""
+        executor, name = self._tools.executor, self.definition.name
+        ended: Future[None] = Future()
 
-    def join(self, deadline: float) -> bool:
-        """Waits for the thread until ``time.monotonic()`` is ``deadline``; False when a plugin still holds it."""
-        self._thread.join(max(0.0, deadline - time.monotonic()))
-        return not self._thread.is_alive()
+        def stop_connector(_: Future[None]) -> None:
+            executor.stop_connector(name).add_done_callback(lambda _: ended.set_result(None))
 
-    def abandon(self) -> None:
-        """From another thread, when the unit's own hangs in a plugin: cuts its tasks off."""
-        for task in self._running_tasks():
-            task.stop()
-            task.cancel()
+        with self._state:
+            self._closing = True
+            tasks = self._task_ids(self._task_runs)
+        executor.stop_tasks(tasks).add_done_callback(stop_connector)
+        return ended
 
     # --- jobs
 
@@ -161,37 +125,35 @@ class ConnectorUnit:
     def follow_target(self, target: TargetState) -> None:
         """Pauses, resumes or stops."""
         self.target = target
+        self._tools.healing.forget(self.definition.name)
         match target:
             case TargetState.STARTED:
                 if self._status.state is not State.RUNNING:
                     self._start_connector()
-                if self._task_configs:
-                    for task in self._running_tasks():
-                        task.control.set_paused(False)
+                self._pause_tasks(False)
                 self.reconfigure()
+                self._tell_of_failures()
             case TargetState.PAUSED:
-                for task in self._running_tasks():
-                    task.control.set_paused(True)
-                self._stop_connector()
+                self._pause_tasks(True)
+                self._let_connector_follow(target)
                 if self._status.state is not State.FAILED:
                     self._set_status(State.PAUSED)
             case TargetState.STOPPED:
                 self._stop_tasks()
-                with self._state:
-                    self._task_configs = []
-                    self._task_statuses = {}
-                self._stop_connector()
+                self._forget_tasks()
+                self._let_connector_follow(target)
                 self._set_status(State.STOPPED)
 
     def reconfigure(self) -> None:
         """Asks the connector for its tasks, and replaces the running ones when they changed."""
-        if self.target is not TargetState.STARTED or not self._started or self._connector is None:
+        if self.target is not TargetState.STARTED or self._placed is None:
             return
         try:
-            configs = self._generated_task_configs(self._connector)
-        except Exception as e:
-            self.fail(e)
-            raise
+            configs = self._tools.executor.task_configs(self.definition.name).result()
+        except IllegalStateError:
+            if self._status.state is State.FAILED:
+                raise
+            return  # it is not started
         # Tasks also take converters, transformations and client settings from the connector's configuration, so that another
         # value of a config provider is a change for all of them.
         if configs != self._task_configs or self.definition.config != self._config_of_tasks:
@@ -203,17 +165,20 @@ class ConnectorUnit:
             for number in range(len(configs)):
                 self._start_task(number)
 
+    def reconfigure_if(self, run: int) -> None:
+        """The same, if the instance that asks for it is still the one that runs."""
+        if run == self._run and self._placed is not None:
+            self.reconfigure()
+
     def change(self, definition: ConnectorDefinition, target: TargetState | None) -> None:
         """Takes a new configuration: everything is started anew, in the state it had."""
+        self._tools.healing.forget(self.definition.name)
         self._stop_tasks()
         self._stop_connector()
-        self._connector = None
         self.definition = definition
         if target is not None:
             self.target = target
-        with self._state:
-            self._task_configs = []
-            self._task_statuses = {}
+        self._forget_tasks()
         self.start()
 
     def restart(self, *, with_connector: bool, tasks: Collection[int]) -> None:
@@ -225,7 +190,6 @@ class ConnectorUnit:
         if with_connector:
             self._set_status(State.RESTARTING)
             self._stop_connector()
-            self._connector = None
             if self.target is TargetState.STARTED:
                 self._start_connector(values_are_fresh=True)
             else:
@@ -235,6 +199,14 @@ class ConnectorUnit:
                 self._start_task(number)
         if with_connector:
             self.reconfigure()
+
+    def restart_on_request(self, *, with_connector: bool, tasks: Collection[int]) -> None:
+        """The same, because somebody asked for it: what failed before counts no more."""
+        self._tools.healing.forget(self.definition.name)
+        try:
+            self.restart(with_connector=with_connector, tasks=tasks)
+        finally:
+            self._tell_of_failures()
 
     def reload(self, *, only_if_changed: bool) -> None:
         """Values of config providers have run out: looks them up again and restarts the connector, or with ``only_if_changed``
@@ -267,14 +239,44 @@ class ConnectorUnit:
         self._stop_tasks([number])
         self._start_task(number)
 
-    def fail(self, error: BaseException) -> None:
-        """The connector has failed. Its tasks go on, as in Apache's worker."""
-        log.error("Connector %s failed: %s", self.definition.name, describe(error), exc_info=error)
-        self._set_status(State.FAILED, error)
+    def restart_task_on_request(self, number: int) -> None:
+        """The same, because somebody asked for it: what failed before counts no more."""
+        if 0 <= number < len(self._task_configs):
+            self._tools.healing.forget(self.definition.name)
+        try:
+            self.restart_task(number)
+        finally:
+            self._tell_of_failures()
 
-    def _stop_all(self) -> None:
-        self._stop_tasks()
-        self._stop_connector()
+    def heal(self, number: int | None) -> None:
+        """Restarts the instance or a task by itself, if it still is to run and does not. Raises what kept it from it."""
+        if self.target is not TargetState.STARTED or self._state_of(number) is not State.FAILED:
+            return
+        try:
+            if number is None:
+                self.restart(with_connector=True, tasks=())
+            else:
+                self.restart_task(number)
+        except Exception:
+            # Mostly told as a state already, which makes this one nothing new.
+            self._tell_of_failures()
+            raise
+
+    def _state_of(self, number: int | None) -> State | None:
+        with self._state:
+            status = self._status if number is None else self._task_statuses.get(number)
+        return None if status is None else status.state
+
+    def _tell_of_failures(self) -> None:
+        with self._state:
+            statuses: list[tuple[int | None, Status]] = [(None, self._status), *self._task_statuses.items()]
+        for number, status in statuses:
+            if status.state is State.FAILED:
+                self._tell(number, status.state, status.trace)
+
+    def _tell(self, number: int | None, state: State, trace: str | None) -> None:
+        if not self._closing:
+            self._tools.healing.told(self.definition.name, number, state, trace, self.definition.config)
 
     # --- connector
 
@@ -286,158 +288,118 @@ class ConnectorUnit:
         self.definition = replace(definition, config=config)
 
     def _start_connector(self, *, values_are_fresh: bool = False) -> None:
-        tools = self._tools
-        try:
-            if not values_are_fresh:
+        executor = self._tools.executor
+        if not values_are_fresh:
+            try:
                 self._look_up_values()
-            definition = self.definition
-            if self._connector is None:
-                connector = definition.connector_class()
-                connector.initialize(_Context(self, ConnectorOffsetReader(tools.store, definition.name)))
-                self._connector = connector
-            self._connector.start(definition.config)
-        except Exception as e:
-            self.fail(e)
-            raise
-        self._started = True
-        self._set_status(State.RUNNING)
-        log.info("Connector %s started", definition.name)
+            except Exception as e:
+                log.error("Connector %s failed: %s", self.definition.name, describe(e), exc_info=e)
+                self._set_status(State.FAILED, trace_of(e, self._tools.mask))
+                raise
+        spec = self.definition.spec
+        if self._placed == spec:
+            executor.set_connector_target(spec.name, TargetState.STARTED).result()
+            return
+        self._stop_connector()
+        with self._state:
+            if self._closing:
+                raise self._removed()
+            self._run = self._tools.next_run()
+            started = executor.start_connector(self._run, spec, TargetState.STARTED)
+            self._placed = spec
+        started.result()
+
+    def _let_connector_follow(self, target: TargetState) -> None:
+        if self._placed is not None:
+            self._tools.executor.set_connector_target(self.definition.name, target).result()
 
     def _stop_connector(self) -> None:
-        if self._connector is not None and self._started:
-            try:
-                self._connector.stop()
-            except Exception:
-                log.exception("stop() of connector %s failed", self.definition.name)
-        self._started = False
-
-    def _generated_task_configs(self, connector: Connector) -> list[dict[str, str]]:
-        definition = self.definition
-        configs = connector.task_configs(definition.max_tasks)
-        if len(configs) > definition.max_tasks:
-            text = (
-                f"The connector {definition.name} has generated {len(configs)} tasks, which is greater than "
-                f"{definition.max_tasks}, the maximum number of tasks it is configured to create."
-            )
-            if parse_value(_ENFORCE, definition.config.get(_ENFORCE, "true"), ConfigType.BOOLEAN):
-                raise ConnectError(text)
-            log.warning("%s They are started all the same, for %s=false", text, _ENFORCE)
-        added = {"task.class": _shown_task_class(definition, connector.task_class())}
-        if issubclass(definition.connector_class, SinkConnector):
-            added |= {key: definition.config[key] for key in ("topics", "topics.regex") if definition.config.get(key)}
-        return [with_references({**config, **added}, definition.given, definition.config) for config in configs]
+        if self._placed is not None:
+            self._tools.executor.stop_connector(self.definition.name).result()
+            self._placed = None
 
     # --- tasks
 
     def _start_task(self, number: int) -> None:
-        definition, connector = self.definition, self._connector
-        if connector is None:
-            connector = definition.connector_class()
-        assert issubclass(definition.connector_class, SourceConnector | SinkConnector)
-        request = TaskRequest(
-            TaskId(definition.name, number),
-            definition.connector_class,
-            connector.task_class(),
-            definition.config,
-            with_values(self._task_configs[number], definition.given, definition.config),
-            definition.version,
-            self.target is TargetState.PAUSED,
-        )
-        task = self._tools.factory.create(request, self)
+        definition = self.definition
+        config = with_values(self._task_configs[number], definition.given, definition.config)
+        paused = self.target is TargetState.PAUSED
         with self._state:
-            self._tasks[number] = task
-            self._task_statuses[number] = Status(State.UNASSIGNED, self._tools.worker_id, version=definition.version)
-        task.start()
+            if self._closing:
+                raise self._removed()
+            run = self._task_runs[number] = self._tools.next_run()
+            self._task_statuses[number] = Status(State.UNASSIGNED, self._tools.worker_id, version=definition.facts.version)
+            self._tools.executor.start_task(run, TaskSpec(TaskId(definition.name, number), definition.spec, config, paused))
 
     def _stop_tasks(self, numbers: Collection[int] | None = None) -> None:
         """Stops tasks side by side; those that take longer than they are given are cut off."""
         with self._state:
-            chosen = {n: t for n, t in self._tasks.items() if numbers is None or n in numbers}
-        for task in chosen.values():
-            task.stop()
-        deadline = time.monotonic() + self._tools.graceful_timeout_s
-        for task in chosen.values():
-            if not task.join(deadline):
-                task.cancel()
+            chosen = [number for number in self._task_runs if numbers is None or number in numbers]
+            for number in chosen:
+                del self._task_runs[number]
+        self._tools.executor.stop_tasks(self._task_ids(chosen)).result()
+
+    def _pause_tasks(self, paused: bool) -> None:
         with self._state:
-            for number, task in chosen.items():
-                if self._tasks.get(number) is task:
-                    del self._tasks[number]
+            tasks = self._task_ids(self._task_runs)
+        for task in tasks:
+            self._tools.executor.set_task_paused(task, paused)
 
-    def _running_tasks(self) -> list[WorkerTask]:
+    def _forget_tasks(self) -> None:
         with self._state:
-            return list(self._tasks.values())
+            self._task_configs = []
+            self._task_statuses = {}
 
-    # --- what tasks tell (worker.task.TaskListener), on their threads
+    def _task_ids(self, numbers: Collection[int]) -> list[TaskId]:
+        return [TaskId(self.definition.name, number) for number in numbers]
 
-    def on_running(self, task: WorkerTask) -> None:
-        self._task_says(task, State.RUNNING)
+    # --- what the executor tells. Of what was ended or replaced nothing counts any more.
 
-    def on_paused(self, task: WorkerTask) -> None:
-        self._task_says(task, State.PAUSED)
+    def on_connector_state(self, run: int, state: State, trace: str | None) -> None:
+        if run == self._run:
+            self._set_status(state, trace)
 
-    def on_failed(self, task: WorkerTask, error: BaseException) -> None:
-        log.error("Task %s failed: %s", task.id, describe(error), exc_info=error)
-        self._task_says(task, State.FAILED, error)
-
-    def on_ended(self, task: WorkerTask) -> None:
-        self._task_says(task, State.UNASSIGNED)
-
-    def _task_says(self, task: WorkerTask, state: State, error: BaseException | None = None) -> None:
-        trace = None if error is None else trace_of(error, self._tools.mask)
+    def on_task_state(self, run: int, number: int, state: State, trace: str | None, version: str | None) -> None:
         with self._state:
-            # What a task says that was replaced or removed meanwhile counts no more.
-            if self._tasks.get(task.id.task) is task:
-                self._task_statuses[task.id.task] = Status(state, self._tools.worker_id, trace, version=task.version)
+            if self._task_runs.get(number) != run:
+                return
+            self._task_statuses[number] = Status(state, self._tools.worker_id, trace, version=version)
+        self._tell(number, state, trace)
+
+    def on_topics(self, run: int, number: int, topics: Collection[str]) -> None:
+        with self._state:
+            if self._task_runs.get(number) == run:
+                self._topics.update(topics)
 
     def _set_task_status(self, number: int, state: State) -> None:
         with self._state:
             if number in self._task_statuses:
                 self._task_statuses[number] = replace(self._task_statuses[number], state=state)
 
-    def _set_status(self, state: State, error: BaseException | None = None) -> None:
-        trace = None if error is None else trace_of(error, self._tools.mask)
+    def _set_status(self, state: State, trace: str | None = None) -> None:
         with self._state:
-            self._status = Status(state, self._tools.worker_id, trace, version=self.definition.version)
+            self._status = Status(state, self._tools.worker_id, trace, version=self.definition.facts.version)
+        self._tell(None, state, trace)
 
     # --- snapshots, for any thread
 
     def status(self) -> ConnectorStatus:
+        name, kind = self.definition.name, self.definition.facts.type
         with self._state:
-            return ConnectorStatus(self.definition.name, self._status, sorted(self._task_statuses.items()), self.definition.type)
+            status = ConnectorStatus(name, self._status, sorted(self._task_statuses.items()), kind)
+        return self._tools.healing.shown(status, self.definition.config)
 
     def task_infos(self) -> list[TaskInfo]:
         with self._state:
             return [TaskInfo(TaskId(self.definition.name, n), dict(c)) for n, c in enumerate(self._task_configs)]
 
     def progress(self, number: int) -> TaskProgress | None:
+        return self._tools.executor.progress(TaskId(self.definition.name, number))
+
+    def topics(self) -> list[str]:
         with self._state:
-            task = self._tasks.get(number)
-        return None if task is None else _masked_progress(task.progress(), self._tools.mask)
+            return sorted(self._topics)
 
-
-def _masked_progress(progress: TaskProgress | None, mask: SecretMask) -> TaskProgress | None:
-    """What a connector tells about itself is its author's text: secrets are taken out (promise 9)."""
-    if progress is None or not progress.details:
-        return progress
-    return replace(progress, details=_masked(progress.details, mask))
-
-
-def _masked(value: Any, mask: SecretMask) -> Any:
-    match value:
-        case str():
-            return mask.mask(value)
-        case Mapping():
-            return {key: _masked(member, mask) for key, member in value.items()}
-        case list() | tuple():
-            return [_masked(member, mask) for member in value]
-        case _:
-            return value
-
-
-def _shown_task_class(definition: ConnectorDefinition, task_class: type) -> str:
-    """Apache's own connectors and their tasks are named alike; others show their Python path."""
-    name = definition.class_name
-    if name.startswith("org.apache.kafka.connect.") and name.endswith("Connector"):
-        return f"{name.removesuffix('Connector')}Task"
-    return f"{task_class.__module__}:{task_class.__qualname__}"
+    def reset_topics(self) -> None:
+        with self._state:
+            self._topics.clear()

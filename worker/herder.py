@@ -44,6 +44,16 @@ class TaskId:
 
 
 @dataclass(frozen=True, slots=True)
+class Restarts:
+    """What self-healing has done for a connector or task (:mod:`worker.self_healing`)."""
+
+    count: int
+    """Restarts since it last ran well for long."""
+    next_ms: int | None
+    """When it will be restarted, in ms since 1970; None while it runs, and when there will be no more."""
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """The state of one connector or task. ``trace`` is the failure as text, secrets masked; ``cause`` its first line."""
 
@@ -52,6 +62,8 @@ class Status:
     trace: str | None = None
     generation: int = 0
     version: str | None = None
+    restarts: Restarts | None = None
+    """Only where self-healing is on (``errors.restart.max.attempts``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +123,47 @@ class RestartPlan:
 class OffsetEntry:
     """One stored offset: a source's own maps, or for sinks kafka_topic/kafka_partition and kafka_offset."""
 
-    partition: Mapping[str, Any]
+    partition: Mapping[str, Any] | None
+    """None only in a request, where it is wrong for sinks and a matter of the connector for sources."""
     offset: Mapping[str, Any] | None
+
+
+class Origin(Enum):
+    """Where a change of a connector's configuration came from."""
+
+    REST = "rest"
+    COMMAND_LINE = "command-line"
+    DIRECTORY = "directory"
+    """A file of ``connectors.dir``."""
+    ROLLBACK = "rollback"
+    CLUSTER = "cluster"
+    """Found in the config topic: another worker made it, Apache's or one without history."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigVersion:
+    """One configuration that a connector had. Versions of a name are counted from 1 and never given twice."""
+
+    version: int
+    at_ms: int
+    """When it was recorded, in ms since 1970."""
+    origin: Origin
+    config: Mapping[str, str | None] | None = field(repr=False)
+    """As it was given, with references to config providers; None when the connector was deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorFileState:
+    """A file of ``connectors.dir`` and what became of it."""
+
+    file: str
+    """Its name in the directory."""
+    connector: str | None
+    """None as long as the file could not be read."""
+    state: str
+    """``applied``, ``pending`` (not looked at yet, or still being written), ``waiting`` (another worker is the leader),
+    ``invalid`` (cannot be read, or two files have the name) or ``failed`` (the worker refused it)."""
+    error: str | None = None
 
 
 @dataclass(slots=True)
@@ -136,6 +187,17 @@ class ErrorCounts:
     last_error_ms: int | None = None
     """When a record failed last, in ms since 1970 (last-error-timestamp)."""
 
+    def add(self, before: ErrorCounts) -> None:
+        """Goes on from what was counted before."""
+        self.failures += before.failures
+        self.errors += before.errors
+        self.skipped += before.skipped
+        self.retries += before.retries
+        self.logged += before.logged
+        self.dead_letters += before.dead_letters
+        self.dead_letter_failures += before.dead_letter_failures
+        self.last_error_ms = self.last_error_ms or before.last_error_ms
+
 
 @dataclass(slots=True)
 class TaskProgress:
@@ -149,6 +211,25 @@ class TaskProgress:
     details: Mapping[str, Any] = field(default_factory=dict)
     """What the connector itself tells, as snapshot progress: ``SourceTask.progress()``."""
     errors: ErrorCounts = field(default_factory=ErrorCounts)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSignature:
+    """How a request between workers was signed: headers X-Connect-Authorization and X-Connect-Request-Signature-Algorithm, and
+    the exact body they are about."""
+
+    body: bytes = field(repr=False)
+    signature: str | None = field(repr=False)
+    """Base64; None when the header is missing."""
+    algorithm: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerLevel:
+    """The level of a logger, in Java's names (TRACE to OFF), and when it was changed over REST, in ms since 1970."""
+
+    level: str
+    last_modified: int | None
 
 
 class Herder(Protocol):
@@ -214,6 +295,44 @@ class Herder(Protocol):
         """
 
     def offsets(self, name: str) -> list[OffsetEntry]: ...
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry] | None) -> str:
+        """Changes stored offsets of a stopped connector, all of them forgotten for None (KIP-875). Returns the sentence that REST
+        answers with. Raises BadRequestError for a connector that is not stopped, and for offsets that make no sense."""
+
+    def topics(self, name: str) -> list[str]:
+        """The topics that the connector has used, of unknown connectors none (KIP-558). Raises ForbiddenError when that is not
+        tracked."""
+
+    def reset_topics(self, name: str) -> None:
+        """Forgets them. Raises ForbiddenError where that is not allowed."""
+
+    def history(self, name: str) -> list[ConfigVersion]:
+        """The configurations that a connector has had, the oldest first; of deleted ones too. Raises NotFoundError for a name
+        that nothing is known of."""
+
+    def rollback(self, name: str, version: int) -> tuple[ConnectorInfo, bool]:
+        """Gives a connector an earlier configuration; like :meth:`put_connector`, and the flag says whether it had to be created.
+        Raises NotFoundError for a version that is not there (any more), BadRequestError for one that is a deletion."""
+
+    def connector_files(self) -> list[ConnectorFileState]:
+        """The files of ``connectors.dir`` as this worker sees them, sorted by name; none without that key."""
+
+    def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]], signature: RequestSignature | None) -> None:
+        """Takes tasks that the connector's worker has computed. For other workers; only the leader of a cluster has it."""
+
+    def fence_zombies(self, name: str, signature: RequestSignature | None) -> None:
+        """Fences producers of earlier tasks of an exactly-once source. For other workers; only the leader has it."""
+
+    def all_loggers(self) -> dict[str, LoggerLevel]: ...
+
+    def logger(self, name: str) -> LoggerLevel | None: ...
+
+    def set_worker_logger(self, namespace: str, level: str) -> list[str]:
+        """Sets a level on this worker; the names of the loggers it changed."""
+
+    def set_cluster_logger(self, namespace: str, level: str) -> None:
+        """Sets a level on every worker of the cluster (KIP-976). Returns before the others have followed."""
 
     def progress(self, task: TaskId) -> TaskProgress | None:
         """Live numbers of a task that runs on this worker, else None."""

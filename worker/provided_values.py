@@ -19,6 +19,7 @@ class ProvidedValues:
         self._providers = providers
         self._timer = timer
         self._expiries: dict[str, tuple[Expiry, ...]] = {}
+        self._given_out: dict[str, dict[str, str]] = {}
 
     def for_check(self, config: Mapping[str, str | None]) -> Resolution:
         """The configuration with values. Raises ConfigError when a provider cannot answer."""
@@ -29,6 +30,14 @@ class ProvidedValues:
         run out, unless it says ``config.action.reload=none``."""
         if not self._providers:
             return dict(given)
+        values = self._given_out[connector] = self._resolved(connector, given, again)
+        return dict(values)
+
+    def changed(self, connector: str, given: Mapping[str, str]) -> bool:
+        """Whether the values are others than those that were given out for the last start. Raises ConfigError."""
+        return self._resolved(connector, given, again=True) != self._given_out.get(connector)
+
+    def _resolved(self, connector: str, given: Mapping[str, str], again: bool) -> dict[str, str]:
         found = self._providers.resolve(given, None if again else f"Connector {connector}")
         values = {key: value for key, value in found.values.items() if value is not None}
         reloads = values.get(_ACTION, "restart").strip().lower() != "none"
@@ -44,6 +53,7 @@ class ProvidedValues:
         """The connector is gone."""
         self._timer.schedule(connector, ())
         self._expiries.pop(connector, None)
+        self._given_out.pop(connector, None)
 
 
 def with_references(config: Mapping[str, str], given: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:

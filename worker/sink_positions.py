@@ -21,6 +21,8 @@ class Position:
     """What the group has."""
     restart: int | None = None
     """Where to go on after a failure: the last commit, or where the task asked to read, or where reading began."""
+    began: int | None = None
+    """Where reading began, of a partition that the group had no offset of."""
 
 
 class SinkPositions:
@@ -29,10 +31,17 @@ class SinkPositions:
     def __init__(self) -> None:
         self.of: dict[TopicPartition, Position] = {}
 
-    def add(self, partitions: Collection[TopicPartition], committed: Mapping[TopicPartition, int]) -> None:
+    def add(
+        self,
+        partitions: Collection[TopicPartition],
+        committed: Mapping[TopicPartition, int],
+        began: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        """``began`` tells where reading begins of partitions that the group has no offset of, as far as it is known."""
         for place in partitions:
-            offset = committed.get(place)
-            self.of[place] = Position(offset, offset, offset)
+            offset, start = committed.get(place), (began or {}).get(place)
+            known = start if offset is None else offset
+            self.of[place] = Position(known, offset, known, start)
 
     def remove(self, partitions: Collection[TopicPartition]) -> None:
         for place in partitions:
@@ -66,8 +75,12 @@ class SinkPositions:
     def to_commit(
         self, answered: Mapping[TopicPartition, int], asked: Mapping[TopicPartition, int], task: object
     ) -> dict[TopicPartition, int]:
-        """What of the task's answer is committed: partitions it has, offsets that were put, and only changes."""
-        result = {}
+        """What of the task's answer is committed: partitions it has, offsets that were put, and only changes.
+
+        As in Apache's worker the first change brings those partitions along that nothing has come from: their records are not
+        skipped then where ``auto.offset.reset`` is latest and the worker is away.
+        """
+        result, untouched = {}, {}
         for place, offset in answered.items():
             place = TopicPartition(*place)
             position = self.of.get(place)
@@ -81,9 +94,11 @@ class SinkPositions:
                     place,
                     asked.get(place),
                 )
+            elif position.committed is None and offset == position.began:
+                untouched[place] = offset
             elif offset != position.committed:
                 result[place] = offset
-        return result
+        return {**untouched, **result} if result else {}
 
     def restarts(self) -> dict[TopicPartition, int]:
         """Where to go on after a failed commit."""

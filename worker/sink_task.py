@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from connect.errors import ConnectError
 from connect.record import TopicPartition
@@ -109,6 +109,10 @@ class SinkWorkerTask(WorkerTask):
     def count(self, records: int, size_bytes: int) -> None:
         self._records += records
         self._bytes += size_bytes
+
+    def tell_topics(self, topics: Collection[str]) -> None:
+        if not self.cancelled:
+            self._listener.on_topics(self, topics)
 
     def show_lag(self, lag: dict[str, int]) -> None:
         self._lag = lag

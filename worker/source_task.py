@@ -1,82 +1,48 @@
-"""A source task: poll, transform, convert, produce, and store offsets once the broker has acknowledged.
+"""A source task: its thread, its plugins, and its loop of polling and delivering.
 
-Offsets are not tracked record by record. When a flush is due the task's thread waits until nothing is unacknowledged and
-then stores the latest offset of each source partition (promise 1). The wait is a round trip or two, once an interval.
+How what it polls becomes durable is :mod:`worker.source_delivery` (at-least-once) or :mod:`worker.source_transactions`.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Collection, Mapping
 
-from confluent_kafka import KafkaError, Message
-
-from connect import crash
 from connect.errors import ConnectError, RetriableError
-from connect.record import ConnectRecord, SourceRecord
-from connect.source import SourceTask, TransactionContext
-from worker.chain import TransformChain
+from connect.source import TransactionContext
+from worker.executors.api import WorkerServices
 from worker.herder import ErrorCounts, TaskId, TaskProgress
-from worker.kafka.record_producer import (
-    ProduceCancelled,
-    ProducerRun,
-    RecordMetadata,
-    RecordProducer,
-    RecordRefusedError,
-    unrecoverable,
-)
-from worker.kafka.topics import TopicCreator
-from worker.offsets.store import ConnectorOffsetReader, OffsetPair, OffsetStore
-from worker.source_batches import Converters, encode, encode_one
-from worker.source_offsets import PendingOffsets
-from worker.stages import StageError, Stopped, describe
+from worker.kafka.numbering import WITHOUT
+from worker.kafka.record_producer import ProduceCancelled, ProducerLostError
+from worker.kafka.transactions import TransactionLostError
+from worker.offsets.store import ConnectorOffsetReader
+from worker.source_delivery import AtLeastOnce, Outcome, SourceDelivery
+from worker.source_parts import FlushTiming, SourceParts
+from worker.source_transactions import ExactlyOnce
+from worker.stages import Stopped
 from worker.task import TaskListener, WorkerTask, plugin_details
-from worker.tolerance.batch_failures import BatchFailures
-from worker.tolerance.handler import ErrorHandler
-from worker.tolerance.refused_records import Confirm, RefusedRecords
 
 log = logging.getLogger(__name__)
 
-_IDLE_FIRST_S, _IDLE_MOST_S = 0.001, 0.01
+_IDLE_FIRST_S, _IDLE_MOST_S = 0.001, 0.1
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 5.0
 _PAUSE_LOOK_S = 1.0
-_REFUSED_SLICE_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class SourceParts:
-    """What a source task works with. Made on the task's own thread, for plugins are loaded and configured in it."""
-
-    task: SourceTask
-    config: Mapping[str, str]
-    converters: Converters
-    chain: TransformChain
-    producer: RecordProducer
-    topics: TopicCreator | None
-    """None leaves missing topics to the broker."""
-    errors: ErrorHandler
-    refused: RefusedRecords
-
-
-@dataclass(frozen=True, slots=True)
-class FlushTiming:
-    """``offset.flush.interval.ms`` and ``offset.flush.timeout.ms``, in seconds."""
-
-    interval_s: float
-    timeout_s: float
-    last_timeout_s: float
-    """For the flush at the end: it must fit into the time that a stop is given."""
+_FRUITLESS = 3
+"""So often a task may lose its transaction or its producer in a row without any reason seen: then its settings are to blame, not
+the brokers."""
+_STOP_COMES_S = 30.0
 
 
 class _Context:
     """What the task is given (:class:`connect.source.SourceTaskContext`)."""
 
-    def __init__(self, config: Mapping[str, str], offset_reader: ConnectorOffsetReader) -> None:
+    def __init__(
+        self, config: Mapping[str, str], offset_reader: ConnectorOffsetReader, transactions: TransactionContext | None
+    ) -> None:
         self._config = config
         self._offset_reader = offset_reader
+        self._transactions = transactions
 
     def configs(self) -> Mapping[str, str]:
         return self._config
@@ -87,7 +53,7 @@ class _Context:
 
     @property
     def transaction_context(self) -> TransactionContext | None:
-        return None
+        return self._transactions
 
 
 class SourceWorkerTask(WorkerTask):
@@ -97,28 +63,43 @@ class SourceWorkerTask(WorkerTask):
         self,
         task_id: TaskId,
         listener: TaskListener,
-        make_parts: Callable[[Callable[[], bool]], SourceParts],
-        store: OffsetStore,
+        make_parts: Callable[[Callable[[], bool], bool], SourceParts],
+        services: WorkerServices,
         timing: FlushTiming,
         *,
+        run: int = 0,
         version: str | None = None,
         paused: bool = False,
     ) -> None:
-        """``make_parts`` is called on the task's thread, with what its producer asks whether to give up."""
+        """``make_parts`` is called on the task's thread, with what its producer asks whether to give up, and whether that may
+        number its batches. ``run`` is what the worker knows this start by."""
         super().__init__(task_id, listener, version=version, paused=paused)
         self._make_parts = make_parts
-        self._store = store
+        self._services = services
         self._timing = timing
-        self._offset_reader = ConnectorOffsetReader(store, task_id.connector)
-        self._pending = PendingOffsets()
+        self._run_number = run
+        self._offset_reader = self._new_reader()
         self._parts: SourceParts | None = None
         self._started = False
+        self._counts = ErrorCounts()
+        self._fruitless = 0
+        self._numbered = True
 
     def progress(self) -> TaskProgress:
         parts = self._parts
         details = plugin_details(parts.task) if parts is not None and self._started else {}
-        counts = ErrorCounts() if parts is None else parts.errors.counts
-        return TaskProgress(self._records, self._bytes, None, details, counts)
+        return TaskProgress(self._records, self._bytes, None, details, self._counts)
+
+    def _new_reader(self) -> ConnectorOffsetReader:
+        return ConnectorOffsetReader(self._services.offsets, self.id.connector, self.control.wait_for_stop)
+
+    def count(self, records: int, size_bytes: int) -> None:
+        self._records += records
+        self._bytes += size_bytes
+
+    def tell_topics(self, topics: Collection[str]) -> None:
+        if not self.cancelled:
+            self._listener.on_topics(self, topics)
 
     def _stop_plugin(self) -> None:
         if self._parts is not None:
@@ -134,33 +115,82 @@ class SourceWorkerTask(WorkerTask):
             self._parts.errors.cancel()
 
     def _execute(self) -> None:
-        parts = self._parts = self._make_parts(self.control.is_stopping)
+        while self._live() and not self.control.stopping:
+            self._offset_reader = self._new_reader()
+            self._wait_if_born_paused()
+
+    def _live(self) -> bool:
+        """The life of one instance of the connector's task. True when there is to be another."""
+        parts = self._make_parts(self.control.is_stopping, self._numbered)
+        parts.errors.counts.add(self._counts)
+        self._parts, self._counts = parts, parts.errors.counts
+        self._started = False
+        again: SourceDelivery | None = None
         try:
             if not parts.errors.open(self.control.wait_for_stop) or self.control.stopping:
-                return
-            parts.task.initialize(_Context(parts.config, self._offset_reader))
+                return False
+            delivery = self._delivery(parts)
+            if not delivery.prepare():
+                return False
+            parts.task.initialize(_Context(parts.config, self._offset_reader, delivery.context))
             parts.task.start(parts.config)
             self._started = True
             if self.control.is_stopping():
                 parts.task.stop()  # the request came before the task could hear it
             self._listener.on_running(self)
+            outcome = Outcome.FAILED
             try:
-                self._loop(parts)
+                self._loop(parts, delivery)
+                outcome = Outcome.STOPPED
             except (ProduceCancelled, Stopped):
+                outcome = Outcome.INTERRUPTED
                 log.info("Task %s stops with records that the broker did not take; they will be read again", self.id)
+            except (TransactionLostError, ProducerLostError) as e:
+                if self.control.stopping or not self._is_worth_it(delivery, e):
+                    raise
+                again = delivery
             finally:
-                self._last_flush(parts)
+                delivery.finish(outcome)
         finally:
             self._close(parts)
+        return again is not None and self._may_begin_again(again)
 
-    def _loop(self, parts: SourceParts) -> None:
-        control, timing = self.control, self._timing
-        next_flush = time.monotonic() + timing.interval_s
+    def _is_worth_it(self, delivery: SourceDelivery, error: TransactionLostError | ProducerLostError) -> bool:
+        if isinstance(error, ProducerLostError) and error.refused:
+            self._numbered = False
+            log.warning("Task %s begins again with a producer that numbers no batches: %s. %s", self.id, error.message, WITHOUT)
+            return True
+        self._fruitless = 0 if delivery.fruitful or delivery.disturbed else self._fruitless + 1
+        if self._fruitless > _FRUITLESS:
+            return False
+        reason = error.reason if isinstance(error, TransactionLostError) else error.message
+        log.warning("Task %s begins again from what it has committed: %s", self.id, reason)
+        return True
+
+    def _may_begin_again(self, delivery: SourceDelivery) -> bool:
+        self.control.wait_for_stop(min(_RETRY_FIRST_S * 2**self._fruitless, _RETRY_MOST_S))
+        try:
+            return delivery.may_begin_again()
+        except ConnectError as e:
+            log.warning("Task %s does not begin again: %s", self.id, e.message)
+            # What ends it is on its way: a failure told before that would be one of a run that is over.
+            if self.control.wait_for_stop(_STOP_COMES_S):
+                return False
+            raise
+
+    def _delivery(self, parts: SourceParts) -> SourceDelivery:
+        if parts.exactly is None:
+            return AtLeastOnce(self, parts, self._services.offsets, self._timing)
+        return ExactlyOnce(self, parts, parts.exactly, self._services, self._timing, self._run_number)
+
+    def _loop(self, parts: SourceParts, delivery: SourceDelivery) -> None:
+        control = self.control
         idle_s, retry_s = _IDLE_FIRST_S, _RETRY_FIRST_S
+        delivery.begin()
         while not control.stopping:
             if control.paused:
-                self._stay_paused(parts)
-                next_flush = time.monotonic() + timing.interval_s
+                self._stay_paused(delivery)
+                delivery.begin()
                 continue
             began = time.monotonic()
             try:
@@ -172,227 +202,21 @@ class SourceWorkerTask(WorkerTask):
                 control.wait_for_stop(retry_s)
                 retry_s = min(retry_s * 2, _RETRY_MOST_S)
             parts.errors.check()
+            delivery.deliver(batch)
             if batch:
-                self._send(parts, batch)
                 idle_s = _IDLE_FIRST_S
-            else:
-                parts.producer.serve()
+            elif time.monotonic() - began < _IDLE_FIRST_S:
                 # A task that answers "nothing" at once would keep a core busy asking.
-                if time.monotonic() - began < _IDLE_FIRST_S:
-                    control.wait_for_stop(idle_s)
-                    idle_s = min(idle_s * 2, _IDLE_MOST_S)
-            if time.monotonic() >= next_flush:
-                self._flush(parts)
-                next_flush = time.monotonic() + timing.interval_s
+                control.wait_for_stop(idle_s)
+                idle_s = min(idle_s * 2, _IDLE_MOST_S)
 
-    def _stay_paused(self, parts: SourceParts) -> None:
+    def _stay_paused(self, delivery: SourceDelivery) -> None:
         self._listener.on_paused(self)
-        flushed = self._flush(parts)
+        delivery.settle()
         while not self.control.wait_while_paused(_PAUSE_LOOK_S):
-            parts.producer.serve()
-            if not flushed:
-                flushed = self._flush(parts)
+            delivery.settle()
         if not self.control.stopping:
             self._listener.on_running(self)
-
-    def _send(self, parts: SourceParts, batch: Sequence[SourceRecord]) -> None:
-        crash.point("source.polled")
-        failures = parts.errors.batch()
-        changed: Sequence[ConnectRecord | None] = parts.chain.apply_batch(batch, failures) if parts.chain else batch
-        if parts.task.wants_commit_record:
-            self._send_with_callbacks(parts, batch, changed, failures)
-        else:
-            self._send_in_runs(parts, batch, changed, failures)
-        if failures and not parts.errors.tolerant:
-            # Those before the bad one are sent; it ends the task.
-            self._pending.track(batch[: int(failures.end)])
-            self._report(parts, batch, failures)
-        self._pending.track(batch)
-        parts.producer.serve()
-        if parts.refused and not self._send_refused(parts, None):
-            raise ProduceCancelled
-
-    def _send_in_runs(
-        self,
-        parts: SourceParts,
-        batch: Sequence[SourceRecord],
-        changed: Sequence[ConnectRecord | None],
-        failures: BatchFailures,
-    ) -> None:
-        runs = encode(parts.converters, changed, failures)
-        if failures and parts.errors.tolerant:
-            self._report(parts, batch, failures)
-        whole = len(runs) <= 1 and changed is batch and not failures
-        for run, places in runs:
-            self._ensure_topic(parts, run.topic)
-            try:
-                self._send_run(parts, run, places, batch)
-            except (ConnectError, ProduceCancelled):
-                if whole:
-                    self._pending.track(batch[: parts.producer.sent])
-                raise
-            self._count(run)
-
-    def _report(self, parts: SourceParts, batch: Sequence[SourceRecord], failures: BatchFailures) -> None:
-        for place, failure in failures:
-            parts.errors.failed(failure, batch[place])
-
-    def _send_run(self, parts: SourceParts, run: ProducerRun, places: Sequence[int], batch: Sequence[SourceRecord]) -> None:
-        errors, producer = parts.errors, parts.producer
-        if not errors.tolerant:
-            try:
-                producer.send_run(run)
-            except RecordRefusedError as e:
-                raise unrecoverable(e) from e
-            return
-        originals = [batch[place] for place in places] if errors.settings.reports else None
-        watch = parts.refused.watch(run, originals)
-        start = 0
-        while True:
-            try:
-                producer.send_run(run.after(start), watch)
-                return
-            except RecordRefusedError as e:
-                start += producer.sent
-                parts.refused.skip(run.topic, e, batch[places[start]])
-                start += 1
-            except ProduceCancelled:
-                producer.sent += start
-                raise
-
-    def _send_with_callbacks(
-        self,
-        parts: SourceParts,
-        batch: Sequence[SourceRecord],
-        changed: Sequence[ConnectRecord | None],
-        failures: BatchFailures,
-    ) -> None:
-        """The same for tasks that want each record confirmed (``commit_record``)."""
-        for place, record in enumerate(changed):
-            original = batch[place]
-            if place >= failures.end:
-                break
-            if record is None:
-                if failures.good(place):
-                    self._confirm(parts, original, None)
-                continue
-            try:
-                run = encode_one(parts.converters, record, failures.attempt)
-            except StageError as e:
-                failures.add(place, e)
-                continue
-            self._ensure_topic(parts, run.topic)
-            self._send_confirmed(parts, run, original)
-        if failures and parts.errors.tolerant:
-            self._report(parts, batch, failures)
-            parts.errors.settle_now()  # once confirmed, the source may forget it
-            for place, _ in failures:
-                self._confirm(parts, batch[place], None)
-
-    def _send_confirmed(self, parts: SourceParts, run: ProducerRun, original: SourceRecord) -> None:
-        confirm = partial(self._confirm, parts, original)
-        tolerant = parts.errors.tolerant
-        on_delivery = partial(self._on_delivery, parts, confirm)
-        try:
-            parts.producer.send_one(run, parts.refused.watch(run, [original], confirm) if tolerant else on_delivery)
-        except RecordRefusedError as e:
-            if not tolerant:
-                raise unrecoverable(e) from e
-            parts.refused.skip(run.topic, e, original, confirm)
-            return
-        self._count(run)
-
-    def _on_delivery(self, parts: SourceParts, confirm: Confirm, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            parts.producer.remember(error, message)
-        else:
-            confirm(message)
-
-    def _confirm(self, parts: SourceParts, record: SourceRecord, message: Message | None) -> None:
-        metadata = None
-        if message is not None:
-            place = message.topic() or "", message.partition() or 0, message.offset() or 0
-            metadata = RecordMetadata(*place, message.timestamp()[1])
-        try:
-            parts.task.commit_record(record, metadata)
-        except Exception:
-            # As in Apache's worker: the record is in Kafka, whatever the source makes of that.
-            log.exception("commit_record() of task %s failed", self.id)
-
-    def _send_refused(self, parts: SourceParts, timeout_s: float | None) -> bool:
-        """Sends what the broker refused once more, each record alone; without a limit it waits until that is done, or until the
-        task is to stop. False when there is some left."""
-        while parts.refused:
-            slice_s = _REFUSED_SLICE_S if timeout_s is None else timeout_s
-            if parts.producer.drain(slice_s) and parts.refused.send_again(slice_s):
-                return True
-            if timeout_s is not None or self.control.stopping:
-                return False
-        return True
-
-    def _ensure_topic(self, parts: SourceParts, topic: str) -> None:
-        if parts.topics is not None and not parts.topics.ensure(topic, self.control.wait_for_stop):
-            raise ProduceCancelled
-
-    def _count(self, run: ProducerRun) -> None:
-        self._records += len(run.values)
-        self._bytes += sum(map(len, filter(None, run.values)))
-
-    def _flush(self, parts: SourceParts, timeout_s: float | None = None) -> bool:
-        """Stores what is pending, once everything sent is acknowledged. False when it has to be tried again.
-
-        Raises the error of a record that the broker refused; then nothing is stored.
-        """
-        if not self._pending:
-            parts.producer.serve()
-            return True
-        timeout_s = self._timing.timeout_s if timeout_s is None else timeout_s
-        if not parts.producer.drain(timeout_s):
-            log.warning(
-                "Offsets of task %s are not stored: %d records were not acknowledged within %d ms (offset.flush.timeout.ms)",
-                self.id,
-                len(parts.producer),
-                int(timeout_s * 1000),
-            )
-            return False
-        if not self._send_refused(parts, timeout_s) or not parts.errors.settle(timeout_s):
-            log.warning(
-                "Offsets of task %s are not stored: not all records that failed were dealt with within %d ms "
-                "(offset.flush.timeout.ms)",
-                self.id,
-                int(timeout_s * 1000),
-            )
-            return False
-        crash.point("source.produced")
-        if self.cancelled:
-            return False
-        # Promise 1: everything up to these offsets has just been acknowledged.
-        offsets = self._pending.take()
-        try:
-            self._store.put(self.id.connector, offsets)
-        except ConnectError as e:
-            log.error("Offsets of task %s are not stored: %s. It is tried again", self.id, e.message)
-            self._pending.give_back(offsets)
-            return False
-        crash.point("offsets.written")
-        self._tell_source(parts, offsets)
-        return True
-
-    def _tell_source(self, parts: SourceParts, offsets: Sequence[OffsetPair]) -> None:
-        stored = [(partition, offset) for partition, offset in offsets if partition is not None and offset is not None]
-        try:
-            parts.task.commit(stored)
-        except Exception as e:
-            log.warning("commit() of task %s failed: %s", self.id, describe(e))
-
-    def _last_flush(self, parts: SourceParts) -> None:
-        """At the end, after a failure too: what was acknowledged need not be read again."""
-        if self.cancelled:
-            return
-        try:
-            self._flush(parts, self._timing.last_timeout_s)
-        except (ConnectError, ProduceCancelled, Stopped) as e:
-            log.warning("Offsets of task %s since the last flush are not stored: %s", self.id, describe(e))
 
     def _close(self, parts: SourceParts) -> None:
         self._offset_reader.close()

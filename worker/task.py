@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from worker.herder import TaskId, TaskProgress
@@ -26,6 +26,9 @@ class TaskListener(Protocol):
 
     def on_ended(self, task: WorkerTask) -> None:
         """The task has ended as it was asked to."""
+
+    def on_topics(self, task: WorkerTask, topics: Collection[str]) -> None:
+        """The task has used these topics for the first time in its life (KIP-558): written records to them, or read from them."""
 
 
 class TaskControl:
@@ -134,6 +137,10 @@ class WorkerTask(ABC):
             except BaseException as e:
                 if self.cancelled:
                     log.info("Abandoned task %s ended at last: %s", self.id, type(e).__name__)
+                elif self.control.stopping:
+                    # As in Apache's worker it counts as stopped: the next run must not begin as one that has failed.
+                    log.warning("Task %s failed while it was being stopped", self.id, exc_info=e)
+                    self._listener.on_ended(self)
                 else:
                     self._listener.on_failed(self, e)
             else:

@@ -1,7 +1,6 @@
 """Puts a task together: connector class, converters, transformations, clients.
 
-What is made here is not started. Everything that runs a plugin's code is left to the task's own thread. Executors (processes
-for tasks) will be another maker of the same :class:`~worker.task.WorkerTask`.
+What is made here is not started. Everything that runs a plugin's code is left to the task's own thread.
 """
 
 from __future__ import annotations
@@ -19,26 +18,30 @@ from connect.source import SourceTask
 from connect.transforms.chain import build_steps
 from connect.transforms.java_regex import RegexError, compile_java_regex
 from worker.chain import TransformChain
-from worker.client_overrides import client_properties
+from worker.client_overrides import client_properties, with_transactions
 from worker.config import WorkerConfig
 from worker.converter_settings import converter_settings
+from worker.executors.api import WorkerServices
 from worker.herder import ErrorCounts, TaskId
 from worker.kafka.dead_letters import DeadLetterProducer
+from worker.kafka.numbering import with_order
 from worker.kafka.record_producer import RecordProducer
 from worker.kafka.settings import ClientKind
 from worker.kafka.sink_consumer import RebalanceListener, SinkConsumer
 from worker.kafka.topics import TopicCreator
-from worker.offsets.store import OffsetStore
+from worker.kafka.transactions import Transactions
 from worker.secrets import SecretMask
 from worker.sink_loop import SinkParts, Subscription
 from worker.sink_task import SinkWorkerTask
 from worker.source_batches import Converters
-from worker.source_task import FlushTiming, SourceParts, SourceWorkerTask
+from worker.source_parts import Exactly, FlushTiming, SourceParts
+from worker.source_task import SourceWorkerTask
 from worker.task import TaskListener, WorkerTask
 from worker.tolerance.handler import DeadLetterQueue, ErrorHandler
 from worker.tolerance.refused_records import RefusedRecords
 from worker.tolerance.settings import DeadLetterTopic, error_settings
 from worker.topic_creation import NewTopicSpec, rules_of, topic_creation_rules
+from worker.transaction_context import boundary_settings
 
 log = logging.getLogger(__name__)
 
@@ -57,36 +60,39 @@ class TaskRequest:
     task_config: Mapping[str, str]
     version: str | None
     paused: bool
+    transactional_id: str | None = None
+    """Given for a source task with exactly-once."""
+    run: int = 0
+    """What the worker knows this start of the task by."""
 
 
 class TaskFactory:
     """Makes the tasks of one worker."""
 
-    def __init__(self, worker: WorkerConfig, plugins: Plugins, store: OffsetStore, mask: SecretMask) -> None:
+    def __init__(self, worker: WorkerConfig, plugins: Plugins, services: WorkerServices, mask: SecretMask) -> None:
         """``mask`` hides what is secret in what is told of failed records."""
         self._worker = worker
         self._plugins = plugins
-        self._store = store
+        self._services = services
         self._mask = mask
         self._class_names = {desc.path: desc.class_name for desc in plugins.all()}
 
     def create(self, request: TaskRequest, listener: TaskListener) -> WorkerTask:
         """A task that is not started."""
-        interval_s = self._worker.offset_flush_interval_ms / 1000
-        timeout_s = self._worker.offset_flush_timeout_ms / 1000
-        graceful_s = self._worker.task_shutdown_graceful_timeout_ms / 1000
+        timing = self._timing()
         if issubclass(request.task_class, SourceTask):
             task_class = request.task_class
 
-            def source_parts(stopping: Callable[[], bool]) -> SourceParts:
-                return self._source_parts(request, task_class, stopping)
+            def source_parts(stopping: Callable[[], bool], numbered: bool) -> SourceParts:
+                return self._source_parts(request, task_class, stopping, numbered)
 
             return SourceWorkerTask(
                 request.id,
                 listener,
                 source_parts,
-                self._store,
-                FlushTiming(interval_s, timeout_s, min(timeout_s, graceful_s * 0.8)),
+                self._services,
+                timing,
+                run=request.run,
                 version=request.version,
                 paused=request.paused,
             )
@@ -96,22 +102,40 @@ class TaskFactory:
             return self._sink_parts(request, sink_class, rebalance)
 
         return SinkWorkerTask(
-            request.id, listener, sink_parts, interval_s, timeout_s, version=request.version, paused=request.paused
+            request.id, listener, sink_parts, timing.interval_s, timing.timeout_s, version=request.version, paused=request.paused
         )
 
-    def _source_parts(self, request: TaskRequest, task_class: type[SourceTask], stopping: Callable[[], bool]) -> SourceParts:
+    def _timing(self) -> FlushTiming:
+        timeout_s = self._worker.offset_flush_timeout_ms / 1000
+        graceful_s = self._worker.task_shutdown_graceful_timeout_ms / 1000
+        return FlushTiming(self._worker.offset_flush_interval_ms / 1000, timeout_s, min(timeout_s, graceful_s * 0.8))
+
+    def _source_parts(
+        self, request: TaskRequest, task_class: type[SourceTask], stopping: Callable[[], bool], numbered: bool
+    ) -> SourceParts:
         config = request.connector_config
         converters, chain = self.converters(config), self.chain(config)
         topics = None
         rules = topic_creation_rules(config) if self._worker.topic_creation_enable else None
         if rules is not None:
             topics = TopicCreator(self._client(ClientKind.ADMIN, request), rules)
-        producer = RecordProducer(
-            self._client(ClientKind.PRODUCER, request), stopping=stopping, confirms_each=task_class.wants_commit_record
-        )
+        given = self._client(ClientKind.PRODUCER, request)
+        java, ordered = given, False
+        if request.transactional_id is not None:
+            java = with_transactions(given, request.transactional_id)
+        elif numbered:
+            java = with_order(given)
+            ordered = java != given
+        confirms_each = task_class.wants_commit_record
+        producer = RecordProducer(java, stopping=stopping, confirms_each=confirms_each, replaceable=ordered)
         task, errors = task_class(), self._error_handler(request, "source")
         refused = RefusedRecords(task, producer, errors)
-        return SourceParts(task, request.task_config, converters, chain, producer, topics, errors, refused)
+        exactly = None
+        if request.transactional_id is not None:
+            timing = self._timing()
+            transactions = Transactions(producer, java, str(request.id), stopping=stopping, last_s=timing.last_timeout_s)
+            exactly = Exactly(transactions, boundary_settings(config, timing.interval_s))
+        return SourceParts(task, request.task_config, converters, chain, producer, topics, errors, refused, exactly)
 
     def _sink_parts(self, request: TaskRequest, task_class: type[SinkTask], rebalance: RebalanceListener) -> SinkParts:
         config = request.connector_config

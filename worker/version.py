@@ -1,10 +1,13 @@
-"""The version of this worker, as REST and statuses show it."""
+"""The versions of this worker: its own, and the one of Apache's that it stands in for."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
+
+from connect.plugins import APACHE_VERSION
+from worker.herder import ServerInfo
 
 DISTRIBUTION = "sluice-connect"
 
@@ -16,3 +19,9 @@ def version() -> str:
         return installed_version(DISTRIBUTION)
     except PackageNotFoundError:
         return "unknown"
+
+
+def server_info(cluster_id: str | None) -> ServerInfo:
+    """What ``GET /`` shows: the version of Apache's worker whose REST API this is, for clients that choose by it, and in place of
+    a commit which Sluice it is."""
+    return ServerInfo(APACHE_VERSION, f"sluice-{version()}", cluster_id)

@@ -14,6 +14,7 @@ from connect.config.embedding import embedded_keys, sorted_keys
 from connect.config.key import NO_DEFAULT, ConfigKey, ConfigValue, Importance, Recommender, Validator, Width
 from connect.config.parsing import Password, parse_value, to_text
 from connect.config.types import ConfigType
+from connect.config.validators import DistinctList
 from connect.data.java_hash_order import hash_set_order
 from connect.errors import ConfigError
 
@@ -98,6 +99,9 @@ class ConfigDef:
             raise ConfigError(f'Missing required configuration "{key.name}" which has no default value.', key=key.name)
         else:
             value = key.default
+        if value and isinstance(key.validator, DistinctList):
+            # Kafka refuses repeated entries when it validates, and drops them here (vectors DropHeaders-0015, fuzz/chain-0350).
+            value = list(dict.fromkeys(value))
         if key.validator is not None:
             key.validator(key.name, value)
         return value

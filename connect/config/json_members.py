@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from json.decoder import scanstring  # type: ignore[attr-defined]  # documented by its use only: the stubs leave it out
+from json import JSONDecoder
 
+_STRINGS = JSONDecoder(strict=False)
 _COLON = re.compile(r"\s*:")
 _NEXT = re.compile(r'["{}\[\]]')
 
@@ -38,7 +39,7 @@ def members_of(text: str) -> Iterator[Member]:
             case _:
                 line += text.count("\n", counted, found.start())
                 counted = found.start()
-                word, position = scanstring(text, position, False)
+                word, position = _STRINGS.raw_decode(text, found.start())
                 # A string is a name if a colon follows; strings that are values are passed over.
                 if _COLON.match(text, position):
                     last = word

@@ -7,7 +7,7 @@ from typing import Any
 
 from connect.config.definition import ConfigDef
 from connect.converters.api import Converter, HeaderConverter
-from connect.converters.config import HEADER_TYPE, TYPE, converter_config_def, type_for
+from connect.converters.config import converter_config_def
 from connect.data.headers import Headers
 from connect.data.java_names import java_class_of
 from connect.data.schema import Schema, Type
@@ -26,8 +26,7 @@ class ByteArrayConverter(Converter, HeaderConverter):
         return CONFIG
 
     def configure(self, configs: Mapping[str, Any], is_key: bool | None = None) -> None:
-        kind = configs.get(TYPE, HEADER_TYPE) if is_key is None else type_for(is_key)
-        CONFIG.parse({**configs, TYPE: kind})
+        """Nothing to set: the original does not look at its settings, ``converter.type`` included."""
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any, headers: Headers | None = None) -> bytes | None:
         if schema is not None and schema.type is not Type.BYTES:

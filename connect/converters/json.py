@@ -74,6 +74,7 @@ NO_ENVELOPE = (
     'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain additional fields. '
     "If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter configuration."
 )
+NO_JSON_SCHEMA = "Failed to parse schema in converter config due to serialization error: "
 _HEAD = b'{"schema":'
 _MIDDLE = b',"payload":'
 _PREFIXES_PER_TOPIC = 16
@@ -92,6 +93,14 @@ _FAST_FAILURES = (
     DataError,
 )
 """What the compiled ways raise for data they do not take. The careful way then decides, and has the right words."""
+
+
+class SchemaContentError(ConfigError, DataError):
+    """``schema.content`` is no schema. The words are the original's, which do not name the key; a note does."""
+
+    def __init__(self, message: str, content: str) -> None:
+        super().__init__(message, key=SCHEMA_CONTENT)
+        self.add_note(str(ConfigError.invalid(SCHEMA_CONTENT, content, "it has to be a schema in JSON")))
 
 
 class JsonConverter(Converter, HeaderConverter):
@@ -117,21 +126,29 @@ class JsonConverter(Converter, HeaderConverter):
     def configure(self, configs: Mapping[str, Any], is_key: bool | None = None) -> None:
         kind = configs.get(TYPE, HEADER_TYPE) if is_key is None else type_for(is_key)
         values = CONFIG.parse({**configs, TYPE: kind})
+        for key in (SCHEMAS_ENABLE, SCHEMAS_CACHE_SIZE, REPLACE_NULL):
+            if values[key] is None:
+                raise ConfigError.invalid(key, None, "it has to have a value")
         self._schemas_enabled = values[SCHEMAS_ENABLE]
         self._cache_size = max(values[SCHEMAS_CACHE_SIZE], 1)
         strict = is_strict(configs)
         self._write = WriteOptions(values[DECIMAL_FORMAT].upper() == "NUMERIC", values[REPLACE_NULL], strict)
         self._read = ReadOptions(values[REPLACE_NULL], strict)
         self._parse = _parse_exactly if strict else loads
-        self._fixed_schema = self._parse_fixed(values[SCHEMA_CONTENT]) if self._schemas_enabled else None
+        fixed = self._parse_fixed(values[SCHEMA_CONTENT])  # read where it does not count too, so that a wrong one is refused
+        self._fixed_schema = fixed if self._schemas_enabled else None
 
     def _parse_fixed(self, content: str | None) -> Schema | None:
         if not content:
             return None
         try:
-            return parse_schema(parse_json(content.encode(), strict=self._read.strict), self._read)
+            node = parse_json(content.encode(), strict=self._read.strict)
         except DataError as e:
-            raise ConfigError.invalid(SCHEMA_CONTENT, content, f"not a schema in JSON: {e.message}") from e
+            raise SchemaContentError(NO_JSON_SCHEMA, content) from e
+        try:
+            return parse_schema(node, self._read)
+        except DataError as e:
+            raise SchemaContentError(e.message, content) from e
 
     # -- writing
 

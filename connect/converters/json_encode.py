@@ -27,6 +27,8 @@ from connect.data.logical import (
     EPOCH_ORDINAL,
     TIME,
     TIMESTAMP,
+    FarInstant,
+    date_to_stored_days,
     decimal_scale,
     int_to_bytes,
     time_to_millis,
@@ -67,10 +69,10 @@ class _Compiler:
 
         def column(values: Sequence[Any]) -> Sequence[Any]:
             types = set(map(type, values))
-            if types == wanted:
+            if types and types <= wanted:
                 return convert(values)
             types.discard(_NONE)
-            if (types and types != wanted) or not allows_null:
+            if not types <= wanted or not allows_null:
                 raise Unfit
             if not types:
                 return values if null is None else [null] * len(values)
@@ -140,7 +142,7 @@ def _null(schema: Schema, options: WriteOptions) -> Any:
 
 
 def _kind(schema: Schema, compiler: _Compiler) -> tuple[set[type], Column]:
-    """The one type that a column's values must have, and what turns them into what the codec writes."""
+    """The type that a column's values must have (dates have two), and what turns them into what the codec writes."""
     if schema.name in _LOGICAL:
         return _LOGICAL[schema.name](schema, compiler.options)
     match schema.type:
@@ -219,7 +221,7 @@ def _arrays(element: Column) -> Column:
 
 def _maps(schema: Schema, compiler: _Compiler) -> Column:
     keys = schema.key_schema
-    as_object = keys is not None and keys.type is Type.STRING and not keys.optional
+    as_object = keys is not None and keys.type is Type.STRING
     key_column, value_column = compiler.element(keys), compiler.element(schema.value_schema)
 
     def convert(values: Sequence[dict[Any, Any]]) -> Sequence[Any]:
@@ -311,7 +313,15 @@ def _unscaled(value: decimal.Decimal, scale: int) -> int:
 
 
 def _dates(schema: Schema, options: WriteOptions) -> tuple[set[type], Column]:
-    return {dt.date}, lambda values: [v.toordinal() - EPOCH_ORDINAL for v in values]
+    def convert(values: Sequence[Any]) -> list[int]:
+        try:
+            return [v.toordinal() - EPOCH_ORDINAL for v in values]
+        except AttributeError as e:
+            if options.strict:
+                raise Unfit from e
+            return [date_to_stored_days(v) for v in values]
+
+    return {dt.date, FarInstant}, convert
 
 
 def _times(schema: Schema, options: WriteOptions) -> tuple[set[type], Column]:
@@ -319,7 +329,7 @@ def _times(schema: Schema, options: WriteOptions) -> tuple[set[type], Column]:
 
 
 def _timestamps(schema: Schema, options: WriteOptions) -> tuple[set[type], Column]:
-    return {dt.datetime}, lambda values: [timestamp_to_millis(v) for v in values]
+    return {dt.datetime, FarInstant}, lambda values: [timestamp_to_millis(v) for v in values]
 
 
 _LOGICAL: dict[str | None, Callable[[Schema, WriteOptions], tuple[set[type], Column]]] = {

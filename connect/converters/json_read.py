@@ -21,15 +21,15 @@ from connect.data.logical import (
     TIME,
     TIMESTAMP,
     bytes_to_decimal,
-    days_to_date,
+    date_of,
     decimal_scale,
+    instant_of,
     millis_to_time,
-    millis_to_timestamp,
 )  # fmt: skip
 from connect.data.narrow import round_to_float32, wrap_integer
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
-from connect.data.validation import validate_field_value
+from connect.data.validation import validate_put
 from connect.errors import DataError
 
 _INT_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
@@ -203,7 +203,7 @@ def _read_struct(schema: Schema, node: Any, options: ReadOptions) -> Struct:
     for field in schema.fields or ():
         try:
             value = _read(field.schema, node.get(field.name), options)
-            validate_field_value(field.name, field.schema, value)
+            validate_put(field.name, field.schema, value)
         except DataError as e:
             e.in_field(field.name)
             raise
@@ -234,12 +234,12 @@ def _integer_node(node: Any, name: str, bounds: tuple[int, int], kind: str) -> i
 def _read_timestamp(schema: Schema, node: Any) -> Any:
     if type(node) is not int:
         _integer_node(node, "Timestamp", _INT64_RANGE, "integral")
-    return millis_to_timestamp(wrap_integer(node, 64))
+    return instant_of(wrap_integer(node, 64))
 
 
 _LOGICAL: dict[str, Callable[[Schema, Any], Any]] = {
     DECIMAL: _read_decimal,
-    DATE: lambda schema, node: days_to_date(_integer_node(node, "Date", _INT32_RANGE, "integer")),
+    DATE: lambda schema, node: date_of(_integer_node(node, "Date", _INT32_RANGE, "integer")),
     TIME: lambda schema, node: millis_to_time(_integer_node(node, "Time", _INT32_RANGE, "integer")),
     TIMESTAMP: _read_timestamp,
 }

@@ -14,7 +14,8 @@ from connect.errors import DataError, SchemaError
 from connect.strict import STRICT
 
 _MEMBERS: dict[str, type] = {"optional": bool, "name": str, "version": int, "doc": str, "parameters": dict}
-_PRIMITIVES = {t.value: t for t in Type if t.is_primitive}
+_TYPES = {t.value: t for t in Type}
+_PRIMITIVES = {t.value for t in Type if t.is_primitive}
 
 
 def schema_text(schema: Schema | None, options: WriteOptions, field: str | None = None) -> str:
@@ -63,31 +64,37 @@ def _parse(node: Any, options: ReadOptions) -> Schema | None:
         raise DataError("Schema must contain 'type' field")
     if options.strict:
         _check_members(node)
-    members = _members(node)
-    if name in _PRIMITIVES:
-        schema = Schema(_PRIMITIVES[name], **members)
-    elif name == "array":
+    kind: dict[str, Any] = {}
+    if name == "array":
         items = node.get("items")
         if items is None:
             raise DataError("Array schema did not specify the element type")
-        schema = Schema(Type.ARRAY, value_schema=_parse(items, options), **members)
+        kind = {"value_schema": _parse(items, options)}
     elif name == "map":
-        schema = Schema(Type.MAP, **_map_members(node, options), **members)
+        kind = _map_members(node, options)
     elif name == "struct":
-        schema = Schema(Type.STRUCT, fields=_fields(node, options), **members)
-    else:
+        kind = {"fields": _fields(node, options)}
+    elif name not in _PRIMITIVES:
         raise DataError(f"Unknown schema type: {name}")
+    schema = Schema(_TYPES[name], **kind, **_members(node))
     if "default" in node:
         if options.strict:
             check_kept(schema, node["default"])
         default = read_value(schema, node["default"], options)
+        try:
+            _check_default(schema, default)
+        except DataError as e:
+            raise SchemaError("Invalid default value") from e
         if default is not None:
-            try:
-                validate_value(schema, default)
-            except DataError as e:
-                raise SchemaError("Invalid default value") from e
             schema = schema.replace(default=default)
     return schema
+
+
+def _check_default(schema: Schema, default: Any) -> None:
+    # The original compares the struct's schema with the builder of that schema, which are never equal.
+    if schema.type is Type.STRUCT and default is not None:
+        raise DataError("Struct schemas do not match.")
+    validate_value(schema, default)
 
 
 def _members(node: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Integers come as int of any size and other numbers as Decimal with all their digits. Leading zeros are accepted, what follows
 the first value is ignored, half surrogate pairs are kept, and the bytes may be UTF-8, UTF-16 or UTF-32. Limits are Jackson's:
-1000 levels, 1000 characters a number. Reading costs no recursion and time linear in the text.
+1000 levels, 1000 digits a number. Reading costs no recursion and time linear in the text.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import re
 from typing import Any, Final
 
+from connect.converters.charsets import REPLACE_UTF16
 from connect.errors import DataError
 from connect.strict import STRICT
 
@@ -28,17 +29,56 @@ MISSING: Final = _Missing()
 MAX_DEPTH = 1000
 MAX_NUMBER_LENGTH = 1000
 _MAX_SCALE = 2**31 - 1
+_NO_DIGITS = str.maketrans("", "", "+-.eE")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_WORD_END = re.compile(r"[\w$]")
+_WORD_END = re.compile(r"[A-Za-z0-9_\x7f-\U0010ffff]")
 _STRING = re.compile(r'[^"\\\x00-\x1f]*')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _HEX4 = re.compile(r"[0-9a-fA-F]{4}")
 _LITERALS = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_HALF = re.compile("[\ud800-\udfff]")
 _EXACT = decimal.Context(prec=MAX_NUMBER_LENGTH + 10, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX, traps=[])
 
 _MARKS = codecs.BOM_UTF8, codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE
+
+
+_AS_JACKSON = "connect.jackson"
+_STOP = "\x7f\x01"
+"""Stands neither in a text, nor between values, nor behind a number or a word."""
+
+
+def _read_malformed(error: UnicodeError) -> tuple[str, int]:
+    """What Jackson makes of bytes that are no UTF-8: it takes characters in more bytes than they need, and code points beyond
+    the last one. Halves of surrogate pairs and cut characters are errors, but only where its reading comes by."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    data, at = error.object, error.start
+    lead = data[at]
+    size = 2 if lead & 0xE0 == 0xC0 else 3 if lead & 0xF0 == 0xE0 else 4 if lead & 0xF8 == 0xF0 else 0
+    rest = data[at + 1 : at + size]
+    if size == 0 or len(rest) != size - 1 or any(byte & 0xC0 != 0x80 for byte in rest):
+        return _STOP, len(data)
+    code = lead & (0x7F >> size)
+    for byte in rest:
+        code = code << 6 | byte & 0x3F
+    if size == 4:
+        code -= 0x10000
+        return chr(0xD800 | code >> 10 & 0xFFFF) + chr(0xDC00 | code & 0x3FF), at + size
+    return (_STOP, len(data)) if 0xD800 <= code < 0xE000 else (f"\\u{code:04X}", at + size)
+
+
+codecs.register_error(_AS_JACKSON, _read_malformed)
+
+
+def _text(raw: bytes, encoding: str) -> str:
+    if encoding == "utf-8":
+        return raw.decode("utf-8", _AS_JACKSON)
+    if encoding.startswith("utf-16"):
+        return raw.decode(encoding, REPLACE_UTF16)
+    whole = len(raw) - len(raw) % 4
+    return _join_pairs(raw[:whole].decode(encoding, "surrogatepass")) + (_STOP if whole < len(raw) else "")
 
 
 class MalformedJson(ValueError):
@@ -54,8 +94,10 @@ def parse_json(data: bytes | memoryview, *, strict: bool = False) -> Any:
         if len(raw) < 4 and raw.startswith(_MARKS):
             raise MalformedJson("a byte order mark without text")  # Jackson looks for marks where there are four bytes
         encoding = json.detect_encoding(raw)
-        text = raw.decode("utf-8" if encoding == "utf-8-sig" else encoding, "surrogatepass").removeprefix("\ufeff")
-        return _Reader(text, strict).read()
+        encoding = "utf-8" if encoding == "utf-8-sig" else encoding
+        text = raw.decode(encoding) if strict else _text(raw, encoding)
+        # Jackson refuses names with the escape of half of a surrogate pair in UTF-8, and in no other encoding.
+        return _Reader(text.removeprefix("\ufeff"), strict, no_half_names=encoding == "utf-8").read()
     except (UnicodeDecodeError, MalformedJson) as e:
         raise DataError("Converting byte[] to Kafka Connect data failed due to serialization error: ") from e
 
@@ -63,9 +105,10 @@ def parse_json(data: bytes | memoryview, *, strict: bool = False) -> Any:
 class _Reader:
     """One pass over the text, with a stack of the containers that are open."""
 
-    def __init__(self, text: str, strict: bool) -> None:
+    def __init__(self, text: str, strict: bool, no_half_names: bool) -> None:
         self._text = text
         self._strict = strict
+        self._no_half_names = no_half_names
         self._at = 0
 
     def read(self) -> Any:
@@ -104,7 +147,10 @@ class _Reader:
             if isinstance(holder, dict):
                 if text[self._at : self._at + 1] != '"':
                     raise self._malformed("expected a name")
+                start = self._at
                 name = self._string()
+                if self._no_half_names and _HALF.search(name) and "\\" in text[start : self._at]:
+                    raise self._malformed("half of a surrogate pair in a name")
                 self._skip_space()
                 if text[self._at : self._at + 1] != ":":
                     raise self._malformed("expected a colon")
@@ -148,8 +194,8 @@ class _Reader:
         if found is None:
             raise self._malformed("no value")
         digits = found.group()
-        if len(digits) > MAX_NUMBER_LENGTH:
-            raise self._malformed(f"a number of more than {MAX_NUMBER_LENGTH} characters")
+        if len(digits) > MAX_NUMBER_LENGTH and len(digits.translate(_NO_DIGITS)) > MAX_NUMBER_LENGTH:
+            raise self._malformed(f"a number of more than {MAX_NUMBER_LENGTH} digits")
         following = self._text[found.end() : found.end() + 1]
         if following in (".", "e", "E"):
             raise self._malformed("a number breaks off")

@@ -21,7 +21,9 @@ from connect.data.logical import (
     DECIMAL,
     TIME,
     TIMESTAMP,
+    FarInstant,
     date_to_days,
+    date_to_stored_days,
     decimal_scale,
     decimal_to_bytes,
     time_to_millis,
@@ -78,7 +80,7 @@ def number_text(value: float, narrow: bool) -> str:
 
 def _number(value: float, narrow: bool, options: WriteOptions, path: str) -> str:
     if options.strict and not math.isfinite(value):
-        raise DataError(f"JSON has no number for {value}{_at(path)} ({STRICT} is on)")
+        raise _refused(f"JSON has no number for {value}{_at(path)} ({STRICT} is on)", path)
     return number_text(value, narrow)
 
 
@@ -94,8 +96,16 @@ def _at(path: str) -> str:
     return f' for field: "{path}"' if path else ""
 
 
+def _refused(message: str, path: str) -> DataError:
+    """An error about the field at the path. The original's words do not name it: it is told beside them."""
+    error = DataError(message)
+    if path:
+        error.in_field(path)
+    return error
+
+
 def _unfit(schema: Schema, value: Any, path: str) -> DataError:
-    return DataError(f"Invalid type for {schema.type.name}: {java_class_of(value)}{_at(path)}")
+    return _refused(f"Invalid type for {schema.type.name}: {java_class_of(value)}", path)
 
 
 def _write(schema: Schema | None, value: Any, options: WriteOptions, path: str) -> str:
@@ -106,7 +116,7 @@ def _write(schema: Schema | None, value: Any, options: WriteOptions, path: str) 
             return _write(schema, schema.default, options, path)
         if schema.optional:
             return "null"
-        raise DataError(NULL_REQUIRED + _at(path))
+        raise _refused(NULL_REQUIRED, path)
     if schema is None:
         return _write_schemaless(value, options, path)
     if schema.name is not None and schema.name in _LOGICAL:
@@ -117,7 +127,7 @@ def _write(schema: Schema | None, value: Any, options: WriteOptions, path: str) 
                 raise _unfit(schema, value, path)
             low, high = INT_RANGES[schema.type]
             if not low <= value <= high:
-                raise DataError(f"Value {value} is not between {low} and {high}, the range of {schema.type.name}{_at(path)}")
+                raise _refused(f"Value {value} is not between {low} and {high}, the range of {schema.type.name}{_at(path)}", path)
             return int.__repr__(value)
         case Type.FLOAT32 | Type.FLOAT64:
             if not isinstance(value, float):
@@ -133,7 +143,7 @@ def _write(schema: Schema | None, value: Any, options: WriteOptions, path: str) 
             return quote(value)
         case Type.BYTES:
             if not isinstance(value, bytes | bytearray | memoryview):
-                raise DataError(f"Invalid type for bytes type: {java_class_of(value)}{_at(path)}")
+                raise _refused(f"Invalid type for bytes type: {java_class_of(value)}", path)
             return f'"{base64_text(value)}"'
         case Type.ARRAY:
             if not isinstance(value, list):
@@ -143,8 +153,7 @@ def _write(schema: Schema | None, value: Any, options: WriteOptions, path: str) 
             if not isinstance(value, dict):
                 raise _unfit(schema, value, path)
             keys = schema.key_schema
-            # An optional string key is written as pairs: the original's rule, although the original then cannot read it.
-            as_object = keys is not None and keys.type is Type.STRING and not keys.optional
+            as_object = keys is not None and keys.type is Type.STRING
             return _write_map(keys, schema.value_schema, value, as_object, options, path)
         case Type.STRUCT:
             if not isinstance(value, Struct):
@@ -161,7 +170,7 @@ def _write_schemaless(value: Any, options: WriteOptions, path: str) -> str:
         case int():
             low, high = _LONG_RANGE
             if not low <= value <= high:
-                raise DataError(f"Value {value} is not between {low} and {high}, the range of INT64{_at(path)}")
+                raise _refused(f"Value {value} is not between {low} and {high}, the range of INT64{_at(path)}", path)
             return int.__repr__(value)
         case float():
             return _number(value, isinstance(value, Float32), options, path)
@@ -174,9 +183,9 @@ def _write_schemaless(value: Any, options: WriteOptions, path: str) -> str:
             return _write_map(None, None, value, as_object, options, path)
         case Struct():
             # The original asks whether the struct's schema equals the schema it was given, which is none.
-            raise DataError("Mismatching schema." + (f" A struct without its schema{_at(path)}" if path else ""))
+            raise _refused("Mismatching schema.", path)
         case _:
-            raise DataError(f"Java class {java_class_of(value)} does not have corresponding schema type.{_at(path)}")
+            raise _refused(f"Java class {java_class_of(value)} does not have corresponding schema type.", path)
 
 
 def _write_list(schema: Schema | None, value: list[Any], options: WriteOptions, path: str) -> str:
@@ -186,30 +195,41 @@ def _write_list(schema: Schema | None, value: list[Any], options: WriteOptions, 
 def _write_map(
     keys: Schema | None, values: Schema | None, value: dict[Any, Any], as_object: bool, options: WriteOptions, path: str
 ) -> str:
-    parts = []
+    pairs = []
+    members: dict[str, str] = {}
     for key, element in value.items():
         at = f"{path}[{key!r}]"
         key_text, element_text = _write(keys, key, options, at), _write(values, element, options, at)
-        if as_object:
-            name = key_text if key_text.startswith('"') else quote(key_text)
-            parts.append(f"{name}:{element_text}")
-        else:
-            parts.append(f"[{key_text},{element_text}]")
-    return f"{{{','.join(parts)}}}" if as_object else f"[{','.join(parts)}]"
+        if not as_object:
+            pairs.append(f"[{key_text},{element_text}]")
+            continue
+        # A null key is the text "null", as in the original, where the later of two of one name counts.
+        name = key_text if key_text.startswith('"') else quote(key_text)
+        if key is None and options.strict:
+            raise _refused(f"A JSON object has no null key: {name} would take its place{_at(path)} ({STRICT} is on)", path)
+        members[name] = element_text
+    return f"{{{','.join([f'{name}:{text}' for name, text in members.items()])}}}" if as_object else f"[{','.join(pairs)}]"
 
 
 def _write_struct(schema: Schema, value: Struct, options: WriteOptions, path: str) -> str:
     if value.schema is not schema and value.schema != schema:
-        raise DataError("Mismatching schema." + _at(path))
+        raise _refused("Mismatching schema.", path)
     fields = schema.fields or ()
     if len(fields) != len(value.values):
-        raise DataError(f"A struct of {len(fields)} fields holds {len(value.values)} values{_at(path)}")
+        raise _refused(f"A struct of {len(fields)} fields holds {len(value.values)} values{_at(path)}", path)
     dot = f"{path}." if path else ""
     parts = [f"{quote(f.name)}:{_write(f.schema, v, options, dot + f.name)}" for f, v in zip(fields, value.values, strict=True)]
     return f"{{{','.join(parts)}}}"
 
 
 _LOGICAL = frozenset((DECIMAL, DATE, TIME, TIMESTAMP))
+
+
+def _stored_days(value: dt.date | FarInstant, options: WriteOptions) -> int:
+    days = date_to_stored_days(value)
+    if options.strict and days != date_to_days(value):
+        raise DataError(f"Date {date_to_days(value)} days from 1970 is more than {DATE} can hold ({STRICT} is on)")
+    return days
 
 
 def _write_logical(schema: Schema, value: Any, options: WriteOptions, path: str) -> str:
@@ -223,17 +243,17 @@ def _write_logical(schema: Schema, value: Any, options: WriteOptions, path: str)
                 return decimal_text(value)
             return f'"{base64_text(decimal_to_bytes(value, decimal_scale(schema)))}"'
         if schema.name == DATE:
-            if not isinstance(value, dt.date) or isinstance(value, dt.datetime):
+            if not isinstance(value, dt.date | FarInstant) or isinstance(value, dt.datetime):
                 raise DataError(f"Invalid type for Date, expected Date but was {java_class_of(value)}")
-            return str(date_to_days(value))
+            return str(_stored_days(value, options))
         if schema.name == TIME:
             if not isinstance(value, dt.time):
                 raise DataError(f"Invalid type for Time, expected Date but was {java_class_of(value)}")
             return str(time_to_millis(value))
-        if not isinstance(value, dt.datetime):
+        if not isinstance(value, dt.datetime | FarInstant):
             raise DataError(f"Invalid type for Timestamp, expected Date but was {java_class_of(value)}")
         return str(timestamp_to_millis(value))
     except DataError as e:
-        if not path:
-            raise
-        raise DataError(e.message + _at(path)) from e
+        if path:
+            e.in_field(path)
+        raise

@@ -50,6 +50,8 @@ class StringConverter(Converter, HeaderConverter):
     def configure(self, configs: Mapping[str, Any], is_key: bool | None = None) -> None:
         kind = configs.get(TYPE, HEADER_TYPE) if is_key is None else type_for(is_key)
         encoding = CONFIG.parse({**configs, TYPE: kind})[ENCODING]
+        if encoding is None:
+            encoding = "UTF-8"
         self._strict = is_strict(configs)
         self._encode, self._decode = charset(encoding, strict=self._strict)
         self.is_utf8 = encoding.lower().replace("_", "-") in ("utf-8", "utf8")

@@ -33,6 +33,19 @@ def copied_map_order(keys: Iterable[str]) -> list[str]:
     return _made_at_once(keys, 1)
 
 
+def computed_map_order(put: Iterable[str], computed: Iterable[str]) -> list[str]:
+    """The keys of a new HashMap that were put into it one by one, and of those that ``computeIfAbsent`` added then.
+
+    The latter come before whatever is in their bucket, and make the map grow one key later.
+    """
+    listed = list(dict.fromkeys(put))
+    added = [key for key in dict.fromkeys(computed) if key not in listed]
+    buckets = 16
+    while len(listed) > buckets * 3 // 4 or (added and len(listed) + len(added) - 1 > buckets * 3 // 4):
+        buckets *= 2
+    return _walked([*reversed(added), *listed], buckets)
+
+
 def hash_set_order(keys: Iterable[str]) -> list[str]:
     """The keys of a HashSet that was made from a collection."""
     return _made_at_once(keys, 16)

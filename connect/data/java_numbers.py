@@ -21,6 +21,7 @@ _BLANKS = "".join(map(chr, range(33)))
 _DOUBLE = struct.Struct("<d")
 _LONG = struct.Struct("<q")
 _HALF_OF_FLOAT32 = 1 << 28
+_SMALLEST_NORMAL_FLOAT32 = 2.0**-126
 
 
 class NumberFormatError(ValueError):
@@ -71,8 +72,11 @@ def _parse_hex(text: str) -> float:
 
 def nearest_float32(value: float, exact: decimal.Decimal | int) -> float:
     """The 32-bit float nearest to an exact number whose nearest double is ``value``: rounding twice may go the wrong way."""
-    bits = _LONG.unpack(_DOUBLE.pack(value))[0]
-    if bits & (2 * _HALF_OF_FLOAT32 - 1) == _HALF_OF_FLOAT32:
+    if abs(value) < _SMALLEST_NORMAL_FLOAT32:
+        in_the_middle = math.ldexp(value, 149) % 1.0 == 0.5
+    else:
+        in_the_middle = _LONG.unpack(_DOUBLE.pack(value))[0] & (2 * _HALF_OF_FLOAT32 - 1) == _HALF_OF_FLOAT32
+    if in_the_middle:
         difference = decimal.Decimal(exact).compare(decimal.Decimal(value))
         if difference:
             value = math.nextafter(value, math.inf if difference > 0 else -math.inf)

@@ -16,6 +16,8 @@ import datetime as dt
 import decimal
 from typing import Any, Final
 
+from connect.data.java_numbers import NumberFormatError, parse_integer
+from connect.data.narrow import wrap_integer
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
 
@@ -48,8 +50,9 @@ END_OF_DAY: Final = _EndOfDay(23, 59, 59, 999_999)
 class FarInstant:
     """An instant outside of the years 1 to 9999, which Python's dates cannot hold and Java's can: ``millis`` since 1970 UTC.
 
-    It stands where a Timestamp or Date would, made only by transformations that calculate with instants. What writes instants
-    as numbers takes it (:func:`epoch_millis`, :func:`timestamp_to_millis`); as it is no ``datetime`` nothing else mistakes it.
+    It stands where a Timestamp or Date would (at midnight, then). Sources, converters and transformations make it, with
+    :func:`instant_of` and :func:`date_of`. What writes instants as numbers takes it (:func:`epoch_millis`,
+    :func:`timestamp_to_millis`); as it is no ``datetime`` nothing else mistakes it.
     """
 
     __slots__ = ("millis",)
@@ -76,11 +79,11 @@ def instant_of(millis: int) -> dt.datetime | FarInstant:
 
 
 def date_of(days: int) -> dt.date | FarInstant:
-    """The date of that many days since 1970, however far from it."""
+    """The date of that many days since 1970, however far from it: what is beyond 64 bits of milliseconds wraps, as in Java."""
     try:
         return dt.date.fromordinal(days + EPOCH_ORDINAL)
     except (ValueError, OverflowError):
-        return FarInstant(days * MILLIS_PER_DAY)
+        return FarInstant(wrap_integer(days * MILLIS_PER_DAY, 64))
 
 
 def decimal_schema(scale: int, *, optional: bool = False, **members: Any) -> Schema:
@@ -106,9 +109,10 @@ def decimal_scale(schema: Schema) -> int:
     if text is None:
         raise DataError("Invalid Decimal schema: scale parameter not found.")
     try:
-        return int(text)
-    except ValueError as e:
-        raise DataError("Invalid scale parameter found in Decimal schema: " + text) from e
+        return parse_integer(text, 32)
+    except NumberFormatError:
+        cause = DataError(f'For input string: "{text}"')
+        raise DataError("Invalid scale parameter found in Decimal schema: ") from cause
 
 
 def decimal_to_bytes(value: decimal.Decimal, scale: int) -> bytes:
@@ -131,20 +135,30 @@ def int_to_bytes(unscaled: int) -> bytes:
     return unscaled.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
 
 
+_EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+
+
 def bytes_to_decimal(data: bytes, scale: int) -> decimal.Decimal:
     """The exact Decimal of an unscaled big-endian value."""
-    unscaled = int.from_bytes(data, "big", signed=True)
-    digits = tuple(map(int, str(abs(unscaled))))
-    return decimal.Decimal((1 if unscaled < 0 else 0, digits, -scale))
+    return _EXACT.scaleb(decimal.Decimal(int.from_bytes(data, "big", signed=True)), -scale)
 
 
 def date_to_days(value: dt.date | FarInstant) -> int:
     if isinstance(value, FarInstant):
-        return value.millis // MILLIS_PER_DAY
+        days, rest = divmod(value.millis, MILLIS_PER_DAY)
+        if rest:
+            raise DataError("Kafka Connect Date type should not have any time fields set to non-zero values.")
+        return days
     return value.toordinal() - EPOCH_ORDINAL
 
 
+def date_to_stored_days(value: dt.date | FarInstant) -> int:
+    """The days as the schema's 32 bits hold them: of a date more than five million years from now the low bits, as in Java."""
+    return wrap_integer(date_to_days(value), 32)
+
+
 def days_to_date(days: int) -> dt.date:
+    """The date, for what takes no others than Python's. Raises DataError."""
     try:
         return dt.date.fromordinal(days + EPOCH_ORDINAL)
     except (ValueError, OverflowError) as e:
@@ -178,13 +192,6 @@ def timestamp_to_millis(value: dt.datetime | FarInstant) -> int:
     if rest:
         raise DataError(f"Timestamp {value} has more than milliseconds; schema {TIMESTAMP} cannot hold it")
     return millis
-
-
-def millis_to_timestamp(millis: int) -> dt.datetime:
-    try:
-        return EPOCH + dt.timedelta(milliseconds=millis)
-    except OverflowError as e:
-        raise DataError(f"Timestamp {millis} ms from 1970 is outside the years 1 to 9999") from e
 
 
 def epoch_millis(value: dt.date | dt.time | FarInstant) -> int:

@@ -51,7 +51,8 @@ def _check_compatible(source: Schema, target: Schema) -> None:
     if source.type is not target.type and not _widens(source.type, target.type):
         raise SchemaError(f"Schema type mismatch. source type: {source.type.name} and target type: {target.type.name}")
     if source.name != target.name:
-        raise SchemaError(f"Schema name mismatch. source name: {source.name or 'null'} and target name: {target.name or 'null'}")
+        names = ["null" if name is None else name for name in (source.name, target.name)]
+        raise SchemaError(f"Schema name mismatch. source name: {names[0]} and target name: {names[1]}")
     if source.parameters != target.parameters:
         raise SchemaError(
             f"Schema parameters not equal. source parameters: {_parameters_text(source)} "

@@ -193,7 +193,7 @@ class Schema:
         return self._hash
 
     def __repr__(self) -> str:
-        return f"Schema{{{self.name}:{self.type.name}}}" if self.name else f"Schema{{{self.type.name}}}"
+        return f"Schema{{{self.type.name}}}" if self.name is None else f"Schema{{{self.name}:{self.type.name}}}"
 
 
 for _type in Type:

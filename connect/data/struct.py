@@ -84,9 +84,10 @@ class Struct:
 
     def validate(self) -> None:
         """Checks every field against the schema. Raises DataError that names the first that does not fit."""
-        from connect.data.validation import validate_value
+        from connect.data.validation import validate_field_value
 
-        validate_value(self.schema, self)
+        for field, value in zip(self.schema.fields or (), self.values, strict=True):
+            validate_field_value(field.name, field.schema, value)
 
     def as_dict(self) -> dict[str, Any]:
         """A plain dict of the values, nested structs too; for people and tests."""

@@ -39,9 +39,7 @@ def validate_field_value(name: str, schema: Schema, value: Any) -> None:
 
 
 def validate_value(schema: Schema, value: Any) -> None:
-    """As :func:`validate_field_value` for a value that is in no field."""
-    if value is None and schema.default is not None:
-        return
+    """As :func:`validate_put` for a value that is in no field."""
     _validate("value", schema, value)
 
 
@@ -66,7 +64,7 @@ def _validate(place: str, schema: Schema, value: Any) -> None:
     else:
         fits = isinstance(value, CLASSES[schema.type])
     if not fits:
-        named = f' "{schema.name}"' if schema.name else ""
+        named = f' "{schema.name}"' if schema.name is not None else ""
         raise DataError(
             f"Invalid Python object for schema{named} with type {schema.type.name}: "
             f"{type(value).__name__} {_short(value)} for {place}"
@@ -75,16 +73,25 @@ def _validate(place: str, schema: Schema, value: Any) -> None:
         return
     if schema.type is Type.STRUCT:
         if value.schema is not schema and value.schema != schema:
-            raise DataError(f"Struct schemas do not match for {place}")
+            raise DataError("Struct schemas do not match.")
         for field, member in zip(schema.fields or (), value.values, strict=True):
             validate_field_value(field.name, field.schema, member)
-    elif schema.type is Type.ARRAY and schema.value_schema is not None:
+    elif schema.type is Type.ARRAY:
+        elements = _present(schema.value_schema, f"element of array {place}")
         for element in value:
-            _validate(f"element of array {place}", schema.value_schema, element)
-    elif schema.type is Type.MAP and schema.key_schema is not None and schema.value_schema is not None:
+            _validate(f"element of array {place}", elements, element)
+    elif schema.type is Type.MAP:
+        keys = _present(schema.key_schema, f"key of map {place}")
+        values = _present(schema.value_schema, f"value of map {place}")
         for key, element in value.items():
-            _validate(f"key of map {place}", schema.key_schema, key)
-            _validate(f"value of map {place}", schema.value_schema, element)
+            _validate(f"key of map {place}", keys, key)
+            _validate(f"value of map {place}", values, element)
+
+
+def _present(schema: Schema | None, place: str) -> Schema:
+    if schema is None:
+        raise DataError(f"No schema defined for {place}")
+    return schema
 
 
 def _short(value: Any) -> str:

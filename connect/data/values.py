@@ -20,7 +20,7 @@ from connect.data.narrow import Float32, Int8, Int16, Int32
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.data.values_parser import parse_value, parse_with_losses
-from connect.errors import DataError
+from connect.errors import DataError, SchemaError
 from connect.record import NULL, SchemaAndValue
 
 
@@ -121,31 +121,45 @@ _INFERRED: tuple[tuple[type | tuple[type, ...], Schema], ...] = (
 
 
 def infer_schema(value: Any) -> Schema | None:
-    """The schema that a schemaless value would have, or None when there is no telling: null, an empty or mixed list."""
+    """The schema that a schemaless value would have, or None when there is no telling: null, an empty or mixed list.
+
+    Raises SchemaError for a list or map of nulls alone, as the original does.
+    """
     for kind, schema in _INFERRED:
         if isinstance(value, kind):
             return schema
     if isinstance(value, Struct):
         return value.schema
     if isinstance(value, list) and value:
-        element = _common(value)
-        return None if element is None else Schema(Type.ARRAY, value_schema=element)
+        elements = _Detector()
+        return Schema(Type.ARRAY, value_schema=elements.schema()) if all(map(elements.takes, value)) else None
     if isinstance(value, dict) and value:
-        key, element = _common(value), _common(value.values())
-        return None if key is None or element is None else Schema(Type.MAP, key_schema=key, value_schema=element)
+        keys, values = _Detector(), _Detector()
+        if not all(keys.takes(k) and values.takes(v) for k, v in value.items()):
+            return None
+        return Schema(Type.MAP, key_schema=keys.schema(), value_schema=values.schema())
     return None
 
 
-def _common(values: Any) -> Schema | None:
-    """The schema of elements that share a type. Only the type survives: the original forgets what a list in a list holds."""
-    known: Type | None = None
-    optional = False
-    for value in values:
+class _Detector:
+    """Finds the type that elements share. Only the type survives: the original forgets what a list in a list holds."""
+
+    def __init__(self) -> None:
+        self._type: Type | None = None
+        self._optional = False
+
+    def takes(self, value: Any) -> bool:
+        """False when there is no telling, or the element is of another type than those before it."""
         if value is None:
-            optional = True
-            continue
+            self._optional = True
+            return True
         schema = infer_schema(value)
-        if schema is None or (known is not None and known is not schema.type):
-            return None
-        known = schema.type
-    return None if known is None else Schema(known, optional=optional)
+        if schema is None or (self._type is not None and self._type is not schema.type):
+            return False
+        self._type = schema.type
+        return True
+
+    def schema(self) -> Schema:
+        if self._type is None:
+            raise SchemaError("type cannot be null")
+        return Schema(self._type, optional=self._optional)

@@ -207,13 +207,17 @@ def _as_double(schema: Schema | None, value: Any) -> float:
     if isinstance(value, float):
         return float(value)
     if isinstance(value, decimal.Decimal):
-        return float(_finite(value))
+        return _double_of(_finite(value))
     if isinstance(value, str):
         try:
-            return float(parse_big_decimal(value))
+            return _double_of(parse_big_decimal(value))
         except NumberFormatError:
             pass  # the error is that of a whole number
     return float(_as_long(schema, value))
+
+
+def _double_of(value: decimal.Decimal) -> float:
+    return float(value) if value else 0.0  # Java's decimals have no negative zero
 
 
 def _finite(value: decimal.Decimal) -> decimal.Decimal:

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import decimal
+import math
 import re
 from typing import Any
 
-from connect.data.java_calendar import date_of_day, day_of_date
+from connect.data.java_numbers import nearest_float32
 from connect.data.java_text import double_text, float_text
-from connect.data.logical import (
-    DATE,
-    MILLIS_PER_DAY,
-    TIME,
-    TIMESTAMP,
-    date_of,
-    date_schema,
-    decimal_schema,
-    epoch_millis,
-    instant_of,
-    millis_to_time,
-    time_schema,
-    timestamp_schema,
-)  # fmt: skip
+from connect.data.logical import DATE, TIME, TIMESTAMP, date_of, decimal_schema, instant_of, millis_to_time
 from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32
 from connect.data.schema import Schema, Type
+from connect.data.temporal_text import iso_text, parse_temporal
 from connect.data.validation import INT_RANGES
 from connect.errors import DataError
 from connect.record import SchemaAndValue
@@ -51,12 +40,6 @@ _FALSE = SchemaAndValue(Schema.BOOLEAN, False)
 _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX, traps=[])
 _MAX_DIGITS = 4000
 _MAX_SCALE = 2**31 - 1
-
-_FIELD = r"[ \t]*(-?\d{1,9})"
-_DATE_TEXT = re.compile(rf"{_FIELD}-{_FIELD}-{_FIELD}")
-_TIME_TEXT = re.compile(rf"{_FIELD}:{_FIELD}:{_FIELD}\.{_FIELD}Z")
-_TIMESTAMP_TEXT = re.compile(rf"{_FIELD}-{_FIELD}-{_FIELD}T{_FIELD}:{_FIELD}:{_FIELD}\.{_FIELD}Z")
-_DATE_SCHEMA, _TIME_SCHEMA, _TIMESTAMP_SCHEMA = date_schema(), time_schema(), timestamp_schema()
 
 
 def parse_value(text: str) -> SchemaAndValue | None:
@@ -196,7 +179,7 @@ class _Parser:
     def _instant(self, text: str) -> SchemaAndValue | None:
         found = parse_temporal(text)
         if found is not None and found.schema is not None and self._losses is not None:
-            shown = _iso_text(found.schema, found.value)
+            shown = iso_text(found.schema, found.value)
             if text.replace("\\:", ":") != shown:
                 self._losses.append(f"{_shortened(text)} is read as {shown}")
         return found
@@ -244,6 +227,7 @@ class _Parser:
         keys: _Elements = []
         values: _Elements = []
         entries: dict[Any, Any] = {}
+        schemas: dict[Any, Schema | None] = {}
         while tokens.has_next():
             if tokens.take("}"):
                 return self._mapped(keys, values, entries)
@@ -257,6 +241,8 @@ class _Parser:
             value = self.parse(embedded=True)
             if isinstance(key.value, list | dict):
                 raise DataError(f"A list or map as a map key cannot be held: {tokens.text}")
+            if schemas.setdefault(key.value, key.schema) != key.schema:  # 1 and true, decimals of several scales
+                raise DataError(f"Map keys that are equal in Python alone: {tokens.text}")
             if self._losses is not None and key.value in entries:
                 self._losses.append(f"the key {_shortened(str(key.value))} is there twice, and the first value is dropped")
             entries[key.value] = None if value is None else value.value
@@ -339,52 +325,12 @@ def _number(token: str) -> SchemaAndValue | None:
                 return SchemaAndValue(schema, box(integer))
     if exponent != 0:
         double = float(number)
-        single = round_to_float32(double)
+        single = nearest_float32(double, number) if math.isfinite(double) else double
         if abs(single) != float("inf"):
             return SchemaAndValue(Schema.FLOAT32, Float32(single))
         if abs(double) != float("inf"):
             return SchemaAndValue(Schema.FLOAT64, double)
     return SchemaAndValue(decimal_schema(-exponent), number)
-
-
-def parse_temporal(token: str) -> SchemaAndValue | None:
-    """A date, time or timestamp, told by the length of the text and read leniently: 2024-02-30 is 1 March."""
-    text = token.replace("\\:", ":")
-    if len(text) == 13:
-        found = _TIME_TEXT.match(text)
-        return found and SchemaAndValue(_TIME_SCHEMA, _time(_millis(1970, 1, 1, *_integers(found))))
-    if len(text) == 24:
-        found = _TIMESTAMP_TEXT.match(text)
-        return found and SchemaAndValue(_TIMESTAMP_SCHEMA, instant_of(_millis(*_integers(found))))
-    if len(text) == 10:
-        found = _DATE_TEXT.match(text)
-        return found and SchemaAndValue(_DATE_SCHEMA, date_of(day_of_date(*_integers(found))))
-    return None
-
-
-def _integers(found: re.Match[str]) -> list[int]:
-    return [int(group) for group in found.groups()]
-
-
-def _millis(year: int, month: int, day: int, hour: int, minute: int, second: int, millis: int) -> int:
-    return (((day_of_date(year, month, day) * 24 + hour) * 60 + minute) * 60 + second) * 1000 + millis
-
-
-def _time(millis: int) -> Any:
-    # A time of 25 o'clock is an instant of the next day in the original, which a time of day cannot be.
-    return millis_to_time(millis) if 0 <= millis <= MILLIS_PER_DAY else instant_of(millis)
-
-
-def _iso_text(schema: Schema, value: Any) -> str:
-    """The text that a date, time or timestamp is read from exactly."""
-    day, of_day = divmod(epoch_millis(value), MILLIS_PER_DAY)
-    seconds, millis = divmod(of_day, 1000)
-    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{millis:03}Z"
-    if schema.name == TIME:
-        return clock if day == 0 else f"{clock} of another day"
-    year, month, day_of_month = date_of_day(day)
-    date = f"{year:04}-{month:02}-{day_of_month:02}"
-    return date if schema.name == DATE else f"{date}T{clock}"
 
 
 def _shortened(text: str) -> str:

@@ -86,8 +86,9 @@ class FunctionSource(SourceConnector):
     ) -> bool:
         known = [dict(partition) for partition in self.listed_partitions(self.settings.read(config))]
         for items, offset in offsets.items():
-            if offset is not None and dict(items) not in known:
-                raise BadRequestError(f"{dict(items)} is no source partition of {self.code.name}, which has {known}")
+            partition = dict(items or ())
+            if offset is not None and partition not in known:
+                raise BadRequestError(f"{partition} is no source partition of {self.code.name}, which has {known}")
         return True
 
     @classmethod

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty, one_of
+from connect.data.logical import FarInstant
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
@@ -53,7 +54,7 @@ _TABLE = (
         "schema that every result must fit, whether its original had one or not.",
     )
 )  # fmt: skip
-_PLAIN = (dict, list, str, bool, int, float, bytes, bytearray, memoryview, decimal.Decimal, dt.date, dt.time)
+_PLAIN = (dict, list, str, bool, int, float, bytes, bytearray, memoryview, decimal.Decimal, dt.date, dt.time, FarInstant)
 _MOST_PLANS = 64
 """Plans kept per transformation. Sources share a handful of schemas; a stream of ever new ones must not fill the memory."""
 

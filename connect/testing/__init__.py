@@ -5,7 +5,7 @@ Nothing in here is imported by the product.
 
 from connect.testing.clock import ManualClock
 from connect.testing.conformance import check_sink_connector, check_source_connector
-from connect.testing.harness import MemoryOffsets, SinkHarness, SourceHarness
+from connect.testing.harness import MemoryOffsets, MemoryTransactions, SinkHarness, SourceHarness
 from connect.testing.memory import MemorySink, MemorySinkTask
 from connect.testing.runs import run_sink, run_source, run_transforms
 from connect.testing.scripted import ScriptedSource, ScriptedSourceTask
@@ -15,6 +15,7 @@ __all__ = [
     "MemoryOffsets",
     "MemorySink",
     "MemorySinkTask",
+    "MemoryTransactions",
     "ScriptedSource",
     "ScriptedSourceTask",
     "SinkHarness",

@@ -44,11 +44,25 @@ class MemoryOffsets:
             self._stored[self._key(partition)] = dict(offset)
 
 
+class MemoryTransactions:
+    """Keeps the boundaries that a task asked for: a TransactionContext. A record that is None stands for the next batch."""
+
+    def __init__(self) -> None:
+        self.commits: list[SourceRecord | None] = []
+        self.aborts: list[SourceRecord | None] = []
+
+    def commit_transaction(self, record: SourceRecord | None = None) -> None:
+        self.commits.append(record)
+
+    def abort_transaction(self, record: SourceRecord | None = None) -> None:
+        self.aborts.append(record)
+
+
 class _SourceContext:
-    def __init__(self, config: Mapping[str, str], offsets: MemoryOffsets) -> None:
+    def __init__(self, config: Mapping[str, str], offsets: MemoryOffsets, transactions: TransactionContext | None) -> None:
         self._config = config
         self.offset_reader = offsets
-        self.transaction_context: TransactionContext | None = None
+        self.transaction_context = transactions
 
     def configs(self) -> Mapping[str, str]:
         return self._config
@@ -57,17 +71,20 @@ class _SourceContext:
 class SourceHarness:
     """A source task between ``start`` and ``close``; a context manager.
 
-    ``offsets`` may be handed from one harness to the next: that is a restart.
+    ``offsets`` may be handed from one harness to the next: that is a restart. ``transactions`` keeps what the task says about
+    its transactions where the configuration has ``transaction.boundary=connector``, and is None otherwise.
     """
 
     def __init__(self, task: SourceTask, config: Mapping[str, str], offsets: MemoryOffsets | None = None) -> None:
         self.task = task
+        own_boundaries = config.get("transaction.boundary", "").lower() == "connector"
+        self.transactions = MemoryTransactions() if own_boundaries else None
         self.offsets = offsets or MemoryOffsets()
         self._config = dict(config)
         self._uncommitted: list[SourceRecord] = []
 
     def start(self) -> Self:
-        self.task.initialize(_SourceContext(self._config, self.offsets))
+        self.task.initialize(_SourceContext(self._config, self.offsets, self.transactions))
         self.task.start(self._config)
         return self
 

@@ -18,9 +18,9 @@ from connect.transforms.column_casting import ColumnCaster, column_caster, schem
 from connect.transforms.columns import RecordColumns, SideColumns, column_settler
 from connect.transforms.named_fields import naming
 from connect.transforms.record_sides import InColumns, KeySide, Plan, SideTransformation, ValueSide
-from connect.transforms.settings import REPLACE_NULL, list_text, with_replace_null
+from connect.transforms.settings import list_text, replaces_nulls, with_replace_null
 from connect.transforms.spec_text import split_spec
-from connect.transforms.structs import basics_of, copier, fields_of, require_map, struct_schema_like
+from connect.transforms.structs import basics_of, copier, fields_of, raise_first, require_map, struct_schema_like
 
 PURPOSE = "cast types"
 _WHOLE = None
@@ -90,7 +90,7 @@ class Cast(SideTransformation):
     def configure(self, configs: Mapping[str, Any]) -> None:
         values = _TABLE.parse(configs)
         self._casts = _parse_spec(values["spec"])
-        self._replace_null: bool = values[REPLACE_NULL]
+        self._replace_null = replaces_nulls(values)
         self._strict = is_strict(configs)
 
     def plan(self, schema: Schema | None) -> Plan:
@@ -171,10 +171,16 @@ class Cast(SideTransformation):
         changed = struct_schema_like(schema, members, optional=schema.optional)
         copy = copier(fields, self._replace_null)
 
+        replace_null = self._replace_null
+
         def convert(old: list[Any], _: ConnectRecord) -> list[Any]:
-            values = copy(old)
-            for i, cast in casters:
-                values[i] = cast(values[i])
+            try:
+                values = copy(old)
+                for i, cast in casters:
+                    values[i] = cast(values[i])
+            except DataError:
+                raise_first(old, fields, replace_null, changed, dict(casters))
+                raise
             return values
 
         settle = column_settler(fields, self._replace_null)

@@ -20,7 +20,16 @@ from connect.data.java_numbers import (
     parse_integer,
 )
 from connect.data.java_text import decimal_text, double_text, float_text, java_text
-from connect.data.logical import DATE, TIME, TIMESTAMP, FarInstant, date_to_days, time_to_millis, timestamp_to_millis
+from connect.data.logical import (
+    DATE,
+    TIME,
+    TIMESTAMP,
+    FarInstant,
+    date_to_days,
+    date_to_stored_days,
+    time_to_millis,
+    timestamp_to_millis,
+)  # fmt: skip
 from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32, wrap_integer
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
@@ -68,7 +77,9 @@ def caster_for(schema: Schema, target: Type, strict_for: str | None = None) -> C
     if strict_for is not None:
         source = schema.type.name if schema.name not in LOGICAL_CLASSES else schema.name.rpartition(".")[2]
         cast = strict_caster(cast, source, target, strict_for)
-    encode = _ENCODERS.get(schema.name or "")
+    # What must be kept is compared with all the days.
+    encoders = _ENCODERS if strict_for is None else _EXACT_ENCODERS
+    encode = encoders.get(schema.name or "")
     if encode is None or target is Type.STRING:
         return cast
 
@@ -124,7 +135,8 @@ def _refuse(source: Type) -> Caster:
     return refuse
 
 
-_ENCODERS: dict[str, Callable[[Any], int]] = {DATE: date_to_days, TIME: time_to_millis, TIMESTAMP: timestamp_to_millis}
+_ENCODERS: dict[str, Callable[[Any], int]] = {DATE: date_to_stored_days, TIME: time_to_millis, TIMESTAMP: timestamp_to_millis}
+_EXACT_ENCODERS: dict[str, Callable[[Any], int]] = {**_ENCODERS, DATE: date_to_days}
 
 
 def _to_type(schema: Schema, target: Type) -> Caster:

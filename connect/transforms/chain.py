@@ -1,7 +1,7 @@
 """The chain that a connector's configuration names: ``transforms=a,b``, ``transforms.a.type=...``, ``predicates=...``.
 
-What is wrong is told in the original's words and order: first classes that are none, then keys of the table that all stages
-together make, then what a stage says of its own settings. Source: KIP-66, KIP-585; vectors ``chain``.
+What is wrong is told in the original's words and order: first lists of names, then classes that are none, then keys of the
+table that all stages together make, then what a stage says of its own settings. Source: KIP-66, KIP-585; vectors ``chain``.
 """
 
 from __future__ import annotations
@@ -65,25 +65,19 @@ class _Stage:
 def build_steps(config: Mapping[str, str | None], plugins: Plugins) -> list[Step]:
     """Makes and configures what the configuration names. Raises ConfigError for what validation finds, and ConnectError, as the
     original, for what only a stage itself can tell."""
+    aliases = {kind: _aliases(config, kind) for kind in _LISTS}
     stages = [
         _Stage(kind, alias, _plugin_class(kind, f"{_LISTS[kind]}.{alias}.type", config, plugins))
         for kind in _LISTS
-        for alias in dict.fromkeys(_aliases(config, kind))
+        for alias in aliases[kind]
     ]
-    for kind in _LISTS:
-        aliases = _aliases(config, kind)
-        if len(set(aliases)) != len(aliases):
-            raise ConfigError.invalid(_LISTS[kind], f"[{', '.join(aliases)}]", "Duplicate alias provided.")
-    parsed = {(stage.kind, stage.alias): _parse_stage(stage, config) for stage in stages}
+    for stage in stages:
+        _check_settings(stage, config)
     declared = {stage.alias: stage for stage in stages if stage.kind is Kind.PREDICATE}
     steps: list[Step] = []
     try:
         # Kept as they are made, so that those before a failing one are closed.
-        steps.extend(
-            _step(stage, parsed[stage.kind, stage.alias], config, declared)
-            for stage in stages
-            if stage.kind is Kind.TRANSFORMATION
-        )
+        steps.extend(_step(stage, config, declared) for stage in stages if stage.kind is Kind.TRANSFORMATION)
     except BaseException:
         close_steps(steps)
         raise
@@ -157,36 +151,49 @@ def close_steps(steps: Sequence[Step]) -> None:
 
 
 def _aliases(config: Mapping[str, str | None], kind: Kind) -> list[str]:
-    return parse_value(_LISTS[kind], config.get(_LISTS[kind]), ConfigType.LIST) or []
+    """The names of the stages of a kind, each once. Raises ConfigError for a null and for a name that is twice there."""
+    key = _LISTS[kind]
+    if key not in config:
+        return []
+    aliases: list[str] | None = parse_value(key, config[key], ConfigType.LIST)
+    if aliases is None:
+        raise ConfigError.invalid(key, None, "entry must be non null")
+    if len(set(aliases)) != len(aliases):
+        raise ConfigError.invalid(key, f"[{', '.join(aliases)}]", "Duplicate alias provided.")
+    return aliases
 
 
 def _plugin_class(kind: Kind, key: str, config: Mapping[str, str | None], plugins: Plugins) -> type[Any]:
-    name = config.get(key)
-    if name is None:
+    text = config.get(key)
+    if text is None:
         raise ConfigError.invalid(key, None, f"Not a {_NOUNS[kind]}")
-    name = name.strip()
+    name = text.strip()
     try:
         plugin = plugins.load(plugins.resolve(kind, name))
     except PluginNotFoundError as e:
-        raise _unknown_class(kind, key, name, plugins) from e
+        raise _unknown_class(kind, key, text, plugins) from e
+    if name != text:
+        # The original finds the class without the blanks, and its table with them it does not.
+        raise ConfigError.invalid(key, text, f"Error getting config definition from {_NOUNS[kind]}: {text}")
     if inspect.isabstract(plugin):
         raise ConfigError("This class is abstract and cannot be created.", key=key)
     return plugin
 
 
-def _unknown_class(kind: Kind, key: str, name: str, plugins: Plugins) -> ConfigError:
+def _unknown_class(kind: Kind, key: str, text: str, plugins: Plugins) -> ConfigError:
+    name = text.strip()
     variants = [java for desc in plugins.of(kind) for java in desc.java_names if java.startswith(f"{name}$")]
     if variants:
         return ConfigError(f"This class is abstract and cannot be created. Did you mean {', '.join(variants)}?", key=key)
     try:
         other = plugins.find(name)
     except PluginNotFoundError:
-        return ConfigError.invalid(key, name, f"Class {name} could not be found.")
+        return ConfigError.invalid(key, text, f"Class {text} could not be found.")
     return ConfigError(f"Class class {other.class_name} does not implement the {_NOUNS[kind]} interface", key=key)
 
 
-def _parse_stage(stage: _Stage, config: Mapping[str, str | None]) -> dict[str, Any]:
-    """The settings of a stage, read in the order of the table that the original makes."""
+def _check_settings(stage: _Stage, config: Mapping[str, str | None]) -> None:
+    """Reads the settings of a stage in the order of the table that the original makes. Raises ConfigError."""
     if stage.kind is Kind.TRANSFORMATION:
         negate, predicate = f"{stage.prefix}negate", f"{stage.prefix}predicate"
         if negate in config and predicate not in config:
@@ -197,10 +204,11 @@ def _parse_stage(stage: _Stage, config: Mapping[str, str | None]) -> dict[str, A
     shared = _STAGE_KEYS if stage.kind is Kind.TRANSFORMATION else ()
     keys = [*shared, *(key for key in table.keys.values() if key.name not in {k.name for k in shared})]
     keys.sort(key=lambda key: (not key.required, _IMPORTANCE.index(key.importance), key.name))
-    return {key.name: _parse_key(stage.prefix, key, config) for key in keys}
+    for key in keys:
+        _check_key(stage.prefix, key, config)
 
 
-def _parse_key(prefix: str, key: ConfigKey, config: Mapping[str, str | None]) -> Any:
+def _check_key(prefix: str, key: ConfigKey, config: Mapping[str, str | None]) -> None:
     name = prefix + key.name
     if name in config:
         value = parse_value(name, config[name], key.type)
@@ -210,15 +218,14 @@ def _parse_key(prefix: str, key: ConfigKey, config: Mapping[str, str | None]) ->
         value = key.default
     if key.validator is not None:
         key.validator(key.name, value)
-    return value
 
 
-def _step(
-    stage: _Stage, values: Mapping[str, Any], config: Mapping[str, str | None], declared: Mapping[str, _Stage]
-) -> Step:  # fmt: skip
+def _step(stage: _Stage, config: Mapping[str, str | None], declared: Mapping[str, _Stage]) -> Step:
     transformation: Transformation = stage.plugin()
     _configure(transformation, stage.settings(config))
-    named: str | None = values["predicate"]
+    # The original reads these two texts as they are, once more: a blank around a name makes it another name, and a blank around
+    # "true" makes it false.
+    named = config.get(f"{stage.prefix}predicate")
     if named is None:
         return Step(stage.alias, transformation)
     chosen = declared.get(named)
@@ -228,7 +235,8 @@ def _step(
         raise ConnectError(f"org.apache.kafka.connect.errors.ConnectException: {missing}")
     predicate: Predicate = chosen.plugin()
     _configure(predicate, chosen.settings(config))
-    return Step(stage.alias, transformation, predicate, values["negate"])
+    negate = (config.get(f"{stage.prefix}negate") or "").lower() == "true"
+    return Step(stage.alias, transformation, predicate, negate)
 
 
 def _configure(part: Transformation | Predicate, settings: Mapping[str, Any]) -> None:

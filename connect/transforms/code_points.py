@@ -149,6 +149,13 @@ _SCRIPTS = (
     "LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "HEBREW", "ARABIC", "DEVANAGARI", "BENGALI", "THAI", "GEORGIAN", "HANGUL",
     "HIRAGANA", "KATAKANA", "ETHIOPIC", "TAMIL", "TELUGU", "KHMER", "MONGOLIAN", "TIBETAN", "LAO", "GUJARATI", "KANNADA",
 )  # fmt: skip
+_SCRIPT_CODES = {
+    "LATN": "LATIN", "GREK": "GREEK", "CYRL": "CYRILLIC", "ARMN": "ARMENIAN", "HEBR": "HEBREW", "ARAB": "ARABIC",
+    "DEVA": "DEVANAGARI", "BENG": "BENGALI", "GEOR": "GEORGIAN", "HANG": "HANGUL", "HIRA": "HIRAGANA", "KANA": "KATAKANA",
+    "ETHI": "ETHIOPIC", "TAML": "TAMIL", "TELU": "TELUGU", "KHMR": "KHMER", "MONG": "MONGOLIAN", "TIBT": "TIBETAN",
+    "LAOO": "LAO", "GUJR": "GUJARATI", "KNDA": "KANNADA", "HANI": "HAN",
+}  # fmt: skip
+"""ISO 15924, which Java takes for names too."""
 _BLOCKS: dict[str, tuple[int, int]] = {
     "BASICLATIN": (0, 0x7F), "LATIN1SUPPLEMENT": (0x80, 0xFF), "LATINEXTENDEDA": (0x100, 0x17F), "LATINEXTENDEDB": (0x180, 0x24F),
     "GREEK": (0x370, 0x3FF), "GREEKANDCOPTIC": (0x370, 0x3FF), "CYRILLIC": (0x400, 0x4FF), "HEBREW": (0x590, 0x5FF),
@@ -198,7 +205,7 @@ def _category(name: str) -> Ranges | None:
 
 
 def _script(name: str) -> Ranges | None:
-    upper = name.upper()
+    upper = _SCRIPT_CODES.get(name.upper(), name.upper())
     if upper == "HAN":
         return matching("script HAN", lambda c: unicodedata.name(c, "").startswith("CJK"))
     if upper not in _SCRIPTS:

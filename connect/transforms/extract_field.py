@@ -16,7 +16,7 @@ from connect.strict import STRICT, is_strict
 from connect.transforms.columns import RecordColumns, SideColumns
 from connect.transforms.field_path import parse_field_path
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide, checked_plan
-from connect.transforms.settings import FIELD, REPLACE_NULL, with_replace_null
+from connect.transforms.settings import FIELD, replaces_nulls, require_given, with_replace_null
 from connect.transforms.strict_casting import shown
 from connect.transforms.structs import read_field, require_map, require_struct, struct_under
 
@@ -46,9 +46,10 @@ class ExtractField(SideTransformation):
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         values = _TABLE.parse(configs)
-        self._path: str = values[FIELD] or ""
+        require_given(values, FIELD)
+        self._path: str = values[FIELD]
         self._steps = parse_field_path(self._path, values["field.syntax.version"])
-        self._replace_null: bool = values[REPLACE_NULL]
+        self._replace_null = replaces_nulls(values)
         self._strict = is_strict(configs)
 
     def check(self, schema: Schema | None, datum: Any) -> None:
@@ -92,12 +93,14 @@ class ExtractField(SideTransformation):
             datum = datum[step]
 
     def _from_map(self) -> Callable[[Any, ConnectRecord], Any]:
-        parents, name = self._steps[:-1], self._steps[-1] if self._steps else ""
+        parents, name = self._steps[:-1], self._steps[-1] if self._steps else None
 
         def convert(datum: Any, _: ConnectRecord) -> Any:
             if datum is None:
                 return None
             current = require_map(datum, PURPOSE)
+            if name is None:
+                raise DataError(f"Unknown field: {self._path}")
             for step in parents:
                 inner = current.get(step)
                 if inner is None:

@@ -125,7 +125,7 @@ class Flatten(SideTransformation):
     def _flatten_map(self, value: dict[Any, Any], prefix: str, flat: dict[str, Any]) -> None:
         start = f"{prefix}{self._delimiter}" if prefix else ""
         for key, member in value.items():
-            name = f"{start}{key}" if start else key
+            name = start + key if key.__class__ is str else _named(start, key)
             if member.__class__ in _PLAIN:
                 flat[name] = member
                 continue
@@ -229,6 +229,13 @@ def _flat_values(struct: Struct | None, level: _Level) -> list[Any]:
     values: list[Any] = []
     _collect(struct.values, level, values)
     return values
+
+
+def _named(start: str, key: Any) -> Any:
+    """The name for a key that is no text: a null joins as "null", the rest is refused, as in the original."""
+    if key is not None:
+        raise DataError(f"Flatten can only join names that are text, and a map has the key {key!r}")
+    return f"{start}null" if start else None
 
 
 class FlattenKey(KeySide, Flatten):

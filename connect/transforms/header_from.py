@@ -15,9 +15,9 @@ from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
-from connect.transforms.columns import Column, RecordColumns, SideColumns, Unfit, column_settler
+from connect.transforms.columns import Column, RecordColumns, SideColumns, Unfit, column_settler, has_null
 from connect.transforms.record_sides import InColumns, KeySide, Plan, SideTransformation, ValueSide, checked_plan
-from connect.transforms.settings import FIELDS, REPLACE_NULL, NonEmptyList, with_replace_null
+from connect.transforms.settings import FIELDS, NonEmptyList, replaces_nulls, with_replace_null
 from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
     fields_of,
@@ -67,7 +67,7 @@ class HeaderFrom(SideTransformation):
         self._pairs: list[tuple[str, str]] = list(zip(fields, headers, strict=True))
         self._moves = values["operation"] == "move"
         self._purpose = f"header {values['operation']}"
-        self._replace_null: bool = values[REPLACE_NULL]
+        self._replace_null = replaces_nulls(values)
         self._strict = is_strict(configs)
 
     def check(self, schema: Schema | None, datum: Any) -> None:
@@ -136,6 +136,8 @@ class HeaderFrom(SideTransformation):
                 value = old[field.index]
                 if value is None and replace_null:
                     value = field.schema.default
+                if value is None and not field.schema.optional:
+                    raise _null_header(field)
                 headers.append(Header(name, field.schema, value))
             if not moves:
                 return datum, headers
@@ -159,6 +161,8 @@ class HeaderFrom(SideTransformation):
     def _header_column(self, name: str, field: Field, column: Column) -> Iterable[Header]:
         default = field.schema.default if self._replace_null else None
         values = column if default is None else [default if value is None else value for value in column]
+        if default is None and not field.schema.optional and has_null(column):
+            raise _null_header(field)
         return map(_make, repeat(Header), zip(repeat(name), repeat(field.schema), values, strict=False))
 
     def _field(self, schema: Schema, name: str) -> Field:
@@ -167,6 +171,10 @@ class HeaderFrom(SideTransformation):
             # A NullPointerException in the original (vector chain-0048).
             raise DataError(f"No field {name} for [{self._purpose}], there are: {', '.join(schema.field_names)}")
         return field
+
+
+def _null_header(field: Field) -> DataError:
+    return DataError(f"A null value requires an optional schema but was {field.schema!r}")
 
 
 def _with_added(headers: Headers | None, added: Iterable[Header]) -> Headers:

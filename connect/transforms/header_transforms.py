@@ -19,7 +19,6 @@ from connect.strict import STRICT, is_strict
 from connect.transforms.column_batches import ColumnTransformation
 from connect.transforms.columns import RecordColumns
 from connect.transforms.record_copies import copy_record
-from connect.transforms.settings import parse_settings
 from connect.transforms.strict_casting import shown
 
 _INSERT = (
@@ -93,7 +92,7 @@ class DropHeaders(ColumnTransformation):
         return _DROP
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self._names = frozenset(parse_settings(_DROP, configs)["headers"])
+        self._names = frozenset(_DROP.parse(configs)["headers"])
 
     def apply_rows(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
         names = self._names

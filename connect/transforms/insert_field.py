@@ -16,7 +16,7 @@ from connect.record import ConnectRecord, SinkRecord, SourceRecord
 from connect.strict import STRICT, is_strict
 from connect.transforms.columns import Column, RecordColumns, SideColumns, Unfit, column_settler, constant, has_null
 from connect.transforms.record_sides import InColumns, KeySide, Plan, SideTransformation, ValueSide, checked_plan
-from connect.transforms.settings import REPLACE_NULL, with_replace_null
+from connect.transforms.settings import replaces_nulls, with_replace_null
 from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
     copier,
@@ -116,7 +116,7 @@ class InsertField(SideTransformation):
         if values["static.field"] is not None and static is None:
             field = values["static.field"]
             raise ConfigError.invalid("static.value", None, f"No value specified for static field: {field}")
-        self._replace_null: bool = values[REPLACE_NULL]
+        self._replace_null = replaces_nulls(values)
         self._strict = is_strict(configs)
         self._insertions = [
             _insertion(values[key], schema, read, read_typed, read_column, null_counts=key == "topic.field")

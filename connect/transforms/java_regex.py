@@ -19,11 +19,14 @@ from connect.transforms.java_lookbehind import expand_lookbehind
 _GROUP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _REPEAT = re.compile(r"\{(\d+)(,(\d*))?\}")
 _REPEAT_BEGUN = re.compile(r"\{\d+(?:,\d*)?")
+_PAIR_OR_UNIT = re.compile(r"([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|([0-9a-fA-F]{4})")
+"""Of escapes with ``u``: two that make one character, or one."""
 _SIMPLE_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _TERMINATOR = r"(?:\r\n|[\n\r\x85\u2028\u2029])"
 _END_OF_LAST_LINE = r"(?:(?=\r\n\Z)|(?<!\r)(?=\n\Z)|(?=[\r\x85\u2028\u2029]?\Z))"
 _END_OF_LINE = r"(?:(?=[\r\x85\u2028\u2029])|(?<!\r)(?=\n)|\Z)"
 _START_OF_LINE = r"(?:\A|(?<=[\n\x85\u2028\u2029])(?!\Z)|(?<=\r)(?!\n)(?!\Z))"
+_NO_BOUNDARY = r"(?!(?u:\b))"  # the empty text has none: Python's \B, before 3.14, says otherwise
 _CLUSTER = r"(?:\r\n|(?s:.)[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u200d\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f]*)"
 
 
@@ -147,9 +150,15 @@ class _Translator:
         if char in "*+?":
             raise self._error(f"Dangling meta character '{char}'")
         if char == "{":
-            raise self._error("Illegal repetition", self._at + 1)
+            # There is nothing that it could repeat: a{2}{3} is a{2}, and then nothing three times.
+            self._quantifier(flags)
+            return ""
         atom = self._atom(flags, depth)
-        return atom + self._quantifier(flags) if atom else ""
+        if not atom:
+            return ""
+        count = self._quantifier(flags)
+        # Java repeats anchors too, which re refuses.
+        return f"(?:{atom}){count}" if count and atom in (r"\A", r"\Z") else atom + count
 
     def _skip_comment(self) -> None:
         if self._take() == "#":
@@ -270,7 +279,7 @@ class _Translator:
             return self._quoted()
         if char.isdigit() and char != "0":
             return self._back_reference(char)
-        anchors = {"A": r"\A", "z": r"\Z", "Z": _END_OF_LAST_LINE, "G": r"\A", "b": r"(?u:\b)", "B": r"(?u:\B)"}
+        anchors = {"A": r"\A", "z": r"\Z", "Z": _END_OF_LAST_LINE, "G": r"\A", "b": r"(?u:\b)", "B": _NO_BOUNDARY}
         if char == "Z" and flags.unix_lines:
             return r"(?=\n?\Z)"
         if char in anchors:
@@ -354,11 +363,12 @@ class _Translator:
                 self._at = found.end()
                 return self._char(int(found[1] or found[2], 16))
             case "u":
-                found = re.compile(r"[0-9a-fA-F]{4}").match(self._text, self._at)
+                found = _PAIR_OR_UNIT.match(self._text, self._at)
                 if found is None:
                     raise self._error("Illegal Unicode escape sequence")
                 self._at = found.end()
-                return chr(int(found[0], 16))
+                units = [int(unit, 16) for unit in found.groups() if unit]
+                return b"".join([unit.to_bytes(2, "little") for unit in units]).decode("utf-16-le", "surrogatepass")
             case "c":
                 return chr(ord(self._take()) ^ 64)
             case "N":

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from connect.transforms.java_calendar_fields import CalendarField, CalendarFields
+from connect.transforms.java_zone_names import NAME_SIZES, ZONE_NAMES
 
 _MILLIS_PER_MINUTE = 60_000
-_ZONES = {
-    "UTC": 0, "UT": 0, "Coordinated Universal Time": 0, "Greenwich Mean Time": 0,
-    "EST": -300, "Eastern Standard Time": -300, "EDT": -240, "Eastern Daylight Time": -240,
-    "CST": -360, "Central Standard Time": -360, "CDT": -300, "Central Daylight Time": -300,
-    "MST": -420, "Mountain Standard Time": -420, "MDT": -360, "Mountain Daylight Time": -360,
-    "PST": -480, "Pacific Standard Time": -480, "PDT": -420, "Pacific Daylight Time": -420,
-    "CET": 60, "CEST": 120, "Central European Standard Time": 60, "Central European Summer Time": 120,
-    "EET": 120, "EEST": 180, "WET": 0, "WEST": 60, "JST": 540, "Japan Standard Time": 540, "MSK": 180,
-}  # fmt: skip
-"""Minutes east of UTC. The original knows the names of every zone of its locale; these are the ones in use in texts."""
 
 
 def parse_zone(text: str, start: int, position: int, letter: str, count: int, fields: CalendarFields) -> int | None:
@@ -31,11 +22,12 @@ def parse_zone(text: str, start: int, position: int, letter: str, count: int, fi
         position = start + 3
         sign = {"+": 1, "-": -1}.get(text[position : position + 1], 0)
         return _offset(text, position + 1, sign, 0, True, fields) if sign else _set(fields, 0, position)
-    names = [name for name in _ZONES if text[position : position + len(name)].lower() == name.lower()]
-    if not names:
-        return None
-    name = max(names, key=len)
-    return _set(fields, _ZONES[name], position + len(name))
+    rest = text[position : position + NAME_SIZES[0]].lower()
+    for size in NAME_SIZES:
+        minutes = ZONE_NAMES.get(rest[:size])
+        if minutes is not None:
+            return _set(fields, minutes, position + min(size, len(rest)))
+    return None
 
 
 def _set(fields: CalendarFields, minutes: int, position: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from connect.config.definition import ConfigDef, Importance
@@ -12,17 +13,17 @@ from connect.config.types import ConfigType
 from connect.config.validators import DistinctList, NonEmpty
 from connect.data.java_hash_order import hash_set_order
 from connect.data.java_numbers import NumberFormatError, decimal_to_double, decimal_to_integer, parse_big_decimal
-from connect.data.logical import EPOCH, EPOCH_DAY, FarInstant
+from connect.data.logical import DATE, EPOCH, EPOCH_DAY, FarInstant
 from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32
 from connect.data.schema import Field, Schema, Type
 from connect.errors import DataError
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
-from connect.transforms.columns import Column, RecordColumns, SideColumns, column_settler, constant
+from connect.transforms.columns import Column, RecordColumns, SideColumns, Unfit, column_settler, constant
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
-from connect.transforms.settings import FIELDS, REPLACE_NULL, parse_settings, with_replace_null
+from connect.transforms.settings import FIELDS, replaces_nulls, with_replace_null
 from connect.transforms.strict_casting import is_kept
-from connect.transforms.structs import class_name_under, copier, fields_of, require_map, require_struct
+from connect.transforms.structs import class_name_under, copier, fields_of, raise_first, require_map, require_struct
 
 PURPOSE = "mask fields"
 _TABLE = with_replace_null(
@@ -50,14 +51,22 @@ class MaskField(SideTransformation):
         return _TABLE
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = parse_settings(_TABLE, configs)
+        values = _TABLE.parse(configs)
         self._fields = hash_set_order(values[FIELDS])
-        self._replace_null: bool = values[REPLACE_NULL]
+        self._replace_null = replaces_nulls(values)
         self._mask = self._mask_for(values["replacement"], strict=is_strict(configs))
 
     def check(self, schema: Schema | None, datum: Any) -> None:
         if schema is not None:
             require_struct(schema, datum, PURPOSE)
+
+    def convert_null(self, schema: Schema | None) -> Any:
+        return require_struct(schema, None, PURPOSE)
+
+    def change_side(self, side: SideColumns, batch: RecordColumns) -> None:
+        if not side.is_settled() or side.all_null:
+            raise Unfit  # nulls are refused
+        super().change_side(side, batch)
 
     def plan(self, schema: Schema | None) -> Plan:
         return Plan(None, self._of_map()) if schema is None else self._of_struct(schema)
@@ -103,10 +112,16 @@ class MaskField(SideTransformation):
         targets = [f for f in fields if f.name in self._fields]
         masked = self._masked
 
+        replace_null = self._replace_null
+
         def convert(old: list[Any], _: ConnectRecord) -> list[Any]:
-            values = copy(old)
-            for field in targets:
-                values[field.index] = masked(field.name, field.schema, values[field.index])
+            try:
+                values = copy(old)
+                for field in targets:
+                    values[field.index] = masked(field.name, field.schema, values[field.index])
+            except DataError:
+                raise_first(old, fields, replace_null, schema, {f.index: partial(masked, f.name, f.schema) for f in targets})
+                raise
             return values
 
         settle = column_settler(fields, self._replace_null)
@@ -144,7 +159,9 @@ def _empty(schema: Schema | None, value: Any) -> Any:
             return ""
         case decimal.Decimal():
             return decimal.Decimal(0)
-        case dt.datetime() | FarInstant():
+        case FarInstant():
+            return EPOCH_DAY if schema is not None and schema.name == DATE else EPOCH
+        case dt.datetime():
             return EPOCH
         case dt.date():
             return EPOCH_DAY

@@ -90,6 +90,10 @@ class SideTransformation(ColumnTransformation):
     def check(self, schema: Schema | None, datum: Any) -> None:
         """Called before a plan is compiled: errors of the datum that the original raises before those of its schema."""
 
+    def convert_null(self, schema: Schema | None) -> Any:
+        """What becomes of a null where data are structs, unless ``passes_null``. Raises DataError where it is refused."""
+        return None
+
     def change_side(self, side: SideColumns, batch: RecordColumns) -> None:
         """Does to one side of a batch what :meth:`apply_rows` does to that side of records. Raises Unfit, or an error."""
         is_mixed = not side.is_settled()
@@ -143,7 +147,7 @@ class KeySide(SideTransformation):
             if purpose is None:
                 converted = convert(datum, record)
             elif datum is None:
-                converted = None
+                converted = self.convert_null(schema)
             else:
                 if datum.__class__ is not Struct or datum.schema is not schema:
                     datum = struct_under(schema, datum, purpose)
@@ -184,7 +188,7 @@ class ValueSide(SideTransformation):
             if purpose is None:
                 converted = convert(datum, record)
             elif datum is None:
-                converted = None
+                converted = self.convert_null(schema)
             else:
                 if datum.__class__ is not Struct or datum.schema is not schema:
                     datum = struct_under(schema, datum, purpose)

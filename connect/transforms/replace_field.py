@@ -10,17 +10,18 @@ from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import DistinctList
 from connect.data.java_hash_order import hash_map_order
-from connect.data.schema import Field, Schema
-from connect.data.validation import validate_field_value
+from connect.data.schema import Field, Schema, Type
+from connect.data.validation import LOGICAL_CLASSES, validate_field_value
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
 from connect.transforms.columns import RecordColumns, SideColumns, column_settler
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide, checked_plan
-from connect.transforms.settings import REPLACE_NULL, list_text, parse_settings, with_replace_null
+from connect.transforms.settings import list_text, replaces_nulls, with_replace_null
 from connect.transforms.spec_text import split_spec
 from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
+    class_name_under,
     fields_of,
     null_error,
     null_test,
@@ -76,12 +77,12 @@ class ReplaceField(SideTransformation):
         return _TABLE
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = parse_settings(_TABLE, configs)
+        values = _TABLE.parse(configs)
         self._exclude = frozenset(values["exclude"])
         self._include = frozenset(values["include"])
         self._renames = _renames(values["renames"])
         self._originals = {self._renames[old]: old for old in hash_map_order(list(self._renames))}
-        self._replace_null: bool = values[REPLACE_NULL]
+        self._replace_null = replaces_nulls(values)
         self._strict = is_strict(configs)
 
     def _keeps(self, name: str) -> bool:
@@ -110,19 +111,20 @@ class ReplaceField(SideTransformation):
 
     def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
         # What becomes of a name is found out once; names of a stream are few, but a map may be keyed by data.
-        targets: dict[str, str | None] = {}
+        targets: dict[Any, Any] = {}
+        left_out = object()  # not None, which is a key like others
 
-        def target(name: Any) -> str | None:
+        def target(name: Any) -> Any:
             if len(targets) > 10_000:
                 targets.clear()
-            targets[name] = self._renames.get(name, name) if self._keeps(name) else None
+            targets[name] = self._renames.get(name, name) if self._keeps(name) else left_out
             return targets[name]
 
         def convert(datum: Any, _: ConnectRecord) -> Any:
             changed = {}
             for name, value in require_map(datum, PURPOSE).items():
                 new = targets[name] if name in targets else target(name)
-                if new is not None:
+                if new is not left_out:
                     changed[new] = value
             return changed
 
@@ -151,7 +153,7 @@ class ReplaceField(SideTransformation):
                 if values[i] is None and not field.schema.optional:
                     raise null_error(field.name, field.schema)
                 if i in strangers:
-                    validate_field_value(field.name, field.schema, values[i])
+                    _validate_stranger(field, source, values[i])
 
         has_null = null_test(sources, replace_null)
         settle_columns = column_settler(sources, replace_null)
@@ -177,6 +179,29 @@ class ReplaceField(SideTransformation):
         if source is None:
             raise DataError(f"{name} is not a valid field name")
         return source
+
+
+_ZEROS: dict[Type, Any] = {
+    Type.INT8: 0, Type.INT16: 0, Type.INT32: 0, Type.INT64: 0, Type.FLOAT32: 0.0, Type.FLOAT64: 0.0,
+}  # fmt: skip
+
+
+def _validate_stranger(field: Field, source: Field, value: Any) -> None:
+    """Raises DataError, in the original's words, when the value of one field cannot be that of another. Numbers of another width
+    are no less strange than text."""
+    schema = field.schema
+    found = class_name_under(source.schema, value)
+    is_plain_number = value is not None and schema.type in _ZEROS and schema.name not in LOGICAL_CLASSES
+    if not is_plain_number or found == class_name_under(schema, _ZEROS[schema.type]):
+        try:
+            validate_field_value(field.name, schema, value)
+        except DataError as e:
+            if not (e.message.startswith("Invalid Python object") and e.message.endswith(f' for field: "{field.name}"')):
+                raise
+        else:
+            return
+    named = "schema" if schema.name is None else f'schema "{schema.name}"'
+    raise DataError(f'Invalid Java object for {named} with type {schema.type.name}: class {found} for field: "{field.name}"')
 
 
 def _picker(indexes: list[int]) -> Callable[[list[Any]], list[Any]]:

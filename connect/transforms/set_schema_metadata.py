@@ -12,7 +12,7 @@ from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
 from connect.transforms.columns import RecordColumns, SideColumns, column_settler
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
-from connect.transforms.settings import REPLACE_NULL, with_replace_null
+from connect.transforms.settings import replaces_nulls, with_replace_null
 from connect.transforms.structs import copier, fields_of
 
 _TABLE = with_replace_null(
@@ -37,7 +37,7 @@ class SetSchemaMetadata(SideTransformation):
         self._version: int | None = values["schema.version"]
         if self._name is None and self._version is None:
             raise ConfigError("Neither schema name nor version configured")
-        self._replace_null: bool = values[REPLACE_NULL]
+        self._replace_null = replaces_nulls(values)
 
     def plan(self, schema: Schema | None) -> Plan:
         if schema is None:

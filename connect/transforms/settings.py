@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.config.definition import ConfigDef, Importance
-from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
-from connect.config.validators import DistinctList
 from connect.errors import ConfigError
 from connect.transforms.java_regex import RegexError, compile_java_regex
 
@@ -31,15 +29,17 @@ def with_replace_null(table: ConfigDef) -> ConfigDef:
     )
 
 
-def parse_settings(table: ConfigDef, configs: Mapping[str, Any]) -> dict[str, Any]:
-    """The typed settings. Where entries must be distinct, repeated ones are dropped here, as in the original: it refuses them
-    only when it validates a connector's whole configuration (vectors DropHeaders-0015 and fuzz/chain-0350)."""
-    given = dict(configs)
-    for key in table.keys.values():
-        if isinstance(key.validator, DistinctList) and key.name in given:
-            values = parse_value(key.name, given[key.name], ConfigType.LIST)
-            given[key.name] = None if values is None else list(dict.fromkeys(values))
-    return table.parse(given)
+def require_given(values: Mapping[str, Any], *names: str) -> None:
+    """Raises ConfigError for a setting of these that is null, as only JSON can say. The original fails too, by accident."""
+    for name in names:
+        if values[name] is None:
+            raise ConfigError.invalid(name, None, "entry must be non null")
+
+
+def replaces_nulls(values: Mapping[str, Any]) -> bool:
+    """Whether a null field reads as its default. Raises ConfigError when the setting is null."""
+    require_given(values, REPLACE_NULL)
+    return values[REPLACE_NULL] is True
 
 
 def list_text(values: list[str]) -> str:

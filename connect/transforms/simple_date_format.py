@@ -29,7 +29,7 @@ _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
 _WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
-_NUMBER = re.compile(r"(-?)(\d+)(?:E(-?\d+))?")
+_NUMBER = re.compile(r"NaN|(-?)(?:∞|(\d+)(?:E(-?\d+))?)")
 _UNITS_MS = {"S": 1, "s": 1000, "m": 60_000, **dict.fromkeys("HkKh", 3_600_000), "a": 43_200_000}
 _MOST_TEXTS = 4096
 _DIGITS = re.compile(r"\d+")
@@ -83,6 +83,9 @@ def _tokens(pattern: str) -> list[_Literal | _Letter]:
             end = position
             while end < size and pattern[end] == char:
                 end += 1
+            following = pattern[end : end + 1]
+            if following.isascii() and following.isalpha() and following not in LETTERS:
+                raise PatternError(f"Illegal pattern character '{following}'")
             if char == "X" and end - position >= 4:
                 raise PatternError(f"invalid ISO 8601 format: length={end - position}")
             tokens.append(_Letter(char, end - position))
@@ -160,7 +163,7 @@ class SimpleDateFormat:
             if found is None:
                 return None
             position, is_ambiguous = found
-            ambiguous = ambiguous or is_ambiguous
+            ambiguous = ambiguous if is_ambiguous is None else is_ambiguous  # of several years the last one counts
         if position == 0:
             return None
         millis = fields.to_millis()
@@ -171,8 +174,9 @@ class SimpleDateFormat:
 
     def _parse_field(
         self, token: _Letter, text: str, start: int, bounded: bool, fields: CalendarFields
-    ) -> tuple[int, bool] | None:
-        """Position after the field, and whether its year is ambiguous; None when the text does not fit.
+    ) -> tuple[int, bool | None] | None:
+        """Position after the field, and whether its year of two digits, if it is one, is ambiguous; None when the text does not
+        fit.
 
         ``bounded``: a number follows without a delimiter, so this one takes only as many digits as the pattern has letters.
         """
@@ -184,7 +188,7 @@ class SimpleDateFormat:
         letter, count = token.letter, token.count
         if letter in "zZX":
             end = parse_zone(text, start, position, letter, count, fields)
-            return None if end is None else (end, False)
+            return None if end is None else (end, None)
         names = _names_of(letter, count)
         if names is not None:
             # Names begin where the field does: blanks are skipped for numbers only, as in the original.
@@ -192,14 +196,14 @@ class SimpleDateFormat:
             if name is None:
                 return None
             fields.set(*names[name])
-            return start + size, False
+            return start + size, None
         if bounded and start + count > len(text):
             return None
         number = _NUMBER.match(text, position, start + count if bounded else len(text))
         if number is None:
             return None
         value, end = _int_value(number), number.end()
-        ambiguous = False
+        ambiguous = None
         if letter in "yY":
             if count <= 2 and end - position == 2 and text[position].isdigit() and text[position + 1].isdigit():
                 century, rest = divmod(self._century_start_year, 100)
@@ -243,11 +247,17 @@ def _is_number(token: _Literal | _Letter | None) -> bool:
 
 
 def _int_value(found: re.Match[str]) -> int:
-    """Number.intValue of what DecimalFormat reads: a long is cut to its low bits, what is larger saturates."""
+    """Number.intValue of what DecimalFormat reads: a long is cut to its low bits, what is larger saturates, NaN is 0."""
+    if found[2] is None:
+        return 0 if found[1] is None else -_INT_MAX - 1 if found[1] else _INT_MAX
     digits = int(found[2])
     if found[3]:
         power = min(int(found[3]), 40)
-        digits = digits * 10**power if power >= 0 else digits // 10 ** min(-power, 40)
+        if power >= 0:
+            digits *= 10**power
+        else:
+            digits, fraction = divmod(digits, 10 ** min(-power, 40))
+            digits = min(digits, _INT_MAX) if fraction else digits  # a fraction makes it a double
     value = -digits if found[1] else digits
     if -(1 << 63) <= value < 1 << 63:
         return wrap_integer(value, 32)
@@ -270,10 +280,13 @@ _ERA_NAMES: _Names = {
 _HALF_NAMES: _Names = {"AM": (CalendarField.AM_PM, 0), "PM": (CalendarField.AM_PM, 1)}
 
 
+_NAMES = {"E": _WEEKDAY_NAMES, "G": _ERA_NAMES, "a": _HALF_NAMES}
+
+
 def _names_of(letter: str, count: int) -> _Names | None:
     if letter in "ML":
         return _MONTH_NAMES if count >= 3 else None
-    return {"E": _WEEKDAY_NAMES, "G": _ERA_NAMES, "a": _HALF_NAMES}.get(letter)
+    return _NAMES.get(letter)
 
 
 def _longest(names: _Names, text: str, start: int) -> tuple[str | None, int]:
@@ -296,8 +309,8 @@ def _printer(token: _Literal | _Letter) -> _Printer:
         case "Y":
             return lambda i: _year_text(week_of_year(i.day)[0], count)
         case "G":
-            names = ("Before Christ", "Anno Domini") if count >= 4 else ("BC", "AD")
-            return lambda i: names[i.year > 0]
+            # However many letters: the long names are for reading alone.
+            return lambda i: "AD" if i.year > 0 else "BC"
         case "M" | "L" if count >= 3:
             return lambda i: _MONTHS[i.month - 1] if count >= 4 else _MONTHS[i.month - 1][:3]
         case "E":
@@ -316,7 +329,9 @@ def _printer(token: _Literal | _Letter) -> _Printer:
 
 
 def _year_text(year: int, count: int) -> str:
-    return str(year % 100).zfill(2) if count == 2 else str(year).zfill(count)
+    """Two letters stand for two digits. A week year before the year 1 has a sign, which is no digit."""
+    digits = str(abs(year) % 100).zfill(2) if count == 2 else str(abs(year)).zfill(count)
+    return f"-{digits}" if year < 0 else digits
 
 
 _NUMBERS: dict[str, Callable[[_Instant], int]] = {
@@ -331,7 +346,7 @@ _NUMBERS: dict[str, Callable[[_Instant], int]] = {
     "s": lambda i: i.second,
     "S": lambda i: i.millisecond,
     "D": lambda i: i.day - day_of_date(i.year, 1, 1) + 1,
-    "F": lambda i: (i.day_of_month - 1) // 7 + 1,
+    "F": lambda i: (i.day - day_of_date(i.year, i.month, 1)) // 7 + 1,
     "w": lambda i: week_of_year(i.day)[1],
     "W": lambda i: week_of_month(i.day),
     "u": lambda i: (weekday_of(i.day) + 5) % 7 + 1,

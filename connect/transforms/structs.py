@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from connect.data.java_names import java_class_name_under
@@ -72,14 +72,15 @@ def null_error(name: str, schema: Schema) -> DataError:
     return DataError(f'Invalid value: null used for required field: "{name}", schema type: {schema.type.name}')
 
 
-def settle_nulls(values: list[Any], fields: Sequence[Field], replace_null: bool) -> None:
-    """Puts defaults in place of nulls, in the list itself, and refuses a null that a field may not have."""
+def settle_nulls(values: list[Any], fields: Sequence[Field], replace_null: bool, become: Sequence[Field] | None = None) -> None:
+    """Puts defaults in place of nulls, in the list itself, and refuses a null that a field may not have. ``become`` are the
+    fields that the values are for, where their schemas are others: errors name those."""
     for i, field in enumerate(fields):
         if values[i] is None:
             if replace_null:
                 values[i] = field.schema.default
             if values[i] is None and not field.schema.optional:
-                raise null_error(field.name, field.schema)
+                raise null_error(field.name, field.schema if become is None else become[i].schema)
 
 
 NullTest = Callable[[list[Any]], bool]
@@ -102,8 +103,11 @@ def null_test_at(indexes: Sequence[int]) -> NullTest | None:
     return test
 
 
-def copier(fields: Sequence[Field], replace_null: bool) -> Callable[[list[Any]], list[Any]]:
-    """Copies the values of these fields as ``Struct.get`` and ``Struct.put`` would, field by field: nulls settled."""
+def copier(
+    fields: Sequence[Field], replace_null: bool, become: Sequence[Field] | None = None
+) -> Callable[[list[Any]], list[Any]]:
+    """Copies the values of these fields as ``Struct.get`` and ``Struct.put`` would, field by field: nulls settled. ``become``
+    as in :func:`settle_nulls`."""
     has_null = null_test(fields, replace_null)
     if has_null is None:
         return list
@@ -111,10 +115,29 @@ def copier(fields: Sequence[Field], replace_null: bool) -> Callable[[list[Any]],
     def copy(values: list[Any]) -> list[Any]:
         copied = values[:]
         if has_null(values):
-            settle_nulls(copied, fields, replace_null)
+            settle_nulls(copied, fields, replace_null, become)
         return copied
 
     return copy
+
+
+def raise_first(
+    values: list[Any],
+    fields: Sequence[Field],
+    replace_null: bool,
+    changed: Schema,
+    converters: Mapping[int, Callable[[Any], Any]],
+) -> None:
+    """Raises the error that the original meets first, which takes field by field: the null as it reads, the conversion of the
+    field, if it has one, and the null that its new schema refuses. For values that are known to have an error."""
+    for field, new in zip(fields, fields_of(changed), strict=True):
+        value = values[field.index]
+        if value is None and replace_null:
+            value = field.schema.default
+        if field.index in converters:
+            value = converters[field.index](value)
+        if value is None and not new.schema.optional:
+            raise null_error(field.name, new.schema)
 
 
 def read_field(struct: Struct, name: str, replace_null: bool) -> Any:

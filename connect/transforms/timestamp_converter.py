@@ -31,7 +31,7 @@ from connect.strict import STRICT, is_strict
 from connect.transforms.columns import RecordColumns, SideColumns, column_settler, map_column
 from connect.transforms.named_fields import naming
 from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
-from connect.transforms.settings import FIELD, REPLACE_NULL, with_replace_null
+from connect.transforms.settings import FIELD, replaces_nulls, with_replace_null
 from connect.transforms.simple_date_format import PatternError, SimpleDateFormat
 from connect.transforms.strict_casting import has_milliseconds_only, shown
 from connect.transforms.structs import (
@@ -93,10 +93,10 @@ class TimestampConverter(SideTransformation):
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         values = _TABLE.parse(configs)
-        self._field: str = values[FIELD] or ""
+        self._field: str | None = values[FIELD]
         self._target: str = values["target.type"]
         self._precision: str = values["unix.precision"]
-        self._replace_null: bool = values[REPLACE_NULL]
+        self._replace_null = replaces_nulls(values)
         pattern: str = values["format"] or ""
         if self._target == "string" and not pattern.strip():
             raise ConfigError("TimestampConverter requires format option to be specified when using string timestamps")
@@ -209,6 +209,9 @@ class TimestampConverter(SideTransformation):
             require_struct(schema, datum, PURPOSE)
 
     def plan(self, schema: Schema | None) -> Plan:
+        if self._field is None:
+            # A NullPointerException in the original, here too not before the first record.
+            raise DataError("The setting field of TimestampConverter is null")
         if not self._field:
             if schema is None:
                 convert_any = self._conversion(self._read_schemaless)
@@ -216,13 +219,13 @@ class TimestampConverter(SideTransformation):
             target = self._target_schema(schema)
             convert = self._converter_for(schema)
             return Plan(target, lambda datum, _: convert(datum))
-        return Plan(None, self._of_map()) if schema is None else self._of_struct(schema)
+        return Plan(None, self._of_map(self._field)) if schema is None else self._of_struct(schema, self._field)
 
     def _target_schema(self, schema: Schema) -> Schema:
         return (_OPTIONAL_SCHEMAS if schema.optional else _SCHEMAS)[self._target]
 
-    def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
-        name, convert_value = self._field, naming(self._field, self._conversion(self._read_schemaless))
+    def _of_map(self, name: str) -> Callable[[Any, ConnectRecord], Any]:
+        convert_value = naming(name, self._conversion(self._read_schemaless))
 
         def convert(datum: Any, _: ConnectRecord) -> Any:
             if datum is None:
@@ -232,15 +235,15 @@ class TimestampConverter(SideTransformation):
 
         return convert
 
-    def _of_struct(self, schema: Schema) -> Plan:
+    def _of_struct(self, schema: Schema, name: str) -> Plan:
         fields = fields_of(schema)
-        field = schema.field(self._field)
+        field = schema.field(name)
         members = [
             (f.name, self._target_schema(f.schema) if f is field else f.schema)
             for f in fields
         ]  # fmt: skip
         changed = struct_schema_like(schema, members, optional=schema.optional)
-        copy = copier(fields, self._replace_null)
+        copy = copier(fields, self._replace_null, fields_of(changed))
         converters: list[_Convert] = []
 
         def converted(values: list[Any]) -> list[Any]:

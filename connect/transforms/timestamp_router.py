@@ -44,8 +44,8 @@ class TimestampRouter(ColumnTransformation):
     def _formatter(self) -> SimpleDateFormat:
         # Made at the first record, as in the original: a wrong pattern does not fail the configuration (TimestampRouter-0121).
         if self._format is None:
-            if self._pattern is None or self._topic_format is None:
-                raise DataError("topic.format and timestamp.format may not be null")
+            if self._pattern is None:
+                raise DataError("timestamp.format may not be null")
             try:
                 self._format = SimpleDateFormat(self._pattern)
             except PatternError as e:
@@ -54,7 +54,8 @@ class TimestampRouter(ColumnTransformation):
 
     def _target(self, topic: str, timestamp: int) -> str:
         text = self._formatter().format(timestamp)
-        assert self._topic_format is not None
+        if self._topic_format is None:
+            raise DataError("topic.format may not be null")
         return self._topic_format.replace("${topic}", topic).replace("${timestamp}", text)
 
     def apply_rows(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord]:

@@ -16,7 +16,7 @@ from connect.strict import STRICT, is_strict
 from connect.transforms.columns import RecordColumns, SideColumns, Unfit, column_settler
 from connect.transforms.record_copies import copy_record
 from connect.transforms.record_sides import Plan, SideTransformation, checked_plan
-from connect.transforms.settings import FIELDS, REPLACE_NULL, parse_settings, with_replace_null
+from connect.transforms.settings import FIELDS, replaces_nulls, with_replace_null
 from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
     fields_of,
@@ -48,9 +48,9 @@ class ValueToKey(SideTransformation):
         return _TABLE
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = parse_settings(_TABLE, configs)
+        values = _TABLE.parse(configs)
         self._fields: list[str] = values[FIELDS]
-        self._replace_null: bool = values[REPLACE_NULL]
+        self._replace_null = replaces_nulls(values)
         self._strict = is_strict(configs)
 
     def check(self, schema: Schema | None, datum: Any) -> None:

@@ -20,12 +20,16 @@ from connect.record import SourceRecord
 from connect.source import SourceTask
 from connectors.file.config import FILE, SOURCE_CONFIG, SourceSettings
 from connectors.file.lines import LineSplitter
+from connectors.file.watch import SHARED_WATCH, FileState, FileWatch
 
 FILENAME = "filename"
 POSITION = "position"
 BLOCK_BYTES = 1 << 20
 IDLE_S = 1.0
-LOOK_AGAIN_S = 0.1
+LOOK_FIRST_S = 0.001
+LOOK_MOST_S = 0.2
+"""A file that has nothing new is left alone for a time that doubles up to here; then it is watched, see
+:mod:`connectors.file.watch`. So lines that keep coming are seen at once, and files that nobody writes to cost next to nothing."""
 _log = logging.getLogger(__name__)
 
 
@@ -94,7 +98,10 @@ class FileStreamSourceTask(SourceTask):
     """
 
     def __init__(self) -> None:
-        self._stopped = threading.Event()
+        self._stopping = False
+        self._wake = threading.Event()
+        self._watch: FileWatch | None = None
+        self._look_again_s = LOOK_FIRST_S
         self._fd = -1
         self._owns_fd = False
         self._splitter = LineSplitter()
@@ -138,19 +145,43 @@ class FileStreamSourceTask(SourceTask):
     def _fetch(self) -> None:
         """Reads until there is a line, for about a second."""
         deadline = time.monotonic() + IDLE_S
-        while not self._stopped.is_set():
+        while not self._stopping:
             block = self._read_block(deadline)
             if block:
+                self._look_again_s = LOOK_FIRST_S
                 self._lines, self._positions = self._splitter.feed(block)
                 self._next = 0
                 if self._lines:
                     return
-            elif time.monotonic() >= deadline or self._stopped.wait(LOOK_AGAIN_S):
-                return
+            else:
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    return
+                self._wait(left_s)
+
+    def _wait(self, most_s: float) -> None:
+        """Until it is time for another look, not longer than this."""
+        path = self._settings.file
+        if path is None or self._look_again_s < LOOK_MOST_S:
+            self._wake.wait(min(self._look_again_s, most_s))
+            self._look_again_s = min(self._look_again_s * 2, LOOK_MOST_S)
+            return
+        if self._watch is None:
+            self._watch = SHARED_WATCH.take()
+        self._wake.clear()
+        if not self._stopping:  # a request that came just before was wiped out with the rest
+            self._watch.wait(path, self._seen(), self._wake, most_s)
+
+    def _seen(self) -> FileState:
+        """What the watch sees under the name as long as there is nothing new for this task."""
+        if self._fd < 0:
+            return None
+        read = os.fstat(self._fd)
+        return read.st_dev, read.st_ino, self._splitter.position + self._splitter.waiting_bytes
 
     def _read_block(self, deadline: float) -> bytes:
         if self._settings.file is None:
-            wait_s = min(LOOK_AGAIN_S, max(deadline - time.monotonic(), 0))
+            wait_s = min(LOOK_MOST_S, max(deadline - time.monotonic(), 0))
             ready, _, _ = select.select([self._fd], [], [], wait_s)
             return os.read(self._fd, BLOCK_BYTES) if ready else b""
         if self._fd < 0 and not self._open(self._settings.file):
@@ -210,14 +241,19 @@ class FileStreamSourceTask(SourceTask):
             self._owns_fd = False
             raise e if isinstance(e, ConnectError) else ConnectError(f"Cannot read {path}: {e.strerror}") from e
         self._splitter = LineSplitter(0)
+        self._look_again_s = LOOK_FIRST_S
 
     def progress(self) -> Mapping[str, Any]:
         return {FILENAME: self._settings.file, POSITION: self._splitter.position} if self._settings.file else {}
 
     def stop(self) -> None:
-        self._stopped.set()
+        self._stopping = True
+        self._wake.set()
 
     def close(self) -> None:
+        if self._watch is not None:
+            self._watch = None
+            SHARED_WATCH.give_back()
         if self._owns_fd and self._fd >= 0:
             os.close(self._fd)
         self._fd = -1

@@ -19,7 +19,13 @@ UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")
 
 
-S, I, L, B, P = ConfigType.STRING, ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.PASSWORD  # noqa: E741 - columns of the table below
+S, N, L, B, P = (
+    ConfigType.STRING,
+    ConfigType.INT,
+    ConfigType.LONG,
+    ConfigType.BOOLEAN,
+    ConfigType.PASSWORD,
+)  # columns of the table below
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 
@@ -51,7 +57,7 @@ def _connection_keys(keys: ConfigDef) -> None:
         aliases=["database.server.name"],
     )
     keys.define("database.hostname", S, importance=HIGH, group=group, validator=NonEmpty(), doc="Host of the PostgreSQL server.")
-    keys.define("database.port", I, 5432, importance=HIGH, group=group, validator=at_least(1), doc="Port of the server.")
+    keys.define("database.port", N, 5432, importance=HIGH, group=group, validator=at_least(1), doc="Port of the server.")
     keys.define(
         "database.user",
         S,
@@ -88,7 +94,7 @@ def _connection_keys(keys: ConfigDef) -> None:
     )
     keys.define(
         "database.query.timeout.ms",
-        I,
+        N,
         600_000,
         group=group,
         importance=LOW,
@@ -158,7 +164,7 @@ def _replication_keys(keys: ConfigDef) -> None:
     keys.define("slot.failover", B, False, group=group, importance=LOW, doc="Make a failover slot (PostgreSQL 17 and later).")
     keys.define(
         "slot.max.retries",
-        I,
+        N,
         6,
         group=group,
         importance=LOW,
@@ -328,7 +334,7 @@ def _event_keys(keys: ConfigDef) -> None:
         doc="Leave out updates that change no included column (needs REPLICA IDENTITY FULL).",
     )
     keys.define(
-        "heartbeat.interval.ms", I, 0, group=group, validator=at_least(0), doc="A heartbeat record each so many ms; 0 for none."
+        "heartbeat.interval.ms", N, 0, group=group, validator=at_least(0), doc="A heartbeat record each so many ms; 0 for none."
     )
     keys.define("heartbeat.action.query", S, None, group=group, importance=LOW, doc="SQL run with each heartbeat.")
     keys.define(
@@ -350,7 +356,7 @@ def _event_keys(keys: ConfigDef) -> None:
     )
     keys.define(
         "max.batch.size",
-        I,
+        N,
         2048,
         group=group,
         validator=at_least(1),
@@ -410,7 +416,7 @@ def _type_keys(keys: ConfigDef) -> None:
         validator=one_of("numeric", "string"),
         doc="interval as microseconds (a month is 30.4375 days) or as ISO 8601 text.",
     )
-    keys.define("money.fraction.digits", I, 2, group=group, importance=LOW, validator=at_least(0), doc="Scale of money.")
+    keys.define("money.fraction.digits", N, 2, group=group, importance=LOW, validator=at_least(0), doc="Scale of money.")
     keys.define(
         "include.unknown.datatypes",
         B,
@@ -432,7 +438,7 @@ def _error_keys(keys: ConfigDef) -> None:
     group = "Errors"
     keys.define(
         "errors.max.retries",
-        I,
+        N,
         -1,
         group=group,
         importance=LOW,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from connect.errors import ConfigError, ConnectError
 from connectors.postgres.catalog import Table
 from connectors.postgres.connection import Connection, quoted
-from connectors.postgres.failures import PositionGoneError, ServerError
+from connectors.postgres.failures import PositionGoneError, ServerError, SlotInUseError
 from connectors.postgres.filters import name_matches
 from connectors.postgres.offsets import format_lsn, parse_lsn
 from connectors.postgres.settings import SlotSettings
@@ -95,7 +95,11 @@ def check_slot_keeps_wal(slot: Slot) -> None:
 def create_slot(
     connection: Connection, name: str, settings: SlotSettings, *, temporary: bool = False, export: bool = True
 ) -> NewSlot:
-    """Makes a slot on a replication connection. Waits for transactions that are open, up to ``create_timeout_s``."""
+    """Makes a slot on a replication connection. Waits for transactions that are open, up to ``create_timeout_s``.
+
+    Raises SlotInUseError for a temporary slot that is there already: it goes with the session of the try before, which takes the
+    server a moment to end.
+    """
     kind = "TEMPORARY " if temporary else ""
     if settings.failover and not temporary and connection.server_version >= 170000:
         options = f"(SNAPSHOT '{'export' if export else 'nothing'}', FAILOVER true)"
@@ -105,6 +109,8 @@ def create_slot(
     try:
         rows = connection.query(command, timeout_s=settings.create_timeout_s)
     except ServerError as e:
+        if e.sqlstate == "42710" and temporary:
+            raise SlotInUseError(f"temporary replication slot {name} of another session is still there. {e}") from e
         if e.sqlstate == "53400":
             raise ConfigError(f"no replication slot is free for {name}: raise max_replication_slots on the server. {e}") from e
         if e.sqlstate == "42501":

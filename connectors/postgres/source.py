@@ -84,9 +84,10 @@ class PostgresSource(SourceConnector):
         """The server does not go back behind what was confirmed to it; an offset before that starts where the slot is."""
         prefix = parse_settings(config).topic_prefix
         for partition, offset in offsets.items():
-            if dict(partition) != {PARTITION_KEY: prefix} and offset is not None:
+            given = dict(partition or ())
+            if given != {PARTITION_KEY: prefix} and offset is not None:
                 raise BadRequestError(
-                    f'source partition {dict(partition)} is not this connector\'s, which is {{"{PARTITION_KEY}": "{prefix}"}}'
+                    f'source partition {given} is not this connector\'s, which is {{"{PARTITION_KEY}": "{prefix}"}}'
                 )
             if offset is None:
                 continue

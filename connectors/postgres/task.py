@@ -42,6 +42,8 @@ from connectors.postgres.tables import Tables
 log = logging.getLogger(__name__)
 
 _FIRST_WAIT_S = 0.1
+_DROP_SLOT_S = 5.0
+"""How long a slot that is to be dropped is waited for: the server lets go of it a moment after its reader has gone."""
 
 
 class PostgresSourceTask(SourceTask):
@@ -203,13 +205,17 @@ class PostgresSourceTask(SourceTask):
         try:
             connection = Connection.open(self.settings.address, interrupt, timeout_s=5)
             try:
-                # The server lets go of the slot a moment after its reader has gone.
-                deadline = time.monotonic() + 5
-                while (slot := slots.read_slot(connection, self.settings.slot.name)) and time.monotonic() < deadline:
+                deadline = time.monotonic() + _DROP_SLOT_S
+                while slot := slots.read_slot(connection, self.settings.slot.name):
                     if slot.active_pid is None:
                         slots.drop_slot(connection, self.settings.slot.name)
-                    else:
+                    elif time.monotonic() < deadline:
                         interrupt.wait(0.05)
+                    else:
+                        raise ConnectError(
+                            f"process {slot.active_pid} of the server reads from it. It keeps back WAL until it is dropped: "
+                            f"SELECT pg_drop_replication_slot('{self.settings.slot.name}')"
+                        )
             finally:
                 connection.close()
         except ConnectError as e:

@@ -139,15 +139,15 @@ _KEYS = (
     _key("bearer.auth.scope", ConfigType.STRING, None, "The scope to ask for."),
     _key("bearer.auth.logical.cluster", ConfigType.STRING, None, "The registry cluster, sent as `target-sr-cluster`."),
     _key("bearer.auth.identity.pool.id", ConfigType.STRING, None, "The identity pool, sent as `Confluent-Identity-Pool-Id`."),
-    _key(SSL + "truststore.location", ConfigType.STRING, None, "File with the certificates to trust: PEM or PKCS12. A JKS file "
-         "must be converted."),
-    _key(SSL + "truststore.type", ConfigType.STRING, "JKS", "PEM or PKCS12. The file's content decides, not this."),
-    _key(SSL + "truststore.password", ConfigType.PASSWORD, None, "Password of a PKCS12 file."),
+    _key(SSL + "truststore.location", ConfigType.STRING, None, "File with the certificates to trust: PEM, PKCS12 "
+         "or JKS."),
+    _key(SSL + "truststore.type", ConfigType.STRING, "JKS", "PEM, PKCS12 or JKS. The file's content decides, not this."),
+    _key(SSL + "truststore.password", ConfigType.PASSWORD, None, "Password of a PKCS12 or JKS file."),
     _key(SSL + "truststore.certificates", ConfigType.PASSWORD, None, "The certificates to trust themselves, as PEM."),
-    _key(SSL + "keystore.location", ConfigType.STRING, None, "File with the client's key and certificates: PEM or PKCS12. A JKS "
-         "file must be converted."),
-    _key(SSL + "keystore.type", ConfigType.STRING, "JKS", "PEM or PKCS12. The file's content decides, not this."),
-    _key(SSL + "keystore.password", ConfigType.PASSWORD, None, "Password of a PKCS12 file."),
+    _key(SSL + "keystore.location", ConfigType.STRING, None, "File with the client's key and certificates: PEM, "
+         "PKCS12 or JKS."),
+    _key(SSL + "keystore.type", ConfigType.STRING, "JKS", "PEM, PKCS12 or JKS. The file's content decides, not this."),
+    _key(SSL + "keystore.password", ConfigType.PASSWORD, None, "Password of a PKCS12 or JKS file."),
     _key(SSL + "keystore.key", ConfigType.PASSWORD, None, "The client's key itself, as PEM."),
     _key(SSL + "keystore.certificate.chain", ConfigType.PASSWORD, None, "The client's certificates themselves, as PEM."),
     _key(SSL + "key.password", ConfigType.PASSWORD, None, "Password of the client's key."),

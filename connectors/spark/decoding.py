@@ -460,5 +460,6 @@ def _dump(value: Any, raw: Raw, index: int) -> bytes:
     try:
         return schemaless.dump(value)
     except (TypeError, ValueError) as e:
+        name = schemaless.misfit_of(value)
         what = f"a value without schema that JSON cannot hold: {e}; give the records a schema"
-        raise DataError(f"{_where(raw, index)}: {what}") from e
+        raise DataError(f"{_where(raw, index)}: {'' if name is None else f'field {name}: '}{what}") from e

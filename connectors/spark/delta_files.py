@@ -133,6 +133,15 @@ def objection(metadata: dict[str, Any], protocol: dict[str, Any]) -> str | None:
     return None
 
 
+def extent(column: pa.ChunkedArray) -> tuple[Any, Any]:
+    """The least and greatest value. None for both where there is none, and of dates that are not in the years 1 to 9999."""
+    found = pc.min_max(column)
+    try:
+        return found["min"].as_py(), found["max"].as_py()
+    except (OverflowError, ValueError):
+        return None, None
+
+
 def statistics(rows: pa.Table) -> dict[str, Any]:
     """What Delta keeps of a file to skip it: the least and greatest value of integers, dates and short texts."""
     least: dict[str, Any] = {}
@@ -146,8 +155,7 @@ def statistics(rows: pa.Table) -> dict[str, Any]:
         nulls[name] = column.null_count
         if not (pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_string(type_)):
             continue
-        found = pc.min_max(column)
-        low, high = found["min"].as_py(), found["max"].as_py()
+        low, high = extent(column)
         if low is None or (isinstance(low, str) and max(len(low), len(high)) > _LONGEST_TEXT):
             continue
         least[name], greatest[name] = (low.isoformat(), high.isoformat()) if isinstance(low, dt.date) else (low, high)

@@ -144,14 +144,18 @@ class DeltaTable:
             self._session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ('sluice.reset' = '{commit.sequence}')")
         return self._landed()
 
-    def bounds(self, column: str) -> tuple[Any, Any]:
-        """Least and greatest value of a column: from the log's statistics as a rule, without reading data."""
+    def bounds(self, column: str) -> tuple[Any, Any] | None:
+        """Least and greatest value of a column: from the log's statistics as a rule, without reading data. None when Python
+        cannot hold them, as dates outside of the years 1 to 9999."""
         from pyspark.sql import functions as f
 
         # By DataFrame, so that the column's name needs no quoting rules of another language.
         frame = self._session.read.format("delta").load(self.path)
         quoted = "`" + column.replace("`", "``") + "`"
-        row = frame.select(f.min(f.col(quoted)), f.max(f.col(quoted))).collect()[0]
+        try:
+            row = frame.select(f.min(f.col(quoted)), f.max(f.col(quoted))).collect()[0]
+        except (OverflowError, ValueError):
+            return None
         return row[0], row[1]
 
     @property

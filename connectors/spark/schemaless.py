@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connect.data.logical import FarInstant
 from connect.errors import DataError
 from connectors.spark.columns import Column, column_of_table_type, struct_column
 from connectors.spark.json_text import NotBatchable, parse
@@ -207,4 +208,16 @@ def _text(value: Any) -> str:
         return f"{value:f}"
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode()
+    if isinstance(value, FarInstant):
+        raise TypeError("an instant outside of the years 1 to 9999, of which nothing tells whether it is a date")
     raise TypeError(f"{type(value).__name__}")
+
+
+def misfit_of(value: Any) -> str | None:
+    """The name of the first member that :func:`dump` refuses."""
+    for name, member in value.items() if isinstance(value, dict) else ():
+        try:
+            dump({name: member})
+        except (TypeError, ValueError):
+            return str(name)
+    return None

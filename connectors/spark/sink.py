@@ -25,6 +25,7 @@ class SparkSink(SinkConnector):
 
     version = _version()
     open_prefixes = (CONF_PREFIX,)
+    shares_executor = "spark"  # one Spark session a process, and one is enough for a worker
 
     def __init__(self) -> None:
         self._props: dict[str, str] = {}

@@ -20,7 +20,7 @@ from connectors.spark import config, fold, rows
 from connectors.spark.apart import Refused, find_refused
 from connectors.spark.changes import MESSAGE, OFFSET_ID, OPERATION, PARTITION_ID, TOMBSTONE, TRUNCATE, Changes
 from connectors.spark.config import TableSettings
-from connectors.spark.delta_files import UnsuitableTable
+from connectors.spark.delta_files import UnsuitableTable, extent
 from connectors.spark.delta_table import DeltaTable
 from connectors.spark.evolution import Columns, additions, check_names, quote, union, with_additions
 from connectors.spark.failures import explain
@@ -453,8 +453,7 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any]:
     type_ = column.type
     if not (pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_string(type_)):
         return None, None
-    found = pc.min_max(column)
-    return found["min"].as_py(), found["max"].as_py()
+    return extent(column)
 
 
 def _has_literal(low: Any, high: Any) -> bool:
@@ -469,9 +468,6 @@ def _apart(known: tuple[Any, Any], low: Any, high: Any) -> bool:
 
 
 def _grow(known: tuple[Any, Any] | None, low: Any, high: Any) -> tuple[Any, Any] | None:
-    if known is None:
-        return None
-    if known[0] is None:
-        # A first load by keys of which no bounds are kept leaves them unknown.
-        return (low, high) if low is not None else None
-    return (min(known[0], low), max(known[1], high)) if low is not None else known
+    if known is None or low is None:
+        return None  # keys of which no bounds are kept, as dates that Python cannot hold, leave them unknown
+    return (low, high) if known[0] is None else (min(known[0], low), max(known[1], high))

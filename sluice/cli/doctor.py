@@ -18,7 +18,9 @@ from sluice.cli.output import as_dict, emit, output_option
 
 GOOD, NOTE, BAD = "ok", "note", "wrong"
 
-_PACKAGES = ("confluent_kafka", "pyspark", "delta", "psycopg", "fastapi", "uvicorn", "orjson", "pyarrow", "javaproperties")
+_PACKAGES = (
+    "confluent_kafka", "kafka", "pyspark", "delta", "psycopg", "fastapi", "uvicorn", "orjson", "pyarrow", "javaproperties",
+)  # fmt: skip
 _NEEDED_DISK_BYTES = 2_000_000_000
 
 
@@ -50,11 +52,12 @@ def examine(properties: dict[str, str]) -> Iterator[Finding]:
     """All findings, in the order in which one depends on the other."""
     yield _python()
     yield from _packages()
+    yield from _drivers()
     yield _disk()
     yield _guarded("java", _java)
-    from sluice.embedded.jarsets import JAR_SETS
+    from sluice.embedded.jarsets import sets_for_this_machine
 
-    for name in JAR_SETS:
+    for name in sets_for_this_machine():
         yield _jars(name)
     yield _guarded("embedded PostgreSQL", _postgres)
     yield _embedded_broker()
@@ -82,6 +85,16 @@ def _packages() -> Iterator[Finding]:
         yield Finding("packages", BAD, f"missing: {', '.join(missing)}", "install sluice-connect again, or run make setup")
     else:
         yield Finding("packages", GOOD, f"{len(_PACKAGES)} of {len(_PACKAGES)} found")
+
+
+def _drivers() -> Iterator[Finding]:
+    """One for each database that SQL connectors reach. A driver that is missing is a note: not everybody has each database."""
+    import importlib
+
+    # By name, as all that belongs to a connector.
+    drivers = importlib.import_module("connectors.jdbc.addresses.drivers")
+    for database, found, fix in drivers.installed():
+        yield Finding(f"driver: {database}", GOOD if found else NOTE, found or "not installed", fix)
 
 
 def _disk() -> Finding:

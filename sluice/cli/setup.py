@@ -24,17 +24,18 @@ def fetch_jars(name: str) -> None:
 @click.command()
 @output_option
 def setup(output: str) -> None:
-    """Find or install Java, fetch the Kafka and Spark jars, prepare the broker and check the embedded database.
+    """Find or install Java, fetch Kafka, Spark, a schema registry and MariaDB, prepare the broker and check PostgreSQL.
 
     Safe to run again: what is done is not done twice. Needs the network the first time only.
     """
     from sluice.embedded import class_archive, jars, postgres
-    from sluice.embedded.jarsets import JAR_SETS
+    from sluice.embedded.jarsets import sets_for_this_machine
     from sluice.embedded.java import ensure_java
 
     began = time.monotonic()
     java = ensure_java(notice)
-    for name in JAR_SETS:
+    sets = sets_for_this_machine()
+    for name in sets:
         fetch_jars(name)
     if not class_archive.present(java):
         notice("Preparing the embedded broker for a fast start")
@@ -42,7 +43,7 @@ def setup(output: str) -> None:
     binaries = postgres.binary_dir()
     seconds = round(time.monotonic() - began, 1)
     if output == "json":
-        folders = {name: str(jars.folder_of(jar_set)) for name, jar_set in JAR_SETS.items()}
+        folders = {name: str(jars.folder_of(jar_set)) for name, jar_set in sets.items()}
         print_json({"java": str(java.executable), "jars": folders, "postgres": str(binaries), "seconds": seconds})
     else:
-        notice(f"Ready: Java {java.version}, {', '.join(one.purpose for one in JAR_SETS.values())}, PostgreSQL ({seconds:g} s)")
+        notice(f"Ready: Java {java.version}, {', '.join(one.purpose for one in sets.values())}, PostgreSQL ({seconds:g} s)")

@@ -151,16 +151,18 @@ def _follow_snapshot(stage: Stage, client: ConnectClient, display: Display) -> N
 
 def _follow_workload(stage: Stage, client: ConnectClient, workload: Workload, display: Display, live_s: float) -> None:
     begun = time.monotonic()
+
+    def note() -> str:
+        done = workload.changes
+        return f"{done.transactions:,} transactions, {done.events:,} changes" + (", column added" if done.column_added else "")
+
     with display.bar("live changes", live_s) as bar:
         while workload.running:
             _check(stage, client)
-            done = workload.changes
-            note = f"{done.transactions:,} transactions, {done.events:,} changes" + (
-                ", column added" if done.column_added else ""
-            )
-            bar.update(time.monotonic() - begun, live_s, note)
+            bar.update(min(time.monotonic() - begun, live_s), live_s, note())
             workload.join(0.25)
     workload.join(10)
+    display.note(note())
 
 
 def _follow_catch_up(stage: Stage, client: ConnectClient, display: Display) -> None:

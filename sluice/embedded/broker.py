@@ -13,7 +13,6 @@ from __future__ import annotations
 import base64
 import re
 import shutil
-import signal
 import socket
 import struct
 import subprocess
@@ -21,14 +20,12 @@ import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from connect.errors import ConfigError, ConnectError, IllegalStateError
-from sluice.embedded import class_archive, jars, places, process
+from sluice.embedded import class_archive, jars, places
 from sluice.embedded.jarsets import KAFKA_VERSION
 from sluice.embedded.java import Java, ensure_java
-from sluice.embedded.server_process import ServerProcess
+from sluice.embedded.server import EmbeddedServer
 
 DEFAULT_PORT = 9092
 
@@ -36,11 +33,13 @@ DEFAULT_PORT = 9092
 # second compiler stays on: without it the start is 0.1 s faster and everything after slower.
 _JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Djava.awt.headless=true")
 
+_PLAIN, _CONTROLLER = "PLAINTEXT", "CONTROLLER"
+_LISTENER = re.compile(r"(\w+)://[^:,]+:(\d+)")
+
 _SETTINGS: Mapping[str, str] = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "auto.create.topics.enable": "true",
     "num.partitions": "1",
     "default.replication.factor": "1",
@@ -70,14 +69,17 @@ _SETTINGS: Mapping[str, str] = {
 }
 
 
-class EmbeddedBroker:
-    """One Kafka broker over ``data_dir``. Objects are handles: a second one on the same folder controls the same broker.
+class EmbeddedBroker(EmbeddedServer):
+    """One Kafka broker over ``data_dir``.
 
     ``port`` is kept across restarts of the folder; None means the port used before, or a free one. With
-    ``dies_with_parent`` the broker is killed when this process ends in whatever way (Linux). ``settings`` are further lines
-    for server.properties; ``jvm_options`` replace the use of the class archive. Not thread-safe; processes are kept apart by
-    a lock file.
+    ``dies_with_parent`` the broker is killed when this process ends in whatever way (Linux). ``listeners`` are further ones
+    beside the plain one, by their names, in capitals, with the security protocol of each, as ``{"SECURE": "SASL_SSL"}``;
+    `bootstrap_of` tells where they are. ``settings`` are further lines for server.properties, as for key stores and logins;
+    ``jvm_options`` replace the use of the class archive.
     """
+
+    name, stem = "the broker", "broker"
 
     def __init__(
         self,
@@ -85,121 +87,83 @@ class EmbeddedBroker:
         *,
         port: int | None = None,
         dies_with_parent: bool = False,
+        listeners: Mapping[str, str] | None = None,
         settings: Mapping[str, str] | None = None,
         jvm_options: Sequence[str] | None = None,
     ) -> None:
-        self.data_dir = Path(data_dir).expanduser().absolute()
-        self._wanted_port = port
+        super().__init__(data_dir, dies_with_parent=dies_with_parent)
+        self._asked_port = port
+        self._protocols = dict(listeners or {})
         self._settings = dict(settings or {})
         self._jvm_options = jvm_options
-        death_signal = signal.SIGKILL if dies_with_parent else None
-        self._process = ServerProcess("the broker", self.data_dir, "broker", death_signal=death_signal)
-        self.log_file = self._process.log_file
 
     @property
-    def pid(self) -> int | None:
-        """The broker's process id while it runs, else None."""
-        server = self._process.running
-        return server.pid if server else None
+    def _wanted_port(self) -> int | None:
+        return self._asked_port
 
     @property
-    def running(self) -> bool:
-        """Whether the process lives. It may still be starting; `answers` tells more."""
-        return self._process.running is not None
-
-    @property
-    def port(self) -> int:
-        """The client port: of the running broker, else of the start before, else the one asked for."""
-        if server := self._process.running:
-            return server.port
-        if self._wanted_port is not None:
-            return self._wanted_port
-        if ports := self._ports_before():
-            return ports[0]
-        raise IllegalStateError(f"the broker in {self.data_dir} has no port before its first start")
+    def _known_port(self) -> int | None:
+        return self._asked_port if self._asked_port is not None else self._ports_before().get(_PLAIN)
 
     @property
     def bootstrap(self) -> str:
         """What a client takes as ``bootstrap.servers``."""
         return f"{places.LOOPBACK}:{self.port}"
 
-    def answers(self) -> bool:
-        """Whether the broker answers a metadata request with itself as a live broker."""
-        return self.running and has_live_broker(self.port)
+    def bootstrap_of(self, listener: str) -> str:
+        """The same for one of the further listeners, once the broker was started."""
+        found = self._ports_before().get(listener)
+        if found is None:
+            raise IllegalStateError(f"the broker in {self.data_dir} has no listener {listener}")
+        return f"{places.LOOPBACK}:{found}"
 
-    def start(self, timeout_s: float = 60.0) -> None:
-        """Start the broker and return when it serves requests. Does nothing when it runs already.
+    def _serves(self, port: int) -> bool:
+        return has_live_broker(port)
 
-        Creates and formats the folder if it is new; recovers it after a kill. Raises `ConfigError` when the port is taken,
-        `IllegalStateError` when the broker of this folder runs on another port than the one asked for, and `ConnectError`
-        with the end of the log when it does not come up. Nothing is left running after an error.
-        """
-        busy = f"another process is starting the broker in {self.data_dir}"
-        with process.exclusive(self.data_dir / ".lock", timeout_s, busy):
-            if self._process.answers_already(self._wanted_port, self.answers, timeout_s):
-                return
-            port, controller_port = self._choose_ports()
-            class_path = jars.class_path(jars.ensure_jars("kafka"))
-            java = ensure_java()
-            self._write_properties(port, controller_port)
-            if not (self.data_dir / "log" / "meta.properties").exists():
-                self._format(str(java.executable), class_path)
-            self._launch(java, class_path, port, timeout_s)
+    def _launch(self, timeout_s: float) -> None:
+        ports = self._choose_ports()
+        class_path = jars.class_path(jars.ensure_jars("kafka"))
+        java = ensure_java()
+        self._write_properties(ports)
+        if not (self.data_dir / "log" / "meta.properties").exists():
+            self._format(str(java.executable), class_path)
+        self._launch_java(java, class_path, ports[_PLAIN], timeout_s)
 
-    def stop(self, grace_s: float = 20.0) -> bool:
-        """Stop the broker: SIGTERM, then SIGKILL after ``grace_s``. True if one was running. It is gone on return."""
-        return self._process.end(signal.SIGTERM, grace_s)
-
-    def kill(self) -> bool:
-        """End the broker by SIGKILL, as a crash would. What it acknowledged is in the page cache and survives."""
-        return self._process.end(signal.SIGKILL, 10.0)
-
-    def restart(self, timeout_s: float = 60.0) -> None:
-        """Stop, then start on the same port and data."""
-        self.stop()
-        self.start(timeout_s)
-
-    def remove(self) -> None:
-        """Stop the broker and delete its data folder."""
-        self.kill()
-        shutil.rmtree(self.data_dir, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop()
-
-    def _choose_ports(self) -> tuple[int, int]:
+    def _choose_ports(self) -> dict[str, int]:
+        """A port for each listener, by its name."""
         instead = "choose another with --port, or stop what listens there"
         before = self._ports_before()
-        port = self._wanted_port or (before[0] if before else None)
+        port = self._wanted_port or before.get(_PLAIN)
         if port is not None:
-            process_name = f"the broker in {self.data_dir}"
-            places.require_free_port(port, process_name, instead)
-        spare = [free for free in places.free_ports(3) if free != port]
+            places.require_free_port(port, self._place, instead)
+        names = [_CONTROLLER, *self._protocols]
+        spare = [free for free in places.free_ports(2 + len(names)) if free != port]
         if port is None:
             port = spare.pop()
-        # The controller's port is nobody's business: if it was taken meanwhile, another will do.
-        if before and before[0] == port and places.port_is_free(before[1]):
-            return port, before[1]
-        return port, spare.pop()
+        ports = {_PLAIN: port}
+        for name in names:
+            # These are nobody's business by their numbers: if one was taken meanwhile, another will do.
+            same = before.get(name) if before.get(_PLAIN) == port else None
+            ports[name] = same if same is not None and places.port_is_free(same) else spare.pop()
+        return ports
 
-    def _ports_before(self) -> tuple[int, int] | None:
+    def _ports_before(self) -> dict[str, int]:
+        """The ports of the start before by the names of their listeners; empty when there was none."""
         try:
             text = (self.data_dir / "server.properties").read_text(encoding="utf-8")
         except OSError:
-            return None
-        found = re.search(r"^listeners=PLAINTEXT://[^:]+:(\d+),CONTROLLER://[^:]+:(\d+)$", text, re.MULTILINE)
-        return (int(found.group(1)), int(found.group(2))) if found else None
+            return {}
+        line = re.search(r"^listeners=(.*)$", text, re.MULTILINE)
+        return {name: int(port) for name, port in _LISTENER.findall(line[1])} if line else {}
 
-    def _write_properties(self, port: int, controller_port: int) -> None:
+    def _write_properties(self, ports: Mapping[str, int]) -> None:
         here = places.LOOPBACK
+        protocols = {_PLAIN: "PLAINTEXT", _CONTROLLER: "PLAINTEXT", **self._protocols}
         settings = {
             **_SETTINGS,
-            "listeners": f"PLAINTEXT://{here}:{port},CONTROLLER://{here}:{controller_port}",
-            "controller.quorum.voters": f"1@{here}:{controller_port}",
+            "listeners": ",".join(f"{name}://{here}:{port}" for name, port in ports.items()),
+            "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+            "controller.quorum.voters": f"1@{here}:{ports[_CONTROLLER]}",
             "log.dirs": str(self.data_dir / "log"),
             **self._settings,
         }
@@ -234,7 +198,7 @@ class EmbeddedBroker:
                 raise ConnectError(f"formatting the broker's storage failed:\n{answer.stdout}{answer.stderr}")
             (Path(work) / "log" / "bootstrap.checkpoint").replace(template)
 
-    def _launch(self, java: Java, class_path: str, port: int, timeout_s: float) -> None:
+    def _launch_java(self, java: Java, class_path: str, port: int, timeout_s: float) -> None:
         options = class_archive.options_for(java) if self._jvm_options is None else self._jvm_options
         logging = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
         stamp = "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS"

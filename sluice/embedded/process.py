@@ -18,12 +18,21 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 import psutil
 
 from connect.errors import ConnectError
 
 _LAUNCH = Path(__file__).with_name("launch.py")
+
+# Every system has this user; none is created for us.
+_UNPRIVILEGED_USER = "nobody"
+
+
+def unprivileged_user() -> str | None:
+    """The user of servers that refuse to run as root: 'nobody' when this process is root's, else None, which is to stay."""
+    return _UNPRIVILEGED_USER if os.geteuid() == 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +48,22 @@ class Server:
         try:
             process = psutil.Process(self.pid)
             # Two clock ticks of slack: the kernel's start time is derived from the boot time, which NTP may shift.
-            if abs(process.create_time() - self.created) > 2.0 or process.status() == psutil.STATUS_ZOMBIE:
+            if abs(process.create_time() - self.created) > 2.0 or _has_ended(process):
                 return None
         except psutil.NoSuchProcess:
             return None
         return process
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    """Whether nothing of it runs any more; reaping it is its parent's affair. Raises psutil's NoSuchProcess when it is reaped.
+
+    A killed process is shown as a zombie when its first thread has ended. The others may take a moment, and until then it has
+    its port and its files.
+    """
+    if process.status() != psutil.STATUS_ZOMBIE:
+        return False
+    return sys.platform != "linux" or _gone(process, 0)
 
 
 class PidFile:
@@ -84,6 +104,7 @@ def spawn(
     user: str | None = None,
     death_signal: signal.Signals | None = None,
     inherited: Sequence[int] = (),
+    stdin: IO[bytes] | int = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
     """Start ``command`` (absolute path first) in a session of its own, its output appended to ``log``.
 
@@ -101,7 +122,7 @@ def spawn(
         with log.open("ab") as output:
             return subprocess.Popen(
                 words,
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=cwd,

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from rest.client import ConnectClient
-from sluice.embedded import jars
+from sluice.embedded import jars, process
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.places import free_ports
 from sluice.embedded.postgres import EmbeddedPostgres
@@ -152,16 +152,9 @@ class Pipeline:
         jars.ensure_jars("spark")
         environment = {**os.environ, "SLUICE_SPARK_JARS": str(jars.folder_of(jars.jar_set("spark")))}
         if crash_at:
-            environment["SLUICE_CRASH_AT"] = crash_at
-        with self.log.open("ab") as log:
-            self.child = subprocess.Popen(
-                [sys.executable, "-m", "sluice.standalone", *self._files],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment,
-                start_new_session=True,
-            )
+            environment["SLUICE_CRASH_AT"] = f"worker/{crash_at}"  # its executors are part of it
+        command = [sys.executable, "-m", "sluice.standalone", *self._files]
+        self.child = process.spawn(command, log=self.log, cwd=Path.cwd(), environment=environment, death_signal=signal.SIGKILL)
 
     def wait_for_crash(self, timeout_s: float) -> bool:
         """True when the worker killed itself in time."""
@@ -217,9 +210,17 @@ class Pipeline:
         return values
 
     def end_offset(self, table: str) -> int:
+        """A broker that has just come back answers before its partitions have leaders again; it is asked until they have."""
         topic = TopicPartition(f"{self.prefix}.public.{table}", 0)
         consumer = Consumer({"bootstrap.servers": self._broker.bootstrap, "group.id": "chaos-look"})
+        deadline = time.monotonic() + 60
         try:
-            return int(consumer.get_watermark_offsets(topic, timeout=30)[1])
+            while True:
+                try:
+                    return int(consumer.get_watermark_offsets(topic, timeout=10)[1])
+                except KafkaException:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.2)
         finally:
             consumer.close()

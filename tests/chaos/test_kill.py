@@ -9,26 +9,33 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
 
 from connect.crash import POINTS
+from connect.errors import NotFoundError
 from sluice.demo.compare import compare_table
 from sluice.demo.delta_table import open_delta
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.chaos.pipeline import APPEND, UPSERT, Changes, Pipeline, create_tables
 
-KILLS = int(os.environ.get("SLUICE_CHAOS_KILLS", "30"))
+# 9 are the snapshot and every later point once, 17 every later point twice; the rest come at random moments.
+KILLS = int(os.environ.get("SLUICE_CHAOS_KILLS", "9"))
 SEED = int(os.environ.get("SLUICE_CHAOS_SEED", "20261121"))
+REACHED_S = 300.0
+"""Within which a worker comes to any point. Python, Spark and its first commit take more than a minute on a busy machine."""
 
 
 def caught_up(pipeline: Pipeline) -> bool:
     """Both sinks have delivered everything that is in their topics."""
-    lags = [task["lag"] for name in (UPSERT, APPEND) for task in pipeline.client.progress(name)]
+    try:
+        lags = [task["lag"] for name in (UPSERT, APPEND) for task in pipeline.client.progress(name)]
+    except NotFoundError:
+        return False  # the worker is still creating its connectors, one after the other
     return len(lags) == 2 and all(lag and not any(lag.values()) for lag in lags)
 
 
@@ -94,7 +101,7 @@ def settle_and_check(pipeline: Pipeline, changes: Changes, postgres: EmbeddedPos
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(3000)
 def test_worker_killed_many_times_loses_nothing(
     tmp_path: Path,
     broker: EmbeddedBroker,
@@ -106,10 +113,15 @@ def test_worker_killed_many_times_loses_nothing(
     changes = Changes(postgres.dsn(database))
     changes.start()
     chance = random.Random(SEED)
-    # The snapshot is over after the second start, and no record of this pipeline fails.
-    later = [point for point in POINTS if point != "postgres.snapshot" and not point.startswith("errors.")]
-    plan: list[str | None] = [*later, *(f"{point}:{chance.randint(2, 4)}" for point in later)]
-    chance.shuffle(plan)
+    # The snapshot is over after the second start, no record of this pipeline fails, its sink is no database, and its worker is
+    # alone.
+    elsewhere = ("errors.", "jdbc.", "cluster.")
+    later = [point for point in POINTS if point != "postgres.snapshot" and not point.startswith(elsewhere)]
+    once = [f"{point}:{chance.randint(1, 2)}" for point in later]
+    again = [f"{point}:{chance.randint(2, 4)}" for point in later]
+    chance.shuffle(once)
+    chance.shuffle(again)
+    plan: list[str | None] = [*once, *again]
     plan = ["postgres.snapshot", *plan][:KILLS]
     plan += [None] * (KILLS - len(plan))
     missed: list[str] = []
@@ -118,7 +130,7 @@ def test_worker_killed_many_times_loses_nothing(
         if point is None:
             if not pipeline.wait_for_crash(chance.uniform(0.5, 9)):
                 pipeline.kill()
-        elif not pipeline.wait_for_crash(90):
+        elif not pipeline.wait_for_crash(REACHED_S):
             missed.append(point)
             pipeline.kill()
     assert not missed, f"never reached: {missed}"
@@ -127,24 +139,26 @@ def test_worker_killed_many_times_loses_nothing(
 
 @pytest.mark.chaos
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("part", ["broker", "database"])
 def test_killed_servers_come_back_and_nothing_is_lost(
-    part: str, tmp_path: Path, broker: EmbeddedBroker, postgres: EmbeddedPostgres, database: str
+    tmp_path: Path, broker: EmbeddedBroker, postgres: EmbeddedPostgres, database: str
 ) -> None:
     create_tables(postgres, database, rows=500)
     pipeline = Pipeline(tmp_path, broker, postgres, database)
     changes = Changes(postgres.dsn(database))
     changes.start()
     pipeline.start()
+    servers: tuple[EmbeddedBroker | EmbeddedPostgres, ...] = (broker, postgres)
+
+    def moved_on(committed: int, events: int) -> bool:
+        return changes.committed > committed + 50 and pipeline.end_offset("events") > events + 50
+
     try:
         pipeline.wait_for(lambda: (pipeline.lake / "events" / "_delta_log").is_dir(), 180, "the first table")
-        for _ in range(2):
-            before = changes.committed
-            server: EmbeddedBroker | EmbeddedPostgres = broker if part == "broker" else postgres
+        for server in servers * 2:
+            committed, events = changes.committed, pipeline.end_offset("events")
             server.kill()
             server.start()
-            moved_on: Callable[[], bool] = lambda before=before: changes.committed > before + 50  # noqa: E731
-            pipeline.wait_for(moved_on, 60, "changes after the restart")
+            pipeline.wait_for(partial(moved_on, committed, events), 120, "changes after the restart")
         assert pipeline.stop() == 0
     finally:
         if pipeline.child is not None and pipeline.child.poll() is None:

@@ -11,7 +11,7 @@ from worker.checks import codes
 from worker.checks.references import has_reference
 from worker.checks.shapes import check_shapes
 from worker.checks.subject import Subject
-from worker.secrets import is_secret_name
+from worker.secrets import is_secret_name, secrets_in_url
 from worker.topic_creation import topic_creation_rules
 from worker.validation.catalogue import Kind
 from worker.validation.checks import DLQ_TOPIC, topics_of
@@ -125,6 +125,8 @@ _UNSAFE_OVERRIDES = (
     ("consumer.override.enable.auto.commit", lambda v: v == "true", "commits offsets of records that are not delivered yet"),
     ("producer.override.acks", lambda v: v not in ("all", "-1"), "counts records as written that a broker can still lose"),
 )
+_MOST_IN_FLIGHT = 5
+"""Batches that brokers know the order of."""
 _SET_BY_WORKER = (
     "consumer.override.key.deserializer",
     "consumer.override.value.deserializer",
@@ -140,10 +142,16 @@ def _overrides(subject: Subject) -> Iterator[Finding]:
     for key, is_unsafe, what in _UNSAFE_OVERRIDES:
         if value(key) and not has_reference(value(key)) and is_unsafe(value(key)):
             yield codes.UNSAFE_OVERRIDE.found(f"{key}={subject.config[key]} {what}", key)
-    in_flight = "producer.override.max.in.flight.requests.per.connection"
-    if (subject.number(in_flight) or 1) > 1 and value("producer.override.enable.idempotence") != "true":
+    in_flight, idempotence = "producer.override.max.in.flight.requests.per.connection", "producer.override.enable.idempotence"
+    if value(idempotence) == "false":
+        message = f"{idempotence}=false can change the order of records when a broker refuses some for a while"
+        yield codes.UNSAFE_OVERRIDE.found(message, idempotence, "Leave it out.")
+    elif (subject.number(in_flight) or 1) > 1 and value("producer.override.acks") not in ("", "all", "-1"):
         message = f"{in_flight} above 1 can change the order of records when one is sent again"
-        yield codes.UNSAFE_OVERRIDE.found(message, in_flight, "Set producer.override.enable.idempotence=true too.")
+        yield codes.UNSAFE_OVERRIDE.found(message, in_flight, "Leave producer.override.acks out: numbered batches keep order.")
+    elif (subject.number(in_flight) or 1) > _MOST_IN_FLIGHT:
+        message = f"{in_flight} above {_MOST_IN_FLIGHT} can change the order of records when one is sent again"
+        yield codes.UNSAFE_OVERRIDE.found(message, in_flight, f"Set it to {_MOST_IN_FLIGHT} or less.")
     for key in _SET_BY_WORKER:
         if key in subject.config:
             yield codes.NO_EFFECT.found(f"{key} does nothing: converters make the bytes", key)
@@ -159,6 +167,11 @@ def _secrets(subject: Subject) -> Iterator[Finding]:
         if is_secret and value and value.strip() and not has_reference(value):
             suggestion = "A config provider keeps it elsewhere: ${file:/path/to/secrets.properties:key}."
             yield codes.PLAIN_SECRET.found(f"The value of {key} stands in the file as it is", key, suggestion)
+        elif value and secrets_in_url(value):
+            suggestion = (
+                "REST shows this key. Write the secret in a key of its own, or as ${file:/path/to/secrets.properties:key}."
+            )
+            yield codes.PLAIN_SECRET.found(f"The URL in {key} holds a secret", key, suggestion)
 
 
 _RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (

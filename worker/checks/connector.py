@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from connect.config.definition import ConfigKey
+from connect.config.definition import ConfigDef, ConfigKey
 from connect.config.finding import Finding
 from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
@@ -24,6 +24,7 @@ from worker.checks.subject import LISTS, Subject
 from worker.config import WorkerConfig
 from worker.validation.catalogue import Kind
 from worker.validation.framework import CONVERTERS
+from worker.validation.own_keys import own_keys
 from worker.validation.validate import NULL_VALUE, validate
 
 _CLASS = "connector.class"
@@ -106,6 +107,15 @@ def _value_findings(subject: Subject) -> Iterator[Finding]:
             if finding.message not in told:
                 told.add(finding.message)
                 yield finding
+    yield from _own_findings(subject)
+
+
+def _own_findings(subject: Subject) -> Iterator[Finding]:
+    """The same for keys that REST validation leaves out, since Apache's does not have them."""
+    own = ConfigDef(key for key in own_keys(subject.kind) if key.name in subject.config)
+    for value in own.validate({name: raw for name, raw in subject.config.items() if raw is not None}):
+        if value.errors:
+            yield from _told_apart(value.name, {"type": own.keys[value.name].type.value}, value.errors, subject)
 
 
 def _told_apart(name: str, definition: Mapping[str, Any] | None, errors: list[str], subject: Subject) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from worker.checks.nearest import did_you_mean, nearest
 from worker.checks.renamed import CONNECTOR_KEYS, DEPRECATED, TRANSFORM_KEYS
 from worker.checks.stages import GROUPS, undeclared_alias
 from worker.checks.subject import LISTS, Subject
+from worker.checks.topic_settings import TOPIC_SETTINGS
 from worker.config import standalone_config_def
 from worker.kafka.settings import java_names
 from worker.validation.catalogue import Kind
@@ -32,19 +33,6 @@ _WORKER_PREFIXES = (
 )
 _DLQ = "errors.deadletterqueue."
 _SOURCE_DLQ = SOURCE_DEAD_LETTER_KEYS[0].name
-_TOPIC_SETTINGS = frozenset(
-    {
-        "cleanup.policy", "compression.gzip.level", "compression.lz4.level", "compression.type", "compression.zstd.level",
-        "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms",
-        "follower.replication.throttled.replicas", "index.interval.bytes", "leader.replication.throttled.replicas",
-        "local.retention.bytes", "local.retention.ms", "max.compaction.lag.ms", "max.message.bytes",
-        "message.timestamp.after.max.ms", "message.timestamp.before.max.ms", "message.timestamp.type",
-        "min.cleanable.dirty.ratio", "min.compaction.lag.ms", "min.insync.replicas", "preallocate", "remote.copy.disable",
-        "remote.log.delete.on.disable", "remote.storage.enable", "retention.bytes", "retention.ms", "segment.bytes",
-        "segment.index.bytes", "segment.jitter.ms", "segment.ms", "unclean.leader.election.enable",
-    }
-)  # fmt: skip
-"""The settings of topics in Apache Kafka 4.3."""
 _GROUP_KEYS = frozenset({"include", "exclude", "partitions", "replication.factor"})
 
 
@@ -137,7 +125,7 @@ def _of_topic_creation(key: str, subject: Subject) -> _Told:
     alias = _longest_alias(key, GROUPS, declared)
     whole = f"{GROUPS}{alias}."
     below = key.removeprefix(whole)
-    known = _GROUP_KEYS | _TOPIC_SETTINGS
+    known = _GROUP_KEYS | TOPIC_SETTINGS
     if below in known:
         return []
     return [codes.UNKNOWN_SETTING.found(f"Kafka's topics have no setting {below}", key, did_you_mean(below, known, whole))]

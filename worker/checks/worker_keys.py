@@ -13,19 +13,25 @@ from connect.config.validators import OneOf
 from connect.errors import ConfigError, PluginNotFoundError
 from connect.plugins import Kind, Plugins
 from worker.checks import codes
-from worker.checks.distributed_keys import DISTRIBUTED_KEYS, STORAGE_PREFIXES
 from worker.checks.nearest import did_you_mean, nearest_class
 from worker.checks.places import masked, ordered
 from worker.checks.references import has_reference
 from worker.checks.renamed import WORKER_KEYS
+from worker.checks.topic_settings import TOPIC_SETTINGS
 from worker.client_overrides import canonical_policy
-from worker.config import split_listener, standalone_config_def
+from worker.config import distributed_config_def, split_listener, standalone_config_def
 from worker.config_notices import is_unknown, provider_notices, unused_notice
+from worker.distributed.keys import MAC_ALGORITHMS, STORAGE_PREFIXES, hash_name
 from worker.kafka.settings import java_names
 from worker.secrets import is_secret_name
 
 _FILE = "offset.storage.file.filename"
 _STORAGE = ("config.storage.topic", "offset.storage.topic", "status.storage.topic")
+_ALGORITHMS = (
+    "inter.worker.key.generation.algorithm",
+    "inter.worker.signature.algorithm",
+    "inter.worker.verification.algorithms",
+)
 _MARKS = frozenset({"bootstrap.servers", _FILE, "group.id", *_STORAGE, "plugin.path", "listeners", "offset.flush.interval.ms"})
 _CONVERTERS = {
     "key.converter": Kind.CONVERTER,
@@ -60,11 +66,7 @@ def check_worker(
 
 
 def _table(config: Mapping[str, str]) -> dict[str, ConfigKey]:
-    keys = dict(standalone_config_def().keys)
-    if is_distributed(config):
-        del keys[_FILE]
-        keys.update((key.name, key) for key in DISTRIBUTED_KEYS)
-    return keys
+    return dict((distributed_config_def() if is_distributed(config) else standalone_config_def()).keys)
 
 
 def _values(config: Mapping[str, str], table: Mapping[str, ConfigKey], plugins: Plugins) -> Iterator[Finding]:
@@ -111,11 +113,12 @@ def _named(config: Mapping[str, str], plugins: Plugins) -> Iterator[Finding]:
             canonical_policy(config[policy].strip())
         except ConfigError as e:
             yield codes.INVALID_VALUE.found(e.message, policy)
-    for listener in _list("listeners", config):
-        try:
-            split_listener(listener)
-        except ConfigError as e:
-            yield codes.INVALID_VALUE.found(e.message, "listeners")
+    for key in ("listeners", "admin.listeners"):
+        for listener in _list(key, config):
+            try:
+                split_listener(listener, key)
+            except ConfigError as e:
+                yield codes.INVALID_VALUE.found(e.message, key)
 
 
 def _list(key: str, config: Mapping[str, str]) -> list[str]:
@@ -126,16 +129,20 @@ def _list(key: str, config: Mapping[str, str]) -> list[str]:
 def _unread(config: Mapping[str, str], table: Mapping[str, ConfigKey]) -> Iterator[Finding]:
     distributed = is_distributed(config)
     clients = set(java_names())
-    standalone = standalone_config_def().keys
     for key, value in config.items():
         if key in WORKER_KEYS:
             yield codes.REMOVED_KEY.found(f"{key} is no longer there", key, WORKER_KEYS[key])
         elif key in ("name", "connector.class") or key.startswith(("transforms", "predicates")):
             yield codes.WRONG_FILE.found(f"{key} is of connectors and is not read from a worker's file", key)
-        elif distributed and ((key in table and key not in standalone) or key.startswith(STORAGE_PREFIXES)):
-            continue
-        elif (notice := _unused(key, value)) is not None:
+        elif (notice := _unused(key, value, distributed)) is not None:
             yield codes.UNUSED_SETTING.found(notice, key)
+        elif distributed and key not in table and (prefix := _storage_prefix(key)) is not None:
+            below = key.removeprefix(prefix)
+            if below not in TOPIC_SETTINGS:
+                known = {*TOPIC_SETTINGS, *(name.removeprefix(prefix) for name in table if name.startswith(prefix))}
+                yield codes.UNKNOWN_SETTING.found(
+                    f"Kafka's topics have no setting {below}", key, did_you_mean(below, known, prefix)
+                )
         elif is_unknown(key):
             message = f"Nothing reads {key}, for workers have no such key"
             yield codes.UNKNOWN_KEY.found(message, key, did_you_mean(key, {*table, *clients}))
@@ -143,9 +150,13 @@ def _unread(config: Mapping[str, str], table: Mapping[str, ConfigKey]) -> Iterat
         yield codes.UNKNOWN_PROVIDER.found(notice, "config.providers")
 
 
-def _unused(key: str, value: str) -> str | None:
+def _storage_prefix(key: str) -> str | None:
+    return next((prefix for prefix in STORAGE_PREFIXES if key.startswith(prefix)), None)
+
+
+def _unused(key: str, value: str, distributed: bool) -> str | None:
     try:
-        return unused_notice(key, value)
+        return unused_notice(key, value, distributed=distributed)
     except ConfigError:
         return None  # its value has been told to be wrong
 
@@ -187,6 +198,11 @@ def _combinations(config: Mapping[str, str]) -> Iterator[Finding]:
             for other in _STORAGE[:i]:
                 if key in config and config[key] == config.get(other):
                     yield codes.SHARED_TOPIC.found(f"{key} and {other} are both {config[key]}", key)
+        for key in _ALGORITHMS:
+            for algorithm in _list(key, config):
+                if hash_name(algorithm) is None:
+                    message = f"Invalid value {algorithm} for configuration {key}: expected one of {', '.join(MAC_ALGORITHMS)}"
+                    yield codes.INVALID_VALUE.found(message, key, did_you_mean(algorithm, MAC_ALGORITHMS))
         session, heartbeat = _number("session.timeout.ms", 10_000, config), _number("heartbeat.interval.ms", 3_000, config)
         if heartbeat >= session:
             message = f"heartbeat.interval.ms={heartbeat} must be less than session.timeout.ms={session}"

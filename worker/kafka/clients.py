@@ -20,9 +20,16 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _UNKNOWN_PROPERTY = re.compile(r'No such configuration property: "([^"]+)"')
-_ABOUT_PROPERTY = re.compile(r'configuration property "([^"]+)"|"([\w.]+)"')
+_ABOUT_PROPERTY = re.compile(r'configuration property "([^"]+)"|"([\w.]+)"|`([\w.]+)`')
 
 _NOTICE_EVERY_S = 30.0
+
+_DEFAULTS = {
+    "log.connection.close": "false",
+    # Metrics for brokers that collect them from clients (KIP-714) cost 200 kB a client and a request from time to time. Whoever
+    # collects them sets the key, which is the same in Java.
+    "enable.metrics.push": "false",
+}
 
 UNREACHABLE = frozenset(
     {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE, KafkaError._TIMED_OUT_QUEUE}
@@ -32,10 +39,29 @@ UNAUTHORIZED = frozenset(
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         KafkaError.SASL_AUTHENTICATION_FAILED,
         KafkaError._AUTHENTICATION,
     }
 )
+_LOGIN_REFUSED = frozenset({KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION})
+_CHECK_LOGIN = (
+    "Check sasl.mechanism and sasl.jaas.config of this client (below producer., consumer. or admin. in the worker's file, or "
+    ".override. in the connector's, where it has its own)"
+)
+_NO_TOKEN = "OAUTHBEARER token"
+_CHECK_TOKEN = (
+    "Check sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.credentials.* and, where the client stands there, "
+    "sasl.jaas.config of this client"
+)
+_CHECK_TLS = "Check ssl.truststore.*, ssl.keystore.* and ssl.endpoint.identification.algorithm, and security.protocol"
+_NEEDED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "READ on the topic to read it, WRITE to write it, CREATE to make it",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "READ on the group",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "WRITE and DESCRIBE on the transactional id",
+}
+_ADDRESS = re.compile(r"^\w+://\S+: ")
+_ADVICE = re.compile(r",? verify that .*?(?= \(after|$)|\s*\(after \d+ms in state \w+\).*$", re.S)
 
 
 def make_producer(java: Mapping[str, str], **more: Any) -> Producer:
@@ -52,7 +78,7 @@ def make_admin(java: Mapping[str, str], **more: Any) -> AdminClient:
 
 
 def _made(make: Callable[[dict[str, Any]], T], kind: ClientKind, java: Mapping[str, str], more: Mapping[str, Any]) -> T:
-    settings: dict[str, Any] = {"log.connection.close": "false", **librdkafka_settings(kind, java), **more}
+    settings: dict[str, Any] = {**_DEFAULTS, **librdkafka_settings(kind, java), **more}
     while True:
         try:
             return make({**settings, "logger": logging.getLogger(f"kafka.{kind.value}")})
@@ -75,16 +101,59 @@ def _is_secret(name: str) -> bool:
     return any(part in name for part in ("password", "secret", "jaas", ".pem", "key"))
 
 
-def kafka_error(error: KafkaError, what: str, bootstrap: str) -> ConnectError:
-    """A client's error as one of ours. ``what`` says what was being done, as ``writing to topic orders``."""
-    code = error.code()
+def kafka_error(error: KafkaError, what: str, bootstrap: str, cause: KafkaError | None = None) -> ConnectError:
+    """A client's error as one of ours. ``what`` says what was being done, as ``writing to topic orders``; ``cause`` is what the
+    client has reported of its connections, for an error that only says that time is over."""
+    if cause is not None and error.code() in UNREACHABLE:
+        error = cause
+    code, reason = error.code(), _reason(error)
+    if code in _LOGIN_REFUSED and _NO_TOKEN in reason:
+        return ConnectError(f"{what}: no OAuth token to log in with at the broker at {bootstrap}: {reason}. {_CHECK_TOKEN}")
+    if code in _LOGIN_REFUSED:
+        return ConnectError(f"{what}: the broker at {bootstrap} refuses the login: {reason}. {_CHECK_LOGIN}")
+    if code == KafkaError._SSL or "SSL routines" in reason:
+        return ConnectError(f"{what}: no TLS connection with the broker at {bootstrap}: {reason}. {_CHECK_TLS}")
     if code in UNREACHABLE:
         return UnreachableError(
-            f"{what}: no Kafka broker answers at {bootstrap} ({error.name()}). Check bootstrap.servers and that the broker runs"
+            f"{what}: no Kafka broker answers at {bootstrap} ({error.name()}). Check bootstrap.servers and security.protocol, "
+            "and that the broker runs"
         )
     if code in UNAUTHORIZED:
-        return ConnectError(f"{what}: not authorized by the broker at {bootstrap}: {error.str()} ({error.name()})")
+        needed = f". The client's principal needs {_NEEDED[code]}" if code in _NEEDED else ""
+        return ConnectError(f"{what}: not authorized by the broker at {bootstrap}: {reason} ({error.name()}){needed}")
     return ConnectError(f"{what}: {error.str()} ({error.name()})")
+
+
+def _reason(error: KafkaError) -> str:
+    """The client's text without the address before it, its own state, and advice about settings that have other names here."""
+    return _ADVICE.sub("", _ADDRESS.sub("", str(error.str())))
+
+
+class LastReport:
+    """What a client has reported last of its connections; as ``error_cb``. Whoever uses the client lets it report by ``poll``."""
+
+    def __init__(self) -> None:
+        self._error: KafkaError | None = None
+        self._no_token: KafkaError | None = None
+
+    def __call__(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # which says nothing about why
+            self._error = error
+        if error.code() == KafkaError._AUTHENTICATION and _NO_TOKEN in str(error.str()):
+            self._no_token = error  # told once, however often it is tried again, and before there is a connection
+
+    @property
+    def error(self) -> KafkaError | None:
+        """Why nothing comes, as far as is known."""
+        return self._error or self._no_token
+
+    def forget(self) -> None:
+        """Before a request: what was wrong with connections earlier says nothing about it."""
+        self._error = None
+
+    def worked(self) -> None:
+        """A request was answered."""
+        self._error = self._no_token = None
 
 
 class BrokerNotices:

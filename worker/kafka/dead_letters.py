@@ -18,6 +18,7 @@ from worker.stages import Stopped
 log = logging.getLogger(__name__)
 
 _SLICE_S = 0.1
+_MEMORY = "the client's memory; raise producer.override.buffer.memory"
 
 
 class DeadLetterProducer:
@@ -30,6 +31,7 @@ class DeadLetterProducer:
         self.most_bytes = int(java["max.request.size"])
         """What a record may have, as far as the client is concerned."""
         self._bootstrap = java["bootstrap.servers"]
+        self._what = f"Could not produce message to dead letter queue. topic={topic}"
         self._on_failure = on_failure
         self._changed = threading.Condition()
         self._open = 0
@@ -63,9 +65,14 @@ class DeadLetterProducer:
             self._ended(future, None if error is None else self._error(error))
 
         while True:
+            empty = not len(self._producer)
             try:
                 self._producer.produce(self.topic, value, key, -1, delivered, None, timestamp or 0, headers or None)
             except BufferError:
+                if empty:
+                    size = len(key or b"") + len(value or b"")
+                    self._ended(future, ConnectError(f"{self._what}: {size} bytes do not fit into {_MEMORY}"))
+                    return future
                 with self._changed:
                     if stopping() or self._closed:
                         self._open -= 1
@@ -131,13 +138,12 @@ class DeadLetterProducer:
             future.set_exception(error)
 
     def _error(self, error: KafkaError) -> ConnectError:
-        what = f"Could not produce message to dead letter queue. topic={self.topic}"
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             return ConnectError(
-                f"{what}: it is larger than the topic or the client allows; raise max.message.bytes of the topic and "
+                f"{self._what}: it is larger than the topic or the client allows; raise max.message.bytes of the topic and "
                 "producer.override.max.request.size (the context headers add some kilobytes)"
             )
-        return kafka_error(error, what, self._bootstrap)
+        return kafka_error(error, self._what, self._bootstrap)
 
     def _on_client_error(self, error: KafkaError) -> None:
         failure = self._notices.failure(error)

@@ -8,15 +8,17 @@ producer. Measured per million records of 100 bytes: 0.9 CPU seconds, against 1.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import repeat
 from operator import length_hint
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect.errors import ConnectError
 from worker.kafka.clients import UNAUTHORIZED, UNREACHABLE, BrokerNotices, kafka_error, make_producer
+from worker.kafka.numbering import ENDED, PURGED, no_numbers_given, raised_by_client
 
 _SLICE_S = 0.1
 """How long a wait goes on before it looks whether it is still wanted."""
@@ -24,9 +26,7 @@ _SLICE_S = 0.1
 HeaderBytes = list[tuple[str, bytes | None]]
 DeliveryCallback = Callable[[KafkaError | None, Message], None]
 
-_NOT_ABOUT_THE_RECORD = (
-    UNREACHABLE | UNAUTHORIZED | {KafkaError._MSG_TIMED_OUT, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
-)
+_NOT_ABOUT_THE_RECORD = UNREACHABLE | UNAUTHORIZED | ENDED | {KafkaError._MSG_TIMED_OUT, KafkaError._STATE}
 """Codes that another record would meet too."""
 
 
@@ -68,6 +68,15 @@ class RecordRefusedError(ConnectError):
     """The client or the broker does not take this record, and never will; others may pass."""
 
 
+class ProducerLostError(ConnectError):
+    """The client numbers its batches and cannot go on, by no record's fault. Another one can, from what was acknowledged."""
+
+    def __init__(self, message: str, *, refused: bool = False) -> None:
+        """``refused``: the broker gives out no numbers, to nobody or not to this principal. Nothing was written then."""
+        super().__init__(message)
+        self.refused = refused
+
+
 def unrecoverable(error: ConnectError) -> ConnectError:
     """The error of a record that is to fail its task: it begins with the words of Apache's workers, for scripts."""
     return type(error)(f"Unrecoverable exception from producer send callback: {error.message}")
@@ -80,22 +89,49 @@ class ProduceCancelled(Exception):
 class RecordProducer:
     """Used by its task's thread only, except :meth:`cancel`."""
 
-    def __init__(self, java: Mapping[str, str], *, stopping: Callable[[], bool], confirms_each: bool = False) -> None:
+    def __init__(
+        self,
+        java: Mapping[str, str],
+        *,
+        stopping: Callable[[], bool],
+        confirms_each: bool = False,
+        replaceable: bool = False,
+    ) -> None:
         """``stopping`` is asked while the broker takes nothing more: True gives up (ProduceCancelled). With ``confirms_each``
-        every record is sent by :meth:`send_one`, whose callbacks hear of success too."""
+        every record is sent by :meth:`send_one`, whose callbacks hear of success too. A ``replaceable`` one says when it is the
+        client that has ended, and no record that was refused (ProducerLostError)."""
         self.bootstrap = java["bootstrap.servers"]
         self._stopping = stopping
+        self._replaceable = replaceable
         self._max_bytes = java.get("max.request.size", "1048576")
+        self._buffer_bytes = java.get("buffer.memory", "33554432")
         self._error: ConnectError | None = None
         self._cancelled = False
+        self._throwing_away = False
+        self.fatal: KafkaError | None = None
+        """What has ended the client for good: a transactional producer was fenced."""
+        self.failed_by: KafkaError | None = None
+        """The client's own error behind the first one that :meth:`raise_error` raises."""
         self.sent = 0
+        self.disturbed_at = 0.0
+        """``time.monotonic()`` when a broker was seen last to be away."""
         self._notices = BrokerNotices(self.bootstrap)
         callbacks = {
             "on_delivery": self._on_delivery,
             "error_cb": self._on_client_error,
             "delivery.report.only.error": not confirms_each,
         }
+        self._transactional = "transactional.id" in java
         self._producer = make_producer(java, **callbacks)
+
+    @property
+    def client(self) -> Producer:
+        """The client itself, for :mod:`worker.kafka.transactions`."""
+        return self._producer
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled
 
     def __len__(self) -> int:
         """Records that are not acknowledged yet."""
@@ -164,13 +200,20 @@ class RecordProducer:
         """Goes on trying while the queue is full: the broker is slow or away. What the queue holds is all the memory that this
         costs."""
         while isinstance(error, BufferError):
-            self._producer.poll(_SLICE_S)
+            self._poll(_SLICE_S)
             self.raise_error()
             if self._cancelled or self._stopping():
                 raise ProduceCancelled
+            empty = not len(self._producer)
             try:
                 self._producer.produce(topic, value, key, *rest)
             except (BufferError, KafkaException) as e:
+                if empty and isinstance(e, BufferError):
+                    size = len(key or b"") + len(value or b"")
+                    raise RecordRefusedError(
+                        f"a record for topic {topic} ({_key_hint(key)}, {size} bytes) does not fit into the producer's memory, "
+                        f"buffer.memory={self._buffer_bytes}; raise producer.override.buffer.memory"
+                    ) from e
                 error = e
             else:
                 return
@@ -178,8 +221,29 @@ class RecordProducer:
 
     def serve(self) -> None:
         """Takes in reports. Raises the error of a record that failed since the last look."""
-        self._producer.poll(0)
+        self._poll(0)
         self.raise_error()
+
+    def _poll(self, timeout_s: float) -> None:
+        try:
+            self._producer.poll(timeout_s)
+        except (KafkaException, SystemError) as e:
+            self._ended(raised_by_client(e))
+
+    def _flush(self, timeout_s: float) -> int:
+        try:
+            left: int = self._producer.flush(timeout_s)
+        except (KafkaException, SystemError) as e:
+            self._ended(raised_by_client(e))
+            left = len(self._producer)
+        return left
+
+    def _ended(self, error: KafkaError) -> None:
+        # The client's callbacks are not told of a fatal error: it is raised by whatever was called when it came up.
+        if self.fatal is None and error.fatal():
+            self.fatal = error
+        if self._error is None:
+            self._error, self.failed_by = kafka_error(error, "talking to Kafka", self.bootstrap), error
 
     def drain(self, timeout_s: float) -> bool:
         """Waits until every record is acknowledged; False when the time was too short.
@@ -187,7 +251,7 @@ class RecordProducer:
         Raises ConnectError when a record failed: then not all up to here is in Kafka.
         """
         deadline = time.monotonic() + timeout_s
-        while self._producer.flush(max(0.0, min(_SLICE_S, deadline - time.monotonic()))):
+        while self._flush(max(0.0, min(_SLICE_S, deadline - time.monotonic()))):
             self.raise_error()
             if self._cancelled or time.monotonic() >= deadline:
                 return False
@@ -196,13 +260,25 @@ class RecordProducer:
 
     def raise_error(self) -> None:
         """Raises the first delivery error, every time."""
+        if self._replaceable and not self._cancelled and (lost := self._lost()) is not None:
+            raise lost
         if self._error is not None:
             raise self._error.with_traceback(None)
+
+    def _lost(self) -> ProducerLostError | None:
+        error = self.fatal
+        if error is None and self.failed_by is not None and self.failed_by.code() in ENDED:
+            error = self.failed_by
+        if error is None:
+            return None
+        message = kafka_error(error, "writing records", self.bootstrap).message
+        return ProducerLostError(message, refused=no_numbers_given(error))
 
     def cancel(self) -> None:
         """From another thread: throws away what is queued and lets nothing more through. Does not wait."""
         self._cancelled = True
-        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        if (client := self._producer) is not None:
+            client.purge(in_queue=True, in_flight=True, blocking=False)
 
     def close(self) -> None:
         """Ends the client without waiting for what is not acknowledged."""
@@ -210,15 +286,44 @@ class RecordProducer:
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
         # The purged records are reported as failed; nobody is to hear of them.
         self._error = self._error or ConnectError("closed")
-        self._producer.flush(1.0)
-        self._producer.close()
+        if self._transactional:
+            # The client's close() goes on with an open transaction first, for a minute where no broker answers. What is open has
+            # been given up by now; a client that is let go ends at once.
+            self._producer = None
+        else:
+            self._flush(1.0)
+            self._producer.close()
+
+    @contextmanager
+    def throwing_away(self) -> Iterator[None]:
+        """For a transaction that is aborted: what becomes of its records is nobody's failure, also if some had failed before."""
+        self._throwing_away = True
+        try:
+            yield
+            if self.fatal is None:
+                self._error = self.failed_by = None
+        finally:
+            self._throwing_away = False
 
     def remember(self, error: KafkaError, message: Message) -> None:
-        """A record failed, as a callback of :meth:`send_one` or the client's own heard; the first such error is kept."""
-        if self._error is None:
+        """A record failed, as a callback of :meth:`send_one` or the client's own heard; the first such error is kept.
+
+        In a transaction the failure of one record takes others with it, of which may be told sooner: what is about a record goes
+        before what is not.
+        """
+        if error.fatal() and self.fatal is None:
+            self.fatal = error
+        if self._throwing_away and error.code() in PURGED:
+            return
+        known = self.failed_by
+        says_more = self._transactional and known is not None and is_about_the_record(error) and not is_about_the_record(known)
+        if self._error is None or says_more:
             self._error = unrecoverable(self.delivery_error(error, message.topic(), message.key(), message.value()))
+            self.failed_by = error
 
     def _on_client_error(self, error: KafkaError) -> None:
+        if error.code() in UNREACHABLE:
+            self.disturbed_at = time.monotonic()
         failure = self._notices.failure(error)
         if failure is not None and self._error is None:
             self._error = failure
@@ -247,6 +352,14 @@ class RecordProducer:
         return kafka_error(error, what, self.bootstrap)
 
     def _refused(self, error: KafkaError, topic: str, key: bytes | None, value: bytes | None) -> ConnectError:
+        if error.fatal() and self.fatal is None:
+            self.fatal = error
+        if error.code() == KafkaError._STATE:
+            # A transaction that can only be aborted takes no more: what came before is the reason.
+            self.raise_error()
+        if error.code() == KafkaError._FATAL:
+            self._poll(0)  # which is told why
+            self.raise_error()
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             size = len(key or b"") + len(value or b"")
             return RecordRefusedError(

@@ -1,20 +1,19 @@
 """TLS and SASL settings of Java clients, as librdkafka takes them.
 
-Java keeps keys in key stores and logins in JAAS lines; librdkafka takes PEM and plain keys. What has no counterpart is refused
-with the way out, for a connection that is less secure than asked must not come about by silence.
+Java keeps keys in key stores and logins in JAAS lines; librdkafka gets PEM and plain keys made of them. What has no counterpart
+is refused with the way out, for a connection that is less secure than asked must not come about by silence.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 from connect.errors import ConfigError
+from connect.tls import Store, identity_of, store_of, tls12_names, trusted_of
 
 _JAAS = re.compile(r"^\s*(?P<module>[\w.$]+)\s+(?P<flag>required|requisite|sufficient|optional)\b(?P<options>.*?);?\s*$", re.S)
 _OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
-_JKS_MAGIC = b"\xfe\xed\xfe\xed"
 
 TLS_KEYS = frozenset(
     {
@@ -47,6 +46,9 @@ SASL_KEYS = frozenset(
         "sasl.login.callback.handler.class",
         "sasl.login.class",
         "sasl.mechanism",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.scope",
         "sasl.oauthbearer.token.endpoint.url",
     }
 )
@@ -57,64 +59,32 @@ def tls_settings(java: Mapping[str, str]) -> dict[str, str]:
     result: dict[str, str] = {}
     if java.get("ssl.engine.factory.class"):
         raise ConfigError(
-            "ssl.engine.factory.class names a Java class, which cannot be used here; give PEM files with ssl.truststore.type=PEM",
+            "ssl.engine.factory.class names a Java class, which cannot be used here; set ssl.truststore.location",
             key="ssl.engine.factory.class",
         )
     algorithm = java.get("ssl.endpoint.identification.algorithm")
     if algorithm is not None:
         # In Java an empty value switches the check of host names off.
         result["ssl.endpoint.identification.algorithm"] = algorithm.lower() or "none"
-    if certificates := java.get("ssl.truststore.certificates"):
-        result["ssl.ca.pem"] = certificates
-    elif location := java.get("ssl.truststore.location"):
-        _require_pem("ssl.truststore", location, java.get("ssl.truststore.type"))
-        result["ssl.ca.location"] = location
-    if chain := java.get("ssl.keystore.certificate.chain"):
-        result["ssl.certificate.pem"] = chain
-        result["ssl.key.pem"] = java.get("ssl.keystore.key", "")
-    elif location := java.get("ssl.keystore.location"):
-        if _is_pkcs12(location, java.get("ssl.keystore.type")):
-            result["ssl.keystore.location"] = location
-            result["ssl.keystore.password"] = java.get("ssl.keystore.password", "")
-        else:
-            _require_pem("ssl.keystore", location, java.get("ssl.keystore.type"))
-            result["ssl.certificate.location"] = location
-            result["ssl.key.location"] = location
-    if password := java.get("ssl.key.password"):
-        result["ssl.key.password"] = password
+    suites = [word for part in java.get("ssl.cipher.suites", "").split(",") if (word := part.strip())]
+    if older := tls12_names(suites):
+        result["ssl.cipher.suites"] = ":".join(older)  # librdkafka has no choice among those of TLS 1.3
+    trust, identity = store_of(java, "ssl.truststore"), store_of(java, "ssl.keystore")
+    if trust.location is not None and trust.certificates is None and trust.is_pem():
+        result["ssl.ca.location"] = trust.location
+    elif trust.is_given:
+        result["ssl.ca.pem"] = trusted_of(trust)
+    if identity.is_given:
+        result.update(_identity(identity))
     return result
 
 
-def _head(key: str, location: str) -> bytes:
-    try:
-        with Path(location).open("rb") as file:
-            return file.read(4096)
-    except OSError as e:
-        raise ConfigError.invalid(f"{key}.location", location, f"cannot be read: {e.strerror}") from e
-
-
-def _is_pkcs12(location: str, kind: str | None) -> bool:
-    # keytool has written PKCS12 into files called .jks since Java 9, so the bytes count, not the name. 0x30 opens a DER sequence.
-    return (kind or "JKS").upper() != "PEM" and _head("ssl.keystore", location).startswith(b"\x30")
-
-
-def _require_pem(key: str, location: str, kind: str | None) -> None:
-    head = _head(key, location)
-    if b"-----BEGIN" in head:
-        return
-    is_jks = head.startswith(_JKS_MAGIC)
-    found = "a JKS key store" if is_jks else "a PKCS12 key store" if head.startswith(b"\x30") else "not PEM"
-    if is_jks:
-        convert = (
-            f"keytool -importkeystore -srckeystore {location} -destkeystore store.p12 -deststoretype PKCS12 && "
-            f"openssl pkcs12 -in store.p12 {'-nokeys ' if key == 'ssl.truststore' else '-nodes '}-out store.pem"
-        )
-    else:
-        convert = f"openssl pkcs12 -in {location} {'-nokeys ' if key == 'ssl.truststore' else '-nodes '}-out store.pem"
-    raise ConfigError.invalid(
-        f"{key}.location", location, f"it is {found}; PEM is needed ({key}.type={kind or 'JKS'}). Convert it: {convert}, then "
-        f"set {key}.location=store.pem and {key}.type=PEM",
-    )  # fmt: skip
+def _identity(store: Store) -> dict[str, str]:
+    found = identity_of(store)
+    password = {"ssl.key.password": found.password} if found.password else {}
+    if store.location is not None and store.certificates is None and store.is_pem():
+        return {"ssl.certificate.location": store.location, "ssl.key.location": store.location, **password}
+    return {"ssl.certificate.pem": found.chain, "ssl.key.pem": found.key, **password}
 
 
 def sasl_settings(java: Mapping[str, str]) -> dict[str, str]:
@@ -158,14 +128,21 @@ def jaas_options(jaas: str) -> dict[str, str]:
 
 
 def _oauth_settings(java: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
+    """Client credentials, of the settings that Kafka has had for them since 4.1 or, where those are not set, of the JAAS line."""
     url = java.get("sasl.oauthbearer.token.endpoint.url")
-    client, secret = options.get("clientId"), options.get("clientSecret")
+    client = java.get("sasl.oauthbearer.client.credentials.client.id") or options.get("clientId")
+    secret = java.get("sasl.oauthbearer.client.credentials.client.secret") or options.get("clientSecret")
     if not (url and client and secret):
         raise ConfigError(
-            "sasl.mechanism=OAUTHBEARER works here with a token endpoint only: sasl.oauthbearer.token.endpoint.url and "
+            "sasl.mechanism=OAUTHBEARER works here with a token endpoint only: sasl.oauthbearer.token.endpoint.url, "
+            "sasl.oauthbearer.client.credentials.client.id and .client.secret, or for these two "
             'sasl.jaas.config=...OAuthBearerLoginModule required clientId="..." clientSecret="..."; a Java callback handler '
             "cannot be used",
             key="sasl.mechanism",
+        )
+    if not url.lower().startswith(("http://", "https://")):
+        raise ConfigError.invalid(
+            "sasl.oauthbearer.token.endpoint.url", url, "a token can be had from an http or https endpoint only, not from a file"
         )
     result = {
         "sasl.oauthbearer.method": "oidc",
@@ -173,6 +150,6 @@ def _oauth_settings(java: Mapping[str, str], options: Mapping[str, str]) -> dict
         "sasl.oauthbearer.client.id": client,
         "sasl.oauthbearer.client.secret": secret,
     }
-    if scope := options.get("scope"):
+    if scope := java.get("sasl.oauthbearer.scope") or options.get("scope"):
         result["sasl.oauthbearer.scope"] = scope
     return result

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterable, Mapping
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException, Message
@@ -20,6 +22,9 @@ log = logging.getLogger(__name__)
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _GOES_ON = frozenset({KafkaError._PARTITION_EOF, KafkaError._MAX_POLL_EXCEEDED})
 _METADATA_TIMEOUT_S = 5.0
+_RESETS = {"smallest": 0, "earliest": 0, "beginning": 0, "largest": 1, "latest": 1, "end": 1}
+"""Values of librdkafka's auto.offset.reset that name a place: the first and the last of a partition's watermarks."""
+_DEFAULT_STRATEGY = "range,roundrobin"
 
 
 class ConsumerClosed(Exception):
@@ -56,8 +61,11 @@ class SinkConsumer:
         self.bootstrap = java["bootstrap.servers"]
         self.group = java["group.id"]
         settings = librdkafka_settings(ClientKind.CONSUMER, java)
-        strategy = settings.get("partition.assignment.strategy", "range,roundrobin")
-        self._incremental = "cooperative" in strategy or settings.get("group.protocol", "classic").lower() == "consumer"
+        # With KIP-848 it is the broker that assigns, and the client refuses to hear of strategies.
+        by_broker = settings.get("group.protocol", "classic").lower() == "consumer"
+        strategy = {} if by_broker else {"partition.assignment.strategy": _DEFAULT_STRATEGY}
+        self._incremental = by_broker or "cooperative" in settings.get("partition.assignment.strategy", _DEFAULT_STRATEGY)
+        self._reset = _RESETS.get(settings.get("auto.offset.reset", "latest"))
         self._listener = listener
         self._notices = BrokerNotices(self.bootstrap)
         self._failure: ConnectError | None = None
@@ -65,21 +73,23 @@ class SinkConsumer:
         """Subscribed topics that the broker did not have when it was asked last."""
         # Held during each call of the client: an abandoned task's consumer is closed between two of them, never in one.
         self._lock = threading.RLock()
+        self._depth = 0
+        self._cut_off = threading.Event()
         self._closed = False
         self._consumer: Consumer = make_consumer(
-            {"partition.assignment.strategy": strategy, **java},
+            {**strategy, **java},
             error_cb=self._on_client_error,
             on_commit=self._on_commit,
         )
 
     def subscribe(self, topics: Collection[str]) -> None:
-        with self._lock:
+        with self._in_client():
             self._consumer.subscribe(sorted(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
     def existing_topics(self) -> set[str] | None:
         """All topics but Kafka's internal ones; None when no broker answered. The client learns of new ones by this too, and
         takes up those it is subscribed to."""
-        with self._lock:
+        with self._in_client():
             try:
                 names = self._consumer.list_topics(timeout=_METADATA_TIMEOUT_S).topics
             except KafkaException as e:
@@ -93,9 +103,7 @@ class SinkConsumer:
 
         Raises ConnectError when reading cannot go on, ConsumerClosed after :meth:`cancel`.
         """
-        with self._lock:
-            if self._closed:
-                raise ConsumerClosed
+        with self._in_client():
             messages: list[Message] = self._consumer.consume(most, 0)
             if not messages and timeout_s > 0:
                 # consume() waits until it has all it was asked for, which would hold a lone record back for the whole time.
@@ -132,7 +140,7 @@ class SinkConsumer:
 
     def committed(self, partitions: Collection[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         """The group's offsets; partitions without one are left out. Raises ConnectError when no answer came."""
-        with self._lock:
+        with self._in_client():
             try:
                 answer = self._consumer.committed([ClientPartition(*p) for p in partitions], timeout=timeout_s)
             except KafkaException as e:
@@ -142,9 +150,30 @@ class SinkConsumer:
                 raise kafka_error(part.error, f"reading the offsets of group {self.group}", self.bootstrap)
         return {TopicPartition(p.topic, p.partition): p.offset for p in answer if p.offset >= 0}
 
+    def beginnings(self, partitions: Collection[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
+        """Where ``auto.offset.reset`` has these partitions begin, asked now. Partitions that do not tell in time are left out,
+        and all of them where nothing is to begin without an offset."""
+        if self._reset is None:
+            return {}
+        found = {}
+        deadline = time.monotonic() + timeout_s
+        for place in partitions:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                break
+            with self._in_client():
+                try:
+                    watermarks = self._consumer.get_watermark_offsets(ClientPartition(*place), timeout=left_s)
+                except KafkaException as e:
+                    log.debug("where %s begins is not known: %s", place, e)
+                    continue
+            if watermarks is not None and min(watermarks) >= 0:
+                found[place] = watermarks[self._reset]
+        return found
+
     def seek(self, place: TopicPartition, offset: int) -> bool:
         """Moves the position; False when the partition is not ready for it, try again then."""
-        with self._lock:
+        with self._in_client():
             try:
                 self._consumer.seek(ClientPartition(place.topic, place.partition, offset))
             except KafkaException as e:
@@ -154,21 +183,19 @@ class SinkConsumer:
         return True
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        with self._lock:
+        with self._in_client():
             if parts := [ClientPartition(*p) for p in partitions]:
                 self._consumer.pause(parts)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        with self._lock:
+        with self._in_client():
             if parts := [ClientPartition(*p) for p in partitions]:
                 self._consumer.resume(parts)
 
     def commit(self, offsets: Mapping[TopicPartition, int], *, wait: bool) -> None:
         """Commits; without ``wait`` the end is told to the listener. Raises ConnectError."""
         parts = [ClientPartition(p.topic, p.partition, offset) for p, offset in offsets.items()]
-        with self._lock:
-            if self._closed:
-                raise ConsumerClosed
+        with self._in_client():
             try:
                 answer = self._consumer.commit(offsets=parts, asynchronous=not wait)
             except KafkaException as e:
@@ -179,7 +206,7 @@ class SinkConsumer:
 
     def end_offset(self, place: TopicPartition, *, cached: bool, timeout_s: float = 5.0) -> int | None:
         """The offset after the last record; None when not known. ``cached`` asks nobody and gives what the last fetch saw."""
-        with self._lock:
+        with self._in_client():
             try:
                 watermarks = self._consumer.get_watermark_offsets(ClientPartition(*place), timeout=timeout_s, cached=cached)
             except KafkaException:
@@ -187,7 +214,9 @@ class SinkConsumer:
         return watermarks[1] if watermarks is not None and watermarks[1] >= 0 else None
 
     def cancel(self) -> None:
-        """From another thread: leaves the group, if the task is not in a call of the client just now. Waits a little."""
+        """From another thread: lets nothing more through, and leaves the group. If the task is in a call of the client just now,
+        that call is its last: it leaves the group on its return. Waits a little."""
+        self._cut_off.set()
         if self._lock.acquire(timeout=0.5):
             try:
                 self._shut()
@@ -198,6 +227,20 @@ class SinkConsumer:
         """Leaves the group. Partitions still held are reported as revoked."""
         with self._lock:
             self._shut()
+
+    @contextmanager
+    def _in_client(self) -> Iterator[None]:
+        """Around each call of the client. Raises ConsumerClosed when there is none any more (promise 4)."""
+        with self._lock:
+            if self._cut_off.is_set() or self._closed:
+                raise ConsumerClosed
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if self._cut_off.is_set() and not self._depth:  # not inside of a callback
+                    self._shut()
 
     def _shut(self) -> None:
         if not self._closed:

@@ -15,6 +15,8 @@ from worker.topic_creation import TopicCreationRules
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0
+_PASSING = frozenset({KafkaError.REQUEST_TIMED_OUT, KafkaError.NOT_CONTROLLER, KafkaError.NETWORK_EXCEPTION})
+"""Answers of a cluster that is just coming back."""
 
 
 class TopicCreator:
@@ -68,9 +70,10 @@ class TopicCreator:
             error = e.args[0]
             if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return
-            raise kafka_error(error, what, self._bootstrap) from e
+            found = kafka_error(error, what, self._bootstrap)
+            raise (UnreachableError(found.message) if error.code() in _PASSING else found) from e
         except ValueError as e:
             raise ConnectError(f"{what}: {e}") from e  # a number that the client does not even send
         except TimeoutError as e:
-            raise ConnectError(f"creating topic {topic}: the broker at {self._bootstrap} gave no answer") from e
+            raise UnreachableError(f"creating topic {topic}: the broker at {self._bootstrap} gave no answer") from e
         log.info("Created topic %s: %s", topic, spec)

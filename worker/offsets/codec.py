@@ -1,7 +1,7 @@
 """Keys and values of stored source offsets: compact JSON, as Apache's ``OffsetStorageWriter`` writes it.
 
-A key is ``["<connector>",{<partition>}]``, a value ``{<offset>}``. Member order is kept, for Java readers look a key up by
-its bytes; our own look-ups go by the parsed value.
+A key is ``["<connector>",{<partition>}]``, a value ``{<offset>}``. Java readers look a key up by its bytes, so it is written as
+Java would write it, to the order of its members and the form of numbers and characters; our own look-ups go by the parsed value.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from connect.converters.json_write import WriteOptions, write_value
+from connect.data.java_hash_order import hash_map_order
 from connect.errors import DataError
+
+_AS_JAVA = WriteOptions()
 
 PartitionId = tuple[tuple[str, Any, type], ...] | None
 """A source partition as a dict key: its members, sorted, each with its type (1, 1.0 and True are different partitions)."""
@@ -34,7 +38,9 @@ def partition_id(partition: Mapping[str, Any] | None) -> PartitionId:
 def encode_key(connector: str, partition: Mapping[str, Any] | None) -> bytes:
     """Raises DataError when the partition is not a flat map of str to primitives."""
     _require_flat(partition)
-    return _dumps([connector, None if partition is None else dict(partition)])
+    # A HashMap is what Java's connectors make of a partition, and its REST API too (a single member has one order anyway).
+    ordered = None if partition is None else {key: partition[key] for key in hash_map_order(partition)}
+    return _dumps([connector, ordered])
 
 
 def encode_value(offset: Mapping[str, Any] | None) -> bytes | None:
@@ -71,27 +77,19 @@ def decode_value(data: bytes | None) -> dict[str, Any] | None:
     raise DataError("a stored offset is not a JSON object")
 
 
+_SCHEMA_TYPES: Mapping[type, str] = {list: "ARRAY", dict: "MAP"}
+"""What a value of JSON that is no primitive is called."""
+
+
 def _require_flat(data: Mapping[str, Any] | None) -> None:
     for key, value in (data or {}).items():
         if not isinstance(key, str):
             raise DataError("Offsets may only use String keys")
-        if not isinstance(value, str | int | float | bool | bytes | None):
-            raise DataError(
-                f"Offsets may only contain primitive types as values, but field {key} contains {type(value).__name__}"
-            )
+        is_long = not isinstance(value, int) or -(1 << 63) <= value < 1 << 63
+        if not is_long or not isinstance(value, str | int | float | bool | bytes | None):
+            kind = _SCHEMA_TYPES.get(type(value), type(value).__name__) if is_long else "class java.math.BigInteger"
+            raise DataError(f"Offsets may only contain primitive types as values, but field {key} contains {kind}")
 
 
 def _dumps(value: Any) -> bytes:
-    try:
-        return orjson.dumps(value, default=_base64)
-    except (TypeError, orjson.JSONEncodeError) as e:
-        raise DataError(f"an offset cannot be written as JSON: {e}") from e
-
-
-def _base64(value: Any) -> str:
-    # Java's JsonConverter writes byte arrays this way.
-    if isinstance(value, bytes):
-        import base64
-
-        return base64.b64encode(value).decode()
-    raise TypeError(f"{type(value).__name__} is no primitive")
+    return write_value(None, value, _AS_JAVA).encode()

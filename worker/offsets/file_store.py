@@ -80,7 +80,7 @@ class OffsetFile:
         for raw, data in stored:
             parsed = decode_key(raw)
             if parsed is not None:
-                result.append(OffsetEntry(parsed.partition or {}, self._decoded(data)))
+                result.append(OffsetEntry(parsed.partition, self._decoded(data)))
         return result
 
     def close(self) -> None:

@@ -5,11 +5,16 @@ Standalone keeps them in a file (:mod:`worker.offsets.file_store`); a distribute
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from connect.errors import ConnectError
+from connect.errors import ConnectError, UnreachableError
 from worker.herder import OffsetEntry
+
+log = logging.getLogger(__name__)
+
+_ASK_AGAIN_S = 1.0
 
 OffsetPair = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 """A source partition and its offset; the offset None forgets the partition."""
@@ -29,17 +34,30 @@ class OffsetStore(Protocol):
 
 
 class ConnectorOffsetReader:
-    """Reads one connector's offsets: what connectors and tasks are given (:class:`connect.source.OffsetReader`)."""
+    """Reads one connector's offsets: what connectors and tasks are given (:class:`connect.source.OffsetReader`).
 
-    def __init__(self, store: OffsetStore, connector: str) -> None:
+    A store that does not answer is waited for.
+    """
+
+    def __init__(self, store: OffsetStore, connector: str, wait: Callable[[float], bool]) -> None:
+        """``wait`` pauses that many seconds and says True to give up."""
         self._store = store
         self._connector = connector
+        self._wait = wait
         self._closed = False
 
     def offset(self, partition: Mapping[str, Any]) -> dict[str, Any] | None:
-        if self._closed:
-            raise ConnectError(f"connector {self._connector} has been stopped: its offsets can no longer be read")
-        return self._store.get(self._connector, partition)
+        told = False
+        while not self._closed:
+            try:
+                return self._store.get(self._connector, partition)
+            except UnreachableError as e:
+                if self._wait(_ASK_AGAIN_S):
+                    raise
+                if not told:
+                    log.warning("Connector %s waits for its offsets: %s", self._connector, e.message)
+                    told = True
+        raise ConnectError(f"connector {self._connector} has been stopped: its offsets can no longer be read")
 
     def offsets(self, partitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
         return [self.offset(partition) for partition in partitions]

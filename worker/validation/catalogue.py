@@ -41,6 +41,10 @@ class Plugin:
     load: Callable[[], type]
     """Imports the class. Raises ConnectError when what it needs is not installed."""
 
+    def listed_versions(self) -> Sequence[str]:
+        """The versions in which it is there: one, or none where that is not known."""
+        return [] if self.version is None else [self.version]
+
 
 class Catalogue(Protocol):
     """All plugins of a worker. Calls may come from any thread."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect.config.definition import ConfigValue
-from connect.config.parsing import parse_value
+from connect.config.parsing import JAVA_BLANKS, parse_value
 from connect.config.types import ConfigType
 from connect.transforms.java_regex import RegexError, compile_java_regex
 
@@ -37,7 +37,7 @@ def check_sink(props: Mapping[str, str | None], values: dict[str, ConfigValue]) 
 
 def dlq_topic(props: Mapping[str, str | None]) -> str:
     """The dead letter queue's topic, empty when there is none."""
-    return (props.get(DLQ_TOPIC) or "").strip()
+    return (props.get(DLQ_TOPIC) or "").strip(JAVA_BLANKS)
 
 
 def topics_of(props: Mapping[str, str | None]) -> list[str]:
@@ -54,7 +54,7 @@ def _matches(regex: str, topic: str) -> bool:
 
 
 def _blank(text: str | None) -> bool:
-    return text is None or not text.strip()
+    return text is None or not text.strip(JAVA_BLANKS)
 
 
 def _add_errors(values: dict[str, ConfigValue], names: tuple[str, ...], message: str) -> None:

@@ -52,7 +52,11 @@ class DiscoveredCatalogue:
             self._plugins.resolve(discovery.Kind.CONNECTOR, name)
         except PluginNotFoundError as e:
             return e.message
-        return f"{name} is no connector"
+        # There is one by that name without the blanks around it, which count.
+        return (
+            f"Failed to find any class that implements Connector and which name matches {name}. Did you mean {name.strip()}? "
+            "Blanks around the name of a connector's class count"
+        )
 
     def _plugin(self, desc: discovery.PluginDesc) -> Plugin | None:
         kinds = self._kinds.get(desc.path)

@@ -5,18 +5,19 @@ Defaults, suggestions and rules depend on the worker's converters and on the plu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from connect.config.definition import ConfigDef, ConfigKey, Recommender
+from connect.config.definition import ConfigDef, ConfigKey, Recommender, Validator
 from connect.errors import ConfigError
 from worker.config import WorkerConfig
-from worker.validation.catalogue import INTERFACES, Catalogue, Kind, Plugin
+from worker.validation.catalogue import CONNECTORS, INTERFACES, Catalogue, Kind, Plugin
 from worker.validation.common_keys import COMMON_KEYS
+from worker.validation.named_classes import NamedClass, named_class, plugin_of
 from worker.validation.sink_keys import SINK_KEYS
 from worker.validation.source_keys import SOURCE_KEYS
-from worker.validation.versions import AvailableVersion, listed_versions
+from worker.validation.versions import AvailableVersion, IsRange, available_versions
 
 CONVERTERS = {
     "key.converter": Kind.CONVERTER,
@@ -42,30 +43,19 @@ class Suggested(Recommender):
 
 @dataclass(frozen=True, slots=True)
 class Implements:
-    """The name of a class that there is and that is of one kind."""
+    """A class that is of one kind and can be made. One that there is not is told where the class is looked up."""
 
     catalogue: Catalogue
     kind: Kind
 
     def __call__(self, name: str, value: Any) -> None:
-        if value is None:
-            return
-        plugin = self.catalogue.find(value, [self.kind])
-        if plugin is None:
-            if is_shared_name(self.catalogue, value, self.kind):
-                hint = f"Did you mean {value}$Key, {value}$Value?"
-                raise ConfigError(f"This class is abstract and cannot be created. {hint}", key=name)
-            raise ConfigError.invalid(name, value, f"Class {value} could not be found.")
-        if self.kind not in plugin.kinds:
-            raise ConfigError(f"Class class {plugin.name} does not implement the {INTERFACES[self.kind]} interface", key=name)
+        found = None if value is None else named_class(self.catalogue, value, self.kind)
+        problem = None if found is None else found.problem(self.kind)
+        if problem is not None:
+            raise ConfigError(problem, key=name)
 
     def __str__(self) -> str:
         return f"a class that implements {INTERFACES[self.kind]}"
-
-
-def is_shared_name(catalogue: Catalogue, name: str, kind: Kind) -> bool:
-    """Whether it is the name of the class that ``Cast$Key`` and ``Cast$Value`` share."""
-    return all(catalogue.find(f"{name}{half}", [kind]) is not None for half in ("$Key", "$Value"))
 
 
 def plain_def(kind: Kind) -> ConfigDef:
@@ -87,7 +77,7 @@ def _adapted(
     key: ConfigKey, connector: Plugin, props: Mapping[str, str | None], worker: WorkerConfig, catalogue: Catalogue
 ) -> ConfigKey:
     if key.name == "connector.plugin.version":
-        return with_version(key, connector)
+        return connector_version(key, connector)
     if key.name in CONVERTERS:
         kind = CONVERTERS[key.name]
         names = [plugin.name for plugin in catalogue.listed(kind)]
@@ -96,12 +86,19 @@ def _adapted(
         return replace(key, default=default, validator=Implements(catalogue, kind), recommender=Suggested(names))
     role = key.name.removesuffix(VERSION_SUFFIX)
     if role in CONVERTERS and role != key.name:
-        given = props.get(role)
-        plugin = catalogue.find((_default_converter(role, worker) if given is None else given).strip(), [CONVERTERS[role]])
-        # Of a class of another kind there is no version to choose.
-        converter = plugin if plugin is not None and CONVERTERS[role] in plugin.kinds else None
-        return with_version(key, converter, is_chosen=given is not None, hide=plugin is None)
+        return _converter_version(key, role, props, worker, catalogue)
     return key
+
+
+def _converter_version(
+    key: ConfigKey, role: str, props: Mapping[str, str | None], worker: WorkerConfig, catalogue: Catalogue
+) -> ConfigKey:
+    given, kind = props.get(role), CONVERTERS[role]
+    chosen = plugin_of(catalogue, _default_converter(role, worker) if given is None else given, kind)
+    # A converter that is null is one that there is not, though its default version is the worker's.
+    name = props[role] if role in props else _default_converter(role, worker)
+    named = None if name is None else named_class(catalogue, name, kind)
+    return version_key(key, chosen, IsRange(), recommended=versions_of(named, kind), visible=named is not None)
 
 
 def _default_converter(role: str, worker: WorkerConfig) -> str:
@@ -114,21 +111,40 @@ def _default_converter(role: str, worker: WorkerConfig) -> str:
             return worker.header_converter
 
 
-def unversioned_def(connector: Plugin) -> ConfigDef:
-    """The table for a connector that is not there in the version asked for: nothing is known but what all connectors have."""
-    return ConfigDef(
-        with_version(key, connector)
-        if key.name == "connector.plugin.version"
-        else with_version(key, None, hide=True)
-        if key.name.endswith(VERSION_SUFFIX)
-        else key
-        for key in COMMON_KEYS
-    )
+def unversioned_def(connector: Plugin, props: Mapping[str, str | None], catalogue: Catalogue) -> ConfigDef:
+    """The table for a class that is not there in the version asked for: nothing is known but what all connectors have."""
+    table = ConfigDef()
+    for key in COMMON_KEYS:
+        role = key.name.removesuffix(VERSION_SUFFIX)
+        if key.name == "connector.plugin.version":
+            chosen = connector if connector.kinds.intersection(CONNECTORS) else None
+            table.add(version_key(key, chosen, AvailableVersion(connector), recommended=available_versions(connector)))
+        elif key.name in CONVERTERS:
+            table.add(replace(key, validator=Implements(catalogue, CONVERTERS[key.name])))
+        elif role in CONVERTERS:
+            given = props.get(role)
+            named = None if given is None else named_class(catalogue, given, CONVERTERS[role])
+            table.add(version_key(key, None, IsRange(), visible=named is not None))
+        else:
+            table.add(key)
+    return table
 
 
-def with_version(key: ConfigKey, plugin: Plugin | None, *, is_chosen: bool = True, hide: bool = False) -> ConfigKey:
-    """A version key whose default is the version of the plugin. Without a plugin it has none, and with ``hide`` is not shown."""
-    version = None if plugin is None else plugin.version
-    shown = Suggested(list(listed_versions(version)), visible=not hide or plugin is not None)
-    rule = None if plugin is None else AvailableVersion(plugin.name, version, is_chosen)
-    return replace(key, default=version, validator=rule, recommender=shown)
+def connector_version(key: ConfigKey, connector: Plugin) -> ConfigKey:
+    """The key for the connector's own version."""
+    rule = AvailableVersion(connector)
+    return version_key(key, connector, rule, recommended=connector.listed_versions())
+
+
+def version_key(
+    key: ConfigKey, chosen: Plugin | None, rule: Validator | None, *, recommended: Sequence[str] = (), visible: bool = True
+) -> ConfigKey:
+    """A key for the version of a plugin; its default is the version of the one that is chosen."""
+    default = None if chosen is None else chosen.version
+    return replace(key, default=default, validator=rule, recommender=Suggested(list(recommended), visible=visible))
+
+
+def versions_of(named: NamedClass | None, kind: Kind) -> Sequence[str]:
+    """The versions in which there is a class of that kind."""
+    plugin = None if named is None else named.plugin
+    return plugin.listed_versions() if plugin is not None and kind in plugin.kinds else ()

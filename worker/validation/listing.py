@@ -12,11 +12,16 @@ from connect.transforms.api import Predicate, Transformation
 from worker.client_overrides import JAVA_POLICIES
 from worker.validation.answer import key_json
 from worker.validation.catalogue import CONNECTORS, Catalogue, Kind
-from worker.validation.framework import plain_def, with_version
+from worker.validation.framework import connector_version, plain_def
+from worker.validation.named_classes import INSTANTIATION_ERROR, is_made_in_vain, is_task
 from worker.validation.validate import kind_of
-from worker.validation.versions import version_error
+from worker.validation.versions import Requirement, version_error
 
-_POLICIES = {name for java in JAVA_POLICIES for name in (java, java.rpartition(".")[2])} | set(JAVA_POLICIES.values())
+_EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+_TABLELESS = {
+    *JAVA_POLICIES.values(),
+    *(name for java in (*JAVA_POLICIES, _EXTENSION) for name in (java, java.rpartition(".")[2])),
+}
 """Names of plugins that have no table of keys."""
 
 
@@ -35,29 +40,41 @@ def plugin_list(catalogue: Catalogue, *, connectors_only: bool) -> list[dict[str
 def plugin_config(name: str, catalogue: Catalogue, version: str | None = None) -> list[dict[str, Any]]:
     """The keys of one plugin as REST shows them; a connector's own first, then the framework's that it doesn't define.
 
-    Raises NotFoundError for an unknown plugin, BadRequestError for a version that there is not or a class without a table.
+    Raises NotFoundError for an unknown plugin, BadRequestError for a version that there is not or that is none, or for a class
+    without a table, ConnectError for a class that cannot be made.
     """
+    try:
+        wanted = Requirement.of(version)
+    except ConfigError as e:
+        raise BadRequestError(f"Invalid version specification: {version}") from e
     plugin = catalogue.find(name)
     if plugin is None:
-        if catalogue.find(f"{name}$Value") is not None:
-            # The class that Cast$Key and Cast$Value share: it is there, but abstract (recording plugin-config-smt-no-suffix).
-            raise ConnectError("Instantiation error")
-        if name in _POLICIES:
-            raise BadRequestError(_no_table(name))
-        raise NotFoundError(f"Unknown plugin {name}.")
-    try:
-        wrong_version = version_error(name, plugin.version, version or None)
-    except ConfigError as e:
-        raise BadRequestError(e.message) from e
-    if wrong_version is not None:
+        raise _no_plugin(name, catalogue, versioned=bool(wanted.intervals))
+    if (wrong_version := version_error(plugin, version)) is not None:
         raise BadRequestError(wrong_version)
     keys = dict(_own_def(name, plugin.load()).keys)
     for kind in CONNECTORS:
         if kind in plugin.kinds:
             for key in plain_def(kind).keys.values():
-                shown = with_version(key, plugin) if key.name == "connector.plugin.version" else key
+                shown = connector_version(key, plugin) if key.name == "connector.plugin.version" else key
                 keys.setdefault(key.name, shown)
     return [key_json(key) for key in keys.values()]
+
+
+def _no_plugin(name: str, catalogue: Catalogue, *, versioned: bool) -> ConnectError:
+    """What is said of a name that no plugin with a table has."""
+    if name in _TABLELESS:
+        return BadRequestError(_no_table(name))
+    # The class that Cast$Key and Cast$Value share is abstract (recording plugin-config-smt-no-suffix); a class of the JVM's own
+    # is no plugin either (recording plugin-config-jdk-class).
+    is_class = is_made_in_vain(name) or catalogue.find(f"{name}$Value") is not None
+    if versioned and (is_class or is_task(name)):
+        return BadRequestError(f"Plugin {name} is not part of Connect's plugin loading mechanism (ClassPath or Plugin Path)")
+    if is_class:
+        return ConnectError(INSTANTIATION_ERROR)
+    if is_task(name):
+        return BadRequestError(_no_table(name))
+    return NotFoundError(f"Unknown plugin {name}.")
 
 
 def _own_def(name: str, cls: type) -> ConfigDef:
@@ -78,4 +95,4 @@ def _instance(cls: type[Connector]) -> Connector:
     try:
         return cls()
     except TypeError as e:
-        raise ConnectError("Instantiation error") from e
+        raise ConnectError(INSTANTIATION_ERROR) from e

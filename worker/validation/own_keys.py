@@ -8,6 +8,8 @@ from __future__ import annotations
 from connect.config.definition import ConfigKey, Importance, Width
 from connect.config.types import ConfigType
 from connect.strict import STRICT_KEY
+from worker.isolation import ISOLATION_KEYS
+from worker.operation_keys import RESTART_KEYS
 from worker.validation.catalogue import Kind
 
 SOURCE_DEAD_LETTER_KEYS = (
@@ -39,7 +41,7 @@ SOURCE_DEAD_LETTER_KEYS = (
     ),
 )
 
-OWN_KEYS: tuple[ConfigKey, ...] = (STRICT_KEY, *SOURCE_DEAD_LETTER_KEYS)
+OWN_KEYS: tuple[ConfigKey, ...] = (STRICT_KEY, *SOURCE_DEAD_LETTER_KEYS, *RESTART_KEYS, *ISOLATION_KEYS)
 
 
 def own_keys(kind: Kind) -> tuple[ConfigKey, ...]:

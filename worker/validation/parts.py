@@ -6,16 +6,19 @@ import inspect
 from collections.abc import Mapping
 
 from connect.config.definition import ConfigValue
-from connect.config.parsing import parse_value
+from connect.config.parsing import JAVA_BLANKS, parse_value
 from connect.converters.api import Converter, HeaderConverter
-from connect.data.java_hash_order import hash_map_order
+from connect.data.java_hash_order import copied_map_order, hash_map_order
 from worker.client_overrides import allows_override, canonical_policy
+from worker.config import WorkerConfig
+from worker.distributed.keys import DistributedSettings, ExactlyOnce
 from worker.kafka.settings import ClientKind
 from worker.validation.answer import Infos, prefixed_infos
 from worker.validation.catalogue import Catalogue, Kind
 from worker.validation.checks import dlq_topic
 from worker.validation.client_keys import client_keys
 from worker.validation.framework import CONVERTERS, VERSION_SUFFIX
+from worker.validation.named_classes import plugin_of
 
 Props = Mapping[str, str | None]
 
@@ -29,7 +32,7 @@ def converter_infos(role: str, props: Props, values: Mapping[str, ConfigValue], 
     name = props.get(role)
     if name is None or values[role].errors or values[role + VERSION_SUFFIX].errors:
         return None
-    plugin = catalogue.find(name.strip(), [CONVERTERS[role]])
+    plugin = plugin_of(catalogue, name, CONVERTERS[role])
     if plugin is None:
         return None
     cls = plugin.load()
@@ -37,37 +40,60 @@ def converter_infos(role: str, props: Props, values: Mapping[str, ConfigValue], 
         return None
     prefix = f"{role}."
     given = {key.removeprefix(prefix): value for key, value in props.items() if key.startswith(prefix)}
-    given.setdefault("converter.type", role.removesuffix(".converter"))
+    if given.get("converter.type") is None:
+        given["converter.type"] = role.removesuffix(".converter")
     table = cls.config_def()
     found = {value.name: value for value in table.validate(given)}
     return prefixed_infos(table.keys, [found[key] for key in hash_map_order(found)], prefix)
 
 
-def client_kinds(kind: Kind, props: Props) -> list[ClientKind]:
-    """The clients that a connector of this kind and configuration has, in the order of the answer."""
+def clients_infos(kind: Kind, props: Props, worker: WorkerConfig) -> list[Infos]:
+    """The overrides of all clients of a connector, in the order of the answer. Raises ConfigError as :func:`client_infos`."""
+    own_offsets = kind is Kind.SOURCE and _has_offset_clients(props, worker.distributed)
+    found = {client: client_infos(client, props, worker) for client in _clients_of(kind, props, own_offsets)}
+    return [found[client] for client in _ANSWER_ORDER if client in found]
+
+
+_ANSWER_ORDER = (ClientKind.PRODUCER, ClientKind.CONSUMER, ClientKind.ADMIN)
+
+
+def _clients_of(kind: Kind, props: Props, own_offsets: bool) -> list[ClientKind]:
+    """The clients that a connector has, in the order in which Apache looks at their settings."""
     if kind is Kind.SINK:
-        return [ClientKind.PRODUCER, ClientKind.CONSUMER, ClientKind.ADMIN] if dlq_topic(props) else [ClientKind.CONSUMER]
+        return [ClientKind.PRODUCER, ClientKind.ADMIN, ClientKind.CONSUMER] if dlq_topic(props) else [ClientKind.CONSUMER]
+    if own_offsets:
+        return [ClientKind.PRODUCER, ClientKind.ADMIN, ClientKind.CONSUMER]
     if any(key.startswith("topic.creation.") for key in props):
         return [ClientKind.PRODUCER, ClientKind.ADMIN]
     return [ClientKind.PRODUCER]
 
 
-def client_infos(client: ClientKind, props: Props, policy: str) -> Infos:
+def _has_offset_clients(props: Props, cluster: DistributedSettings | None) -> bool:
+    """Whether a source of a cluster reads and writes its offsets with clients of its own."""
+    if cluster is None:
+        return False
+    own_topic = (props.get("offsets.storage.topic") or "").strip(JAVA_BLANKS)
+    return cluster.exactly_once is ExactlyOnce.ENABLED or own_topic != ""
+
+
+def client_infos(client: ClientKind, props: Props, worker: WorkerConfig) -> Infos:
     """The overrides of one client: parsed where the setting's type is known, refused where the policy says so.
 
     Raises ConfigError for a value that is not of its setting's type, as Apache does.
     """
     prefix = f"{client.value}.override."
     keys = client_keys(client)
-    # Apache copies them out of one hash map into another: of names that fall into one bucket the order of the first decides.
-    names = [key for key in hash_map_order(props) if key.startswith(prefix) and key != prefix]
-    given = {key.removeprefix(prefix): props[key] for key in names}
+    # Apache copies them from one hash map into others: of names that fall into one bucket the order of the map before decides.
+    names = [key.removeprefix(prefix) for key in copied_map_order(props) if key.startswith(prefix) and key != prefix]
+    parsed = {}
+    for name in copied_map_order(hash_map_order(names)):
+        key, given = keys.get(name), props[prefix + name]
+        parsed[name] = given if key is None else parse_value(name, given, key.type)
     values = []
-    for name in hash_map_order(given):
-        key = keys.get(name)
-        entry = ConfigValue(name, given[name] if key is None else parse_value(name, given[name], key.type))
-        if not allows_override(policy, name):
-            policy_name = canonical_policy(policy)
+    for name in hash_map_order(parsed):
+        entry = ConfigValue(name, parsed[name])
+        if not allows_override(worker, name):
+            policy_name = canonical_policy(worker.override_policy)
             entry.errors.append(
                 f"The '{policy_name}' policy does not allow '{name}' to be overridden in the connector configuration."
             )

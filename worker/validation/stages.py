@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from connect.config.definition import ConfigDef, ConfigKey, Importance, Validator, Width
+from connect.config.definition import ConfigDef, ConfigKey, Importance, Width
 from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
-from connect.config.validators import AllOf
 from connect.errors import ConfigError
 from connect.transforms.api import Predicate, Transformation
 from worker.validation.catalogue import Catalogue, Kind, Plugin
-from worker.validation.framework import Implements, Suggested, with_version
-from worker.validation.versions import HasVersion
+from worker.validation.framework import Implements, Suggested, version_key, versions_of
+from worker.validation.named_classes import named_class, plugin_of
+from worker.validation.versions import AvailableVersion, IsRange, version_error
 
 _NEGATE = ConfigKey("negate", ConfigType.BOOLEAN, False, doc="Whether the configured predicate should be negated.")
 _PREDICATE = ConfigKey(
@@ -32,22 +32,45 @@ _LISTS = {Kind.TRANSFORMATION: ("transforms", "Transforms"), Kind.PREDICATE: ("p
 
 @dataclass(frozen=True, slots=True)
 class StageType:
-    """The class of a stage; a transformation that is negated needs a predicate."""
+    """The class of a stage, in the version asked for; a transformation that is negated needs a predicate."""
 
     implements: Implements
     prefix: str
     props: Mapping[str, str | None]
 
     def __call__(self, name: str, value: Any) -> None:
+        kind = self.implements.kind
         negate, predicate = f"{self.prefix}negate", f"{self.prefix}predicate"
-        if self.implements.kind is Kind.TRANSFORMATION and negate in self.props and predicate not in self.props:
+        if kind is Kind.TRANSFORMATION and negate in self.props and predicate not in self.props:
             raise ConfigError(
                 f"Config '{negate}' was provided but there is no config '{predicate}' defining a predicate to be negated."
             )
+        found = None if value is None else named_class(self.implements.catalogue, value, kind)
+        if found is None:
+            return
+        version = self.props.get(f"{self.prefix}plugin.version")
+        IsRange()(name, version)
         self.implements(name, value)
+        if found.plugin is not None:
+            AvailableVersion(found.plugin)(name, version)
 
     def __str__(self) -> str:
         return str(self.implements)
+
+
+@dataclass(frozen=True, slots=True)
+class StageVersion:
+    """A version of a stage that has a class; one that there is, where the class is one."""
+
+    plugin: Plugin | None
+
+    def __call__(self, name: str, value: Any) -> None:
+        IsRange()(name, value)
+        if self.plugin is not None:
+            AvailableVersion(self.plugin)(name, value)
+
+    def __str__(self) -> str:
+        return "a version, a range in Maven's notation, or latest"
 
 
 def add_stage_keys(table: ConfigDef, kind: Kind, props: Mapping[str, str | None], catalogue: Catalogue) -> None:
@@ -67,43 +90,34 @@ def _add_alias(
     catalogue: Catalogue,
 ) -> None:
     what = kind.value
-    plugin = _plugin_of(props.get(f"{prefix}type"), kind, catalogue)
-    names = [listed.name for listed in catalogue.listed(kind)]
-    rule: Validator = StageType(Implements(catalogue, kind), prefix, props)
-    has_version = None
-    if plugin is not None:
-        requirement = props.get(f"{prefix}plugin.version")
-        has_version = HasVersion(plugin.name, plugin.version, requirement)
-        rule = AllOf((rule, has_version))
+    given = props.get(f"{prefix}type")
+    named = None if given is None else named_class(catalogue, given, kind)
+    # Its keys and its version are looked up by the name as it was given, blanks and all.
+    plugin = plugin_of(catalogue, given, kind)
+    if plugin is not None and inspect.isabstract(plugin.load()):
+        plugin = None
     place: dict[str, Any] = {"importance": Importance.HIGH, "group": group, "width": Width.LONG}
     table.define(
-        f"{prefix}type", ConfigType.CLASS, doc=f"Class for the '{alias}' {what}.", order=0, validator=rule,
-        display_name=f"{what.capitalize()} type for {alias}", recommender=Suggested(names), **place,
+        f"{prefix}type", ConfigType.CLASS, doc=f"Class for the '{alias}' {what}.", order=0,
+        validator=StageType(Implements(catalogue, kind), prefix, props), display_name=f"{what.capitalize()} type for {alias}",
+        recommender=Suggested([listed.name for listed in catalogue.listed(kind)]), **place,
     )  # fmt: skip
     version = ConfigKey(
         f"{prefix}plugin.version", ConfigType.STRING, None, doc=f"Version of the '{alias}' {what}.", order=1,
         display_name=f"{what.capitalize()} version for {alias}", **place,
     )  # fmt: skip
-    table.add(with_version(version, plugin))
-    if plugin is not None and has_version is not None and _is_there(has_version, prefix):
+    rule = None if given is None else StageVersion(plugin)
+    table.add(version_key(version, plugin, rule, recommended=versions_of(named, kind)))
+    if plugin is not None and _is_there(plugin, props.get(version.name)):
         table.embed(prefix, group, 2, _own_def(plugin, kind))
 
 
-def _is_there(has_version: HasVersion, prefix: str) -> bool:
-    """Whether the stage's class has the version asked for; without it nothing is known of its keys."""
+def _is_there(plugin: Plugin, requirement: str | None) -> bool:
+    """Whether a class has the version asked for; without it nothing is known of its keys."""
     try:
-        has_version(f"{prefix}type", None)
+        return version_error(plugin, requirement) is None
     except ConfigError:
         return False
-    return True
-
-
-def _plugin_of(name: str | None, kind: Kind, catalogue: Catalogue) -> Plugin | None:
-    """The stage's class if there is one of the right kind; what is wrong otherwise, the rule of its type key says."""
-    plugin = None if name is None else catalogue.find(name.strip(), [kind])
-    if plugin is None or kind not in plugin.kinds or inspect.isabstract(plugin.load()):
-        return None
-    return plugin
 
 
 def _own_def(plugin: Plugin, kind: Kind) -> ConfigDef:

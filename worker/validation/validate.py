@@ -9,16 +9,17 @@ from typing import Any
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.config.types import ConfigType
 from connect.connector import Connector, SinkConnector, SourceConnector
-from connect.data.java_hash_order import describe_map
+from connect.data.java_hash_order import computed_map_order, copied_map_order, describe_map
 from connect.errors import BadRequestError, ConfigError
 from worker.config import WorkerConfig
 from worker.validation.answer import infos_of, merged_answer
 from worker.validation.catalogue import CONNECTORS, Catalogue, Kind, Plugin
 from worker.validation.checks import check_sink
-from worker.validation.framework import CONVERTERS, VERSION_SUFFIX, framework_def, is_shared_name, unversioned_def
-from worker.validation.parts import client_infos, client_kinds, converter_infos
+from worker.validation.framework import CONVERTERS, VERSION_SUFFIX, framework_def, unversioned_def
+from worker.validation.named_classes import INSTANTIATION_ERROR, is_abstract_connector, named_class, plugin_of
+from worker.validation.parts import clients_infos, converter_infos
 from worker.validation.stages import add_stage_keys
-from worker.validation.versions import version_error
+from worker.validation.versions import Requirement, version_error
 
 _VERSION = "connector.plugin.version"
 NULL_VALUE = "Null value can not be supplied as the configuration value."
@@ -46,10 +47,10 @@ def validate(
     class_name = props.get("connector.class")
     if class_name is None:
         raise BadRequestError(f"Connector config {describe_map(props)} contains no connector type")
+    if (answer := _answer_about_version(class_name, props, catalogue)) is not None:
+        return answer
     plugin, connector = new_connector(class_name, catalogue)
     kind = kind_of(connector)
-    if (wrong_version := _wrong_version(plugin, props)) is not None:
-        return _answer_without_version(class_name, plugin, props, wrong_version)
     table = framework_def(kind, plugin, props, worker, catalogue)
     for stage in (Kind.TRANSFORMATION, Kind.PREDICATE):
         add_stage_keys(table, stage, props, catalogue)
@@ -58,8 +59,7 @@ def validate(
         check_sink(props, values)
     if check is not None:
         check(connector, props, values)
-    for name in [key for key, value in props.items() if value is None]:
-        values.setdefault(name, ConfigValue(name)).errors.append(NULL_VALUE)
+    values = _refusing_nulls(props, values)
 
     own = connector.config_def()
     own_check = connector.check_config if offline else connector.validate
@@ -73,23 +73,38 @@ def validate(
     infos = infos_of(
         {**table.keys, **own.keys}, [*values.values(), *own_values], list(dict.fromkeys((*table.groups, *own.groups)))
     )
-    converters = [converter_infos(role, props, values, catalogue) for role in CONVERTERS]
-    clients = [client_infos(client, props, worker.override_policy) for client in client_kinds(kind, props)]
+    clients = clients_infos(kind, props, worker)
+    converters = [converter_infos(role, props, values, catalogue) for role in sorted(CONVERTERS)]
     return merged_answer(class_name, (infos, *clients, *converters))
 
 
-def _wrong_version(plugin: Plugin, props: Mapping[str, str | None]) -> str | None:
+def _answer_about_version(class_name: str, props: Mapping[str, str | None], catalogue: Catalogue) -> dict[str, Any] | None:
+    """The answer for a class that is not there in the version asked for, connector or not; None for one that is.
+
+    Raises BadRequestError for a version that is no range, whatever the class is.
+    """
     try:
-        return version_error(plugin.name, plugin.version, props.get(_VERSION))
+        Requirement.of(props.get(_VERSION))
     except ConfigError as e:
         raise BadRequestError(e.message) from e
+    plugin = catalogue.find(class_name, CONNECTORS)
+    error = None if plugin is None or class_name != class_name.strip() else version_error(plugin, props.get(_VERSION))
+    if plugin is None or error is None:
+        return None
+    table = unversioned_def(plugin, props, catalogue)
+    values = {value.name: value for value in table.validate(props)}
+    _resolve_classes(table, props, values, catalogue)
+    values["connector.class"].errors.append(error)
+    return merged_answer(class_name, (infos_of(table.keys, _refusing_nulls(props, values).values(), table.groups),))
 
 
-def _answer_without_version(class_name: str, plugin: Plugin, props: Mapping[str, str | None], error: str) -> dict[str, Any]:
-    table = unversioned_def(plugin)
-    values = table.validate(props)
-    next(value for value in values if value.name == "connector.class").errors.append(error)
-    return merged_answer(class_name, (infos_of(table.keys, values, table.groups),))
+def _refusing_nulls(props: Mapping[str, str | None], values: dict[str, ConfigValue]) -> dict[str, ConfigValue]:
+    """The values with an error for every null, in the order of the hash map in which Apache has them."""
+    nulls = [key for key in copied_map_order(props) if props[key] is None]
+    order = computed_map_order(values, nulls)
+    for name in nulls:
+        values.setdefault(name, ConfigValue(name)).errors.append(NULL_VALUE)
+    return {name: values[name] for name in order}
 
 
 def _is_null(props: Mapping[str, str | None], name: str) -> bool:
@@ -98,7 +113,10 @@ def _is_null(props: Mapping[str, str | None], name: str) -> bool:
 
 def new_connector(name: str, catalogue: Catalogue) -> tuple[Plugin, Connector]:
     """The plugin and a fresh instance. Raises BadRequestError with what there is, when there is no such connector."""
-    plugin = catalogue.find(name.strip(), CONNECTORS)
+    if is_abstract_connector(name):
+        raise BadRequestError(INSTANTIATION_ERROR)
+    # The only name of a class around which blanks count.
+    plugin = catalogue.find(name, CONNECTORS) if name == name.strip() else None
     if plugin is None or not plugin.kinds.intersection(CONNECTORS):
         raise BadRequestError(catalogue.unknown_connector(name))
     cls = plugin.load()
@@ -118,31 +136,39 @@ def kind_of(connector: Connector) -> Kind:
 
 def _framework_values(table: ConfigDef, props: Mapping[str, str | None], catalogue: Catalogue) -> dict[str, ConfigValue]:
     values = {value.name: value for value in table.validate(props)}
+    _resolve_classes(table, props, values, catalogue)
+    for role, converter_kind in CONVERTERS.items():
+        _check_version(role, converter_kind, props, values, catalogue)
+    return values
+
+
+def _resolve_classes(
+    table: ConfigDef, props: Mapping[str, str | None], values: Mapping[str, ConfigValue], catalogue: Catalogue
+) -> None:
     for name, key in table.keys.items():
         entry = values[name]
         if key.type is ConfigType.CLASS and entry.value is not None:
             # An alias is shown as the class it stands for; a class that there is not, as null.
-            found = catalogue.find(entry.value, [_kind_of_key(name)])
-            if found is not None or not is_shared_name(catalogue, entry.value, _kind_of_key(name)):
-                entry.value = None if found is None else found.name
-    for role, converter_kind in CONVERTERS.items():
-        _check_version(role, converter_kind, props, values[role], catalogue)
-    return values
+            found = named_class(catalogue, entry.value, _kind_of_key(name))
+            if found is None:
+                given = props.get(name)
+                entry.errors.insert(0, ConfigError.invalid(name, given, f"Class {given} could not be found.").message)
+            entry.value = None if found is None else found.name
 
 
-def _check_version(role: str, kind: Kind, props: Mapping[str, str | None], entry: ConfigValue, catalogue: Catalogue) -> None:
-    """A converter of the connector's own that is not there in the version asked for is wrong itself; where the version is no
-    range, only that key is."""
-    given = props.get(role)
-    plugin = None if given is None else catalogue.find(given.strip(), [kind])
-    if plugin is None or entry.errors:
+def _check_version(
+    role: str, kind: Kind, props: Mapping[str, str | None], values: Mapping[str, ConfigValue], catalogue: Catalogue
+) -> None:
+    """A converter of the connector's own is looked for by its name as it is, in the version asked for."""
+    given, entry, version = props.get(role), values[role], values[role + VERSION_SUFFIX]
+    if given is None or entry.errors or version.errors:
         return
-    try:
-        error = version_error(plugin.name, plugin.version, props.get(role + VERSION_SUFFIX))
-    except ConfigError:
-        return
-    if error is not None:
+    plugin = plugin_of(catalogue, given, kind)
+    if plugin is None:
+        entry.errors.append(f"Failed to load class {given}: {given}")
+    elif (error := version_error(plugin, version.value)) is not None:
         entry.errors.append(error)
+        version.errors.append(error)
 
 
 def _kind_of_key(name: str) -> Kind:

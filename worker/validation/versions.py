@@ -6,15 +6,17 @@ A requirement is a range in Maven's notation (``[1.0,2.0)``, several separated b
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from connect.config.parsing import JAVA_BLANKS
 from connect.errors import ConfigError
+from worker.validation.catalogue import Plugin
+from worker.validation.maven_versions import MavenVersion
 
 LATEST = "latest"
+_UNISOLATED = "org.apache.kafka.connect.tools."
+"""Connectors that Apache's worker loads without looking for one of several versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +29,15 @@ class Interval:
     high_included: bool
 
     def contains(self, version: str) -> bool:
-        found = _parts(version)
-        if self.low is not None and not (_parts(self.low) <= found if self.low_included else _parts(self.low) < found):
-            return False
-        return self.high is None or (found <= _parts(self.high) if self.high_included else found < _parts(self.high))
+        found = MavenVersion(version)
+        if self.low is not None:
+            low = MavenVersion(self.low)
+            if found < low or (found == low and not self.low_included):
+                return False
+        if self.high is None:
+            return True
+        high = MavenVersion(self.high)
+        return found < high or (found == high and self.high_included)
 
     def __str__(self) -> str:
         return f"{'[' if self.low_included else '('}{self.low or ''},{self.high or ''}{']' if self.high_included else ')'}"
@@ -45,9 +52,9 @@ class Requirement:
     @classmethod
     def of(cls, text: str | None) -> Requirement:
         """Raises ConfigError, in Maven's words, for a range that is none."""
-        spec = None if text is None else text.strip(JAVA_BLANKS)
-        if spec is None or spec == LATEST:
+        if text is None or text == LATEST:
             return cls()
+        spec = text.strip(JAVA_BLANKS)
         return cls(tuple(_intervals(spec if spec[:1] in ("[", "(") else f"[{spec}]")))
 
     def allows(self, version: str | None) -> bool:
@@ -60,51 +67,46 @@ class Requirement:
         return ",".join(map(str, self.intervals))
 
 
-def version_error(plugin: str, version: str | None, requirement: str | None) -> str | None:
+def version_error(plugin: Plugin, requirement: str | None) -> str | None:
     """What is wrong with asking for this version of a plugin, None when nothing is. Raises ConfigError for what is no range."""
     wanted = Requirement.of(requirement)
-    if wanted.allows(version):
+    if wanted.allows(plugin.version):
         return None
-    return f"Plugin {plugin} not found that matches the version range {wanted}, available versions: [{version or ''}]"
+    if plugin.name.startswith(_UNISOLATED):
+        return f"Plugin {plugin.name} has version {plugin.version} which does not match the required version range {wanted}"
+    available = ", ".join(available_versions(plugin))
+    return f"Plugin {plugin.name} not found that matches the version range {wanted}, available versions: [{available}]"
+
+
+def available_versions(plugin: Plugin) -> list[str]:
+    """Its versions, once for each thing that it is: to Apache's worker a converter of values and of headers is two plugins."""
+    return [plugin.version or ""] * max(1, len(plugin.kinds))
+
+
+@dataclass(frozen=True, slots=True)
+class IsRange:
+    """A requirement that is one, whether there is such a version or not."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        Requirement.of(value)
+
+    def __str__(self) -> str:
+        return "a version, a range in Maven's notation, or latest"
 
 
 @dataclass(frozen=True, slots=True)
 class AvailableVersion:
-    """A version that is there; of a plugin that is not the configuration's own choice, only a requirement that is one."""
+    """A version that there is of a plugin."""
 
-    plugin: str
-    version: str | None
-    is_chosen: bool = True
+    plugin: Plugin
 
     def __call__(self, name: str, value: Any) -> None:
-        error = version_error(self.plugin, self.version, value)
-        if error is not None and self.is_chosen:
-            raise ConfigError(error, key=name)
-
-    def __str__(self) -> str:
-        return "an available version, a range in Maven's notation, or latest"
-
-
-@dataclass(frozen=True, slots=True)
-class HasVersion:
-    """A class that there is in the version that another key asks for."""
-
-    plugin: str
-    version: str | None
-    requirement: str | None
-
-    def __call__(self, name: str, value: Any) -> None:
-        error = version_error(self.plugin, self.version, self.requirement)
+        error = version_error(self.plugin, value)
         if error is not None:
             raise ConfigError(error, key=name)
 
     def __str__(self) -> str:
-        return "a class in an available version"
-
-
-def listed_versions(version: str | None) -> Sequence[str]:
-    """What is recommended for a version key."""
-    return [] if version is None else [version]
+        return "an available version, a range in Maven's notation, or latest"
 
 
 def _intervals(spec: str) -> list[Interval]:
@@ -115,10 +117,12 @@ def _intervals(spec: str) -> list[Interval]:
         if not ends:
             raise ConfigError(f"Unbounded range: {spec}")
         interval = _interval(rest[: min(ends) + 1])
-        if found and (interval.low is None or found[-1].high is None or _parts(interval.low) < _parts(found[-1].high)):
+        # As in Maven, what follows an interval without an upper end is not compared with it.
+        before = found[-1].high if found else None
+        if before is not None and (interval.low is None or MavenVersion(interval.low) < MavenVersion(before)):
             raise ConfigError(f"Ranges overlap: {spec}")
         found.append(interval)
-        rest = rest[min(ends) + 1 :].strip().removeprefix(",").strip()
+        rest = rest[min(ends) + 1 :].strip(JAVA_BLANKS).removeprefix(",").strip(JAVA_BLANKS)
     if rest:
         raise ConfigError(f"Only fully-qualified sets allowed in multiple set scenario: {spec}")
     return found
@@ -131,10 +135,8 @@ def _interval(text: str) -> Interval:
         if not (low_included and high_included):
             raise ConfigError(f"Single version must be surrounded by []: {text}")
         return Interval(low, low, low_included=True, high_included=True)
-    if low and high and (_parts(high) < _parts(low) or (_parts(high) == _parts(low) and not (low_included and high_included))):
-        raise ConfigError(f"Range defies version ordering: {text}")
+    if low and high:
+        lowest, highest = MavenVersion(low), MavenVersion(high)
+        if highest < lowest or (highest == lowest and not (low_included and high_included)):
+            raise ConfigError(f"Range defies version ordering: {text}")
     return Interval(low or None, high or None, low_included, high_included)
-
-
-def _parts(version: str) -> list[tuple[int, str]]:
-    return [(int(p), "") if p.isdecimal() else (-1, p) for p in re.findall(r"\d+|[^\d.\-+]+", version)]

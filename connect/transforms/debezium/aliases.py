@@ -6,6 +6,7 @@ Their simple class names are short names too, all but ``Filter``: that one means
 from connect.plugins import Kind, PluginEntry
 
 _JAVA = "io.debezium.transforms"
+_OF_THE_SINK = "io.debezium.connector.jdbc.transforms"
 _HERE = "connect.transforms.debezium"
 
 PLUGINS: tuple[PluginEntry, ...] = tuple(
@@ -21,4 +22,7 @@ PLUGINS: tuple[PluginEntry, ...] = tuple(
         ("scripted", "ExpressionFilter", ("Filter",), ()),
         ("scripted", "ContentBasedRouter", ("ContentBasedRouter",), ()),
     )
+) + tuple(
+    PluginEntry(Kind.TRANSFORMATION, f"{_HERE}.naming:{name}", (f"{_OF_THE_SINK}.{name}",), ())
+    for name in ("CollectionNameTransformation", "FieldNameTransformation")
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, days_to_date, decimal_scale, millis_to_time, millis_to_timestamp
+from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, date_of, decimal_scale, instant_of, millis_to_time
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError, SchemaError
@@ -107,8 +107,8 @@ class _Compiler:
         scope = {
             "new": Struct.__new__, "Struct": Struct, "long_": read_long, "int_": read_int, "unpack_float": _FLOAT,
             "unpack_double": _DOUBLE, "Truncated": Truncated, "DataError": DataError, "Decimal": Decimal,
-            "from_bytes": int.from_bytes, "to_date": days_to_date, "to_time": millis_to_time,
-            "to_timestamp": millis_to_timestamp, "narrow": _narrow, "refuse_wide": _refuse_wide,
+            "from_bytes": int.from_bytes, "to_date": date_of, "to_time": millis_to_time,
+            "to_timestamp": instant_of, "narrow": _narrow, "refuse_wide": _refuse_wide,
         }  # fmt: skip
         names, finder = self._text.compiled(scope)
         return names["decode"], finder

@@ -12,24 +12,24 @@ from connect.data.logical import (
     TIME,
     TIMESTAMP,
     bytes_to_decimal,
+    date_of,
     date_to_days,
-    days_to_date,
     decimal_scale,
     decimal_to_bytes,
+    instant_of,
     millis_to_time,
-    millis_to_timestamp,
     time_to_millis,
     timestamp_to_millis,
 )
 from connect.data.narrow import round_to_float32
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
-from connect.data.validation import validate_value
+from connect.data.validation import INT_RANGES, validate_value
 from connect.errors import DataError
 from connectors.registry.avro.names import is_union, scrub
 from connectors.registry.avro.options import AvroOptions
 
-_FROM_STORED: dict[str, Any] = {DATE: days_to_date, TIME: millis_to_time, TIMESTAMP: millis_to_timestamp}
+_FROM_STORED: dict[str, Any] = {DATE: date_of, TIME: millis_to_time, TIMESTAMP: instant_of}
 _TO_STORED: dict[str, Any] = {DATE: date_to_days, TIME: time_to_millis, TIMESTAMP: timestamp_to_millis}
 
 
@@ -45,8 +45,9 @@ def _value(schema: Schema, node: Any, options: AvroOptions) -> Any:
     if node is None:
         return None
     kind = schema.type
-    if kind in (Type.INT8, Type.INT16, Type.INT32, Type.INT64):
-        if isinstance(node, bool) or not isinstance(node, int):
+    if kind in INT_RANGES:
+        low, high = INT_RANGES[kind]
+        if isinstance(node, bool) or not isinstance(node, int) or not low <= node <= high:
             raise DataError(f"{node!r} is no default for {kind.name}")
         return _FROM_STORED[schema.name](node) if schema.name in _FROM_STORED else node
     if kind in (Type.FLOAT32, Type.FLOAT64):

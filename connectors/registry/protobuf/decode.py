@@ -9,10 +9,12 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor
 
-from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, bytes_to_decimal, millis_to_timestamp
+from connect.data.java_calendar import date_of_day, day_of_date
+from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, FarInstant, bytes_to_decimal, date_of, instant_of
 from connect.data.narrow import wrap_integer
 from connect.data.schema import Field, Schema, Type
 from connect.data.struct import Struct
+from connect.data.validation import INT_RANGES
 from connect.errors import DataError, SchemaError
 from connectors.registry.protobuf.options import WRAPPED, ProtobufOptions
 from connectors.registry.protobuf.to_connect import Member, has_presence, members, real_oneofs, union_field
@@ -168,11 +170,12 @@ def _decimal(found: Any, strict: bool) -> Decimal:
         raise DataError(f"no decimal can be made of {len(found.value)} bytes: {e}") from e
 
 
-def _date(found: Any, strict: bool) -> dt.date:
-    try:
-        return dt.date(found.year, found.month, found.day)
-    except (ValueError, OverflowError) as e:
-        raise DataError(f"{found.year}-{found.month}-{found.day} is no date") from e
+def _date(found: Any, strict: bool) -> dt.date | FarInstant:
+    written = (found.year, found.month, found.day)
+    day = day_of_date(*written)
+    if found.year < 1 or date_of_day(day) != written or day > INT_RANGES[Type.INT32][1]:
+        raise DataError(f"{found.year}-{found.month}-{found.day} is no date")
+    return date_of(day)
 
 
 def _time(found: Any, strict: bool) -> dt.time:
@@ -183,11 +186,15 @@ def _time(found: Any, strict: bool) -> dt.time:
         raise DataError(f"{found.hours}:{found.minutes}:{found.seconds} and {found.nanos} ns is no time of day") from e
 
 
-def _timestamp(found: Any, strict: bool) -> dt.datetime:
+def _timestamp(found: Any, strict: bool) -> dt.datetime | FarInstant:
     _whole_millis(found.nanos, strict)
     if not 0 <= found.nanos < 1_000_000_000:
         raise DataError(f"a timestamp with {found.nanos} nanoseconds, which must be 0 to 999999999")
-    return millis_to_timestamp(found.seconds * 1000 + found.nanos // _MILLION)
+    millis: int = found.seconds * 1000 + found.nanos // _MILLION
+    low, high = INT_RANGES[Type.INT64]
+    if not low <= millis <= high:
+        raise DataError(f"a timestamp {found.seconds} seconds from 1970, whose milliseconds do not fit into 64 bits")
+    return instant_of(millis)
 
 
 def _whole_millis(nanos: int, strict: bool) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor
 
-from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, days_to_date, decimal_to_bytes
+from connect.data.java_calendar import date_of_day
+from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, decimal_to_bytes
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.data.validation import INT_RANGES
@@ -279,8 +280,11 @@ def _decimal(made: Any, value: Any) -> None:
 
 
 def _date(made: Any, value: Any) -> None:
-    day = days_to_date(days_of(value))
-    made.year, made.month, made.day = day.year, day.month, day.day
+    # Julian before 15 October 1582, as the original's calendar, which every reader of its dates has to know.
+    year, month, day = date_of_day(days_of(value))
+    if year < 1:
+        raise DataError(f"google.type.Date has no years before the year 1, and {1 - year} BC is one; a Timestamp holds it")
+    made.year, made.month, made.day = year, month, day
 
 
 def _time(made: Any, value: Any) -> None:

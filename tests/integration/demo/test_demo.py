@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from sluice.demo.stage import CONNECTOR_FILES, configs_dir
+from sluice.demo.workload import Workload
 
 _SLUICE = [sys.executable, "-c", "from sluice.cli import main; main()"]
 
@@ -111,7 +112,51 @@ def test_a_killed_demo_takes_its_parts_with_it(tmp_path: Path) -> None:
     process.communicate(timeout=10)
 
 
+class Connection:
+    """As the workload uses one; ``heard`` are the statements."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def execute(self, statement: str) -> None:
+        self.heard.append(statement)
+
+
+@pytest.mark.parametrize("held_up_in", ["a transaction before", "the new column"])
+def test_a_workload_that_is_held_up_still_adds_its_column_and_makes_changes_with_it(
+    monkeypatch: pytest.MonkeyPatch, held_up_in: str
+) -> None:
+    connection = Connection()
+    made: list[str] = []
+
+    def change(self: Workload, _: Connection) -> None:
+        made.append("change")
+        if held_up_in == "a transaction before" and len(made) == 1:
+            time.sleep(0.3)  # longer than all changes together were to take
+
+    def add_column(statement: str) -> None:
+        made.append("column")
+        if held_up_in == "the new column":
+            time.sleep(0.3)
+
+    monkeypatch.setattr(connection, "execute", add_column)
+    monkeypatch.setattr("sluice.demo.workload.psycopg.connect", lambda *_, **__: connection)
+    monkeypatch.setattr(Workload, "_one", change)
+    workload = Workload("", 10, 10, seconds=0.2)
+    workload.start()
+    workload.join(30)
+    assert made.count("column") == 1
+    assert made.index("column") < len(made) - 2
+
+
 def test_every_file_of_configs_is_run_by_a_test() -> None:
     quickstart = {"connect-standalone.properties", "connect-file-source.properties", "connect-file-sink.properties"}
+    cluster = {"connect-distributed.properties"}  # tests/integration/cluster_security
+    jdbc = {"jdbc-source.properties", "jdbc-sink.properties", "jdbc-debezium-sink.properties"}  # tests/integration/jdbc
     here = {path.name for path in configs_dir().glob("*.properties")}
-    assert here == quickstart | set(CONNECTOR_FILES.values())
+    assert here == quickstart | cluster | jdbc | set(CONNECTOR_FILES.values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -16,6 +15,7 @@ import pytest
 from connect.errors import ConfigError, ConnectError, IllegalStateError
 from sluice.embedded import places
 from sluice.embedded.broker import EmbeddedBroker, has_live_broker
+from tests.integration.embedded.lifetimes import dies_with_a_killed_parent
 from worker.kafka.admin import KafkaAdmin
 from worker.kafka.console import consume, produce
 
@@ -123,22 +123,7 @@ def test_groups_and_transactions_work_on_one_node(broker: EmbeddedBroker, unique
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
 def test_it_dies_with_a_killed_parent(own: EmbeddedBroker) -> None:
-    code = (
-        "import os, signal; from sluice.embedded.broker import EmbeddedBroker;"
-        f"server = EmbeddedBroker({str(own.data_dir)!r}, dies_with_parent=True); server.start();"
-        "print(server.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    try:
-        psutil.Process(int(done.stdout)).wait(10)
-    except psutil.NoSuchProcess:
-        pass
-    except psutil.TimeoutExpired:
-        assert psutil.Process(int(done.stdout)).status() == psutil.STATUS_ZOMBIE
-    assert not own.running
-    assert os.path.exists(own.data_dir / "broker.pid"), "nobody was left to remove it"
-    own.start()
+    dies_with_a_killed_parent(own)
 
 
 def test_a_start_waits_for_a_broker_whose_starter_was_killed(own: EmbeddedBroker) -> None:

@@ -99,7 +99,8 @@ def test_a_reader_that_leaves_early_is_no_error(
     sluice: Sluice, broker: EmbeddedBroker, unique_name: Callable[[str], str]
 ) -> None:
     name = unique_name("pipe")
-    sluice("topic", "produce", name, stdin="x\n" * 20_000)
+    # More than a pipe holds, so that the reader is gone before the last line was written.
+    sluice("topic", "produce", name, stdin="x\n" + f"{'y' * 99}\n" * 20_000)
     program = f"{sys.executable} -c 'from sluice.cli import main; main()'"
     command = f"{program} topic consume {name} --from-beginning --timeout-ms 20000"
     environment = {**os.environ, "SLUICE_BOOTSTRAP_SERVERS": broker.bootstrap}

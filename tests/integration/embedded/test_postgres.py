@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import socket
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -18,6 +16,7 @@ import pytest
 from connect.errors import ConfigError, ConnectError
 from sluice.embedded import places
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.integration.embedded.lifetimes import dies_with_a_killed_parent, runs
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ def test_a_kill_leaves_none_of_its_processes(own: EmbeddedPostgres) -> None:
     family = psutil.Process(own.pid).children(recursive=True)
     assert family
     own.kill()
-    assert [one for one in family if one.is_running() and one.status() != psutil.STATUS_ZOMBIE] == []
+    assert [one for one in family if runs(one)] == []
 
 
 def test_it_decodes_changes_with_pgoutput(postgres: EmbeddedPostgres, database: str) -> None:
@@ -72,6 +71,26 @@ def test_it_decodes_changes_with_pgoutput(postgres: EmbeddedPostgres, database: 
         assert kinds == [b"B", b"R", b"I", b"C"]
     finally:
         replication.close()
+
+
+def test_a_database_is_dropped_with_its_sessions_and_with_slots_of_every_kind(
+    postgres: EmbeddedPostgres, unique_name: Callable[[str], str]
+) -> None:
+    name = unique_name("db")
+    postgres.create_database(name)
+    holder = postgres.connect(name)
+    try:
+        for slot, temporary in (("lasting", False), ("passing", True)):  # the second goes with its session
+            holder.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput', %s)", [f"{slot}_{name}", temporary])
+        postgres.drop_database(name)
+        with pytest.raises(psycopg.OperationalError):
+            holder.execute("SELECT 1")
+    finally:
+        holder.close()
+    postgres.drop_database(name)
+    with postgres.connect() as connection:
+        assert connection.execute("SELECT slot_name FROM pg_replication_slots WHERE database = %s", [name]).fetchall() == []
+        assert connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchall() == []
 
 
 def test_a_wrong_password_is_refused(postgres: EmbeddedPostgres) -> None:
@@ -139,19 +158,4 @@ def test_a_half_made_cluster_is_made_again(own: EmbeddedPostgres) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
 def test_it_dies_with_a_killed_parent(own: EmbeddedPostgres) -> None:
-    code = (
-        "import os, signal; from sluice.embedded.postgres import EmbeddedPostgres;"
-        f"server = EmbeddedPostgres({str(own.data_dir)!r}, dies_with_parent=True); server.start();"
-        "print(server.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    try:
-        psutil.Process(int(done.stdout)).wait(10)
-    except psutil.NoSuchProcess:
-        pass
-    except psutil.TimeoutExpired:
-        assert psutil.Process(int(done.stdout)).status() == psutil.STATUS_ZOMBIE
-    assert not own.running
-    own.start()
-    assert own.answers()
+    dies_with_a_killed_parent(own)

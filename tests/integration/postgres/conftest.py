@@ -59,7 +59,7 @@ class Source:
             "publication.name": "sluice",
             "schema.include.list": "public",
             "poll.interval.ms": "50",
-            "slot.retry.delay.ms": "500",
+            "slot.retry.delay.ms": "5000",
         }
 
     def start(self, **changes: str) -> PostgresSourceTask:

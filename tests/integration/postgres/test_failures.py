@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 
 from connect.errors import ConfigError, ConnectError, UnreachableError
-from connectors.postgres import PostgresSource
+from connectors.postgres import PostgresSource, task
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.within import within_limits
 
 
 def test_a_cut_connection_loses_and_repeats_nothing(source: Any, show: Any) -> None:
@@ -106,16 +108,12 @@ def test_poll_returns_at_once_after_stop_and_close_may_come_twice(source: Any) -
             source.poll()
         timer = threading.Timer(0.2, task.stop)
         timer.start()
-        began = time.monotonic()
-        source.poll()
-        assert time.monotonic() - began < 0.9
-        began = time.monotonic()
-        assert task.poll() is None
-        assert time.monotonic() - began < 0.05
+        within_limits(source.poll, "a poll that waits for a minute")
+        assert within_limits(task.poll, "a poll after the end") is None
         task.close()
         task.close()
         left = "select count(*) from pg_stat_activity where application_name = 'sluice' and datname = current_database()"
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while db.execute(left).fetchone()[0]:
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -262,15 +260,36 @@ def test_table_list_that_matches_nothing(source: Any) -> None:
 def test_slot_in_use_by_another(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key)")
-    first = source.start(snapshot_mode="never", slot_max_retries="1")
+    first = source.start(snapshot_mode="never", slot_max_retries="1", slot_retry_delay_ms="500")
     source.until("streaming")
     source.start()
     began = time.monotonic()
     with pytest.raises(ConnectError, match=r"is active for PID .*slot\.name of its own"):
         poll_for_ever(source)
-    assert 0.4 < time.monotonic() - began < 10
+    assert time.monotonic() - began > 0.4, "it was not tried again"
     first.stop()
     first.close()
+
+
+def test_slot_that_another_reads_is_not_dropped_on_stop(
+    source: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key)")
+    first = source.start(snapshot_mode="never", slot_drop_on_stop="true")
+    source.until("streaming")
+    source.start()
+    source.until("waiting for slot")
+    monkeypatch.setattr(task, "_DROP_SLOT_S", 0.2)
+    source.kill()
+    assert re.search(
+        r"slot \S+ is not dropped: process \d+ of the server reads from it.*pg_drop_replication_slot\('", caplog.text
+    )
+    monkeypatch.undo()
+    first.stop()
+    first.close()
+    with source.sql() as db:
+        assert db.execute("select count(*) from pg_replication_slots where database = current_database()").fetchone()[0] == 0
 
 
 def test_slot_of_another_database(source: Any) -> None:
@@ -312,11 +331,11 @@ def test_slot_creation_that_waits_for_an_open_transaction_says_so(source: Any) -
 def test_a_paused_task_keeps_its_session(source: Any, caplog: Any) -> None:
     """Nobody polls for longer than wal_sender_timeout, while the server has more to send than fits the socket."""
     with source.sql() as db:
-        db.execute(f"alter database {source.database} set wal_sender_timeout = '1s'")
+        db.execute(f"alter database {source.database} set wal_sender_timeout = '3s'")
         db.execute("create table t(id int primary key, pad text)")
         source.start(snapshot_mode="never", status_update_interval_ms="200")
         source.until("streaming")
         db.execute("insert into t select i, repeat('x', 500) from generate_series(1, 20000) i")
-        time.sleep(3)
+        time.sleep(5)
         assert len(source.read(20_000)) == 20_000
     assert "lost the connection" not in caplog.text

@@ -1,87 +1,42 @@
-"""Every recorded answer of Apache's standalone worker that is in scope, against a real standalone worker."""
+"""Every recorded answer of Apache's standalone and distributed workers, against real workers."""
 
 from __future__ import annotations
 
-import json
+import logging
+import time
 from collections.abc import Callable, Iterator
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from connect.plugins import APACHE_VERSION
-from rest.listeners import ListenSettings
-from rest.server import RestServer
 from sluice.embedded.broker import EmbeddedBroker
-from tests.integration.rest.replay import Target, differences, filled, load_recordings, run_setup
-from worker.config import WorkerConfig
-from worker.standalone import StandaloneHerder
+from tests.integration.rest.replay import differences, filled, load_recordings, run_setup
+from tests.integration.rest.workers import Workers
 
-LEFT_OUT = {
-    "logger*": "loggers come with the whole REST API",
-    "admin-off-loggers": "loggers come with the whole REST API",
-    "offsets-patch-*": "changing offsets comes with the whole REST API",
-    "offsets-delete-*": "changing offsets comes with the whole REST API",
-    "offsets-get-after-*": "changing offsets comes with the whole REST API",
-    "topics-*": "tracking of active topics comes with the whole REST API",
-    "internal-*": "calls between workers come with distributed mode",
-    "cors-*": "response headers and CORS come with the whole REST API",
-    "response-headers-on-error": "response headers and CORS come with the whole REST API",
-    "policy-none-*": "recorded with response headers; tests/unit/worker_validation has the policies",
-    "plugin-config-verifiable-source": "needs Apache's verifiable source, which comes with distributed mode",
-    "plugin-config-jdk-class": "a class of the JVM's own: there is none here",
-    "restart-failed-*": "needs Apache's mock connectors, which come with distributed mode",
-    "status-task-failed": "needs Apache's mock connectors, which come with distributed mode",
-    "status-sink-task-failed": "needs Apache's mock connectors, which come with distributed mode",
-    "stop-failed": "needs Apache's mock connectors, which come with distributed mode",
-    "tasks-get-two": "needs Apache's verifiable source, which comes with distributed mode",
-}
-"""Names of recordings that are not in the folder, and why."""
+GROUPS_S = 120.0
+RECORDINGS = [(mode, recording) for mode in ("standalone", "distributed") for recording in load_recordings(mode)]
 
-RECORDINGS = load_recordings()
-JSON = "org.apache.kafka.connect.json.JsonConverter"
 
-Start = Callable[[dict[str, str]], tuple[Target, dict[str, str]]]
+@pytest.fixture(scope="module", autouse=True)
+def _root_level() -> Iterator[None]:
+    """The level that a worker's own process starts with."""
+    root = logging.getLogger()
+    before = root.level
+    root.setLevel(logging.INFO)
+    yield
+    root.setLevel(before)
 
 
 @pytest.fixture(scope="module")
-def start_worker(_broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
-    """Starts a worker for some extra settings, once, and tells what fills its placeholders."""
-    running: dict[str, tuple[StandaloneHerder, RestServer, Target]] = {}
-    producer = Producer({"bootstrap.servers": _broker.bootstrap})
-
-    def produce(topic: str, values: list[str]) -> None:
-        for value in values:
-            producer.produce(topic, value.encode())
-        producer.flush()
-
-    def start(extra: dict[str, str]) -> tuple[Target, dict[str, str]]:
-        key = json.dumps(extra)
-        if key not in running:
-            props = {
-                "bootstrap.servers": _broker.bootstrap,
-                "key.converter": JSON,
-                "value.converter": JSON,
-                "offset.storage.file.filename": str(tmp_path_factory.mktemp("worker") / "offsets"),
-                "offset.flush.interval.ms": "500",
-                **extra,
-            }
-            server = RestServer.bind(ListenSettings(("http://127.0.0.1:0",)))
-            herder = StandaloneHerder(WorkerConfig.standalone(props), worker_id=server.worker_id)
-            herder.start()
-            server.start(herder)
-            herder.started()
-            running[key] = (herder, server, Target("127.0.0.1", server.ports[0], produce))
-        herder, server, target = running[key]
-        return target, {"worker_id": server.worker_id}
-
-    yield start
-    for herder, server, _ in running.values():
-        server.stop()
-        herder.close(10)
+def workers(_broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+    _wait_for_groups(_broker.bootstrap)
+    running = Workers(_broker.bootstrap, lambda: tmp_path_factory.mktemp("worker"))
+    yield running
+    running.close()
 
 
 @pytest.fixture(scope="module")
@@ -89,18 +44,20 @@ def cluster_id(_broker: EmbeddedBroker) -> str:
     return str(AdminClient({"bootstrap.servers": _broker.bootstrap}).list_topics(timeout=10).cluster_id)
 
 
-@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda r: r["id"])
+@pytest.mark.parametrize(("mode", "recording"), RECORDINGS, ids=[f"{mode}-{recording['id']}" for mode, recording in RECORDINGS])
 def test_answers_as_apache_does(
+    mode: str,
     recording: dict[str, Any],
-    start_worker: Start,
+    workers: Workers,
     broker: EmbeddedBroker,
     cluster_id: str,
     unique_name: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
-    target, names = start_worker(recording["worker"])
-    topic = unique_name("topic")
-    names |= {"c": unique_name("c"), "d": unique_name("d"), "topic": topic, "tmp": str(tmp_path), "cluster_id": cluster_id}
+    worker = workers.get(mode, recording["worker"])
+    target, topic = worker.target, unique_name("topic")
+    names = {"c": unique_name("c"), "d": unique_name("d"), "topic": topic, "tmp": str(tmp_path)}
+    names |= {"cluster_id": cluster_id, "worker_id": worker.server.worker_id}
     # The worker's own version is ours; a plugin that stands in for one of Apache's has Apache's.
     names["version"] = (
         target.send({"method": "GET", "path": "/"}).body["version"] if recording["request"]["path"] == "/" else APACHE_VERSION
@@ -115,12 +72,23 @@ def test_answers_as_apache_does(
         target.delete_connectors()
 
 
+def _wait_for_groups(bootstrap: str) -> None:
+    """A new broker makes the topic of consumer groups when the first one is asked about, and answers when that is done. The one
+    that was recorded had it."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "first"})
+    deadline = time.monotonic() + GROUPS_S
+    try:
+        while True:
+            try:
+                consumer.committed([TopicPartition("none", 0)], timeout=5)
+                return
+            except KafkaException:
+                assert time.monotonic() < deadline, f"no group coordinator within {GROUPS_S:g} s"
+    finally:
+        consumer.close()
+
+
 def _create_topic(broker: EmbeddedBroker, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for future in admin.create_topics([NewTopic(topic, 1, 1)]).values():
         future.result(30)
-
-
-def test_what_is_left_out_is_not_here() -> None:
-    both = [r["id"] for r in RECORDINGS if any(fnmatch(r["id"], pattern) for pattern in LEFT_OUT)]
-    assert both == []

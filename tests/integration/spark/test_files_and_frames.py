@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from connect.errors import DataError
+from connectors.spark import session
+from connectors.spark.config import parse_config
 from connectors.spark.delta_files import FileAppender
 
 pytestmark = [
@@ -108,12 +111,74 @@ def test_every_type_is_the_same_by_all_ways(
     assert (second["dflt"], third["text"]) == (7, None)
 
 
+FAR_SCHEMA = {
+    "type": "struct",
+    "optional": False,
+    "fields": [
+        {"field": "day", "type": "int32", "name": "org.apache.kafka.connect.data.Date", "version": 1},
+        {"field": "at", "type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "version": 1},
+    ],
+}
+
+
+def far_message(day: int, at: int) -> bytes:
+    return json.dumps({"schema": FAR_SCHEMA, "payload": {"day": day, "at": at}}).encode()
+
+
+def deliver_and_commit(life: Any) -> None:
+    """Records are refused by the first step where they come decoded, by the second where they come as bytes."""
+    life.deliver()
+    life.commit()
+
+
+def numbers_of(props: dict[str, str], table: str) -> list[tuple[int, int]]:
+    """The rows as numbers since 1970: Python has no such dates."""
+    lease = session.lease(parse_config(props).spark)
+    try:
+        frame = lease.session().read.format("delta").load(f"{props['table.location']}/{table}")
+        return sorted(tuple(row) for row in frame.selectExpr("unix_date(day)", "unix_millis(at)").collect())
+    finally:
+        lease.release()
+
+
+FAR = [(-719_164, -62_135_769_600_000), (0, 0), (2_932_897, 253_402_300_800_000)]
+
+
+def test_dates_outside_of_pythons_years_are_appended(props: Any, run: Any, topic: Any) -> None:
+    t = topic("t", schemas=True)
+    for row in FAR:
+        t.add(None, far_message(*row))
+    life = run({**props, "metadata.columns": "none"}, [t], raw=True, group={})
+    life.deliver()
+    life.close()
+    assert numbers_of(props, "t") == FAR
+
+
+def test_dates_outside_of_pythons_years_are_keys(props: Any, run: Any, topic: Any) -> None:
+    t = topic("t", schemas=True)
+    own = {**props, "write.mode": "upsert", "key.columns": "day", "metadata.columns": "none"}
+    life = run(own, [t], raw=False, group={})
+    for rows in (FAR, [(-719_164, 5), (7, 7)]):
+        for row in rows:
+            t.add(None, far_message(*row))
+        deliver_and_commit(life)
+    life.close()
+    assert numbers_of(props, "t") == [(-719_164, 5), FAR[1], (7, 7), FAR[2]]
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_a_timestamp_beyond_what_spark_counts_is_refused_by_its_field(props: Any, run: Any, topic: Any, raw: bool) -> None:
+    t = topic("t", schemas=True)
+    t.add(None, far_message(0, 9_223_372_036_825_200_000))
+    life = run(props, [t], raw=raw, group={})
+    with pytest.raises(DataError, match=r"topic t, partition 0, offset 0: field at: .*9223372036825200000"):
+        deliver_and_commit(life)
+    life.task.close()
+
+
 def test_a_table_with_rules_of_its_own_is_appended_to_by_frames(
     props: Any, run: Any, topic: Any, read: Any, tmp_path: Path
 ) -> None:
-    from connectors.spark import session
-    from connectors.spark.config import parse_config
-
     lease = session.lease(parse_config(props).spark)
     where = f"{props['table.location']}/t"
     lease.session().sql(f"CREATE TABLE delta.`{where}` (id BIGINT, v STRING) USING delta PARTITIONED BY (v)")

@@ -76,6 +76,7 @@ def test_the_table_has_the_good_records_once_and_the_queue_the_bad_ones_also_aft
         "key.converter.schemas.enable": "false",
         "value.converter.schemas.enable": "false",
         "offset.storage.file.filename": str(tmp_path / "offsets"),
+        "task.executors": "0",
         "offset.flush.interval.ms": "200",
     }
     first = [*(good(i) for i in range(50)), bad(0), bad(1), good(50)]
@@ -133,7 +134,7 @@ def test_a_commit_by_frames_of_nothing_but_refused_records_moves_the_table_s_off
 
 
 def produce(broker: EmbeddedBroker, topic: str, records: list[tuple[bytes | None, bytes]]) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
     for key, value in records:
         producer.produce(topic, value, key, 0)
     assert producer.flush(20) == 0

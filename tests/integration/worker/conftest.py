@@ -5,14 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from sluice.embedded.broker import EmbeddedBroker
 from worker.config import WorkerConfig
+from worker.connector_unit import ConnectorUnit
 from worker.herder import State, TaskId
 from worker.standalone import StandaloneHerder
+
+if TYPE_CHECKING:
+    from tests.integration.worker.transactions import Setting
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 FAKES = "tests.integration.worker.fakes"
@@ -20,11 +25,11 @@ FAKES = "tests.integration.worker.fakes"
 Settings = Mapping[str, str]
 
 
-def eventually(claim: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
-    """Waits until the claim holds; fails with ``what`` when it never does."""
+def eventually(claim: Callable[[], bool], what: str, timeout_s: float = 30.0, explain: Callable[[], str] = lambda: "") -> None:
+    """Waits until the claim holds; fails with ``what``, and with what ``explain`` returns then, when it never does."""
     deadline = time.monotonic() + timeout_s
     while not claim():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}\n{explain()}"
         time.sleep(0.02)
 
 
@@ -53,23 +58,30 @@ class Worker:
         )
 
     def values(self, topic: str, count: int, timeout_s: float = 30.0) -> list[str | None]:
-        """The first values of a topic of one partition; fewer when there are no more within the time."""
+        """The first values of a topic of one partition; fewer when no more come within the time, and all there are were read."""
         return [None if v is None else v.decode() for _, v in self.records(topic, count, timeout_s)]
 
     def records(self, topic: str, count: int, timeout_s: float = 30.0) -> list[tuple[bytes | None, bytes | None]]:
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "test-reader", "enable.auto.commit": False})
+        settings = {"group.id": "test-reader", "enable.auto.commit": False, "enable.partition.eof": True}
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, **settings})
         try:
             consumer.assign([TopicPartition(topic, 0, 0)])
             found: list[tuple[bytes | None, bytes | None]] = []
-            deadline = time.monotonic() + timeout_s
-            while len(found) < count and time.monotonic() < deadline:
-                found += [(m.key(), m.value()) for m in consumer.consume(1000, 0.1) if m.error() is None]
+            deadline, end_seen = time.monotonic() + timeout_s, False
+            while len(found) < count and not (end_seen and time.monotonic() > deadline):
+                assert time.monotonic() < deadline + 30, f"the end of {topic} is not reached"
+                for message in consumer.consume(1000, 0.1):
+                    error = message.error()
+                    if error is None:
+                        found.append((message.key(), message.value()))
+                    end_seen = error is not None and error.code() == KafkaError._PARTITION_EOF
             return found[:count]
         finally:
             consumer.close()
 
     def produce(self, topic: str, values: list[str | None], partition: int = 0) -> None:
-        producer = Producer({"bootstrap.servers": self.bootstrap})
+        producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
+        producer.list_topics(topic, timeout=20)  # a client that knows no broker yet asks for its producer id half a second later
         for value in values:
             producer.produce(topic, value, partition=partition)
             producer.poll(0)
@@ -92,6 +104,7 @@ def start_worker(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[StartWorker
             "value.converter": STRING,
             "offset.storage.file.filename": str(tmp_path / "offsets"),
             "offset.flush.interval.ms": "300",
+            "task.executors": "0",  # scripts of fakes are in this process
             **{key.replace("_", "."): value for key, value in settings.items()},
         }
         herder = StandaloneHerder(WorkerConfig.standalone(props))
@@ -107,3 +120,45 @@ def start_worker(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[StartWorker
 @pytest.fixture
 def worker(start_worker: StartWorker) -> Worker:
     return start_worker()
+
+
+class Told:
+    """The states that connectors and tasks of this process's workers came to, in order: those too that last for a moment only."""
+
+    def __init__(self) -> None:
+        self._states: list[tuple[str, int | None, State]] = []
+
+    def note(self, connector: str, task: int | None, state: State) -> None:
+        self._states.append((connector, task, state))
+
+    def of(self, connector: str, task: int | None = None) -> list[State]:
+        """A task's, or without its number the connector's own."""
+        return [state for *instance, state in self._states if instance == [connector, task]]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    told = Told()
+    of_connector, of_task = ConnectorUnit.on_connector_state, ConnectorUnit.on_task_state
+
+    # Noted when the status shows it.
+    def on_connector_state(unit: ConnectorUnit, run: int, state: State, trace: str | None) -> None:
+        of_connector(unit, run, state, trace)
+        told.note(unit.definition.name, None, state)
+
+    def on_task_state(unit: ConnectorUnit, run: int, number: int, state: State, trace: str | None, version: str | None) -> None:
+        of_task(unit, run, number, state, trace, version)
+        told.note(unit.definition.name, number, state)
+
+    monkeypatch.setattr(ConnectorUnit, "on_connector_state", on_connector_state)
+    monkeypatch.setattr(ConnectorUnit, "on_task_state", on_task_state)
+    return told
+
+
+@pytest.fixture
+def setting(broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> Iterator[Setting]:
+    from tests.integration.worker.transactions import Setting  # which itself needs this module
+
+    made = Setting(broker.bootstrap, unique_name("eos"))
+    yield made
+    made.tasks.close()

@@ -23,6 +23,7 @@ from connect import (
     TopicPartition,
     Transformation,
 )
+from connect.source import SourceTaskContext
 
 Offsets = dict[TopicPartition, int]
 
@@ -35,6 +36,7 @@ class Script:
         self.poll: Callable[[], Sequence[SourceRecord] | None] | None = None
         self.commits: list[list[tuple[Any, Any]]] = []
         self.confirmed: list[tuple[SourceRecord, Any]] = []
+        self.context: SourceTaskContext | None = None
         self.start_error: Exception | None = None
         self.hang = threading.Event()
         self.hang_in: str | None = None
@@ -89,6 +91,7 @@ class ScriptedSource(SourceConnector):
 class ScriptedSourceTask(SourceTask):
     def start(self, config: Mapping[str, str]) -> None:
         self.script = SCRIPTS[config["script"]]
+        self.script.context = self.context
         self.stopped = threading.Event()
         if self.script.start_error is not None:
             raise self.script.start_error

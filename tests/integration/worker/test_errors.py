@@ -89,7 +89,7 @@ def test_bad_records_of_a_sink_go_to_the_dead_letter_queue_and_the_good_ones_on_
     worker: Worker, unique_name: Name
 ) -> None:
     name, topic, dlq = unique_name("sink"), unique_name("topic"), unique_name("dlq")
-    producer = Producer({"bootstrap.servers": worker.bootstrap})
+    producer = Producer({"bootstrap.servers": worker.bootstrap, "enable.idempotence": True})
     for i in range(300):
         value = f"{{bad {i}" if i % 100 == 7 else f'{{"n": {i}}}' if i != 250 else '"no map"'
         producer.produce(topic, value, f"k{i}", headers=[("mine", b"\x00\xff"), ("none", None)], timestamp=1_700_000_000_000 + i)
@@ -280,6 +280,16 @@ def test_a_source_that_wants_confirmation_hears_of_skipped_records_too(worker: W
     assert found == {0: True, 1: False, 2: True, 3: False, 4: True}
     assert len(messages(worker, dlq, 2)) == 2
     eventually(lambda: [e.offset for e in worker.herder.offsets(name)] == [{"offset": 4}], "the offset of the last record")
+
+
+def test_a_dead_letter_larger_than_the_clients_memory_fails_the_task(worker: Worker, unique_name: Name) -> None:
+    name, topic, dlq = unique_name("source"), unique_name("topic"), unique_name("dlq")
+    SCRIPTS[name].batches = [[source_record(topic, value, i) for i, value in enumerate(["a", "bad" + "x" * 60_000])]]
+    settings = {"transforms": "up", "transforms.up.type": f"{FAKES}:Upper", "producer.override.buffer.memory": "20480"}
+    worker.create(name, source_config(name, dlq, **settings))
+    worker.wait_for(name, State.FAILED)
+    assert "do not fit into the client's memory; raise producer.override.buffer.memory" in worker.trace(name).splitlines()[0]
+    assert worker.herder.offsets(name) == []
 
 
 def test_what_the_dead_letter_queue_does_not_take_fails_the_task_and_its_offset_is_not_stored(

@@ -14,6 +14,7 @@ Name = Callable[[str], str]
 HERE = "tests.integration.worker.test_functions"
 LAST = 300
 
+began: list[str] = []
 delivered: list[Any] = []
 committed: list[dict[str, Any]] = []
 closed: list[str] = []
@@ -28,6 +29,7 @@ class Counting:
 
 @source_connector(config=Counting, partitions=lambda config: [{"place": f"p{i}"} for i in range(config.partitions)])
 def count(config: Counting, context: SourceFunctionContext) -> Iterator[Any]:
+    began.append(context.partition["place"])
     try:
         number = context.offset.get("next", 0)
         while number < LAST:
@@ -92,7 +94,8 @@ def test_functions_from_end_to_end_over_a_restart(start_worker: StartWorker, uni
 
     again = start_worker()
     again.create("counting", source)
-    again.wait_for("counting", State.RUNNING, 1)
+    # A generator begins with the first poll, which comes after RUNNING; one that has not begun does not end either.
+    eventually(lambda: sorted(began) == ["p0", "p0", "p1", "p1", "p2", "p2"], "all generators once more")
     again.herder.close(10)
     assert len(committed) == 6
     assert len(again.values(topic, len(expected) + 1, timeout_s=2)) == len(expected)

@@ -59,6 +59,7 @@ def test_every_plugin_with_a_table_is_a_component() -> None:
         "org.apache.kafka.connect.json.JsonConverter",
         "JsonConverter",
         "worker",
+        "distributed-worker",
     ],
 )
 def test_a_component_is_found_by_any_of_its_names(name: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +137,7 @@ def test_write_removes_only_its_own_pages_of_what_is_gone(tmp_path: Path) -> Non
     assert _sluice("docs", "--write", str(tmp_path)) == 0
     names = {path.name for path in tmp_path.iterdir()}
     assert "gone.md" not in names
-    assert {"mine.md", "worker.md", "README.md"} <= names
+    assert {"mine.md", "worker.md", "distributed-worker.md", "README.md"} <= names
 
 
 def test_write_takes_no_component(tmp_path: Path) -> None:
@@ -150,7 +151,8 @@ def test_two_classes_of_one_name_get_pages_of_their_own() -> None:
     plugins = Plugins([desc("connect.testing:MemorySink"), desc("connect.testing.memory:MemorySink")])
     names = {component.name for component in reference.components(plugins)}
     framework = {component.name for component in reference.framework_components()}
-    assert names - framework == {"worker", "connect-testing-memory-sink", "connect-testing-memory-memory-sink"}
+    workers = {component.name for component in reference.worker_components()}
+    assert names - framework - workers == {"connect-testing-memory-sink", "connect-testing-memory-memory-sink"}
 
 
 def test_a_broken_plugin_of_somebody_else_does_not_hide_the_rest(caplog: pytest.LogCaptureFixture) -> None:

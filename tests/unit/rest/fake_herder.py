@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, NotFoundError
+from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, ForbiddenError, NotFoundError
 from worker.herder import (
+    ConfigVersion,
+    ConnectorFileState,
     ConnectorInfo,
     ConnectorStatus,
     ErrorCounts,
     Health,
+    LoggerLevel,
     OffsetEntry,
     RestartPlan,
     ServerInfo,
@@ -34,6 +37,10 @@ class FakeHerder:
         self.configs: dict[str, dict[str, str | None]] = {}
         self.targets: dict[str, TargetState] = {}
         self.restarted: list[object] = []
+        self.altered: list[object] = []
+        self.versions: dict[str, list[ConfigVersion]] = {}
+        self.levels: dict[str, LoggerLevel] = {"root": LoggerLevel("INFO", None)}
+        self.cluster_levels: dict[str, str] = {}
 
     def server_info(self) -> ServerInfo:
         return ServerInfo("1.2.3", "abc", "cluster")
@@ -122,9 +129,46 @@ class FakeHerder:
         self._known(name)
         return [OffsetEntry({"filename": "x"}, {"position": 6}), OffsetEntry({"filename": "y"}, None)]
 
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry] | None) -> str:
+        self.altered.append((self._known(name), offsets))
+        return "done"
+
+    def topics(self, name: str) -> list[str]:
+        if name == "untracked":
+            raise ForbiddenError("Topic tracking is disabled.")
+        return ["t"] if name in self.configs else []
+
+    def reset_topics(self, name: str) -> None:
+        self.altered.append((name, "topics"))
+
+    def history(self, name: str) -> list[ConfigVersion]:
+        if name not in self.versions:
+            raise NotFoundError(f"No history found for connector {name}")
+        return self.versions[name]
+
+    def rollback(self, name: str, version: int) -> tuple[ConnectorInfo, bool]:
+        config = next(one.config for one in self.history(name) if one.version == version)
+        return self.put_connector(name, config or {}, replace=True)
+
+    def connector_files(self) -> list[ConnectorFileState]:
+        return [ConnectorFileState("a.json", None, "invalid", "no")]
+
     def progress(self, task: TaskId) -> TaskProgress | None:
         errors = ErrorCounts(3, 2, 2, 1, 2, 2, 0, 1_700_000_000_000)
         return TaskProgress(records=10, bytes=100, details={"rows": 5}, errors=errors)
+
+    def all_loggers(self) -> dict[str, LoggerLevel]:
+        return self.levels
+
+    def logger(self, name: str) -> LoggerLevel | None:
+        return self.levels.get(name)
+
+    def set_worker_logger(self, namespace: str, level: str) -> list[str]:
+        self.levels[namespace] = LoggerLevel(level, 1)
+        return [namespace]
+
+    def set_cluster_logger(self, namespace: str, level: str) -> None:
+        self.cluster_levels[namespace] = level
 
     def close(self, timeout_s: float) -> None:
         """Nothing to stop."""

@@ -26,12 +26,13 @@ def test_errors_come_back_as_their_kinds(client: ConnectClient) -> None:
 
 
 def test_nobody_there_is_unreachable() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with pytest.raises(UnreachableError, match=f"No worker answers at http://127.0.0.1:{port}"):
-        ConnectClient(f"http://127.0.0.1:{port}").connectors()
-    with pytest.raises(UnreachableError, match=r"within 0\.1 s"):
-        ConnectClient(f"127.0.0.1:{port}").wait_until_up(0.1)
+    with socket.socket() as taken:  # bound, so that nobody else comes to listen there
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(UnreachableError, match=f"No worker answers at http://127.0.0.1:{port}"):
+            ConnectClient(f"http://127.0.0.1:{port}").connectors()
+        with pytest.raises(UnreachableError, match=r"within 0\.1 s"):
+            ConnectClient(f"127.0.0.1:{port}").wait_until_up(0.1)
 
 
 def test_an_address_that_is_none_is_a_config_error() -> None:

@@ -10,6 +10,7 @@ from connect.errors import ConfigError, IllegalStateError, UnreachableError
 from rest.client import ConnectClient
 from rest.listeners import ListenSettings, local_address
 from rest.server import RestServer
+from sluice.embedded.places import free_ports
 from tests.unit.rest.fake_herder import FakeHerder
 
 
@@ -29,9 +30,8 @@ def test_a_listener_that_is_none_is_a_config_error(listener: str) -> None:
 
 
 def test_a_failed_bind_gives_the_other_ports_back() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with pytest.raises(UnreachableError):
+    (port,) = free_ports(1)
+    with pytest.raises(UnreachableError, match=r"192\.0\.2\.77"):
         RestServer.bind(ListenSettings((f"http://127.0.0.1:{port}", "http://192.0.2.77:0")))
     RestServer.bind(ListenSettings((f"http://127.0.0.1:{port}",))).stop()
 
@@ -74,8 +74,8 @@ def test_stop_lets_a_running_request_end(herder: FakeHerder, monkeypatch: pytest
     answers: list[list[str]] = []
     caller = threading.Thread(target=lambda: answers.append(ConnectClient(server.url).connectors()))
     caller.start()
-    assert entered.wait(5)
-    server.stop()
+    assert entered.wait(30)
+    server.stop(30)
     caller.join()
     assert answers == [["late"]]
     with pytest.raises(UnreachableError):

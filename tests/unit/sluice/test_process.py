@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from connect.errors import ConfigError, ConnectError
@@ -28,7 +30,30 @@ def test_a_pid_file_recognises_its_process_until_it_ends(tmp_path: Path) -> None
     assert pid_file.read() == server
     assert process.end(server, first=signal.SIGTERM, grace_s=5)
     assert pid_file.read() is None
-    child.wait(5)
+    child.wait(30)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="how Linux shows a process whose first thread has ended")
+def test_a_process_runs_until_its_last_thread_has_ended(tmp_path: Path) -> None:
+    code = (
+        "import ctypes, platform, socket, sys, threading, time;"
+        "server = socket.create_server(('127.0.0.1', 0));"
+        "threading.Thread(target=time.sleep, args=(60,)).start();"
+        "print(server.getsockname()[1], flush=True);"
+        "ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[platform.machine()], 0)"  # exit, of this thread alone
+    )
+    child = sleeper(tmp_path, code)
+    first = psutil.Process(child.pid)
+    process.wait_ready("it", child, lambda: first.status() == psutil.STATUS_ZOMBIE, tmp_path / "log", 0, 30)
+    port = int((tmp_path / "log").read_text())
+    pid_file = process.PidFile(tmp_path / "pid")
+    server = pid_file.write(child.pid, port)
+    assert pid_file.read() == server
+    assert not places.port_is_free(port)
+    assert process.end(server, first=signal.SIGKILL, grace_s=30)
+    assert pid_file.read() is None
+    assert places.port_is_free(port)
+    child.wait(30)
 
 
 def test_a_pid_that_went_to_another_process_is_not_taken_for_ours(tmp_path: Path) -> None:
@@ -49,7 +74,7 @@ def test_what_ignores_the_first_signal_is_killed(tmp_path: Path) -> None:
     process.wait_ready("it", child, lambda: process.log_size(tmp_path / "log") > 0, tmp_path / "log", 0, 10)
     server = process.PidFile(tmp_path / "pid").write(child.pid, 1)
     assert not process.end(server, first=signal.SIGTERM, grace_s=0.2)
-    assert child.wait(5) == -signal.SIGKILL
+    assert child.wait(30) == -signal.SIGKILL
 
 
 def test_a_server_that_fails_to_start_is_quoted(tmp_path: Path) -> None:
@@ -63,7 +88,7 @@ def test_a_server_that_never_answers_meets_the_deadline(tmp_path: Path) -> None:
     with pytest.raises(ConnectError, match=r"did not answer within 0\.2 s"):
         process.wait_ready("the server", child, lambda: False, tmp_path / "log", 0, 0.2)
     child.kill()
-    child.wait(5)
+    child.wait(30)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
@@ -122,6 +147,21 @@ def test_free_ports_are_distinct_and_free() -> None:
     ports = places.free_ports(5)
     assert len(set(ports)) == 5
     assert all(places.port_is_free(port) for port in ports)
+
+
+def test_a_port_that_nobody_has_bound_yet_is_not_chosen_again() -> None:
+    ports = [port for _ in range(400) for port in places.free_ports(2)]
+    assert len(set(ports)) == len(ports)
+
+
+def test_where_ports_are_taken_others_are_chosen_far_from_them() -> None:
+    (before,) = places.free_ports(1)
+    with contextlib.ExitStack() as stack:
+        for port in range(before + 1, before + 3):
+            if port < places._LAST_PORT and places.port_is_free(port):
+                stack.enter_context(socket.create_server((places.LOOPBACK, port)))
+        (after,) = places.free_ports(1)
+    assert not before < after < before + 100
 
 
 def test_folders_follow_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

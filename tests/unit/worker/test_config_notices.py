@@ -13,7 +13,7 @@ from connect.config.properties import read_properties
 from connect.plugins import Kind, Plugins
 from worker.config import WorkerConfig, standalone_config_def
 from worker.config_notices import UNUSED, config_notices
-from worker.plugin_path import extend_python_path
+from worker.plugin_path import environments_of, extend_python_path
 from worker.standalone import StandaloneHerder
 
 ROOT = Path(__file__).parents[3]
@@ -55,32 +55,38 @@ def test_a_key_of_distributed_workers_is_told() -> None:
     assert notice == "The setting offset.storage.topic is of distributed workers: a standalone worker does not use it"
 
 
+def test_a_distributed_worker_is_told_of_what_it_does_not_use() -> None:
+    assert config_notices({"offset.storage.topic": "o", "group.id": "g", "inter.worker.key.ttl.ms": "1"}, distributed=True) == []
+    assert config_notices({"offset.storage.min.insync.replicas": "2"}, distributed=True) == []
+    assert config_notices({"offset.storage.file.filename": "x"}, distributed=True) == [
+        "The setting offset.storage.file.filename is of standalone workers: a distributed worker does not use it"
+    ]
+    assert config_notices({"config.storage.partitions": "3", "status.storage.cleanup.policy": "delete"}, distributed=True) == [
+        "The setting config.storage.partitions is ignored: this topic always has one partition",
+        "The setting status.storage.cleanup.policy is ignored: these topics are always compacted",
+    ]
+    assert config_notices({"ofset.storage.topic": "o"}, distributed=True) == [
+        "The setting ofset.storage.topic is not known and is ignored; did you mean offset.storage.topic?"
+    ]
+    (notice,) = config_notices({"inter.worker.key.size": "256"})
+    assert notice == "The setting inter.worker.key.size is of distributed workers: a standalone worker does not use it"
+
+
 def test_unused_keys_are_told_unless_they_spell_out_their_default() -> None:
     values = {
         "metrics.num.samples": ("2", "3"),
         "metrics.sample.window.ms": ("30000", "1"),
         "metrics.recording.level": ("INFO", "DEBUG"),
         "metric.reporters": ("org.apache.kafka.common.metrics.JmxReporter", "x"),
-        "topic.tracking.enable": ("true", "false"),
-        "topic.tracking.allow.reset": ("TRUE", "false"),
-        "task.executors": ("0", "1"),
-        "access.control.allow.origin": ("", "*"),
-        "access.control.allow.methods": ("", "GET"),
-        "rest.extension.classes": ("", "x"),
-        "response.http.headers.config": ("", "add X: y"),
-        "ssl.client.auth": ("none", "required"),
     }
-    assert UNUSED - set(values) == {"admin.listeners", "rest.advertised.listener"}
+    assert set(values) == UNUSED
     for key in UNUSED:
-        default, other = values.get(key, (None, "http"))
-        if default is not None:
-            assert config_notices({key: default}) == []
+        default, other = values[key]
+        assert config_notices({key: default}) == []
         (notice,) = config_notices({key: other})
         assert notice.startswith(f"The setting {key} is not used by this release")
-    assert config_notices({"admin.listeners": ""}) == ["The setting admin.listeners is not used by this release"]
-    assert config_notices({"listeners.https.ssl.client.auth": "none"}) == [
-        "The setting listeners.https.ssl.client.auth is not used by this release"
-    ]
+    assert config_notices({"metrics.context.region": "x"}) == ["The setting metrics.context.region is not used by this release"]
+    assert config_notices({"admin.listeners": "", "listeners.https.ssl.client.auth": "none"}) == []
 
 
 def test_a_config_provider_without_a_class_is_told() -> None:
@@ -95,8 +101,9 @@ def test_the_texts_of_unused_keys_say_so_and_those_of_others_do_not() -> None:
     assert {name for name, key in keys.items() if "Not used yet" in key.doc} == UNUSED
 
 
-def test_the_worker_file_that_comes_along_gives_no_notice() -> None:
+def test_the_worker_files_that_come_along_give_no_notice() -> None:
     assert config_notices(dict(read_properties(ROOT / "configs/connect-standalone.properties"))) == []
+    assert config_notices(dict(read_properties(ROOT / "configs/connect-distributed.properties")), distributed=True) == []
 
 
 def test_a_worker_warns_once_at_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -104,6 +111,7 @@ def test_a_worker_warns_once_at_start(tmp_path: Path, caplog: pytest.LogCaptureF
         "key.converter": "String",
         "value.converter": "String",
         "offset.storage.file.filename": str(tmp_path / "offsets"),
+        "task.executors": "0",
         "bootstrap.servers": "localhost:1",
         "topic.tracking.enabled": "x",
         "plugin.path": str(tmp_path / "none"),
@@ -132,10 +140,11 @@ def test_a_class_in_a_folder_of_the_plugin_path_is_found(tmp_path: Path, monkeyp
     assert Plugins.discover().load(desc).__name__ == "Same"
 
 
-def test_a_virtual_environment_in_the_plugin_path_is_told(tmp_path: Path) -> None:
+def test_a_virtual_environment_in_the_plugin_path_is_left_to_connectors_that_ask_for_it(tmp_path: Path) -> None:
     (tmp_path / "pyvenv.cfg").touch()
-    (notice,) = extend_python_path([str(tmp_path)])
-    assert "is a virtual environment, which this release does not use" in notice
+    assert extend_python_path([str(tmp_path)]) == []
+    assert str(tmp_path) not in sys.path
+    assert environments_of([str(tmp_path), str(tmp_path.parent)]) == [tmp_path]
 
 
 def test_packages_installed_into_a_folder_bring_their_entry_points(tmp_path: Path) -> None:
@@ -149,3 +158,15 @@ def test_packages_installed_into_a_folder_bring_their_entry_points(tmp_path: Pat
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "far_plugin:Same"
+
+
+def test_keys_of_admin_listeners_are_not_those_of_admin_clients() -> None:
+    props = {
+        "key.converter": "String",
+        "value.converter": "String",
+        "offset.storage.file.filename": "offsets",
+        "admin.listeners": "https://:8443",
+        "admin.listeners.https.ssl.keystore.location": "x",
+        "admin.retries": "3",
+    }
+    assert WorkerConfig.standalone(props).with_prefix("admin.") == {"retries": "3"}

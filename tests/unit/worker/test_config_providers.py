@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 from collections.abc import Callable, Iterator
@@ -12,18 +13,23 @@ import pytest
 
 from connect.config.providers.references import Expiry
 from connect.errors import BadRequestError, ConfigError, ConnectError
+from connect.plugins import Plugins
 from connect.testing import ManualClock
 from tests.unit.worker.providers import CONNECTOR, HERE, JSON, Noted, Turned
 from worker.config import WorkerConfig
 from worker.config_providers import ConfigProviders
 from worker.connector_unit import ConnectorDefinition, ConnectorUnit, UnitTools
+from worker.executors.api import ConnectorFacts
+from worker.executors.local import LocalExecutor
 from worker.herder import State, TargetState
 from worker.offsets.file_store import OffsetFile
 from worker.provided_values import ProvidedValues, with_references, with_values
 from worker.reload_timer import ReloadTimer
 from worker.secrets import SecretMask
+from worker.self_healing import Healer
 from worker.standalone import StandaloneHerder
-from worker.task_factory import TaskFactory
+from worker.standalone_services import StandaloneServices
+from worker.unit_healing import UnitHealing
 
 PROVIDER = {"config.providers": "p", "config.providers.p.class": f"{HERE}:Turned"}
 
@@ -42,6 +48,7 @@ def worker_props(tmp_path: Path) -> dict[str, str]:
         "key.converter": JSON,
         "value.converter": JSON,
         "offset.storage.file.filename": str(tmp_path / "offsets"),
+        "task.executors": "0",
         **PROVIDER,
     }
 
@@ -216,6 +223,7 @@ def test_passwords_of_converters_and_clients_are_masked_by_type(worker_props: di
     more = {"producer.ssl.key.password": "workerpass", "consumer.sasl.jaas.config": "lineofjaas"}
     herder = StandaloneHerder(WorkerConfig.standalone({**worker_props, **more}), worker_id="w:1")
     try:
+        herder.start()
         mask = herder._config.providers.mask
         assert mask.mask("workerpass lineofjaas") == "[hidden] [hidden]"
     finally:
@@ -234,11 +242,24 @@ class Unit:
         values = ProvidedValues(config.providers, self.timer)
         self._store = OffsetFile(config.offset_storage_file_filename)
         mask = config.providers.mask
-        factory: Any = TaskFactory.__new__(TaskFactory)  # there are no tasks
-        tools = UnitTools("w:1", factory, self._store, values, mask, 1.0)
-        definition = ConnectorDefinition("c", given, values.for_check(given).values, "Noted", Noted, "source", None)
+        given = {"connector.class": CONNECTOR, **given}
+        executor = LocalExecutor(config, Plugins.discover(), StandaloneServices(self._store), self, mask)
+        runs = itertools.count()
+        healing = UnitHealing(config, Healer(lambda *_: None))
+        tools = UnitTools("w:1", executor, values, mask, lambda: next(runs), healing)
+        config_with_values = {key: value or "" for key, value in values.for_check(given).values.items()}
+        definition = ConnectorDefinition("c", given, config_with_values, ConnectorFacts(CONNECTOR, "source", None))
         self.unit = ConnectorUnit(definition, tools, TargetState.STARTED)
         self.run(self.unit.start)
+
+    def on_connector_state(self, run: int, name: str, state: State, trace: str | None, version: str | None) -> None:
+        self.unit.on_connector_state(run, state, trace)
+
+    def on_task_state(self, *told: object) -> None: ...
+
+    def on_reconfiguration_requested(self, *told: object) -> None: ...
+
+    def on_topics(self, *told: object) -> None: ...
 
     def _reload(self, name: str, only_if_changed: bool) -> None:
         self.run(lambda: self.unit.reload(only_if_changed=only_if_changed))

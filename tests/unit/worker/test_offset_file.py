@@ -60,6 +60,16 @@ def test_a_changed_byte_is_an_error_or_another_map_but_never_a_crash(at: int, by
         java_map.decode(changed)
 
 
+def test_a_key_has_the_bytes_that_java_looks_up() -> None:
+    # Written by Apache's worker 4.3.1 for an offset that was altered over REST.
+    partition = {"z": '\u00fc \u2028"\\/', "a": 1, "b": True, "n": None}
+    assert encode_key("stopped", partition) == '["stopped",{"a":1,"b":true,"z":"\u00fc \u2028\\"\\\\/","n":null}]'.encode()
+    values = {"e": 1e300, "small": 1e-7, "f": 100.0, "s": "\U0001f642"}
+    assert encode_value(values) == rb'{"e":1.0E300,"small":1.0E-7,"f":100.0,"s":"\uD83D\uDE42"}'
+    assert encode_key("\U0001f642", {"f": "\x1b"}) == rb'["\uD83D\uDE42",{"f":"\u001B"}]'
+    assert decode_key(encode_key("\U0001f642", partition)) == ("\U0001f642", partition)
+
+
 def test_keys_and_values_are_compact_json() -> None:
     assert encode_key("local-file-source", {"filename": "/tmp/ä"}) == '["local-file-source",{"filename":"/tmp/ä"}]'.encode()
     assert encode_value({"position": 42}) == b'{"position":42}'
@@ -69,10 +79,10 @@ def test_keys_and_values_are_compact_json() -> None:
     assert decode_key(b"\xff") is None
 
 
-@pytest.mark.parametrize("bad", [{"a": [1]}, {"a": {}}, {"a": object()}])
-def test_offsets_are_flat(bad: dict[str, object]) -> None:
-    with pytest.raises(DataError, match="Offsets may only contain primitive types as values, but field a"):
-        encode_value(bad)
+@pytest.mark.parametrize(("bad", "kind"), [([1], "ARRAY"), ({}, "MAP"), (object(), "object")])
+def test_offsets_are_flat(bad: object, kind: str) -> None:
+    with pytest.raises(DataError, match=f"Offsets may only contain primitive types as values, but field a contains {kind}$"):
+        encode_value({"a": bad})
 
 
 def test_offsets_have_string_keys() -> None:

@@ -68,6 +68,21 @@ def test_only_changed_offsets_within_what_was_put_are_committed() -> None:
     assert positions.to_commit({P0: 15}, asked, "c-0") == {}
 
 
+def test_the_first_change_brings_partitions_along_that_nothing_has_come_from() -> None:
+    positions = SinkPositions()
+    positions.add([P0, P1], {}, {P0: 7, P1: 3})
+    asked = positions.to_pre_commit([P0, P1])
+    assert asked == {P0: 7, P1: 3}
+    assert positions.to_commit(asked, asked, "c-0") == {}, "nothing has changed"
+    assert positions.restarts() == asked
+    positions.delivered({P0: 8})
+    asked = positions.to_pre_commit([P0, P1])
+    offsets = positions.to_commit(asked, asked, "c-0")
+    assert offsets == {P0: 8, P1: 3}
+    positions.committed(offsets)
+    assert positions.to_commit(asked, asked, "c-0") == {}
+
+
 def test_a_failure_goes_back_to_the_commit_or_to_where_reading_began() -> None:
     positions = SinkPositions()
     positions.add([P0, P1], {P0: 10})
@@ -171,6 +186,23 @@ def test_secrets_are_hidden_wherever_they_stand() -> None:
         assert secret not in shown
     assert "orders" in shown
     assert "@host/x" in shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'PlainLoginModule required username="worker" password="s3cret";',
+        "PlainLoginModule required username='worker' user_admin='s3cret';",
+        "ScramLoginModule required username=worker password=s3cret;",
+        'OAuthBearerLoginModule required clientId="worker" clientSecret="s3cret" scope="worker";',
+        'PlainLoginModule required username="worker" password="s3\\cret";',
+    ],
+)
+def test_of_a_login_the_password_is_secret_and_the_name_is_not(line: str) -> None:
+    mask = SecretMask()
+    mask.add({"sasl.jaas.config": line})
+    assert mask.mask("worker: s3cret") == "worker: [hidden]"
+    assert mask.mask(f"the whole, {line}") == "the whole, [hidden]"
 
 
 def test_a_short_secret_is_hidden_where_it_stands_alone() -> None:

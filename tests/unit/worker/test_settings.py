@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from connect.errors import ConfigError
+from tests.integration.rest.certificates import Authority
 from worker.client_overrides import allows_override, canonical_policy, client_properties
 from worker.config import WorkerConfig
 from worker.kafka.clients import make_consumer, make_producer
@@ -129,17 +130,33 @@ def test_oauth_by_a_java_handler_is_refused_with_the_way_out() -> None:
         librdkafka_settings(ClientKind.PRODUCER, java)
 
 
-def test_pem_stores_are_taken_and_jks_is_refused_with_the_commands_to_convert(tmp_path: Path) -> None:
-    pem, jks = tmp_path / "ca.pem", tmp_path / "ca.jks"
-    pem.write_text("-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n")
-    jks.write_bytes(b"\xfe\xed\xfe\xed" + bytes(20))
-    assert librdkafka_settings(ClientKind.ADMIN, {"ssl.truststore.location": str(pem), "ssl.truststore.type": "PEM"}) == {
-        "ssl.ca.location": str(pem)
-    }
-    with pytest.raises(ConfigError, match=r"keytool -importkeystore .* ssl\.truststore\.type=PEM"):
-        librdkafka_settings(ClientKind.ADMIN, {"ssl.truststore.location": str(jks)})
+def test_pem_files_are_passed_on_and_other_stores_become_pem(tmp_path: Path) -> None:
+    authority = Authority()
+    pem, p12 = tmp_path / "ca.pem", authority.write_pkcs12(tmp_path / "ca.p12", "changeit")
+    pem.write_text(authority.pem())
+    trust = {"ssl.truststore.location": str(pem), "ssl.truststore.type": "PEM"}
+    assert librdkafka_settings(ClientKind.ADMIN, trust) == {"ssl.ca.location": str(pem)}
+    trust = {"ssl.truststore.location": p12, "ssl.truststore.password": "changeit"}
+    assert librdkafka_settings(ClientKind.ADMIN, trust) == {"ssl.ca.pem": authority.pem()}
+    worker = authority.sign("worker")
+    store = worker.write_pkcs12(tmp_path / "worker.p12", "changeit")
+    made = librdkafka_settings(ClientKind.ADMIN, {"ssl.keystore.location": store, "ssl.keystore.password": "changeit"})
+    assert made == {"ssl.key.pem": worker.key_pem(), "ssl.certificate.pem": worker.chain_pem()}
     with pytest.raises(ConfigError, match="cannot be read"):
         librdkafka_settings(ClientKind.ADMIN, {"ssl.truststore.location": str(tmp_path / "none")})
+
+
+@pytest.mark.parametrize(
+    ("java", "openssl"),
+    [
+        ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+         "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-RSA-CHACHA20-POLY1305"),
+        ("TLS_AES_256_GCM_SHA384,TLS_RSA_WITH_AES_128_CBC_SHA", "AES128-SHA"),
+        ("TLS_AES_256_GCM_SHA384", None),
+    ],
+)  # fmt: skip
+def test_cipher_suites_have_openssls_names(java: str, openssl: str | None) -> None:
+    assert librdkafka_settings(ClientKind.ADMIN, {"ssl.cipher.suites": java}).get("ssl.cipher.suites") == openssl
 
 
 def test_an_empty_endpoint_identification_means_none() -> None:
@@ -158,6 +175,11 @@ def test_an_unknown_key_is_left_out_with_a_warning_that_names_the_nearest(caplog
 def test_a_bad_value_is_an_error_that_does_not_show_secrets() -> None:
     with pytest.raises(ConfigError, match=r"auto\.offset\.reset"):
         make_consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "auto.offset.reset": "sometimes"})
+
+
+def test_settings_that_exclude_each_other_are_named() -> None:
+    with pytest.raises(ConfigError, match=r"`acks` must be set to `all` when `enable\.idempotence` is true"):
+        make_producer({"bootstrap.servers": "127.0.0.1:1", "enable.idempotence": "true", "acks": "1"})
 
 
 def test_defaults_then_worker_prefix_then_override() -> None:
@@ -187,10 +209,23 @@ def test_a_sink_reads_in_the_group_of_its_connector_from_the_start() -> None:
 
 def test_policies() -> None:
     assert canonical_policy("org.apache.kafka.connect.connector.policy.NoneConnectorClientConfigOverridePolicy") == "None"
-    assert allows_override("All", "acks")
-    assert allows_override("Principal", "sasl.jaas.config")
-    assert not allows_override("Principal", "acks")
-    assert not allows_override("None", "sasl.jaas.config")
+    assert canonical_policy("AllowlistConnectorClientConfigOverridePolicy") == "Allowlist"
+
+
+@pytest.mark.parametrize(
+    ("policy", "allowlist", "allowed"),
+    [
+        ("All", "", {"acks", "sasl.jaas.config"}),
+        ("Principal", "acks", {"sasl.jaas.config"}),
+        ("None", "acks", set()),
+        ("Allowlist", "acks, linger.ms", {"acks"}),
+        ("Allowlist", "", set()),
+    ],
+)
+def test_policies_let_a_connector_set(policy: str, allowlist: str, allowed: set[str]) -> None:
+    prefix = "connector.client.config.override."
+    worker = WorkerConfig.standalone({**WORKER, f"{prefix}policy": policy, f"{prefix}allowlist": allowlist})
+    assert {key for key in ("acks", "sasl.jaas.config") if allows_override(worker, key)} == allowed
     worker = WorkerConfig.standalone({**WORKER, "connector.client.config.override.policy": "None"})
     with pytest.raises(ConfigError, match="'None' policy does not allow 'acks'"):
         client_properties(ClientKind.PRODUCER, worker, "c", 0, {"producer.override.acks": "0"})

@@ -50,6 +50,7 @@ def herder(tmp_path: Path) -> Iterator[StandaloneHerder]:
         "value.converter": "String",
         "offset.storage.file.filename": str(tmp_path / "offsets"),
         "bootstrap.servers": "localhost:1",
+        "task.executors": "0",
     }
     herder = StandaloneHerder(WorkerConfig.standalone(props))
     yield herder
@@ -68,8 +69,8 @@ def test_too_many_tasks_are_refused(herder: StandaloneHerder, enforce: str | Non
 def test_too_many_tasks_are_started_with_a_warning_where_the_maximum_is_not_enforced(
     herder: StandaloneHerder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, "worker.connector_unit"):
+    with caplog.at_level(logging.WARNING, "worker.executors.task_configs"):
         info, _ = herder.put_connector("greedy", {**CONFIG, "tasks.max.enforce": "false"}, replace=False)
     assert [task.task for task in info.tasks] == [0, 1, 2]
-    told = [r.getMessage() for r in caplog.records if r.name == "worker.connector_unit"]
+    told = [r.getMessage() for r in caplog.records if r.name == "worker.executors.task_configs"]
     assert told == [f"{REFUSAL} They are started all the same, for tasks.max.enforce=false"]

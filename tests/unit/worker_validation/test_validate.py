@@ -30,8 +30,8 @@ FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 WORKER = {"key.converter": JSON, "value.converter": JSON, "offset.storage.file.filename": "offsets"}
 
-VALIDATIONS = [r for r in load_recordings() if r["request"]["path"].endswith("/validate") and r["status"] == 200]
-TABLES = [r for r in load_recordings() if r["id"].startswith("plugin-config-") and r["status"] in (200, 400, 404)]
+VALIDATIONS = [r for r in load_recordings("standalone") if r["request"]["path"].endswith("/validate") and r["status"] == 200]
+TABLES = [r for r in load_recordings("standalone") if r["id"].startswith("plugin-config-") and r["status"] in (200, 400, 404)]
 
 
 class Task(SourceTask):
@@ -136,7 +136,8 @@ def errors(answer: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("recording", VALIDATIONS, ids=lambda r: r["id"])
-def test_answers_are_apaches(recording: dict[str, Any], worker: WorkerConfig, installed: DiscoveredCatalogue) -> None:
+def test_answers_are_apaches(recording: dict[str, Any], installed: DiscoveredCatalogue) -> None:
+    worker = WorkerConfig.standalone({**WORKER, **recording["worker"]})
     config = {key: v if v is None or isinstance(v, str) else str(v) for key, v in recording["request"]["body"].items()}
     answer = Answer(200, recording["headers"], validate(config, worker, installed))
     assert differences(recording, answer) == []

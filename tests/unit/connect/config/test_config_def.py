@@ -9,7 +9,7 @@ import pytest
 from connect.config.definition import ConfigDef, ConfigKey, Importance, Recommender
 from connect.config.parsing import Password, parse_value, to_text
 from connect.config.types import ConfigType
-from connect.config.validators import AllOf, NonEmpty, Range, at_least, one_of
+from connect.config.validators import AllOf, DistinctList, NonEmpty, Range, at_least, one_of
 from connect.errors import ConfigError
 
 
@@ -114,6 +114,14 @@ def test_a_null_is_given_and_a_missing_key_has_its_default() -> None:
     table = ConfigDef().define("a", ConfigType.INT, 3).define("b", ConfigType.INT, None)
     assert table.parse({}) == {"a": 3, "b": None}
     assert table.parse({"a": None}) == {"a": None, "b": None}
+
+
+def test_repeated_entries_are_dropped_by_parsing_and_refused_by_validation() -> None:
+    table = ConfigDef().define("k", ConfigType.LIST, validator=DistinctList())
+    assert table.parse({"k": "b, a,b"}) == {"k": ["b", "a"]}
+    assert table.validate({"k": "b, a,b"})[0].errors == ["Configuration 'k' values must not be duplicated."]
+    with pytest.raises(ConfigError, match="Configuration 'k' values must not be empty"):
+        table.parse({"k": ","})
 
 
 def test_defaults_are_checked_when_they_are_defined() -> None:

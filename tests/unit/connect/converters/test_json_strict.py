@@ -149,6 +149,23 @@ def test_an_error_in_writing_names_the_field() -> None:
         converter().from_connect_data("t", schema, Struct(schema, [float("nan")]))
 
 
+def test_a_null_key_does_not_become_the_text_null() -> None:
+    keys = SchemaBuilder.map(Schema.OPTIONAL_STRING, Schema.INT8).build()
+    schema = SchemaBuilder.struct().field("m", keys).build()
+    row = Struct(schema, [{"a": 1, None: 2}])
+    assert lenient(**{"schemas.enable": "false"}).from_connect_data("t", schema, row) == b'{"m":{"a":1,"null":2}}'
+    with pytest.raises(DataError, match='no null key: "null" would take its place for field: "m"'):
+        converter(**{"schemas.enable": "false"}).from_connect_data("t", schema, row)
+
+
+def test_bytes_that_are_no_utf_8_are_not_taken() -> None:
+    strict = converter(**{"schemas.enable": "false"})
+    for data in (b'"a\xc0\x80"', b"{} \xff", '"\ud83dx"'.encode("utf-16-le", "surrogatepass")):
+        lenient(**{"schemas.enable": "false"}).to_connect_data("t", data)
+        with pytest.raises(DataError, match="serialization error"):
+            strict.to_connect_data("t", data)
+
+
 def test_the_key_itself_is_checked() -> None:
     with pytest.raises(ConfigError, match=r"conversion\.strict"):
         converter(**{"conversion.strict": "perhaps"})

@@ -32,7 +32,7 @@ def header_converter(strict: str) -> SimpleHeaderConverter:
         (
             "UTF-16",
             "\udc00",
-            b"\xfe\xff\xdc\x00",
+            b"\xfe\xff\xff\xfd",
             "The charset UTF-16 has no character U+DC00, which is at position 0 of the text",
         ),
     ],

@@ -7,6 +7,7 @@ import math
 import struct
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,9 @@ from connect.data.java_calendar import CUTOVER_DAY, date_of_day, day_of_date
 from connect.data.java_digits import double_digits, float32_digits, java_digits
 from connect.data.java_text import double_text, float_text
 from connect.data.narrow import round_to_float32, wrap_integer
-from connect.data.values_parser import parse_temporal
+from connect.data.schema import Schema
+from connect.data.temporal_text import parse_temporal
+from connect.data.values import parse_string
 
 
 @settings(derandomize=True, deadline=None)
@@ -95,3 +98,13 @@ def test_narrowing_keeps_the_low_bits(number: int, bits: int) -> None:
     wrapped = wrap_integer(number, bits)
     assert (number - wrapped) % (1 << bits) == 0
     assert -(1 << (bits - 1)) <= wrapped < 1 << (bits - 1)
+
+
+@pytest.mark.parametrize("text", ['{1:"a",true:"b"}', "{1e400:1,10e399:2}", "{[1]:2}", "{{}:1}"])
+def test_a_map_whose_keys_python_cannot_hold_stays_text(text: str) -> None:
+    assert parse_string(text) == (Schema.STRING, text)
+
+
+@pytest.mark.parametrize("text", ["999999999-01-01T00:00:0.0Z", "9E99-01-01"])
+def test_an_instant_beyond_64_bits_is_none(text: str) -> None:
+    assert parse_temporal(text) is None

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from connect.data.java_numbers import (
     NumberFormatError,
+    decimal_to_float32,
     decimal_to_integer,
     float_to_integer,
     integer_to_float32,
@@ -81,6 +82,19 @@ def test_a_float32_is_rounded_once() -> None:
     assert round_to_float32(float(text)) == 1.0
     assert parse_float32(text) == 1.0000001192092896
     assert integer_to_float32((1 << 60) + (1 << 36) + 1) == float((1 << 60) + (1 << 37))
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [
+        ("1.629706610763601441441620196E-39", 1162997),
+        ("-1.629706610763601441441620196E-39", -1162997),
+        ("3.520536081914114432738916396E-39", 2512339),
+        ("1e-45", 1),
+    ],
+)
+def test_a_float32_below_the_normal_ones_is_rounded_once(text: str, units: int) -> None:
+    assert parse_float32(text) == decimal_to_float32(decimal.Decimal(text)) == units * 2.0**-149
 
 
 @given(st.floats(width=32, allow_nan=False))

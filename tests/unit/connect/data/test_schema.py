@@ -141,8 +141,11 @@ def test_a_value_that_does_not_fit_its_field_is_not_put(field: str, value: Any, 
          "Invalid Python object for schema with type INT8: int 300 for value of map value"),
         (date_schema(), 5,
          'Invalid Python object for schema "org.apache.kafka.connect.data.Date" with type INT32: int 5 for value'),
+        (WITH_DEFAULT, None, "Invalid value: null used for required value, schema type: INT32"),
+        (Schema(Type.ARRAY), [], "No schema defined for element of array value"),
+        (Schema(Type.MAP, key_schema=Schema.STRING), {}, "No schema defined for value of map value"),
         (ROW, Struct(ROW), 'Invalid value: null used for required field: "a", schema type: INT32'),
-        (ROW, Struct(ROW.replace(name="other"), [1, None, 2]), "Struct schemas do not match for value"),
+        (ROW, Struct(ROW.replace(name="other"), [1, None, 2]), "Struct schemas do not match."),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_says_where(schema: Schema, value: Any, message: str) -> None:

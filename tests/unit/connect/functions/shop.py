@@ -82,6 +82,10 @@ def reversed_records(records: list[ConnectRecord]) -> list[ConnectRecord | None]
     return [None if record.value is None else record for record in records]
 
 
+def same(value: Any) -> Any:
+    return value
+
+
 def divide(value: int) -> float:
     return _inverse(value)
 

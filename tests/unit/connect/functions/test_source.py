@@ -247,11 +247,13 @@ def test_the_function_sees_what_is_committed() -> None:
 
 def test_a_stop_ends_a_wait_at_once_and_close_runs_the_finally_blocks() -> None:
     events: list[str] = []
+    waits = threading.Event()
 
     @source_connector
     def read(context: SourceFunctionContext) -> Iterator[Any]:
         try:
             while True:
+                waits.set()
                 yield context.wait(3600)
         finally:
             events.append(f"closed, stopping: {context.stopping}")
@@ -259,8 +261,9 @@ def test_a_stop_ends_a_wait_at_once_and_close_runs_the_finally_blocks() -> None:
     harness = task(read).start()
     poll = threading.Thread(target=lambda: [harness.poll() for _ in range(2)])
     poll.start()
+    assert waits.wait(30)  # else the stop may come first, and the function is never called
     harness.task.stop()
-    poll.join(10)
+    poll.join(30)
     assert not poll.is_alive()
     harness.task.close()
     harness.task.close()

@@ -9,7 +9,20 @@ from typing import Any
 
 import pytest
 
-from connect import ConfigError, ConnectError, DataError, Header, Headers, RetriableError, Schema, SinkRecord, SourceRecord
+from connect import (
+    ConfigError,
+    ConnectError,
+    DataError,
+    Header,
+    Headers,
+    RetriableError,
+    Schema,
+    SinkRecord,
+    SourceRecord,
+    Struct,
+    Type,
+)
+from connect.data.logical import FarInstant, timestamp_schema
 from connect.plugins import Plugins
 from connect.testing import run_transforms
 from connect.transforms.chain import Step, apply_steps, apply_steps_batch, build_steps
@@ -44,6 +57,16 @@ def refusal(function: str, **settings: str) -> str:
 
 def test_a_function_of_a_value_changes_values() -> None:
     assert values("trim", [{"name": " a "}, {"name": "b"}]) == [{"name": "a"}, {"name": "b"}]
+
+
+def test_dates_outside_of_pythons_years_pass_through_functions() -> None:
+    far = FarInstant(1 << 60)
+    schema = Schema(Type.STRUCT, fields=[("t", timestamp_schema()), ("n", Schema.INT64)])
+    struct = Struct(schema, [far, 1])
+    for value_schema, value in ((schema, struct), (timestamp_schema(), far), (None, far)):
+        found = apply_steps(steps("same"), SourceRecord({}, {}, "t", value_schema=value_schema, value=value))
+        assert found is not None
+        assert (found.value_schema, found.value) == (value_schema, value)
 
 
 def test_what_the_function_changes_is_its_own() -> None:

@@ -8,9 +8,11 @@ from connect.plugins import Kind, Plugins
 from connect.record import ConnectRecord, SinkRecord, SourceRecord
 from connect.transforms.cast import CastValue
 from connect.transforms.extract_field import ExtractFieldKey
+from connect.transforms.header_from import HeaderFromValue
 from connect.transforms.header_transforms import InsertHeader
 from connect.transforms.hoist_field import HoistFieldValue
 from connect.transforms.insert_field import InsertFieldValue
+from connect.transforms.mask_field import MaskFieldValue
 from connect.transforms.record_sides import copy_record
 
 ONE = Schema(Type.STRUCT, fields=[("id", Schema.INT64)])
@@ -102,6 +104,31 @@ def test_a_struct_of_another_schema_than_its_record_says_is_refused() -> None:
     cast.configure({"spec": "id:int32"})
     with pytest.raises(DataError, match="another schema than its record says"):
         cast.apply_batch([_record(ONE, Struct(ONE, [1])), _record(ONE, Struct(TWO, ["1", None]))])
+
+
+def test_a_null_is_refused_under_a_schema_that_was_seen_before_as_under_a_new_one() -> None:
+    mask = MaskFieldValue()
+    mask.configure({"fields": "id"})
+    good, null = _record(ONE, Struct(ONE, [7])), _record(ONE, None)
+    message = r"^Only Struct objects supported for \[mask fields\], found: null$"
+    with pytest.raises(DataError, match=message):
+        mask.apply(null)
+    masked = mask.apply(good)
+    assert masked is not None
+    assert masked.value.values == [0]
+    for records in ([null], [good, null], [null, null]):
+        with pytest.raises(DataError, match=message):
+            mask.apply_batch(records)
+
+
+def test_a_header_of_a_null_without_default_is_refused_in_batches_too() -> None:
+    schema = Schema(Type.STRUCT, fields=[("id", Schema(Type.INT64, default=5))])
+    header_from = HeaderFromValue()
+    header_from.configure({"fields": "id", "headers": "h", "operation": "copy", "replace.null.with.default": "false"})
+    good, null = _record(schema, Struct(schema, [7])), _record(schema, Struct(schema, [None]))
+    for records in ([null], [good, null]):
+        with pytest.raises(DataError, match=r"A null value requires an optional schema but was Schema\{INT64\}"):
+            header_from.apply_batch(records)
 
 
 def test_a_null_in_a_required_field_is_refused_by_name() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect.data import Headers, Schema, Struct, Type
-from connect.data.logical import date_schema, decimal_schema, instant_of, timestamp_schema
+from connect.data.logical import date_of, date_schema, decimal_schema, instant_of, timestamp_schema
 from connect.data.narrow import Float32, Int8
 from connect.errors import ConnectError
 from connect.plugins import Plugins
@@ -129,7 +129,9 @@ TEXTS = st.one_of(st.sampled_from(KNOWN_TEXTS), st.text(max_size=4))
 INTS = st.one_of(st.integers(-3, 300), st.sampled_from([2**31 - 1, -(2**31)]))
 LONGS = st.one_of(INTS, st.sampled_from([2**63 - 1, -(2**63), 1_700_000_000_000]))
 DOUBLES = st.one_of(st.sampled_from([0.0, -0.0, 1.5, 300.7, 1e30, float("nan"), float("-inf")]), st.floats())
-INSTANTS = st.integers(-(10**12), 4 * 10**12).map(instant_of)
+INSTANTS = st.one_of(st.integers(-(10**12), 4 * 10**12), st.sampled_from([-(10**15), 10**18 + 1])).map(instant_of)
+"""Some are outside of Python's years."""
+DAYS = st.one_of(st.dates(), st.sampled_from([-719_164, 2**31 - 1]).map(date_of))
 
 
 def _maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -152,11 +154,11 @@ POINT = DEEP.fields[2].schema if DEEP.fields else FLAT
 DEEPS = st.tuples(
     _maybe(INTS),
     _maybe(FLAT_VALUES.map(lambda values: Struct(INNER, list(values)))),
-    st.tuples(TEXTS, _maybe(st.dates())).map(lambda values: Struct(POINT, list(values))),
+    st.tuples(TEXTS, _maybe(DAYS)).map(lambda values: Struct(POINT, list(values))),
     _maybe(st.lists(TEXTS, max_size=2)),
 ).map(lambda values: Struct(DEEP, list(values)))
 BAD = st.sampled_from([Struct(FLAT, [None] * 8), Struct(FLAT.replace(doc="equal but for this"), [1, *[None] * 7])])
-PLAIN = st.one_of(TEXTS, LONGS, DOUBLES, st.booleans(), st.none(), st.just(Int8(3)), st.just(Float32(0.5)), INSTANTS, st.dates())
+PLAIN = st.one_of(TEXTS, LONGS, DOUBLES, st.booleans(), st.none(), st.just(Int8(3)), st.just(Float32(0.5)), INSTANTS, DAYS)
 MAPS = st.dictionaries(st.sampled_from(["a", "b", "c", "d", "t", "n"]), st.one_of(PLAIN, st.just({"y": 1})), max_size=6)
 DATA: st.SearchStrategy[tuple[Schema | None, Any]] = st.one_of(
     st.tuples(st.just(FLAT), FLATS),
@@ -251,6 +253,16 @@ def test_predicates(records: list[ConnectRecord], predicate: tuple[str, dict[str
     config |= {"predicates": "p", "predicates.p.type": f"{APACHE}.predicates.{name}", "transforms.t0.predicate": "p"}
     config |= {f"predicates.p.{key}": value for key, value in own.items()} | {"transforms.t0.negate": negate}
     assert_agree(config, records)
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_a_masked_date_is_a_date_however_far_it_was(count: int) -> None:
+    schema = Schema(Type.STRUCT, fields=[("d", date_schema()), ("t", timestamp_schema())])
+    struct = Struct(schema, [date_of(-719_164), instant_of(1 << 60)])
+    steps = build_steps(_chain((f"{APACHE}.MaskField$Value", {"fields": "d,t"})), PLUGINS)
+    found = apply_steps_batch(steps, [SourceRecord({}, {}, "t", value_schema=schema, value=struct)] * count)
+    expected = Struct(schema, [date_of(0), instant_of(0)])
+    assert [record and record.value for record in found] == [expected] * count
 
 
 def test_json_of_a_changed_batch_is_what_its_records_give() -> None:

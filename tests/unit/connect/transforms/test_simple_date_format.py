@@ -21,7 +21,7 @@ def _millis(*parts: int) -> int:
     [
         ("yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "2023-11-14T22:13:20.123Z"),
         ("EEE, d MMM yy h:mm a z", "Tue, 14 Nov 23 10:13 PM UTC"),
-        ("EEEE MMMM G GGGG zzzz Z", "Tuesday November AD Anno Domini Coordinated Universal Time +0000"),
+        ("EEEE MMMM G GGGG zzzz Z", "Tuesday November AD AD Coordinated Universal Time +0000"),
         ("YYYY-'W'ww-u D F W", "2023-W46-2 318 2 3"),
         ("HH 'o''clock' ''kk''", "22 o'clock '22'"),
         ("K k SSSSS yyyyy", "10 22 00123 02023"),
@@ -58,10 +58,53 @@ def test_old_dates_are_julian() -> None:
         ("yy", "99", _millis(1999, 1, 1)),
         ("G y", "BC 1", -62167392000000),
         ("HH:mm", "-1:00", -3_600_000),
+        ("yyyy-MM-dd", "NaN-02-03", -62164540800000),
+        ("yyyy-MM-dd", "2024-∞-01", 5647338232128000000),
+        ("d.M.yyyy", "-∞.1.2024", -185540882083200000),
+        ("HHmm", "9∞", 128849051220000),
+        ("ww", "92233720368547758081E-1", 1298798108755200000),
     ],
 )
 def test_texts_are_read_leniently_as_in_java(pattern: str, text: str, millis: int) -> None:
     assert SimpleDateFormat(pattern).parse(text) == millis
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "millis"),
+    [
+        ("G YYYY ww", "BC 1500 10", -109466726400000),
+        ("YYYY-ww-u", "2024-10--9", 1708646400000),
+        ("u YYYY", "-2147483648 2024", -185540883206400000),
+        ("YYYY", "2147483647", -6019000093065600000),
+        ("YYYY ww", "2024 999999999", -137368645977600000),
+        ("yyyy W E", "2024 2147483647 Thu", 185544290304000000),
+        ("yyyy F", "2024 999999999", -137368644681600000),
+        ("yyyy-MM", "2147483647-14", 6017484159999806464),
+        ("yyyy:mm", "1582:99999999", -6244089660000),
+        ("HHHH", "-9999999", -35998873200000),
+    ],
+)
+def test_far_and_early_years_are_those_of_javas_calendar(pattern: str, text: str, millis: int) -> None:
+    assert SimpleDateFormat(pattern).parse(text) == millis
+
+
+def test_of_several_years_the_last_of_two_digits_is_the_one_that_may_move_by_a_century() -> None:
+    ambiguous = (dt.datetime.now(dt.UTC).year - 80) % 100
+    year_69 = SimpleDateFormat("yyyy").parse("0069")
+    assert SimpleDateFormat("yy yy yyyy").parse(f"{ambiguous:02} {ambiguous + 1:02} 0069") == year_69
+
+
+@pytest.mark.parametrize(
+    ("pattern", "millis", "text"),
+    [
+        ("YYYY-ww", -151885717672874, "-2843-53"),
+        ("YYYY", -62198668800000, "-0001"),
+        ("F W D", -12219292800000, "1 1 278"),
+        ("F", -12218947200000, "2"),
+    ],
+)
+def test_weeks_before_christ_and_of_october_1582_are_those_of_javas_calendar(pattern: str, millis: int, text: str) -> None:
+    assert SimpleDateFormat(pattern).format(millis) == text
 
 
 @pytest.mark.parametrize(

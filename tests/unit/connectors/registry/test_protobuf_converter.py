@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
+from connect.data.logical import date_of, date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
@@ -224,6 +224,59 @@ def test_imports_are_followed(configured: Make, registry: Any) -> None:
     data = b"\0" + struct.pack(">i", number) + b"\0\x08\x01\x12\x07\x08\xe8\x0f\x10\x02\x18\x1d"
     value = configured(ProtobufConverter).to_connect_data("t", data).value
     assert value.as_dict() == {"e": "B", "d": dt.date(2024, 2, 29)}
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + _varint(number >> 7)
+
+
+def _message_of(*numbers: int) -> bytes:
+    """The bytes, behind the index of its type, of a message whose field 1 is one of these numbers."""
+    inner = b"".join(bytes([tag << 3]) + _varint(n % 2**64) for tag, n in enumerate(numbers, 1) if n)
+    return b"\0\x0a" + bytes([len(inner)]) + inner
+
+
+_DATES = 'syntax = "proto3"; import "google/type/date.proto"; message M { google.type.Date d = 1; }'
+
+
+@pytest.mark.parametrize(
+    ("date", "day"),
+    [
+        ((1, 1, 1), -719_164),
+        ((1500, 2, 29), -171_596),
+        ((1582, 10, 4), -141_428),
+        ((1582, 10, 15), -141_427),
+        ((10_000, 1, 1), 2_932_897),
+        ((5_881_580, 7, 11), 2**31 - 1),
+    ],
+)
+def test_dates_are_of_the_calendar_that_the_original_has(
+    configured: Make, registry: Any, date: tuple[int, int, int], day: int
+) -> None:
+    data = _message_of(*date)
+    schema, value = _read(configured, registry, _DATES, data)
+    assert value.values == [date_of(day)]
+    assert configured(ProtobufConverter).from_connect_data("t", schema, value)[5:] == data
+
+
+@pytest.mark.parametrize(
+    "date", [(0, 1, 1), (-1, 1, 1), (1582, 10, 10), (2023, 2, 29), (2023, 13, 1), (2023, 0, 1), (5_881_580, 7, 12)]
+)
+def test_what_is_no_date_is_refused(configured: Make, registry: Any, date: tuple[int, int, int]) -> None:
+    with pytest.raises(DataError, match=f"field d: {date[0]}-{date[1]}-{date[2]} is no date"):
+        _read(configured, registry, _DATES, _message_of(*date))
+
+
+def test_a_date_before_the_year_1_is_refused_as_the_format_has_none(configured: Make) -> None:
+    struct = _of("d", date_schema())
+    with pytest.raises(DataError, match=r"field d: google\.type\.Date has no years before the year 1, and 1 BC is one"):
+        configured(ProtobufConverter).from_connect_data("t", struct, Struct(struct, [date_of(-719_165)]))
+
+
+def test_a_timestamp_beyond_64_bits_of_milliseconds_is_refused(configured: Make, registry: Any) -> None:
+    text = 'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message M { google.protobuf.Timestamp t = 1; }'
+    with pytest.raises(DataError, match=r"field t: .* do not fit into 64 bits"):
+        _read(configured, registry, text, _message_of(2**62))
 
 
 def _of(name: str, schema: Schema) -> Schema:

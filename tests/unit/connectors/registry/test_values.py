@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connect.data.logical import END_OF_DAY, FarInstant, date_schema, decimal_schema, time_schema, timestamp_schema
+from connect.data.logical import END_OF_DAY, FarInstant, date_of, date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
@@ -53,13 +53,46 @@ def test_a_decimal_of_another_scale_is_refused(configured: Make, kind: type[Any]
 
 
 @pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter])
-def test_the_end_of_the_day_and_far_instants_are_written_as_numbers(configured: Make, kind: type[Any]) -> None:
-    struct = Schema(Type.STRUCT, name="S", fields=[("a", time_schema()), ("b", timestamp_schema())])
+def test_the_end_of_the_day_comes_back(configured: Make, kind: type[Any]) -> None:
+    struct = Schema(Type.STRUCT, name="S", fields=[("a", time_schema())])
     converter = configured(kind)
-    data = converter.from_connect_data("t", struct, Struct(struct, [END_OF_DAY, FarInstant(10**15)]))
-    assert data is not None
-    with pytest.raises(DataError, match="field b: Timestamp 1000000000000000 ms from 1970 is outside the years 1 to 9999"):
-        converter.to_connect_data("t", data)
+    back = converter.to_connect_data("t", converter.from_connect_data("t", struct, Struct(struct, [END_OF_DAY])))
+    assert back.value.values[0] is END_OF_DAY
+
+
+@pytest.mark.parametrize("day", [-719_162, -719_163, -719_164, 2_932_896, 2_932_897, 2**31 - 1])
+@pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter, ProtobufConverter])
+def test_dates_outside_of_pythons_years_come_back(configured: Make, kind: type[Any], day: int) -> None:
+    struct = Schema(Type.STRUCT, name="S", fields=[("a", date_schema())])
+    converter = configured(kind)
+    back = converter.to_connect_data("t", converter.from_connect_data("t", struct, Struct(struct, [date_of(day)])))
+    assert back.value.values == [date_of(day)]
+
+
+@pytest.mark.parametrize("millis", [-62_135_596_800_001, 253_402_300_800_000, -9_223_372_036_832_400_000, 2**63 - 1])
+@pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter, ProtobufConverter])
+def test_timestamps_outside_of_pythons_years_come_back(configured: Make, kind: type[Any], millis: int) -> None:
+    struct = Schema(Type.STRUCT, name="S", fields=[("a", timestamp_schema())])
+    converter = configured(kind)
+    back = converter.to_connect_data("t", converter.from_connect_data("t", struct, Struct(struct, [FarInstant(millis)])))
+    assert back.value.values == [FarInstant(millis)]
+
+
+@pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter])
+def test_schemas_keep_defaults_outside_of_pythons_years(configured: Make, kind: type[Any]) -> None:
+    fields = [("d", date_schema(default=date_of(-719_164))), ("t", timestamp_schema(default=FarInstant(1 << 60)))]
+    struct = Schema(Type.STRUCT, name="S", fields=fields)
+    converter = configured(kind)
+    back = converter.to_connect_data("t", converter.from_connect_data("t", struct, Struct(struct, [None, None])))
+    assert back.schema is not None
+    assert [field.schema.default for field in back.schema.fields or ()] == [date_of(-719_164), FarInstant(1 << 60)]
+
+
+@pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter, ProtobufConverter])
+def test_a_far_instant_that_is_no_midnight_is_no_date(configured: Make, kind: type[Any]) -> None:
+    struct = Schema(Type.STRUCT, name="S", fields=[("x", date_schema())])
+    with pytest.raises(DataError, match=r"field x: .*should not have any time fields"):
+        configured(kind).from_connect_data("t", struct, Struct(struct, [FarInstant((1 << 60) + 1)]))
 
 
 def test_what_a_null_is_depends_on_the_format(configured: Make) -> None:

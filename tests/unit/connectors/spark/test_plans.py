@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect.data.logical import FarInstant
 from connect.errors import ConfigError, ConnectError, DataError, RetriableError, SchemaError
 from connect.record import TopicPartition
 from connectors.spark import session
@@ -20,7 +21,7 @@ from connectors.spark.evolution import additions, arrow_type, check_names, fit, 
 from connectors.spark.failures import explain, root_cause
 from connectors.spark.json_text import NotBatchable, Prefix, find_prefix, split_by_prefix
 from connectors.spark.ledger import Commit, read_commit, scan
-from connectors.spark.schemaless import Shape
+from connectors.spark.schemaless import Shape, dump, misfit_of
 from connectors.spark.sink import SparkSink
 from connectors.spark.statements import literal, merge_statement
 
@@ -171,6 +172,19 @@ def test_statistics_are_exact_or_absent() -> None:
         "maxValues": {"n": 3, "day": "2026-01-01"},
         "nullCount": {"n": 1, "long": 1, "day": 0},
     }
+
+
+@pytest.mark.parametrize("day", [-719_164, 2_932_897, 2**31 - 1])
+def test_dates_outside_of_pythons_years_have_no_statistics(day: int) -> None:
+    rows = pa.table({"day": pa.array([0, day], pa.int32()).cast(pa.date32())})
+    assert statistics(rows) == {"numRecords": 2, "minValues": {}, "maxValues": {}, "nullCount": {"day": 0}}
+
+
+def test_a_far_instant_without_a_schema_is_refused_by_the_name_of_its_field() -> None:
+    value = {"a": 1, "b": [FarInstant(1 << 60)]}
+    with pytest.raises(TypeError, match="an instant outside of the years 1 to 9999"):
+        dump(value)
+    assert misfit_of(value) == "b"
 
 
 def test_names_come_from_topic_or_source_and_stay_below_the_location() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from connect.config.finding import Finding
 from connect.plugins import Plugins
-from worker.checks import CODES, check_connector, check_files, check_worker
+from worker.checks import CODES, check_connector, check_worker
 
 DOCS = Path(__file__).parents[4] / "docs" / "lint.md"
 SOURCE = {"name": "s", "connector.class": "FileStreamSource", "topic": "t"}
@@ -44,6 +44,8 @@ CONNECTORS: list[tuple[str, Config, str, str]] = [
         "replication.factor",
     ),
     ("wrong-type", {**SOURCE, "tasks.max": "two"}, "tasks.max", "Not a number"),
+    ("wrong-type", {**SINK, "errors.restart.max.attempts": "x"}, "errors.restart.max.attempts", "Not a number"),
+    ("invalid-value", {**SOURCE, "errors.restart.max.attempts": "-2"}, "errors.restart.max.attempts", "at least -1"),
     (
         "wrong-type",
         {**SINK, "value.converter": "Json", "value.converter.schemas.enable": "x"},
@@ -203,8 +205,20 @@ CONNECTORS: list[tuple[str, Config, str, str]] = [
     ("unsafe-override", {**SOURCE, "producer.override.acks": "1"}, "producer.override.acks", "lose"),
     (
         "unsafe-override",
-        {**SOURCE, "producer.override.max.in.flight.requests.per.connection": "5"},
+        {**SOURCE, "producer.override.max.in.flight.requests.per.connection": "6"},
         "producer.override.max.in.flight.requests.per.connection",
+        "order",
+    ),
+    (
+        "unsafe-override",
+        {**SOURCE, "producer.override.max.in.flight.requests.per.connection": "2", "producer.override.acks": "1"},
+        "producer.override.max.in.flight.requests.per.connection",
+        "order",
+    ),
+    (
+        "unsafe-override",
+        {**SOURCE, "producer.override.enable.idempotence": "false"},
+        "producer.override.enable.idempotence",
         "order",
     ),
     (
@@ -214,6 +228,7 @@ CONNECTORS: list[tuple[str, Config, str, str]] = [
         "__consumer_offsets",
     ),
     ("internal-topic", {**SINK, "topics": "t,__consumer_offsets"}, "topics", "Kafka's own"),
+    ("plain-secret", {**SOURCE, "mirror.url": "jdbc:mysql://db/shop?password=x1"}, "mirror.url", "key of its own"),
     ("plain-secret", {**SOURCE, "producer.override.sasl.jaas.config": "x"}, "producer.override.sasl.jaas.config", "${file:"),
     ("deprecated-key", {**SOURCE, "tasks.max.enforce": "false"}, "tasks.max.enforce", "tasks.max"),
     (
@@ -281,6 +296,18 @@ WORKERS: list[tuple[str, Mapping[str, str], str, str]] = [
     ),
     ("invalid-value", {**DISTRIBUTED, "heartbeat.interval.ms": "10000"}, "heartbeat.interval.ms", "less than"),
     ("unknown-class", {**STANDALONE, "key.converter": "JsonConvertor"}, "key.converter", "Did you mean JsonConverter?"),
+    (
+        "invalid-value",
+        {**DISTRIBUTED, "inter.worker.signature.algorithm": "HmacSHA3"},
+        "inter.worker.signature.algorithm",
+        "expected one of HmacSHA1, HmacSHA224, HmacSHA256",
+    ),
+    (
+        "unknown-setting",
+        {**DISTRIBUTED, "offset.storage.min.insync.replica": "2"},
+        "offset.storage.min.insync.replica",
+        "Did you mean offset.storage.min.insync.replicas?",
+    ),
     ("shared-topic", {**DISTRIBUTED, "status.storage.topic": "o"}, "status.storage.topic", "offset.storage.topic"),
     ("unknown-key", {**STANDALONE, "plugin.pth": "x"}, "plugin.pth", "Did you mean plugin.path?"),
     ("unknown-key", {**STANDALONE, "value.converter.schemas.enabled": "x"}, "value.converter.schemas.enabled", "schemas.enable?"),
@@ -293,6 +320,12 @@ WORKERS: list[tuple[str, Mapping[str, str], str, str]] = [
         {**STANDALONE, "group.min.session.timeout.ms": "1", "connect.protocol": "eager"},
         "connect.protocol",
         "distributed",
+    ),
+    (
+        "unused-setting",
+        {**DISTRIBUTED, "status.storage.cleanup.policy": "delete"},
+        "status.storage.cleanup.policy",
+        "always compacted",
     ),
     ("plain-secret", {**STANDALONE, "ssl.key.password": "x"}, "ssl.key.password", "file"),
 ]
@@ -339,7 +372,12 @@ def test_a_connector_with_nothing_wrong_has_no_findings(config: Config) -> None:
 
 
 @pytest.mark.parametrize(
-    "config", [STANDALONE, DISTRIBUTED, {**DISTRIBUTED, "offset.storage.segment.bytes": "1", "bootstrap.servers": "b:1"}]
+    "config",
+    [
+        STANDALONE,
+        DISTRIBUTED,
+        {**DISTRIBUTED, "offset.storage.segment.bytes": "1", "bootstrap.servers": "b:1", "inter.worker.key.size": "256"},
+    ],
 )
 def test_a_worker_with_nothing_wrong_has_no_findings(config: Mapping[str, str]) -> None:
     assert check_worker(config, Plugins.discover()) == []
@@ -435,56 +473,3 @@ def test_nothing_outside_is_looked_at() -> None:
     }
     errors = [one for one in check_connector(config, Plugins.discover()) if one.severity.value == "error"]
     assert [one.path for one in errors] == ["schema.exclude.list"]
-
-
-def test_files_are_told_apart_and_compared(tmp_path: Path) -> None:
-    slot = "connector.class=PostgresSource\ndatabase.hostname=h\ndatabase.dbname=d\nslot.name=s\n"
-    (tmp_path / "a.properties").write_text(f"name=n\n{slot}")
-    (tmp_path / "b.properties").write_text(f"name=n\nname=n\n{slot}")
-    (tmp_path / "c").mkdir()
-    (tmp_path / "c" / "a.properties").write_text(f"name=n\n{slot}")
-    (tmp_path / "d.json").write_text(
-        '{"connector.class": "FileStreamSource", "topic": "${file:%s:gone}"}' % (tmp_path / "a.properties")
-    )
-    (tmp_path / "e.json").write_text('{"scripts": {"connector.class": 1}}')
-    (tmp_path / "log4j.properties").write_text("log4j.rootLogger=INFO\n")
-    (tmp_path / "package.json").write_text('{"dependencies": {}}')
-    (tmp_path / "w.properties").write_text(
-        "bootstrap.servers=b:1\nconfig.providers=file\nconfig.providers.file.class=FileConfigProvider\n"
-    )
-    (tmp_path / ".hidden").mkdir()
-    (tmp_path / ".hidden" / "a.properties").write_text("connector.class=x\n")
-    report = check_files([tmp_path])
-    assert [Path(name).name for name in report.passed_over] == ["log4j.properties", "package.json"]
-    found = {(Path(str(one.file)).relative_to(tmp_path).as_posix(), one.code, one.line) for one in report.findings}
-    assert {
-        ("b.properties", "duplicate-name", 2),
-        ("b.properties", "duplicate-key", 1),
-        ("b.properties", "shared-slot", 6),
-        ("d.json", "no-name", None),
-        ("d.json", "missing-reference", 1),
-        ("e.json", "unreadable-file", 1),
-        ("w.properties", "missing-key", None),
-    } <= found
-    assert not any(file == "c/a.properties" and code in ("duplicate-name", "shared-slot") for file, code, _ in found)
-
-
-def test_files_that_are_named_are_one_run_wherever_they_lie(tmp_path: Path) -> None:
-    files = [tmp_path / name / "a.properties" for name in ("x", "y")]
-    for file in files:
-        file.parent.mkdir()
-        file.write_text("name=n\nconnector.class=FileStreamSource\ntopic=t\n")
-    assert [one.code for one in check_files(files).findings] == ["duplicate-name"]
-    assert check_files([tmp_path]).findings == []
-
-
-def test_with_strict_keys_that_nobody_reads_are_errors(tmp_path: Path) -> None:
-    file = tmp_path / "a.properties"
-    file.write_text("name=a\nconnector.class=FileStreamSource\ntopic=t\ntopcs=t\ntasks.max=2\n")
-    severities = [
-        {one.code: one.severity.value for one in check_files([file], strict=strict).findings} for strict in (False, True)
-    ]
-    assert severities == [
-        {"unknown-key": "warning", "too-many-tasks": "warning"},
-        {"unknown-key": "error", "too-many-tasks": "warning"},
-    ]

@@ -1,0 +1,83 @@
+"""Which parts of an address are secret, found without understanding the address: a wrong one holds secrets too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import unquote, unquote_plus
+
+from connect.config.parsing import HIDDEN
+
+_SECRET = re.compile(
+    r"passw|passphrase|passcode|pwd|secret|token|credential|private_?key|hexkey|(?:access|account|api|encryption)_?key$|^key$",
+    re.I,
+)
+_NO_SECRET = re.compile(
+    r"(?:encoding|file|path|location|callback|provider|class|url|type|passwords|accesskeyid|authenticator|expir\w*)$", re.I
+)
+_ORDINARY = frozenset({"", "true", "false", "yes", "no", "on", "off"})
+
+_SHOWN = re.compile(r"jdbc:[a-z0-9_+-]{1,24}:|[a-z0-9_+]{1,40}://", re.I)
+_JDBC_USER_INFO = re.compile(r"//[^:/?]*:([^?;]*)@")
+_USER_INFO = re.compile(r"//[^:/?]*:([^?]*)@|//[^:/?]*:([^@]*)@")
+_NEXT_SERVER = re.compile(r"@[^@,]*,[^:@,]*:")
+_PORT_AND_PATH = re.compile(r"[0-9]{1,5}/[^?]*\?")
+_ORACLE = re.compile(r'jdbc:oracle:\w+:(?:"[^"]*"|[^/"@(]*)/(.*)@', re.I | re.S)
+
+_NAME = r"(?:^|[?&;:,(])\s*([\w.$-]+)\s*="
+_TO_AMPERSAND = re.compile(_NAME + r"([^&]*)")
+_TO_SEMICOLON = re.compile(_NAME + r"\s*(\{(?:[^}]|\}\})*\}(?!\})|\{.*|[^;]*)", re.S)
+_TO_BRACKET = re.compile(_NAME + r"([^),]*)")
+_SEMICOLONS = ("jdbc:sqlserver:", "jdbc:jtds:", "jdbc:db2:", "jdbc:duckdb:", "jdbc:redshift:")
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a parameter of that name holds a secret."""
+    return _SECRET.search(name) is not None and _NO_SECRET.search(name) is None
+
+
+def shown(url: str) -> str:
+    """What may be shown of a URL that is not understood: how it begins."""
+    begin = _SHOWN.match(url)
+    return f"{begin[0]}{HIDDEN}" if begin else HIDDEN
+
+
+def secrets_of(url: str) -> list[str]:
+    """Every secret inside of a URL, as it is written there and as it is meant; the longest first. Understands broken URLs too."""
+    found = set(_of_user_info(url))
+    for text in (url, unquote_plus(url)):  # a whole connection string may be the value of one parameter
+        found |= set(_of_parameters(text))
+    meant = {form for raw in found for form in (raw, unquote(raw), unquote_plus(raw), _unquoted(raw))}
+    return sorted({text.strip() for text in meant} - _ORDINARY, key=lambda text: (-len(text), text))
+
+
+def _of_user_info(url: str) -> Iterator[str]:
+    lower = url.lower()
+    if lower.startswith("jdbc:oracle:"):
+        yield from _ORACLE.findall(url)
+    elif lower.startswith("jdbc:"):
+        for several in _JDBC_USER_INFO.findall(url):
+            yield from _NEXT_SERVER.split(several)
+    else:
+        for one, other in _USER_INFO.findall(url):
+            text = one or other
+            if not _PORT_AND_PATH.match(text):
+                yield text
+
+
+def _of_parameters(url: str) -> Iterator[str]:
+    lower = url.lower()
+    kinds = [_TO_SEMICOLON] if lower.startswith(_SEMICOLONS) or ";pwd=" in lower else [_TO_AMPERSAND]
+    if lower.startswith(("jdbc:redshift:", "jdbc:duckdb:")):
+        kinds.append(_TO_AMPERSAND)
+    if "(" in lower:
+        kinds.append(_TO_BRACKET)
+    for kind in kinds:
+        yield from (value for name, value in kind.findall(url) if is_secret_name(name))
+
+
+def _unquoted(raw: str) -> str:
+    text = raw.strip()
+    if text.startswith("{") and text.endswith("}"):
+        return text[1:-1].replace("}}", "}")
+    return text.strip('"')

@@ -1,0 +1,141 @@
+"""The format JKS, in which Java kept keys before version 9, and keytool still does with ``-storetype JKS``.
+
+Its layout is described in OpenJDK's ``sun.security.provider.JavaKeyStore``, the protection of keys in ``KeyProtector``: SHA-1
+over the password makes the bytes that a key is mixed with. Numbers are big-endian, texts as Java's ``writeUTF`` has them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import struct
+
+from connect.tls.contents import Contents
+
+MAGIC = b"\xfe\xed\xfe\xed"
+JCEKS_MAGIC = b"\xce\xce\xce\xce"
+
+_KEY, _CERTIFICATE = 1, 2
+_DIGEST = 20
+_WHITENER = b"Mighty Aphrodite"
+_PROTECTION = bytes.fromhex("2b060104012a02110101")
+"""The object identifier 1.3.6.1.4.1.42.2.17.1.1."""
+
+
+class DamagedError(ValueError):
+    """The bytes are no whole store."""
+
+
+class WrongPasswordError(ValueError):
+    """The password opens the store, or with ``of_key`` the key, not."""
+
+    def __init__(self, *, of_key: bool) -> None:
+        super().__init__("the password is wrong")
+        self.of_key = of_key
+
+
+def opened(content: bytes, password: str | None, key_password: str | None = None) -> Contents:
+    """Reads a store. Without a password its certificates are read and not proven to be unchanged, as in Java, and its key stays
+    closed. Raises DamagedError and WrongPasswordError."""
+    reader = _Reader(content)
+    reader.take(len(MAGIC))
+    version = reader.number()
+    if version not in (1, 2):
+        raise DamagedError(f"version {version}")
+    if password is not None:
+        _require_unchanged(content, password)
+    found = Contents()
+    for _ in range(reader.number()):
+        kind = reader.number()
+        reader.text()  # its alias
+        reader.take(8)  # when it was made
+        if kind == _KEY:
+            protected = reader.take(reader.number())
+            chain = [_certificate(reader, version) for _ in range(reader.number())]
+            if password is None:
+                found.closed = True
+            elif found.key is None:
+                found.key, found.chain = _unprotected(protected, key_password or password), chain
+        elif kind == _CERTIFICATE:
+            found.trusted.append(_certificate(reader, version))
+        else:
+            raise DamagedError(f"an entry of kind {kind}")
+    return found
+
+
+class _Reader:
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._at = 0
+
+    def take(self, size: int) -> bytes:
+        taken = self._content[self._at : self._at + size]
+        if len(taken) < size:
+            raise DamagedError("it ends too soon")
+        self._at += size
+        return taken
+
+    def number(self) -> int:
+        number: int = struct.unpack(">I", self.take(4))[0]
+        return number
+
+    def text(self) -> bytes:
+        return self.take(struct.unpack(">H", self.take(2))[0])
+
+
+def _certificate(reader: _Reader, version: int) -> bytes:
+    if version == 2:
+        reader.text()  # X.509
+    return reader.take(reader.number())
+
+
+def _in_java(password: str) -> bytes:
+    return password.encode("utf-16-be")
+
+
+def _require_unchanged(content: bytes, password: str) -> None:
+    if len(content) < _DIGEST:
+        raise DamagedError("it ends too soon")
+    digest = hashlib.sha1(_in_java(password) + _WHITENER + content[:-_DIGEST]).digest()
+    if not hmac.compare_digest(digest, content[-_DIGEST:]):
+        raise WrongPasswordError(of_key=False)
+
+
+def _unprotected(protected: bytes, password: str) -> bytes:
+    data = _protected_bytes(protected)
+    salt, mixed, check = data[:_DIGEST], data[_DIGEST:-_DIGEST], data[-_DIGEST:]
+    secret = _in_java(password)
+    stream, block = b"", salt
+    while len(stream) < len(mixed):
+        block = hashlib.sha1(secret + block).digest()
+        stream += block
+    key = bytes(a ^ b for a, b in zip(mixed, stream, strict=False))
+    if not hmac.compare_digest(hashlib.sha1(secret + key).digest(), check):
+        raise WrongPasswordError(of_key=True)
+    return key
+
+
+def _protected_bytes(info: bytes) -> bytes:
+    """The bytes in an EncryptedPrivateKeyInfo (RFC 5208): a sequence of what protects them and the bytes themselves."""
+    body, _ = _element(info, 0x30)
+    algorithm, rest = _element(body, 0x30)
+    name, _ = _element(algorithm, 0x06)
+    if name != _PROTECTION:
+        raise DamagedError("its key is protected in a way that is not JKS's own")
+    data, _ = _element(rest, 0x04)
+    if len(data) < 2 * _DIGEST:
+        raise DamagedError("its key is cut off")
+    return data
+
+
+def _element(der: bytes, tag: int) -> tuple[bytes, bytes]:
+    """The content of the DER element at the beginning, and what comes after it."""
+    if len(der) < 2 or der[0] != tag:
+        raise DamagedError("its key cannot be read")
+    size, begin = der[1], 2
+    if size & 0x80:
+        begin += size & 0x7F
+        size = int.from_bytes(der[2:begin])
+    if len(der) < begin + size:
+        raise DamagedError("its key is cut off")
+    return der[begin : begin + size], der[begin + size :]

@@ -1,0 +1,167 @@
+"""TLS of https listeners: settings of Java's Kafka become a context of Python's, which is made anew when its files change.
+
+The keys are ``ssl.*``. Below a prefix (``listeners.https.``, ``admin.listeners.https.``) there may be others: as in Apache's
+worker, one key with the prefix makes those with it count alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from connect.errors import ConfigError
+from connect.tls import Store, allow_suites, load_identity, load_trust, store_of
+
+log = logging.getLogger(__name__)
+
+LISTENERS_PREFIX = "listeners.https."
+ADMIN_PREFIX = "admin.listeners.https."
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_OLD_VERSIONS = ("TLS", "SSL", "SSLv3", "TLSv1", "TLSv1.1")
+_CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
+Fingerprint = tuple[tuple[int, int, int] | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """The settings of https listeners, typed."""
+
+    identity: Store
+    trust: Store
+    client_auth: str = "none"
+    versions: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+    cipher_suites: tuple[str, ...] = field(default=())
+    checks_host_names: bool = True
+    """For requests to other workers: an empty ``ssl.endpoint.identification.algorithm`` switches it off, as in Java."""
+
+    @classmethod
+    def of(cls, props: Mapping[str, str], prefix: str = LISTENERS_PREFIX) -> TlsSettings:
+        """Reads a worker's properties. Raises ConfigError for a value that is none, or that cannot be had here."""
+        below = {key.removeprefix(prefix): value for key, value in props.items() if key.startswith(prefix)}
+        given = below or {key: value for key, value in props.items() if key.startswith("ssl.")}
+        shown = prefix if below else ""
+        if given.get("ssl.engine.factory.class"):
+            key = f"{shown}ssl.engine.factory.class"
+            raise ConfigError(f"{key} names a Java class, which cannot be used here; set {shown}ssl.keystore.location", key=key)
+        client_auth = given.get("ssl.client.auth", "none").strip().lower()
+        if client_auth not in _CLIENT_AUTH:
+            raise ConfigError.invalid(f"{shown}ssl.client.auth", client_auth, f"String must be one of: {', '.join(_CLIENT_AUTH)}")
+        return cls(
+            store_of(given, "ssl.keystore", shown),
+            store_of(given, "ssl.truststore", shown),
+            client_auth,
+            _versions(given, shown),
+            tuple(_words(given.get("ssl.cipher.suites", ""))),
+            given.get("ssl.endpoint.identification.algorithm", "https").strip() != "",
+        )
+
+    def files(self) -> list[Path]:
+        """The files that the context is made of."""
+        return [Path(store.location) for store in (self.identity, self.trust) if store.location]
+
+
+def _words(text: str) -> list[str]:
+    return [word for part in text.split(",") if (word := part.strip())]
+
+
+def _versions(given: Mapping[str, str], shown: str) -> tuple[str, ...]:
+    enabled = _words(given.get("ssl.enabled.protocols", "")) or list(_VERSIONS)
+    for word in enabled:
+        if word not in _VERSIONS and word not in _OLD_VERSIONS:
+            raise ConfigError.invalid(f"{shown}ssl.enabled.protocols", word, f"expected {' or '.join(_VERSIONS)}")
+    highest = given.get("ssl.protocol", "").strip() or "TLSv1.3"
+    # Java's TLSv1.2 is a context that can do no more than that; TLS is all there is.
+    found = tuple(word for word in _VERSIONS if word in enabled and (word <= highest or highest == "TLS"))
+    if not found:
+        raise ConfigError(
+            f"{shown}ssl.enabled.protocols and {shown}ssl.protocol leave no version of TLS that is safe; expected "
+            f"{' or '.join(_VERSIONS)} among {', '.join(enabled)}",
+            key=f"{shown}ssl.enabled.protocols",
+        )
+    return found
+
+
+def server_context(settings: TlsSettings) -> ssl.SSLContext:
+    """The context of a listener. Raises ConfigError when a file or a password is wrong, never telling the password."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    versions: Sequence[str] = settings.versions
+    if settings.cipher_suites:
+        versions = allow_suites(context, settings.cipher_suites, versions)
+    context.minimum_version = _VERSIONS[versions[0]]
+    context.maximum_version = _VERSIONS[versions[-1]]
+    context.verify_mode = _CLIENT_AUTH[settings.client_auth]
+    if not settings.identity.is_given:
+        key = settings.identity.key
+        raise ConfigError(
+            f"listeners has an https listener, and there is no certificate for it. Set {key}.location to a file with key and "
+            f"certificate chain (PEM, PKCS12 or JKS), or {key}.key and {key}.certificate.chain",
+            key=f"{key}.location",
+        )
+    load_identity(context, settings.identity)
+    if settings.client_auth != "none":
+        _trust(context, settings.trust, ssl.Purpose.CLIENT_AUTH)
+    return context
+
+
+def client_context(settings: TlsSettings) -> ssl.SSLContext:
+    """The context of requests to other workers: the same trust and, where there is one, the same identity as the listener's.
+    Raises ConfigError as :func:`server_context`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = _VERSIONS[settings.versions[0]]
+    context.maximum_version = _VERSIONS[settings.versions[-1]]
+    context.check_hostname = settings.checks_host_names
+    _trust(context, settings.trust, ssl.Purpose.SERVER_AUTH)
+    if settings.identity.is_given:
+        load_identity(context, settings.identity)
+    return context
+
+
+def _trust(context: ssl.SSLContext, store: Store, purpose: ssl.Purpose) -> None:
+    if store.is_given:
+        load_trust(context, store)
+    else:
+        context.load_default_certs(purpose)
+
+
+class ReloadingContext:
+    """A context, of a listener unless ``make`` makes another one, and whether its files have changed since it was made.
+
+    Not for use by several threads.
+    """
+
+    def __init__(self, settings: TlsSettings, make: Callable[[TlsSettings], ssl.SSLContext] = server_context) -> None:
+        """Raises ConfigError, see :func:`server_context`."""
+        self._settings = settings
+        self._make = make
+        self._seen = self._fingerprint()
+        self.context = make(settings)
+
+    def renewed(self) -> bool:
+        """Makes the context anew when its files have changed, and says so. Files that are wrong, as half written ones, leave the
+        context as it was, and are looked at again when they change again."""
+        found = self._fingerprint()
+        if found == self._seen:
+            return False
+        self._seen = found
+        try:
+            self.context = self._make(self._settings)
+        except ConfigError as e:
+            log.error("The certificate of REST's https listeners changed and cannot be read; the old one stays: %s", e.message)
+            return False
+        return True
+
+    def _fingerprint(self) -> Fingerprint:
+        return tuple(_state_of(path) for path in self._settings.files())
+
+
+def _state_of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

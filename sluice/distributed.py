@@ -1,0 +1,107 @@
+"""``connect-distributed WORKER.properties``: Apache's command line.
+
+Exit codes as there: 1 wrong usage, 2 the worker cannot start, 3 the herder failed later (a topic of the cluster cannot be used).
+One of our own: 4 it was asked to end, and something kept it from that.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import NoReturn
+
+from connect.errors import ConnectError
+from sluice.last_resort import LastResort
+from sluice.worker_process import (
+    EXIT_CONNECTOR,
+    EXIT_STARTUP,
+    EXIT_USAGE,
+    REST_STOP_S,
+    end_with,
+    freeze_what_stays,
+    set_up_collector,
+    stop_on_signals,
+)
+
+log = logging.getLogger("sluice.distributed")
+
+USAGE = "Usage: connect-distributed worker.properties"
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Runs a worker until SIGTERM or SIGINT, and ends the process with the exit code."""
+    end_with(lambda: run(sys.argv[1:] if argv is None else argv))
+
+
+def run(argv: Sequence[str]) -> int:
+    """The same, returning the exit code. Call it in the main thread, for it takes over the signals."""
+    if len(argv) != 1 or argv[0] in ("--help", "-h"):
+        print(USAGE, file=sys.stderr)
+        return EXIT_USAGE
+    began = time.monotonic()
+    stop, last_resort = threading.Event(), LastResort()
+    stop_on_signals(stop, last_resort)
+    set_up_collector()
+    return _run(argv[0], stop, last_resort, began)
+
+
+def _run(worker_file: str, stop: threading.Event, last_resort: LastResort, began: float) -> int:
+    from worker.logs import set_up_logging
+    from worker.secrets import SecretMask
+
+    mask = SecretMask()
+    set_up_logging(mask)
+    failures: list[ConnectError] = []
+
+    def on_fatal(error: ConnectError) -> None:
+        failures.append(error)
+        stop.set()
+
+    try:
+        from connect.config.properties import read_properties
+        from worker.config import WorkerConfig
+
+        props = dict(read_properties(worker_file))
+        mask.add(props)
+        config = WorkerConfig.for_cluster(props, mask)
+        last_resort.allow(config.task_shutdown_graceful_timeout_ms / 1000)
+
+        from rest.outgoing import Outgoing
+        from rest.peers import RestPeers
+        from rest.server import RestServer
+        from worker.distributed.assembly import assemble
+        from worker.distributed.herder import DistributedHerder
+
+        server = RestServer.of_worker(config)
+        try:
+            peers = RestPeers(Outgoing.of_worker(config))
+            parts = assemble(config, worker_id=server.worker_id, url=server.url, peers=peers, on_fatal=on_fatal)
+            herder = DistributedHerder(parts)
+        except BaseException:
+            server.stop()
+            raise
+    except ConnectError as e:
+        log.error("The worker cannot start: %s", mask.mask(e.message))
+        return EXIT_STARTUP
+    try:
+        server.start(herder)
+        herder.start()
+        log.info("Kafka Connect worker initialized; REST answers after %.2f s", time.monotonic() - began)
+        freeze_what_stays()
+        stop.wait()
+    finally:
+        last_resort.begin()
+        log.info("Kafka Connect stopping")
+        server.stop(REST_STOP_S)
+        herder.close(config.task_shutdown_graceful_timeout_ms / 1000 + 1.0)
+        log.info("Kafka Connect stopped")
+    for error in failures:
+        log.error("The worker ends: %s", mask.mask(error.message))
+    return EXIT_CONNECTOR if failures else 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Workers of a cluster go and come back, in order or not, while numbers flow through it. Promises 1 to 5."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sluice.embedded.broker import EmbeddedBroker
+from tests.cluster.cluster import Cluster
+from tests.cluster.counting import RECOVERY_S, Counting
+from tests.cluster.worker_process import WorkerProcess
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1500)]
+
+ROUNDS = int(os.environ.get("SLUICE_CHAOS_ROUNDS", "2"))
+KILLS = int(os.environ.get("SLUICE_CHAOS_CLUSTER_KILLS", "10"))
+# Exactly-once has to hold what is promised without it as well, so that this is the one that is killed less often.
+KILLS_AT_LEAST_ONCE = KILLS if "SLUICE_CHAOS_CLUSTER_KILLS" in os.environ else 4
+STEPS = int(os.environ.get("SLUICE_CHAOS_STEPS", "3"))
+SEED = int(os.environ.get("SLUICE_CHAOS_SEED", "20261121"))
+WORKERS = 3
+FLUSH_S = 0.5
+# What a busy machine adds to a flush interval before offsets are stored.
+SLACK_S = 3.0
+
+QUICK = {
+    "session.timeout.ms": "1500",
+    "heartbeat.interval.ms": "300",
+    "consumer.session.timeout.ms": "1500",
+    "consumer.heartbeat.interval.ms": "300",
+    "scheduled.rebalance.max.delay.ms": "1500",
+    "offset.flush.interval.ms": str(int(FLUSH_S * 1000)),
+}
+# A reader of everything gets records of transactions that were aborted, too, of which nothing need come again.
+EXACTLY_ONCE = {"exactly.once.source.support": "enabled", "consumer.isolation.level": "read_committed"}
+# Without it nothing fences a worker that is taken for dead and is not: one that a busy machine holds up must not be.
+AT_LEAST_ONCE = {"session.timeout.ms": "8000", "consumer.session.timeout.ms": "8000"}
+# Both kinds of executors have their turn; without processes a worker starts in half the time.
+THREADS = {"task.executors": "0"}
+
+
+def test_workers_stopped_one_after_the_other_neither_lose_nor_repeat(tmp_path: Path, broker: EmbeddedBroker) -> None:
+    with Cluster(broker, tmp_path, WORKERS, {**QUICK, **AT_LEAST_ONCE, **THREADS}) as cluster:
+        cluster.start()
+        counting = Counting(cluster)
+        counting.create()
+        for _ in range(ROUNDS):
+            for worker in cluster.workers:
+                cluster.stop(worker)
+                cluster.start(worker)
+                counting.wait_until_it_counts()
+        outcome = counting.finish()
+        cluster.stop()
+    outcome.assert_nothing_lost()
+    outcome.assert_one_run_at_a_time()
+    outcome.assert_written_once()
+    outcome.assert_received_once()
+
+
+@pytest.mark.parametrize(
+    ("exactly_once", "kills"), [(False, KILLS_AT_LEAST_ONCE), (True, KILLS)], ids=["at_least_once", "exactly_once"]
+)
+def test_workers_killed_one_after_the_other_lose_nothing(
+    tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool, kills: int
+) -> None:
+    settings = {**QUICK, **(EXACTLY_ONCE if exactly_once else {**AT_LEAST_ONCE, **THREADS})}
+    with Cluster(broker, tmp_path, WORKERS, settings) as cluster:
+        cluster.start()
+        counting = Counting(cluster)
+        counting.create()
+        for number in range(kills):
+            worker = cluster.workers[number % WORKERS]
+            worker.kill()
+            cluster.start(worker)
+            counting.wait_until_it_counts()
+        outcome = counting.finish()
+        cluster.stop()
+    outcome.assert_nothing_lost()
+    outcome.assert_one_run_at_a_time()
+    if exactly_once:
+        outcome.assert_written_once()
+    outcome.assert_duplicates_bounded(kills, int(counting.rate * (FLUSH_S + SLACK_S)))
+
+
+class Disturber:
+    """Does one thing after another to a cluster, drawn by chance, and waits only now and then for it to recover."""
+
+    def __init__(self, cluster: Cluster, counting: Counting, seed: int, *, freezes: bool) -> None:
+        self._cluster = cluster
+        self._counting = counting
+        self._chance = random.Random(seed)
+        self._deeds: list[Callable[[], None]] = [
+            self.stop_and_start, self.kill_and_start, self.change_tasks, self.restart_connector, self.restart_task, self.pause,
+        ]  # fmt: skip
+        if freezes:
+            self._deeds.append(self.freeze_and_thaw)
+        self.done: list[str] = []
+
+    def disturb(self) -> None:
+        deed = self._chance.choice(self._deeds)
+        self.done.append(deed.__name__)
+        deed()
+        if self._chance.random() < 0.5:
+            self._counting.wait_until_it_counts()
+
+    def _any_worker(self) -> WorkerProcess:
+        return self._chance.choice(self._cluster.live)
+
+    def stop_and_start(self) -> None:
+        worker = self._any_worker()
+        self._cluster.stop(worker)
+        worker.start()
+        worker.wait_until_up(RECOVERY_S)
+
+    def kill_and_start(self) -> None:
+        worker = self._any_worker()
+        worker.kill()
+        worker.start()
+        worker.wait_until_up(RECOVERY_S)
+
+    def freeze_and_thaw(self) -> None:
+        worker = self._any_worker()
+        worker.freeze()
+        self._counting.wait_until_running_on(*self._cluster.live)
+        worker.thaw()
+
+    def change_tasks(self) -> None:
+        self._counting.tasks = 5 - self._counting.tasks  # 2 or 3
+        self._counting.configure()
+
+    def restart_connector(self) -> None:
+        self._cluster.exchange("POST", f"/connectors/{self._counting.source}/restart?includeTasks=true")
+
+    def restart_task(self) -> None:
+        self._cluster.exchange("POST", f"/connectors/{self._counting.source}/tasks/0/restart")
+
+    def pause(self) -> None:
+        for call in ("pause", "resume"):
+            self._cluster.exchange("PUT", f"/connectors/{self._counting.source}/{call}")
+
+
+@pytest.mark.parametrize("exactly_once", [False, True], ids=["at_least_once", "exactly_once"])
+def test_whatever_happens_a_task_runs_once_at_a_time(tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool) -> None:
+    kind = EXACTLY_ONCE if exactly_once else {**AT_LEAST_ONCE, **THREADS}
+    settings = {**QUICK, "scheduled.rebalance.max.delay.ms": "0", **kind}
+    with Cluster(broker, tmp_path, WORKERS, settings) as cluster:
+        cluster.start()
+        counting = Counting(cluster)
+        counting.create()
+        # What a frozen worker writes late is not fenced without exactly-once.
+        disturber = Disturber(cluster, counting, SEED, freezes=exactly_once)
+        for _ in range(STEPS):
+            disturber.disturb()
+        counting.wait_until_it_counts()
+        outcome = counting.finish()
+        cluster.stop()
+    outcome.assert_nothing_lost()
+    outcome.assert_one_run_at_a_time()
+    if exactly_once:
+        outcome.assert_written_once()
+    outcome.assert_duplicates_bounded(STEPS, int(counting.rate * (FLUSH_S + SLACK_S)))

@@ -1,0 +1,174 @@
+"""Verifiable source and sink at work on a cluster that is disturbed, and what must hold afterwards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.verifiable import SinkReport, SourceReport, VerifiableCheck
+from tests.cluster.worker_process import WorkerProcess
+
+SOURCE_CLASS = "org.apache.kafka.connect.tools.VerifiableSourceConnector"
+SINK_CLASS = "org.apache.kafka.connect.tools.VerifiableSinkConnector"
+RECOVERY_S = 90.0
+"""A machine that is busy with other things is slow; a quiet one needs a few seconds."""
+_NOT_YET_THERE = (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    source: SourceReport
+    sink: SinkReport
+
+    def assert_nothing_lost(self) -> None:
+        """What holds with and without exactly-once."""
+        assert self.source.counts, "the source has written nothing"
+        assert not self.source.lost, f"acknowledged, but not in the topic: {self.source.lost[:20]}"
+        assert not self.source.missing, f"left out of the topic: {self.source.missing[:20]}"
+        assert not self.source.disordered, f"out of order in the topic: {self.source.disordered[:20]}"
+        assert not self.sink.missing, f"never came to the sink: {self.sink.missing[:20]}"
+        assert not self.sink.invented, f"came to the sink from nowhere: {self.sink.invented[:20]}"
+        assert not self.sink.unflushed, f"never flushed by the sink: {self.sink.unflushed[:20]}"
+
+    def assert_one_run_at_a_time(self) -> None:
+        """Promise 4: in the topic no two runs of a task alternate."""
+        assert not self.source.alternating, f"two runs of a task wrote at the same time: {self.source.alternating[:20]}"
+
+    def assert_written_once(self) -> None:
+        assert not self.source.duplicated, f"written twice: {_some(self.source.duplicated)}"
+
+    def assert_received_once(self) -> None:
+        assert not self.sink.duplicated, f"came twice to the sink: {_some(self.sink.duplicated)}"
+
+    def assert_duplicates_bounded(self, disturbances: int, most_each: int) -> None:
+        """Promise 5: each disturbance repeats at most what one task does in a flush interval, for each task it hit."""
+        for what, duplicated in (("written", self.source.duplicated), ("received", self.sink.duplicated)):
+            by_task: Counter[int] = Counter()
+            for (task, _), times in duplicated.items():
+                by_task[task] += times
+            beyond = {task: times for task, times in by_task.items() if times > disturbances * most_each}
+            assert not beyond, f"more numbers {what} again than {disturbances} disturbances explain, by task: {beyond}"
+
+
+def _some(duplicated: Mapping[tuple[int, int], int]) -> str:
+    return f"{len(duplicated)} numbers, {dict(list(duplicated.items())[:20])}"
+
+
+class Counting:
+    """A source whose tasks count into a topic of one partition, and a sink that reads it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        tasks: int = 3,
+        rate: int = 100,
+        stem: str = "count",
+        source_settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.cluster = cluster
+        self.tasks = tasks
+        self.rate = rate
+        self._source_settings = source_settings
+        self.source, self.sink, self.topic = (f"{cluster.name}-{stem}-{what}" for what in ("source", "sink", "numbers"))
+        self._watcher: Consumer | None = None
+
+    def create(self) -> None:
+        """Both connectors; returns when they run, numbers come, and the sink is not behind from its start."""
+        self.configure()
+        self.wait_until_it_counts()
+        self.wait_until_delivered()
+
+    def configure(self) -> None:
+        """Gives the cluster both connectors as they are to be; may be called again, and after a change of ``tasks``."""
+        source = {
+            "connector.class": SOURCE_CLASS,
+            "tasks.max": str(self.tasks),
+            "topic": self.topic,
+            "throughput": str(self.rate),
+            **self._source_settings,
+        }
+        sink = {"connector.class": SINK_CLASS, "tasks.max": "1", "topics": self.topic}
+        for name, config in ((self.source, source), (self.sink, sink)):
+            self.cluster.send("PUT", f"/connectors/{name}/config", config)
+
+    def wait_until_running(self, timeout_s: float = RECOVERY_S) -> None:
+        """All tasks run on workers that live."""
+        self.cluster.wait_for_state(self.source, tasks=self.tasks, timeout_s=timeout_s)
+        self.cluster.wait_for_state(self.sink, tasks=1, timeout_s=timeout_s)
+
+    def wait_until_running_on(self, *workers: WorkerProcess, timeout_s: float = RECOVERY_S) -> None:
+        """All tasks run on these workers, which one of them says."""
+        places = {worker.worker_id for worker in workers}
+        found: dict[str, list[tuple[str, str]]] = {}
+
+        def are_there() -> bool:
+            for name in (self.source, self.sink):
+                tasks = workers[0].client.status(name)["tasks"]
+                found[name] = [(task["state"], task["worker_id"]) for task in tasks]
+            if (len(found[self.source]), len(found[self.sink])) != (self.tasks, 1):
+                return False
+            return all(state == "RUNNING" and place in places for tasks in found.values() for state, place in tasks)
+
+        self.cluster.wait_for(are_there, timeout_s, f"all tasks on {sorted(places)}", lambda: found)
+
+    def wait_until_it_counts(self, timeout_s: float = RECOVERY_S) -> None:
+        """All tasks run, and the topic gets at least half a second's worth of numbers from then on."""
+        self.wait_until_running(timeout_s)
+        begin = self.end_offset()
+        self.cluster.wait_for(
+            lambda: self.end_offset() >= begin + self.rate * self.tasks // 2, timeout_s, "numbers", self.end_offset
+        )
+
+    def wait_until_delivered(self, timeout_s: float = RECOVERY_S) -> None:
+        """The sink has committed what is in the topic by now: after a disturbance it repeats what came since, and no backlog."""
+        end, place = self.end_offset(), TopicPartition(self.topic, 0)
+        group = Consumer({"bootstrap.servers": self.cluster.bootstrap, "group.id": f"connect-{self.sink}"})
+        try:
+            self.cluster.wait_for(
+                lambda: int(group.committed([place], timeout=30)[0].offset) >= end, timeout_s, f"the sink to commit {end}"
+            )
+        finally:
+            group.close()
+
+    def end_offset(self) -> int:
+        """Where the topic ends; records of transactions that go on are before that."""
+        if self._watcher is None:
+            self._watcher = Consumer(
+                {"bootstrap.servers": self.cluster.bootstrap, "group.id": "tests-look", "allow.auto.create.topics": True}
+            )
+        try:
+            return int(self._watcher.get_watermark_offsets(TopicPartition(self.topic, 0), timeout=30)[1])
+        except KafkaException as e:
+            if e.args[0].code() not in _NOT_YET_THERE:
+                raise
+            return 0  # the source has not written its first record
+
+    def finish(self, timeout_s: float = RECOVERY_S) -> Outcome:
+        """Stops the source, lets the sink catch up, stops it, and says how it went."""
+        cluster = self.cluster
+        cluster.send("PUT", f"/connectors/{self.source}/stop")
+        cluster.wait_for_state(self.source, "STOPPED", tasks=0, timeout_s=timeout_s)
+        check = VerifiableCheck(cluster.bootstrap, self.topic, self.source, self.sink)
+        last = SinkReport((), (), (), {})
+
+        def is_caught_up() -> bool:
+            nonlocal last
+            last = check.sink(cluster.printed())
+            return not last.missing and not last.unflushed
+
+        show = partial(lambda: f"missing {last.missing[:10]}, not flushed {last.unflushed[:10]}")
+        cluster.wait_for(is_caught_up, timeout_s, "the sink to catch up", show)
+        cluster.send("PUT", f"/connectors/{self.sink}/stop")
+        cluster.wait_for_state(self.sink, "STOPPED", tasks=0, timeout_s=timeout_s)
+        lines = cluster.printed()
+        if self._watcher is not None:
+            self._watcher.close()
+            self._watcher = None
+        return Outcome(check.source(lines), check.sink(lines))

@@ -1,0 +1,139 @@
+"""Topics as tests see them: everything in them, or what has come since the last look."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+READ_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One record as the broker has it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+    @property
+    def key_text(self) -> str:
+        return (self.key or b"").decode()
+
+    @property
+    def json(self) -> Any:
+        """The value parsed; None for a tombstone."""
+        return None if self.value is None else json.loads(self.value)
+
+
+class TopicReader:
+    """Reads topics to their end, again and again; each look gives what is new. No group, nothing is committed."""
+
+    def __init__(self, bootstrap: str, *, isolation: str = "read_committed") -> None:
+        self._positions: dict[tuple[str, int], int] = {}
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "tests-look",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": isolation,
+                "allow.auto.create.topics": False,
+                "topic.metadata.refresh.interval.ms": 1000,
+                "fetch.wait.max.ms": 20,
+            }
+        )
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def new_records(self, topics: Iterable[str]) -> list[Stored]:
+        """What the topics have gained, by topic, partition and offset. A topic that is not there has nothing.
+
+        The end is the one at the time of the call, or beyond: somebody may go on writing without a pause. With ``read_committed``
+        it is where the first open transaction begins.
+        """
+        places = [
+            TopicPartition(topic, partition, self._positions.get((topic, partition), OFFSET_BEGINNING))
+            for topic in topics
+            for partition in self._partitions(topic)
+        ]
+        open_places = {(one.topic, one.partition) for one in places}
+        ends = {(one.topic, one.partition): self._end(one) for one in places}
+        found = []
+        self._consumer.assign(places)
+        deadline = time.monotonic() + READ_TIMEOUT_S
+        while open_places:
+            assert time.monotonic() < deadline, f"not read to the end within {READ_TIMEOUT_S:g} s: {sorted(open_places)}"
+            for message in self._consumer.consume(1000, 0.1):
+                place = (message.topic(), message.partition())
+                if (error := message.error()) is not None:
+                    if error.code() == KafkaError._PARTITION_EOF:
+                        self._positions[place] = max(message.offset(), self._positions.get(place, 0))
+                        open_places.discard(place)
+                    else:
+                        assert error.retriable(), error
+                    continue
+                self._positions[place] = message.offset() + 1
+                if message.offset() + 1 >= ends[place]:
+                    open_places.discard(place)
+                stamp = message.timestamp()[1]
+                found.append(Stored(*place, message.offset(), stamp, message.key(), message.value()))
+        self._consumer.unassign()
+        return sorted(found, key=lambda one: (one.topic, one.partition, one.offset))
+
+    def _end(self, place: TopicPartition) -> int:
+        deadline = time.monotonic() + READ_TIMEOUT_S
+        while True:
+            try:
+                _, end = self._consumer.get_watermark_offsets(place, timeout=READ_TIMEOUT_S)
+                return int(end)
+            except KafkaException:
+                # A broker that has just come back may not lead its partitions yet.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def _partitions(self, topic: str) -> list[int]:
+        listed = self._consumer.list_topics(topic, timeout=READ_TIMEOUT_S).topics[topic]
+        return sorted(listed.partitions)
+
+
+@contextmanager
+def topic_reader(bootstrap: str, *, isolation: str = "read_committed") -> Iterator[TopicReader]:
+    reader = TopicReader(bootstrap, isolation=isolation)
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def read_topic(bootstrap: str, topic: str, *, isolation: str = "read_committed") -> list[Stored]:
+    """All records of a topic, by partition and offset."""
+    with topic_reader(bootstrap, isolation=isolation) as reader:
+        return reader.new_records([topic])
+
+
+def latest(records: Iterable[Stored]) -> dict[str, Any]:
+    """What a compacted topic says: the last value of each key, parsed; keys whose last record is a tombstone are gone."""
+    found: dict[str, Any] = {}
+    for record in records:
+        found.pop(record.key_text, None)
+        if record.value is not None:
+            found[record.key_text] = record.json
+    return found
+
+
+def payload(text: bytes | None) -> Any:
+    """The value that a JsonConverter wrote, with or without schemas."""
+    value = None if text is None else json.loads(text)
+    return value["payload"] if isinstance(value, Mapping) and value.keys() == {"schema", "payload"} else value

@@ -1,0 +1,165 @@
+"""What a broker refuses is told with its cause and its cure, by the worker or in the task's status, and no secret is."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect.errors import ConnectError, IllegalStateError, NotFoundError, NotReadyError
+from rest.peers import RestPeers
+from tests.integration.cluster_security.secured_cluster import SECRETS, TASK_ACLS, WORKER_ACLS, SecuredCluster
+from tests.integration.rest.certificates import Authority
+from worker.config import WorkerConfig
+from worker.distributed.assembly import assemble
+from worker.distributed.herder import DistributedHerder
+
+Properties = Mapping[str, str]
+
+
+@contextmanager
+def running(properties: Properties, failures: list[ConnectError]) -> Iterator[DistributedHerder]:
+    """A worker in this process, without REST. What ends it is added to ``failures``."""
+    config = WorkerConfig.for_cluster({**properties, "task.executors": "0", "task.shutdown.graceful.timeout.ms": "1000"})
+    parts = assemble(config, worker_id="w:1", url="http://w:1/", peers=RestPeers(), on_fatal=failures.append)
+    herder = DistributedHerder(parts)
+    herder.start()
+    try:
+        yield herder
+    finally:
+        herder.close(2.0)
+
+
+def wait_for(condition: Callable[[], bool], what: str, seen: Callable[[], Any] = str, timeout_s: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}: {seen()}"
+        time.sleep(0.05)
+
+
+Change = Callable[[SecuredCluster], Properties]
+
+REFUSED: list[tuple[str, Change, str]] = [
+    (
+        "wrong password",
+        lambda secured: secured.login("worker", "SCRAM-SHA-512", "wr0ng-s3cret"),
+        r"looking for topic \S+-(?:config|offset|status): the broker at 127.0.0.1:\d+ refuses the login: .*SCRAM-SHA-512\. "
+        r"Check sasl\.mechanism and sasl\.jaas\.config",
+    ),
+    (
+        "wrong authority",
+        lambda secured: {"ssl.truststore.certificates": Authority("another").pem()},
+        r"no TLS connection with the broker at 127.0.0.1:\d+: .*certificate verify failed.*\. Check ssl\.truststore\.\*",
+    ),
+    (
+        "no certificate",
+        lambda secured: {"security.protocol": "SSL", "bootstrap.servers": secured.broker.bootstrap_of("MUTUAL")},
+        r"no TLS connection with the broker at 127.0.0.1:\d+: .*alert.*\. Check ssl\.truststore\.\*, ssl\.keystore\.\*",
+    ),
+    (
+        "no permission for topics",
+        lambda secured: secured.login("stranger", "SCRAM-SHA-256"),
+        r"looking for topic \S+-(?:config|offset|status): not authorized by the broker at 127.0.0.1:\d+: "
+        r".*TOPIC_AUTHORIZATION_FAILED\)\. "
+        r"The client's principal needs READ on the topic",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "told"), [(case[1], case[2]) for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_a_worker_that_is_refused_ends_and_says_why(
+    secured: SecuredCluster, cluster: str, caplog: pytest.LogCaptureFixture, change: Change, told: str
+) -> None:
+    properties = {**secured.worker(cluster, secured.login("worker", "SCRAM-SHA-512")), **change(secured)}
+    failures: list[ConnectError] = []
+    with running(properties, failures):
+        wait_for(lambda: bool(failures), "the refusal", lambda: caplog.text)
+    (failure,) = failures
+    assert re.search(told, failure.message), failure.message
+    _assert_no_secret(failure.message + caplog.text)
+
+
+def test_a_worker_without_permission_for_its_group_says_so(
+    secured: SecuredCluster, cluster: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (_, topics) = WORKER_ACLS
+    secured.allow("stranger", cluster, [topics])
+    failures: list[ConnectError] = []
+    with running(secured.worker(cluster, secured.login("stranger", "PLAIN")), failures):
+        wait_for(lambda: bool(failures), "the refusal", lambda: caplog.text)
+    assert f"not authorized for group {cluster}; the worker's principal needs READ on it" in failures[0].message
+    _assert_no_secret(failures[0].message + caplog.text)
+
+
+def test_clients_of_connectors_that_are_refused_fail_their_tasks_and_nothing_else(
+    secured: SecuredCluster, cluster: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secured.allow("worker", cluster, WORKER_ACLS)
+    secured.allow("tasks", cluster, TASK_ACLS)
+    login = secured.login("tasks", "PLAIN")
+    logins = {f"{kind}.{key}": value for kind in ("producer", "consumer", "admin") for key, value in login.items()}
+    properties = {**secured.worker(cluster, secured.login("worker", "SCRAM-SHA-256")), **logins}
+    (tmp_path / "in.txt").write_text("line\n")
+    topic = f"data-{cluster}"
+    source = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": topic}
+    sink = {"connector.class": "FileStreamSink", "file": str(tmp_path / "out.txt"), "topics": topic}
+    wrong = secured.login("tasks", "PLAIN", "wr0ng-s3cret")["sasl.jaas.config"]
+    creation = {"topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "1"}
+    expected = {
+        f"{cluster}-good": ({**source, **creation}, None),
+        f"{cluster}-password": ({**source, "producer.override.sasl.jaas.config": wrong}, "refuses the login: .* Check sasl"),
+        f"{cluster}-sink-password": ({**sink, "consumer.override.sasl.jaas.config": wrong}, "refuses the login: .* Check sasl"),
+        f"{cluster}-topic": ({**source, "topic": "elsewhere"}, "topic elsewhere .*not authorized .*WRITE to write it"),
+        f"{cluster}-creation": (
+            {**source, **creation, "topic": "elsewhere"},
+            r"creating topic elsewhere as topic\.creation\.\* says: not authorized .*CREATE to make it",
+        ),
+        f"{cluster}-sink-topic": ({**sink, "topics": "elsewhere"}, "elsewhere: .*not authorized|not authorized .*elsewhere"),
+        f"elsewhere-{cluster}": (sink, "GROUP_AUTHORIZATION_FAILED.* needs READ on the group"),
+    }
+    failures: list[ConnectError] = []
+    with ExitStack() as stack:
+        herder = stack.enter_context(running(properties, failures))
+        for name, (config, _) in expected.items():
+            _create(herder, name, config)
+        states: dict[str, Any] = {}
+
+        def settled() -> bool:
+            for name in expected:
+                try:
+                    states[name] = [(task.state.name, task.trace) for _, task in herder.connector_status(name).tasks]
+                except NotFoundError:
+                    states[name] = []
+            return all(
+                [state for state, _ in states[name]] == ["RUNNING" if told is None else "FAILED"]
+                for name, (_, told) in expected.items()
+            )
+
+        wait_for(settled, "the tasks' states", lambda: states)
+        for name, (_, told) in expected.items():
+            if told is not None:
+                first_line = str(states[name][0][1]).partition("\n")[0]
+                assert re.search(told, first_line), first_line
+        assert failures == []
+        _assert_no_secret(str(states))
+    _assert_no_secret(caplog.text)
+
+
+def _create(herder: DistributedHerder, name: str, config: dict[str, str]) -> None:
+    def created() -> bool:
+        try:
+            herder.put_connector(name, {"name": name, **config}, replace=True)
+        except (NotReadyError, IllegalStateError):
+            return False  # the worker is joining
+        return True
+
+    wait_for(created, name)
+
+
+def _assert_no_secret(text: str) -> None:
+    assert [secret for secret in SECRETS if secret in text] == []

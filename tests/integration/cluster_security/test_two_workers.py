@@ -1,0 +1,160 @@
+"""Two workers of one cluster, each secured on all sides, as processes."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from tests import keytool
+from tests.cluster.worker_process import SLUICE, WorkerProcess
+from tests.integration.cluster_security.secured_cluster import (
+    PASSWORDS,
+    SECRETS,
+    TASK_ACLS,
+    TASK_ACLS_EXACTLY_ONCE,
+    WORKER_ACLS,
+    WORKER_ACLS_EXACTLY_ONCE,
+    SecuredCluster,
+)
+from tests.integration.rest.certificates import Authority
+
+STORE_PASSWORD = "st0re-s3cret"
+
+
+def call(worker: WorkerProcess, tls: ssl.SSLContext, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    """One request to a worker; status 0 when it does not answer."""
+    url = f"https://{worker.worker_id}{path}"
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30, context=tls) as answer:
+            return answer.status, json.loads(answer.read() or b"null")
+    except urllib.error.HTTPError as e:
+        with e:
+            return e.code, json.loads(e.read() or b"null")
+    except (OSError, urllib.error.URLError):
+        return 0, None
+
+
+def test_logins_certificates_and_permissions_on_all_sides(secured: SecuredCluster, cluster: str, tmp_path: Path) -> None:
+    """The first worker logs in by SCRAM, the second shows a certificate; connectors' clients log in as somebody else, by PLAIN.
+    Each principal has the permissions that docs/distributed.md lists, those for exactly-once included. REST asks for certificates
+    too, so the worker that is not the leader shows its own when it passes a request on.
+    """
+    secured.allow("worker", cluster, (*WORKER_ACLS, *WORKER_ACLS_EXACTLY_ONCE))
+    secured.allow("tasks", cluster, (*TASK_ACLS, *TASK_ACLS_EXACTLY_ONCE))
+    logins = {f"{kind}.{key}": value for kind in ("producer", "consumer", "admin") for key, value in _tasks(secured).items()}
+    # REST's own identities: an authority that the broker knows nothing of.
+    company = Authority("company")
+    rest = {
+        "listeners.https.ssl.client.auth": "required",
+        "listeners.https.ssl.truststore.type": "PEM",
+        "listeners.https.ssl.truststore.certificates": company.pem().replace("\n", "\\n"),
+        "listeners.https.ssl.keystore.password": STORE_PASSWORD,
+    }
+    # As keytool made them before Java 9.
+    key_store = secured.authority.sign("worker").write_pkcs12(tmp_path / "worker.p12", STORE_PASSWORD)
+    certificate = {
+        "security.protocol": "SSL",
+        "ssl.keystore.location": keytool.key_store(tmp_path / "worker.jks", key_store, "JKS", STORE_PASSWORD),
+        "ssl.keystore.password": STORE_PASSWORD,
+        "ssl.truststore.type": "JKS",
+        "ssl.truststore.location": keytool.trust_store(
+            tmp_path / "trust.jks", secured.folder / "authority.pem", "JKS", STORE_PASSWORD
+        ),
+        "ssl.truststore.password": STORE_PASSWORD,
+    }
+    passwords = tmp_path / "passwords.properties"
+    passwords.write_text(f"worker={PASSWORDS['worker']}\n")
+    by_reference = {
+        **secured.login("worker", "SCRAM-SHA-512", f"${{file:{passwords}:worker}}"),
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+    }
+    files = {
+        "first": secured.worker(cluster, by_reference),
+        "second": secured.worker(cluster, certificate, "MUTUAL"),
+    }
+    workers = []
+    for name, properties in files.items():
+        store = company.sign(name).write_pkcs12(tmp_path / f"{name}-rest.p12", STORE_PASSWORD)
+        own = {
+            **properties,
+            **logins,
+            **rest,
+            "listeners.https.ssl.keystore.location": store,
+            "exactly.once.source.support": "enabled",
+        }
+        worker = WorkerProcess(SLUICE, tmp_path, name, own)
+        worker.properties["listeners"] = f"https://{worker.worker_id}"
+        workers.append(worker)
+    operator = company.client_context((company.sign("operator"), tmp_path))
+    try:
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.wait_for(lambda one=worker: call(one, operator, "GET", "/health")[0] == 200, 60, "health")  # type: ignore[misc]
+        _moves_lines(workers, operator, cluster, tmp_path)
+        # Nobody comes in without a certificate.
+        assert call(workers[0], company.client_context(), "GET", "/connectors") == (0, None)
+        for worker in workers:
+            worker.terminate()
+        assert [worker.wait_for_exit(30) for worker in workers] == [0, 0]
+    finally:
+        for worker in workers:
+            worker.end()
+    for worker in workers:
+        logged = worker.log_tail(1_000_000)
+        assert [secret for secret in SECRETS if secret in logged] == []
+        assert "[hidden]" not in logged, "names of users are no secrets"
+        assert " started (" not in logged.partition("Kafka Connect stopping")[2], "started while it stops"
+
+
+def _tasks(secured: SecuredCluster) -> dict[str, str]:
+    return {**secured.login("tasks", "PLAIN"), "bootstrap.servers": secured.broker.bootstrap_of("SECURE")}
+
+
+def _moves_lines(workers: list[WorkerProcess], tls: ssl.SSLContext, cluster: str, folder: Path) -> None:
+    """Each worker is asked for one of two connectors, so that one of the requests is passed on to the leader."""
+    lines, copy, topic = folder / "in.txt", folder / "out.txt", f"data-{cluster}"
+    lines.write_text("one\ntwo\n")
+    source = {"connector.class": "FileStreamSource", "file": str(lines), "topic": topic}
+    creation = {"topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "1"}
+    sink = {"connector.class": "FileStreamSink", "file": str(copy), "topics": topic}
+    for worker, (name, config) in zip(
+        workers, ((f"{cluster}-source", {**source, **creation}), (f"{cluster}-sink", sink)), strict=True
+    ):
+
+        def created(worker: WorkerProcess = worker, name: str = name, config: dict[str, str] = config) -> bool:
+            status, answer = call(worker, tls, "PUT", f"/connectors/{name}/config", config)
+            assert status in (200, 201, 409), answer
+            return status != 409  # the group is being rebalanced
+
+        worker.wait_for(created, 60, name)
+    workers[0].wait_for(lambda: copy.exists() and copy.read_text() == "one\ntwo\n", 60, "the lines")
+    places: dict[str, str] = {}
+
+    def all_run() -> bool:
+        """What the tasks are doing is written behind, and read by the other worker."""
+        for name in (f"{cluster}-source", f"{cluster}-sink"):
+            status, answer = call(workers[1], tls, "GET", f"/connectors/{name}/status")
+            assert status == 200, answer
+            if [task["state"] for task in answer["tasks"]] != ["RUNNING"]:
+                return False
+            places[name] = answer["tasks"][0]["worker_id"]
+        return True
+
+    workers[1].wait_for(all_run, 60, "tasks that run")
+    assert set(places.values()) == {worker.worker_id for worker in workers}, "each worker has one of the tasks"
+    # Asked with the credentials of connectors' admin clients.
+
+    def committed() -> bool:
+        status, answer = call(workers[0], tls, "GET", f"/connectors/{cluster}-sink/offsets")
+        assert status == 200, answer
+        return len(answer["offsets"]) == 1
+
+    workers[0].wait_for(committed, 60, "the sink's first commit")

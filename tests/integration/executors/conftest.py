@@ -1,0 +1,126 @@
+"""A pool of real executor processes, and what it told."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.integration.executors.plugins import PATH
+from tests.unit.worker_executors.conftest import MemoryServices, Told
+from worker.config import WorkerConfig
+from worker.executors.api import ConnectorSpec, TaskSpec
+from worker.executors.pool import ExecutorPool
+from worker.herder import TargetState, TaskId
+
+
+def eventually(claim: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not claim():
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
+        time.sleep(0.02)
+
+
+class Pool:
+    """A pool with what tests ask of it."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.folder = folder
+        props = {
+            "key.converter": "String",
+            "value.converter": "String",
+            "offset.storage.file.filename": str(folder / "offsets"),
+            "bootstrap.servers": "localhost:1",
+            "task.executors": "2",
+            # What stops in good order has the time that a busy machine needs for it.
+            "task.shutdown.graceful.timeout.ms": "30000",
+            **{key.replace("__", "."): value for key, value in settings.items()},
+        }
+        self.config = WorkerConfig.standalone(props)
+        self.told = Told()
+        self.services = MemoryServices()
+        self.executor = ExecutorPool(self.config, self.services, self.told, self.config.providers.mask)
+        self._runs = itertools.count(1)
+
+    def start(self) -> None:
+        self.executor.start()
+        self.executor.wait_until_ready()
+
+    def spec(self, name: str, **more: str) -> ConnectorSpec:
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        config = {"name": name, "connector.class": PATH, "folder": str(folder)}
+        config |= {key.replace("__", "."): value for key, value in more.items()}
+        return ConnectorSpec(name, config, config)
+
+    def let(self, name: str) -> None:
+        """From now on the connector may do what it is there for."""
+        (self.folder / name / "go").touch()
+
+    def start_connector(self, spec: ConnectorSpec) -> tuple[int, Future[None]]:
+        run = next(self._runs)
+        return run, self.executor.start_connector(run, spec, TargetState.STARTED)
+
+    def start_task(self, spec: ConnectorSpec, number: int = 0) -> int:
+        run = next(self._runs)
+        self.executor.start_task(run, TaskSpec(TaskId(spec.name, number), spec, spec.config, False))
+        return run
+
+    def running_task(self, spec: ConnectorSpec, number: int = 0) -> int:
+        run = self.start_task(spec, number)
+        self.told.wait_for(run, f"{spec.name}-{number}", "RUNNING", 20)
+        return run
+
+    def pid(self, name: str, number: int = 0) -> int | None:
+        """The process of a task."""
+        progress = self.executor.progress(TaskId(name, number))
+        return None if progress is None else progress.details.get("pid")
+
+    def moved(self, name: str, before: int | None) -> Callable[[], bool]:
+        return lambda: self.pid(name) not in (None, before)
+
+    def states(self, run: int, name: str, number: int | None = None) -> list[str]:
+        return self.told.of(run, name if number is None else f"{name}-{number}")
+
+
+def processes() -> list[psutil.Process]:
+    """The executor processes of this one, those among them that have ended and are not waited for."""
+    return [child for child in psutil.Process().children() if _is_executor(child)]
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    try:
+        return "worker.executors.child" in " ".join(process.cmdline())
+    except psutil.ZombieProcess:
+        return process.name().startswith("sluice ")  # its command line is gone; other tests leave processes too
+    except psutil.NoSuchProcess:
+        return False
+
+
+StartPool = Callable[..., Pool]
+
+
+@pytest.fixture
+def start_pool(tmp_path: Path) -> Iterator[StartPool]:
+    """Starts pools; settings are worker keys with ``__`` for dots. At the end no process is left."""
+    pools: list[Pool] = []
+
+    def start(**settings: str) -> Pool:
+        pools.append(Pool(tmp_path, **settings))
+        pools[-1].start()
+        return pools[-1]
+
+    yield start
+    for pool in pools:
+        pool.executor.close(3)
+    assert not processes()
+
+
+@pytest.fixture
+def pool(start_pool: StartPool) -> Pool:
+    return start_pool()

@@ -1,0 +1,89 @@
+"""Connectors that do to their process what tests ask of them. Tests see them from other processes, by files in a folder."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from connect import ConfigDef, ConfigType, SourceConnector, SourceRecord, SourceTask
+from connect.config.definition import ConfigValue
+
+PATH = f"{__name__}:Rogue"
+LEAK: list[bytearray] = []
+
+
+def do(what: str, config: Mapping[str, str]) -> None:
+    """Does something bad, if the file that allows it is there; ``once`` takes the file away before."""
+    deed, _, where = config.get("does", "").partition("@")
+    allowed = Path(config.get("folder", "")) / "go"
+    if where != what or not allowed.exists():
+        return
+    if config.get("once"):
+        allowed.unlink()
+    match deed:
+        case "exit":
+            os._exit(3)
+        case "silence":
+            os._exit(75)  # as an executor that has heard nothing of its worker
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "segfault":
+            ctypes.string_at(0)
+        case "hold":
+            ctypes.PyDLL(None).sleep(60)  # with Python's lock held
+        case "hang":
+            threading.Event().wait(60)
+        case "leak":
+            LEAK.append(bytearray(os.urandom(1)) * 200_000_000)
+        case "log":
+            logging.getLogger("rogue").error("my password is %s", config["password"])
+        case "fail":
+            raise ValueError(f"no login with {config['password']}")
+
+
+class Rogue(SourceConnector):
+    def start(self, config: Mapping[str, str]) -> None:
+        self.config = dict(config)
+        do("start", config)
+
+    def task_class(self) -> type[SourceTask]:
+        return RogueTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        do("task_configs", self.config)
+        return [dict(self.config) for _ in range(max_tasks)]
+
+    def stop(self) -> None:
+        do("stop", self.config)
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        do("validate", config)
+        return super().validate(config)
+
+    def config_def(self) -> ConfigDef:
+        return ConfigDef().define("password", ConfigType.PASSWORD, "", doc="A secret.")
+
+
+class RogueTask(SourceTask):
+    def start(self, config: Mapping[str, str]) -> None:
+        self.config = config
+        self.stopped = threading.Event()
+        self.work = 0
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        do("poll", self.config)
+        self.stopped.wait(0.02)
+        return None
+
+    def stop(self) -> None:
+        self.stopped.set()
+        do("task stop", self.config)
+
+    def progress(self) -> Mapping[str, Any]:
+        return {"pid": os.getpid(), "python": os.path.realpath(os.sys.prefix)}  # type: ignore[attr-defined]

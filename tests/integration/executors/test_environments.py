@@ -1,0 +1,91 @@
+"""Connectors whose packages cannot be in one environment, on one worker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from connect.errors import ConfigError, PluginNotFoundError
+from tests.integration.executors.conftest import StartPool, eventually
+from worker.executors.api import ConnectorFacts, ConnectorSpec
+from worker.herder import TaskId
+
+CONNECTOR = """
+import far
+from connect import ConfigDef, ConfigType, SourceConnector, SourceTask
+
+class Far(SourceConnector):
+    version = far.VERSION
+    def start(self, config): self.config = dict(config)
+    def task_class(self): return FarTask
+    def task_configs(self, max_tasks): return [{**self.config, "made.with": far.VERSION}]
+    def stop(self): pass
+    def config_def(self): return ConfigDef().define("of." + far.VERSION, ConfigType.STRING, "", doc="Of this version.")
+
+class FarTask(SourceTask):
+    def start(self, config): pass
+    def poll(self):
+        import time
+        time.sleep(0.02)
+    def stop(self): pass
+    def progress(self):
+        import sys
+        return {"far": far.VERSION, "prefix": sys.prefix}
+"""
+
+
+def environment(folder: Path, version: str) -> Path:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "far.py").write_text(f"VERSION = {version!r}\n")
+    (packages / "far_connector.py").write_text(CONNECTOR)
+    return folder
+
+
+def test_two_connectors_with_conflicting_packages_run_on_one_worker(start_pool: StartPool, tmp_path: Path) -> None:
+    folders = {version: environment(tmp_path / f"environment-{version}", version) for version in ("1", "2")}
+    pool = start_pool(plugin__path=",".join(map(str, folders.values())))
+    with pytest.raises(PluginNotFoundError):
+        pool.executor.facts("far_connector:Near")
+    assert pool.executor.facts("far_connector:Far").type == "source"  # in whichever environment it is
+    for version, folder in folders.items():
+        name = f"c{version}"
+        config = {"name": name, "connector.class": "far_connector:Far"}
+        config |= {"task.isolation": "dedicated", "task.environment": str(folder)}
+        assert pool.executor.facts("far_connector:Far", str(folder)) == ConnectorFacts("far_connector:Far", "source", None)
+        answer = pool.executor.validate(config, config)
+        assert answer["error_count"] == 0
+        assert f"of.{version}" in {one["value"]["name"] for one in answer["configs"]}
+        spec = ConnectorSpec(name, config, config)
+        pool.start_connector(spec)[1].result(30)
+        (task,) = pool.executor.task_configs(name).result(20)
+        assert task["made.with"] == version
+        pool.running_task(spec)
+    for version, folder in folders.items():
+        progress = pool.executor.progress(TaskId(f"c{version}", 0))
+        assert progress is not None
+        assert progress.details == {"far": version, "prefix": str(folder)}
+
+
+def test_an_environment_that_the_worker_does_not_list_is_refused(start_pool: StartPool, tmp_path: Path) -> None:
+    (tmp_path / "listed").mkdir()
+    (tmp_path / "listed" / "pyvenv.cfg").write_text("version = 3.9.1\n")
+    pool = start_pool(plugin__path=str(tmp_path / "listed"))
+    config = {"name": "c", "connector.class": "far_connector:Far", "task.isolation": "dedicated"}
+    for environment, reason in (("other", "the worker's plugin.path does not list it"), ("listed", "it has no bin/python")):
+        given = {**config, "task.environment": str(tmp_path / environment)}
+        with pytest.raises(ConfigError, match=reason):
+            pool.executor.validate(given, given)
+    (tmp_path / "listed" / "bin").mkdir()
+    (tmp_path / "listed" / "bin" / "python").touch()
+    with pytest.raises(ConfigError, match=r"it is for Python 3\.9, and this worker runs on"):
+        pool.executor.validate(given, given)
+    with pytest.raises(ConfigError, match=r"only a connector with task\.isolation=dedicated can have it"):
+        pool.executor.validate({}, {**given, "task.isolation": "shared"})
+    run, started = pool.start_connector(ConnectorSpec("c", given, given))
+    with pytest.raises(ConfigError, match=r"it is for Python 3\.9"):
+        started.result(20)
+    eventually(lambda: pool.states(run, "c") == ["FAILED"], "FAILED")

@@ -1,0 +1,274 @@
+"""Executor processes: what runs in which, and what one connector can do to the others."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from connect.errors import BadRequestError, ConnectError, IllegalStateError, PluginNotFoundError
+from tests.integration.executors.conftest import Pool, StartPool, eventually, processes
+from tests.integration.executors.plugins import PATH
+from worker.executors.api import ConnectorFacts
+from worker.herder import TargetState, TaskId
+
+
+def test_connectors_and_tasks_run_in_processes_and_two_tasks_of_one_in_two(pool: Pool) -> None:
+    spec = pool.spec("c", tasks__max="2")
+    run, started = pool.start_connector(spec)
+    started.result(20)
+    configs = pool.executor.task_configs("c").result(20)
+    assert [config["task.class"] for config in configs] == [PATH.replace("Rogue", "RogueTask")] * 2
+    assert len(processes()) == 1
+    runs = [pool.running_task(spec, number) for number in range(2)]
+    pids = {pool.pid("c", number) for number in range(2)}
+    assert len(pids) == 2
+    assert os.getpid() not in pids
+    pool.executor.set_task_paused(TaskId("c", 0), True)
+    pool.told.wait_for(runs[0], "c-0", "PAUSED")
+    pool.executor.set_connector_target("c", TargetState.PAUSED).result(10)
+    pool.executor.set_connector_target("c", TargetState.STARTED).result(10)
+    pool.executor.stop_tasks([TaskId("c", 0), TaskId("c", 1)]).result(10)
+    pool.executor.stop_connector("c").result(10)
+    assert pool.states(run, "c") == ["RUNNING", "PAUSED", "RUNNING"]
+    assert pool.states(runs[1], "c", 1) == ["RUNNING", "UNASSIGNED"]
+    assert pool.pid("c") is None
+    with pytest.raises(IllegalStateError):
+        pool.executor.task_configs("c").result(10)
+
+
+def test_questions_about_plugins_are_answered_by_a_process(pool: Pool) -> None:
+    assert pool.executor.facts(PATH) == ConnectorFacts(PATH, "source", None)
+    with pytest.raises(PluginNotFoundError):
+        pool.executor.facts("NoSuch")
+    config = {"name": "c", "connector.class": PATH}
+    assert pool.executor.validate(config, config)["error_count"] == 0
+    with pytest.raises(BadRequestError, match="contains no connector type"):
+        pool.executor.validate({}, {})
+    assert "file" in {key["name"] for key in pool.executor.plugin_config("FileStreamSource", None)}
+    classes = {plugin["class"] for plugin in pool.executor.plugins(connectors_only=True)}
+    assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in classes
+    spec = pool.spec("c")
+    assert pool.executor.alter_offsets(spec, [({"a": 1}, {"b": 2})]).result(20) is False
+
+
+@contextmanager
+def standard_error_in(path: Path) -> Iterator[None]:
+    """Processes that are started meanwhile have the file as theirs: pytest's capture loses what is written while it reads."""
+    before = os.dup(2)
+    with path.open("a", encoding="utf-8") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+
+
+def test_what_fails_in_a_process_fails_here_without_secrets(start_pool: StartPool, tmp_path: Path) -> None:
+    stderr = tmp_path / "stderr"
+    with standard_error_in(stderr):
+        pool = start_pool()
+    pool.config.providers.mask.add({"password": "hunter2"})
+    spec = pool.spec("c", does="fail@start", password="hunter2")
+    pool.let("c")
+    run, started = pool.start_connector(spec)
+    with pytest.raises(ConnectError, match="no login with hunter2"):
+        started.result(20)
+    trace = pool.told.wait_for(run, "c", "FAILED") or ""
+    assert trace.startswith("org.apache.kafka.connect.errors.ConnectException: ValueError: no login with [hidden]")
+    task = pool.spec("d", does="log@poll", once="1", password="hunter2")
+    pool.let("d")
+    pool.running_task(task)
+    eventually(lambda: "[d|task-0] my password is [hidden]" in stderr.read_text(), "the line of a log")
+    assert "hunter2" not in stderr.read_text()
+
+
+@pytest.mark.parametrize(
+    ("deed", "why"),
+    [
+        ("exit", "ended with exit code 3"),
+        ("kill", "was ended by signal 9 (SIGKILL)"),
+        ("segfault", "was ended by signal 11 (SIGSEGV): a native library"),
+    ],
+)
+def test_a_process_that_ends_is_replaced_and_what_was_in_it_starts_anew(
+    pool: Pool, deed: str, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = pool.spec("bad", does=f"{deed}@poll", once="1"), pool.spec("good")
+    connector_run, started = pool.start_connector(good)
+    started.result(20)
+    good_run = pool.running_task(good)
+    bad_run = pool.running_task(bad)
+    other = pool.running_task(good, 1)
+    before, elsewhere = pool.pid("bad"), pool.pid("good")
+    assert before != elsewhere
+    pool.let("bad")
+    eventually(pool.moved("bad", before), "another process")
+    again = ["RUNNING", "RESTARTING", "RUNNING"]
+    # A task has a process before it says that it runs.
+    eventually(lambda: pool.states(bad_run, "bad", 0) == pool.states(other, "good", 1) == again, "both run again")
+    assert pool.pid("good") == elsewhere
+    assert pool.states(good_run, "good", 0) == ["RUNNING"]
+    assert pool.states(connector_run, "good") == ["RUNNING"]
+    assert f"{why}" in caplog.text
+    assert "What was in it starts anew: bad" in caplog.text
+
+
+def _says_last(pool: Pool, run: int, name: str, state: str) -> bool:
+    return pool.states(run, name, 0)[-1] == state
+
+
+def test_the_connector_that_ends_processes_is_found_and_fails_and_others_run_on(start_pool: StartPool) -> None:
+    pool = start_pool(task__executors="1")
+    names = ["good1", "bad", "good2"]
+    specs = {name: pool.spec(name, **({"does": "kill@poll"} if name == "bad" else {})) for name in names}
+    runs = {name: pool.running_task(spec) for name, spec in specs.items()}
+    _, started = pool.start_connector(specs["good1"])
+    started.result(20)
+    assert len({pool.pid(name) for name in names}) == 1
+    pool.let("bad")
+    trace = pool.told.wait_for(runs["bad"], "bad-0", "FAILED", 30) or ""
+    assert trace.startswith("org.apache.kafka.connect.errors.ConnectException: The process of the connector (executor suspects-")
+    assert "was ended by signal 9 (SIGKILL)" in trace.splitlines()[0]
+    assert "it is not started anew until it is restarted" in trace.splitlines()[0]
+    for name in ("good1", "good2"):
+        eventually(pool.moved(name, None), f"{name} has a process")
+        eventually(partial(_says_last, pool, runs[name], name, "RUNNING"), f"{name} runs")
+    assert pool.executor.task_configs("good1").result(20)
+    (pool.folder / "bad" / "go").unlink()
+    pool.executor.stop_tasks([TaskId("bad", 0)]).result(10)
+    pool.running_task(specs["bad"])
+
+
+def test_processes_that_heard_nothing_of_the_worker_are_nobodys_fault(start_pool: StartPool) -> None:
+    pool = start_pool(task__executors="1")
+    spec = pool.spec("good", does="silence@poll")
+    run = pool.running_task(spec)
+    pool.let("good")
+    eventually(lambda: pool.states(run, "good", 0).count("RESTARTING") > 3, "more ends than any connector is forgiven", 60)
+    (pool.folder / "good" / "go").unlink()
+    eventually(lambda: pool.states(run, "good", 0)[-1] == "RUNNING", "the task runs", 30)
+    assert "FAILED" not in pool.states(run, "good", 0)
+
+
+def test_a_connector_whose_process_ended_when_it_was_asked_for_tasks_says_when_to_ask_again(pool: Pool) -> None:
+    run, started = pool.start_connector(pool.spec("c", does="exit@task_configs", once="1"))
+    started.result(20)
+    pool.let("c")
+    with pytest.raises(ConnectError, match="has ended"):
+        pool.executor.task_configs("c").result(20)
+    pool.told.wait_for(run, "c", "reconfigure", 20)
+    assert len(pool.executor.task_configs("c").result(20)) == 1
+
+
+def test_a_connector_that_is_asked_for_tasks_while_its_start_anew_is_prepared_says_when_to_ask_again(pool: Pool) -> None:
+    run, started = pool.start_connector(pool.spec("c"))
+    started.result(20)
+    (process,) = processes()
+    with pool.told.held_up_at("RESTARTING") as reached:
+        process.kill()
+        assert reached.wait(20)
+        with pytest.raises(ConnectError, match="has ended"):
+            pool.executor.task_configs("c").result(20)
+    pool.told.wait_for(run, "c", "reconfigure", 20)
+    assert len(pool.executor.task_configs("c").result(20)) == 1
+
+
+def test_a_start_that_ends_its_process_is_done_when_it_was_done_anew(pool: Pool) -> None:
+    spec = pool.spec("c", does="exit@start", once="1")
+    pool.let("c")
+    run, started = pool.start_connector(spec)
+    started.result(20)
+    assert pool.states(run, "c") == ["RESTARTING", "RUNNING"]
+
+
+def test_a_connector_that_keeps_python_from_running_is_found_out(start_pool: StartPool, caplog: pytest.LogCaptureFixture) -> None:
+    pool = start_pool(task__executor__hang__timeout__ms="3000")
+    good, bad = pool.spec("good"), pool.spec("bad", does="hold@poll", once="1")
+    run = pool.running_task(good)
+    bad_run = pool.running_task(bad)
+    before = pool.pid("bad")
+    pool.let("bad")
+    pool.told.wait_for(bad_run, "bad-0", "RESTARTING", 20)
+    eventually(pool.moved("bad", before), "another process")
+    assert pool.states(run, "good", 0) == ["RUNNING"]
+    assert "did not answer for 3000 ms (task.executor.hang.timeout.ms) and was killed" in caplog.text
+    assert "Thread of task bad-0" in caplog.text
+    assert "in do" in caplog.text
+
+
+def test_a_hanging_stop_costs_its_connector_alone(start_pool: StartPool) -> None:
+    graceful_s = 3.0
+    pool = start_pool(task__shutdown__graceful__timeout__ms=f"{graceful_s * 1000:.0f}")
+    bad, good = pool.spec("bad", does="hang@stop"), pool.spec("good")
+    for spec in (bad, good):
+        pool.start_connector(spec)[1].result(20)
+    run = pool.running_task(good)
+    pool.let("bad")
+    order: list[str] = []
+    began = time.monotonic()
+    stopping = pool.executor.stop_connector("bad")
+    stopping.add_done_callback(lambda _: order.append("bad has stopped"))
+    configs = pool.executor.task_configs("good")
+    configs.add_done_callback(lambda _: order.append("good has answered"))
+    assert len(configs.result(20)) == 1
+    stopping.result(20)
+    assert time.monotonic() - began > graceful_s * 0.9
+    eventually(lambda: len(order) == 2, "both")
+    assert order == ["good has answered", "bad has stopped"]
+    _, started = pool.start_connector(pool.spec("bad"))
+    started.result(20)
+    assert pool.states(run, "good", 0) == ["RUNNING"]
+
+
+def test_a_hanging_validation_costs_its_request_alone(start_pool: StartPool) -> None:
+    pool = start_pool(task__executor__hang__timeout__ms="3000")
+    spec = pool.spec("bad", does="hold@validate", once="1")
+    good = {"name": "good", "connector.class": PATH}
+    pool.let("bad")
+    with pytest.raises(ConnectError, match="code of a plugin may have ended it"):
+        pool.executor.validate(spec.config, spec.config)
+    assert pool.executor.validate(good, good)["error_count"] == 0
+
+
+def test_a_process_of_a_connectors_own_has_its_limit_of_memory(start_pool: StartPool) -> None:
+    pool = start_pool()
+    good = pool.spec("good")
+    run = pool.running_task(good)
+    bad = pool.spec("bad", does="leak@poll", task__isolation="dedicated", task__memory__limit__mb="180")
+    bad_run = pool.running_task(bad)
+    assert pool.pid("bad") != pool.pid("good")
+    pool.let("bad")
+    trace = pool.told.wait_for(bad_run, "bad-0", "FAILED", 20) or ""
+    first = trace.splitlines()[0]
+    assert "(executor dedicated-bad) used " in first
+    assert "MiB of memory, and task.memory.limit.mb is 180: it was killed" in first
+    assert pool.states(run, "good", 0) == ["RUNNING"]
+    assert pool.executor.progress(TaskId("bad", 0)) is None
+
+
+def test_a_killed_process_leaves_no_zombie(pool: Pool) -> None:
+    pool.running_task(pool.spec("c"))
+    before = pool.pid("c")
+    assert before is not None
+    os.kill(before, 9)
+    eventually(pool.moved("c", before), "another process")
+    assert not psutil.pid_exists(before)
+
+
+def test_offsets_of_others_are_not_to_be_had(pool: Pool) -> None:
+    pool.running_task(pool.spec("c"))
+    (handle,) = [handle for handle in pool.executor._processes._handles.values() if handle.pid == pool.pid("c")]
+    side = handle._handler
+    assert side.on_question("offset", {"connector": "c", "partition": {"a": 1}}).result(5) is None
+    with pytest.raises(ConnectError, match="does not run in this executor"):
+        side.on_question("offset", {"connector": "other", "partition": {"a": 1}}).result(5)
+    side.on_told("task_state", {"run": 77, "task": ["other", 0], "state": "FAILED", "trace": "x", "version": None})
+    assert pool.states(77, "other", 0) == []

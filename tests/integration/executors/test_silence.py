@@ -1,0 +1,106 @@
+"""An executor whose control process is frozen does not go on writing for longer than the cluster waits (promise 4)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.integration.executors.conftest import eventually
+from worker.executors.channel import Channel
+from worker.executors.futures import done
+from worker.executors.launch import launch
+from worker.executors.process import Ending, Housing, ProcessHandle
+from worker.executors.supervisor import Supervisor
+
+
+class Deaf:
+    def on_question(self, method: str, arguments: Mapping[str, Any]) -> Future[Any]:
+        return done()
+
+    def on_told(self, method: str, arguments: Mapping[str, Any]) -> None: ...
+
+    def on_closed(self, reason: str) -> None: ...
+
+
+def settings(folder: Path, leash_s: float) -> dict[str, Any]:
+    props = {"key.converter": "String", "value.converter": "String", "offset.storage.file.filename": str(folder / "offsets")}
+    return {
+        "props": props, "distributed": False, "secrets": [], "levels": [], "check_converters": False, "leash_s": leash_s
+    }  # fmt: skip
+
+
+def assert_ends_by_silence(folder: Path, leash_s: float) -> None:
+    """An executor that begins, hears one thing, and then nothing for longer than that, ends itself."""
+    launched = launch("test", None, crash_points=False)
+    channel = Channel(launched.connection, Deaf(), "test")
+    channel.start()
+    try:
+        channel.ask("begin", **settings(folder, leash_s)).result(60)
+        channel.ask("ping")
+        assert launched.popen.wait(30) == 75
+    finally:
+        channel.close()
+        channel.join(5)
+        os.close(launched.stacks)
+        launched.popen.kill()
+        launched.popen.wait(10)
+
+
+def test_it_takes_its_time_to_begin(tmp_path: Path) -> None:
+    assert_ends_by_silence(tmp_path, 0.001)
+
+
+def test_it_ends_itself_when_it_hears_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert_ends_by_silence(tmp_path, 0.5)
+    assert "nothing was heard of its control process for 0.5 s" in capfd.readouterr().err
+
+
+class Counting(ProcessHandle):
+    pings = 0
+
+    def _ping(self, now: float) -> None:
+        self.pings += 1
+        super()._ping(now)
+
+
+def test_signs_of_life_keep_it_alive(tmp_path: Path) -> None:
+    ended: list[Ending] = []
+    supervisor = Supervisor(lambda _, ending: ended.append(ending), hang_timeout_s=30, sign_of_life_s=0.7)
+    supervisor.start()
+    handle = Counting(Housing("test"), lambda _: Deaf(), settings(tmp_path, 4.0), 30, crash_points=False)
+    supervisor.add(handle)
+    try:
+        eventually(lambda: handle.pings > 7 or bool(ended), "more signs of life than it could do without", 60)
+        assert not ended
+    finally:
+        handle.dismiss()
+        supervisor.close(time.monotonic() + 5)
+
+
+def test_a_worker_that_was_held_up_itself_takes_no_process_for_hanging(tmp_path: Path) -> None:
+    handle = ProcessHandle(Housing("test"), lambda _: Deaf(), settings(tmp_path, 600), 1.0, crash_points=False)
+    handle.spawn()
+    assert handle.pid is not None
+    process = psutil.Process(handle.pid)
+    try:
+        handle.ready.result(60)
+        process.suspend()  # so that no answer comes
+        now = 1000.0
+        handle.look(now)
+        for held_up_s in (100.0, 0.3):
+            now += held_up_s
+            handle.look(now)
+        assert not handle.is_ending
+        now += 0.3
+        handle.look(now)  # nobody is held up any more, and there is no answer either
+        assert handle.is_ending
+    finally:
+        handle.kill("was killed")
+        eventually(lambda: handle.reap(now) is not None, "the end of the process")

@@ -1,0 +1,108 @@
+"""Executor processes live and end with their worker."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sluice.embedded.places import free_ports
+from sluice.embedded.process import spawn
+from tests.integration.executors.conftest import eventually
+from tests.integration.executors.plugins import PATH
+
+ROOT = Path(__file__).parents[3]
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "worker.log"
+
+
+@pytest.fixture
+def start(tmp_path: Path, log: Path) -> Iterator[Start]:
+    """Starts a worker with a connector of two tasks, without a broker; returns when its tasks run."""
+    made: list[subprocess.Popen[bytes]] = []
+
+    def launch(graceful_s: int = 30, **config: str) -> subprocess.Popen[bytes]:
+        (port,) = free_ports(1)
+        worker = {
+            "key.converter": "String", "value.converter": "String", "bootstrap.servers": "localhost:1", "task.executors": "2",
+            "offset.storage.file.filename": str(tmp_path / "offsets"), "listeners": f"http://127.0.0.1:{port}",
+            "task.shutdown.graceful.timeout.ms": str(graceful_s * 1000),
+        }  # fmt: skip
+        connector = {"name": "c", "connector.class": PATH, "tasks.max": "2", "folder": str(tmp_path), **config}
+        files = []
+        for name, settings in (("worker", worker), ("c", connector)):
+            files.append(str(tmp_path / f"{name}.properties"))
+            Path(files[-1]).write_text("".join(f"{key.replace('__', '.')}={value}\n" for key, value in settings.items()))
+        command = [sys.executable, "-m", "sluice.standalone", *files]
+        process = spawn(command, log=log, cwd=ROOT, environment=os.environ, death_signal=signal.SIGKILL)
+        made.append(process)
+        waiting = [f"[c|task-{number}] No Kafka broker answers at localhost:1; waiting until" for number in range(2)]
+        eventually(lambda: all(line in log.read_text() for line in waiting), "two tasks", 60)
+        return process
+
+    yield launch
+    for process in made:
+        process.kill()
+        process.wait(10)
+
+
+def executors_of(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    found = psutil.Process(worker.pid).children(recursive=True)
+    assert len(found) == 2
+    return found
+
+
+def all_ended(processes: list[psutil.Process]) -> bool:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                return False
+    return True
+
+
+def test_executors_end_with_a_worker_that_is_killed(start: Start, tmp_path: Path, log: Path) -> None:
+    worker = start(does="hold@poll", once="1")
+    executors = executors_of(worker)
+    (tmp_path / "go").touch()  # one of them does not even see that its socket closes
+    eventually(lambda: not (tmp_path / "go").exists(), "a task that keeps Python from running")
+    worker.kill()
+    worker.wait(10)
+    eventually(lambda: all_ended(executors), "the end of the executors")
+
+
+@pytest.mark.parametrize("to_group", [False, True])
+def test_a_signal_to_a_worker_or_its_group_stops_tasks_in_good_order_and_leaves_no_process(
+    start: Start, log: Path, to_group: bool
+) -> None:
+    worker = start()
+    executors = executors_of(worker)
+    if to_group:
+        os.killpg(worker.pid, signal.SIGINT)
+    else:
+        worker.terminate()
+    assert worker.wait(60) == 0
+    assert all_ended(executors)
+    assert "abandoned" not in log.read_text()
+    assert "Kafka Connect stopped" in log.read_text()
+    assert "ERROR" not in log.read_text()
+
+
+def test_a_task_that_does_not_stop_does_not_keep_its_worker(start: Start, tmp_path: Path, log: Path) -> None:
+    worker = start(graceful_s=1, does="hold@poll")
+    executors = executors_of(worker)
+    (tmp_path / "go").touch()
+    worker.terminate()
+    assert worker.wait(30) == 0
+    assert all_ended(executors)

@@ -1,0 +1,140 @@
+"""What operators have beyond Apache's, in a cluster: connectors of a directory, earlier configurations, self-healing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluice.embedded.broker import EmbeddedBroker
+from tests.cluster.cluster import Cluster
+from tests.cluster.topics import read_topic
+
+FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+
+
+def put_file(folder: Path, name: str, **config: str) -> None:
+    """Writes a connector file as deployments do: whole, in one step."""
+    lines = [f"name={name}", *(f"{key.replace('__', '.')}={value}" for key, value in config.items())]
+    draft = folder / f".{name}.tmp"
+    draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    draft.rename(folder / f"{name}.properties")
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    file = tmp_path / "lines.txt"
+    file.write_text("one\ntwo\n", encoding="utf-8")
+    return file
+
+
+def test_a_clusters_connectors_follow_a_directory_whoever_leads(
+    broker: EmbeddedBroker, tmp_path: Path, lines: Path, unique_name: Callable[[str], str]
+) -> None:
+    folder = tmp_path / "connectors"
+    folder.mkdir()
+    topic = unique_name("lines")
+    put_file(folder, "a", connector__class=FILE_SOURCE, file=str(lines), topic=topic)
+    with Cluster(broker, tmp_path, 2, {"connectors.dir": str(folder), "task.executors": "0"}) as cluster:
+        cluster.start()
+        cluster.wait_for_state("a", "RUNNING", tasks=1)
+        # Made over REST, and so nobody's to delete.
+        cluster.create("mine", {"connector.class": FILE_SOURCE, "file": str(lines), "topic": topic})
+
+        put_file(folder, "a", connector__class=FILE_SOURCE, file=str(lines), topic=topic, batch__size="7")
+        cluster.wait_for(lambda: cluster.client().config("a").get("batch.size") == "7", 30, "the change of a file")
+
+        follower = next(worker for worker in cluster.live if worker is not cluster.leader())
+        # Versions are noted behind the change itself, and read by the others a moment later still.
+        cluster.wait_for(
+            lambda: [one["origin"] for one in follower.client.history("a")] == ["directory", "directory"],
+            30,
+            "two versions at the follower",
+            lambda: follower.client.history("a"),
+        )
+
+        cluster.leader().kill()
+        put_file(folder, "b", connector__class=FILE_SOURCE, file=str(lines), topic=topic)
+        (folder / "a.properties").unlink()
+        cluster.wait_for(lambda: cluster.client().connectors() == ["b", "mine"], 60, "the next leader to apply the files")
+        cluster.wait_for_state("b", "RUNNING", tasks=1)
+
+
+def test_an_earlier_configuration_is_brought_back_through_any_worker(
+    broker: EmbeddedBroker, tmp_path: Path, lines: Path, unique_name: Callable[[str], str]
+) -> None:
+    config = {"connector.class": FILE_SOURCE, "file": str(lines), "topic": unique_name("lines")}
+    with Cluster(broker, tmp_path, 2, {"task.executors": "0"}) as cluster:
+        cluster.start()
+        follower = next(worker for worker in cluster.live if worker is not cluster.leader())
+        cluster.create("a", {**config, "batch.size": "5"})
+        cluster.send("PUT", "/connectors/a/config", {**config, "batch.size": "6"}, worker=follower)
+        cluster.send("DELETE", "/connectors/a", worker=follower)
+
+        def versions() -> list[int]:
+            status, answer = cluster.exchange("GET", "/sluice/connectors/a/history", worker=follower)
+            return [one["version"] for one in answer] if status == 200 else []
+
+        cluster.wait_for(lambda: versions() == [1, 2, 3], 30, "three versions")
+        cluster.send("POST", "/sluice/connectors/a/rollback", query=[("version", "1")], worker=follower)
+        cluster.wait_for_state("a", "RUNNING", tasks=1)
+        assert follower.client.config("a")["batch.size"] == "5"
+
+
+def test_a_task_that_fails_heals_and_every_worker_tells_how_often(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    config = {
+        "connector.class": "org.apache.kafka.connect.tools.MockSourceConnector",
+        "mock_mode": "task-failure",
+        "delay_ms": "0",
+        "errors.restart.max.attempts": "2",
+        "errors.restart.delay.initial.ms": "100",
+    }
+    with Cluster(broker, tmp_path, 2, {"task.executors": "0"}) as cluster:
+        cluster.start()
+        cluster.create("ill", config)
+
+        def told(number: int) -> dict[str, Any]:
+            status, answer = cluster.exchange("GET", "/connectors/ill/tasks/0/status", worker=cluster.workers[number])
+            return answer if status == 200 else {}
+
+        def is_settled(answer: dict[str, Any]) -> bool:
+            return (answer.get("state"), answer.get("restarts")) == ("FAILED", {"count": 2, "next_ms": None})
+
+        def both_tell() -> bool:
+            return all(is_settled(told(number)) for number in (0, 1))
+
+        cluster.wait_for(both_tell, 30, "both workers to tell of two restarts", lambda: (told(0), told(1)))
+        settled = told(0)
+        time.sleep(0.3)  # longer than a restart would have taken to begin
+        assert told(0) == settled
+
+        # Whoever takes it in hand: it begins to count anew.
+        for rounds, requests in enumerate(
+            [
+                [("POST", "/connectors/ill/tasks/0/restart")],
+                [("POST", "/connectors/ill/restart?includeTasks=true&onlyFailed=true")],
+                [("PUT", "/connectors/ill/pause"), ("PUT", "/connectors/ill/resume")],
+            ],
+            start=2,
+        ):
+            for method, path in requests:
+                cluster.send(method, path)
+            cluster.wait_for(
+                partial(lambda count: failures(cluster).count(2) == count, rounds),
+                30,
+                f"two restarts after {requests}",
+                lambda: failures(cluster),
+            )
+        counts = failures(cluster)
+        assert [count for count, before in zip(counts, [None, *counts], strict=False) if count != before] == [0, 1, 2] * 4
+
+
+def failures(cluster: Cluster) -> list[int]:
+    """How often the task of connector ill had been restarted, each time that it was told to have failed."""
+    records = read_topic(cluster.bootstrap, cluster.status_topic)
+    told = [record.json for record in records if record.key_text == "status-task-ill-0" and record.value is not None]
+    return [one["restarts"]["count"] for one in told if one["state"] == "FAILED"]

@@ -1,0 +1,451 @@
+"""Internal topics on a real broker: made, checked, followed, written by several workers, fenced."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from connect.errors import ConfigError, FencedError, IllegalStateError, UnreachableError
+from sluice.embedded.broker import EmbeddedBroker
+from worker.config import WorkerConfig
+from worker.herder import OffsetEntry, State, Status, TargetState, TaskId
+from worker.kafka.internal_topics import InternalTopic
+from worker.kafka.log_writer import Written
+from worker.kafka.topic_log import LogRecord, TopicLog, TopicLogSettings
+from worker.stores import topics
+from worker.stores.codec import RestartRequest, SessionKey
+from worker.stores.config_store import ConfigStore
+from worker.stores.offset_topic import OffsetTopic
+from worker.stores.status_store import StatusStore
+
+Named = Callable[[str], str]
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+
+@pytest.fixture
+def worker(broker: EmbeddedBroker, unique_name: Named) -> Callable[..., WorkerConfig]:
+    """Makes configurations of workers of one cluster, with internal topics of their own."""
+    group = unique_name("group")
+
+    def make(**settings: str) -> WorkerConfig:
+        return WorkerConfig.for_cluster(
+            {
+                "bootstrap.servers": broker.bootstrap,
+                "group.id": group,
+                "key.converter": JSON,
+                "value.converter": JSON,
+                **{f"{what}.storage.topic": f"{group}-{what}" for what in ("config", "offset", "status")},
+                **{f"{what}.storage.replication.factor": "1" for what in ("config", "offset", "status")},
+                **{key.replace("_", "."): value for key, value in settings.items()},
+            }
+        )
+
+    return make
+
+
+def eventually(claim: Callable[[], bool], what: str, timeout_s: float = 15.0) -> None:
+    """Waits until the claim holds; fails with ``what`` when it never does."""
+    deadline = time.monotonic() + timeout_s
+    while not claim():
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
+        time.sleep(0.02)
+
+
+class Heard:
+    """A listener that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.events: queue.Queue[tuple[Any, ...]] = queue.Queue()
+
+    def next(self, timeout_s: float = 10.0) -> tuple[Any, ...]:
+        return self.events.get(timeout=timeout_s)
+
+    def on_connector_config(self, name: str) -> None:
+        self.events.put(("config", name))
+
+    def on_connector_removed(self, name: str) -> None:
+        self.events.put(("removed", name))
+
+    def on_task_configs(self, name: str, tasks: Sequence[TaskId]) -> None:
+        self.events.put(("tasks", name, [task.task for task in tasks]))
+
+    def on_target_state(self, name: str) -> None:
+        self.events.put(("target", name))
+
+    def on_session_key(self, key: SessionKey) -> None:
+        self.events.put(("key", key))
+
+    def on_restart_request(self, request: RestartRequest) -> None:
+        self.events.put(("restart", request))
+
+    def on_logger_level(self, namespace: str, level: str) -> None:
+        self.events.put(("logger", namespace, level))
+
+
+class Closing:
+    """Closes what a test has opened, side by side."""
+
+    def __init__(self) -> None:
+        self._opened: list[Any] = []
+
+    def __call__(self, opened: Any) -> Any:
+        self._opened.append(opened)
+        return opened
+
+    def close(self) -> None:
+        for opened in self._opened:
+            opened.ask_to_close()
+        for opened in self._opened:
+            opened.close()
+
+
+@pytest.fixture
+def closing() -> Iterator[Closing]:
+    one = Closing()
+    yield one
+    one.close()
+
+
+StartStore = Callable[[WorkerConfig], tuple[ConfigStore, Heard]]
+
+
+@pytest.fixture
+def config_store(closing: Closing) -> StartStore:
+    def start(config: WorkerConfig) -> tuple[ConfigStore, Heard]:
+        heard = Heard()
+        store: ConfigStore = closing(ConfigStore(topics.config_log(config), heard))
+        store.start(20)
+        return store, heard
+
+    return start
+
+
+def make_topic(bootstrap: str, name: str, partitions: int, **configs: str) -> None:
+    new = NewTopic(name, partitions, 1, config={key.replace("_", "."): value for key, value in configs.items()})
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([new])[name].result(10)
+
+
+def test_two_workers_see_each_others_writes(worker: Callable[..., WorkerConfig], config_store: StartStore) -> None:
+    config = worker()
+    one, heard_by_one = config_store(config)
+    one.put_connector("c", {"name": "c", "a": "1"}, TargetState.PAUSED)
+    assert one.snapshot().config("c") == {"name": "c", "a": "1"}
+    assert one.snapshot().target_state("c") is TargetState.PAUSED
+    assert one.snapshot().offset == 2
+
+    two, heard_by_two = config_store(config)
+    assert two.snapshot().connectors() == ["c"]
+    two.put_task_configs("c", [{"n": "0"}, {"n": "1"}])
+    two.put_target_state("c", TargetState.STARTED)
+    two.put_restart_request(RestartRequest("c", True, False))
+    two.put_logger_level("x.y", "DEBUG")
+    key = SessionKey(b"0" * 32, "HmacSHA256", 17)
+    two.put_session_key(key)
+    two.put_task_configs("c", [])
+    two.remove_connector("c")
+
+    events = [
+        ("tasks", "c", [0, 1]),
+        ("target", "c"),
+        ("restart", RestartRequest("c", True, False)),
+        ("logger", "x.y", "DEBUG"),
+        ("key", key),
+        ("tasks", "c", []),
+        ("removed", "c"),
+    ]
+    assert [heard_by_one.next() for _ in range(8)] == [("config", "c"), *events]
+    assert [heard_by_two.next() for _ in events] == events
+    one.refresh(20)
+    assert one.snapshot() == two.snapshot()
+    assert one.snapshot().session_key == key
+
+    # Nothing of the past is heard by who comes later.
+    three, heard_by_three = config_store(config)
+    assert three.snapshot() == two.snapshot()
+    assert heard_by_three.events.empty()
+
+
+def test_a_leader_with_transactions_is_fenced_by_the_next(
+    worker: Callable[..., WorkerConfig], config_store: StartStore
+) -> None:  # fmt: skip
+    config = worker(exactly_once_source_support="enabled")
+    old, _ = config_store(config)
+    new, heard = config_store(config)
+    with pytest.raises(FencedError, match="without claiming"):
+        old.put_connector("c", {"a": "1"})
+    old.claim_write_privileges()
+    old.put_connector("c", {"a": "1"})
+    old.put_task_configs("c", [{"n": "0"}])
+    # Offsets as in the recording: each transaction is followed by its marker.
+    assert old.snapshot().offset == 5
+    new.refresh(20)
+    assert new.snapshot().tasks("c") == [TaskId("c", 0)]
+
+    new.claim_write_privileges()
+    with pytest.raises(FencedError, match="safely retried"):
+        old.put_connector("c", {"a": "2"})
+    old.put_target_state("c", TargetState.PAUSED)  # any worker may
+    new.put_task_count_record("c", 1)
+    assert new.snapshot().config("c") == {"a": "1"}
+    assert new.snapshot().task_count_record("c") == 1
+    assert [heard.next() for _ in range(3)] == [("config", "c"), ("tasks", "c", [0]), ("target", "c")]
+
+    # Having lost the right, the old leader can claim it again.
+    old.claim_write_privileges()
+    old.put_connector("c", {"a": "3"})
+    new.refresh(20)
+    assert new.snapshot().config("c") == {"a": "3"}
+
+
+def test_what_is_not_committed_is_neither_read_nor_waited_for(
+    broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], config_store: StartStore
+) -> None:
+    config = worker(exactly_once_source_support="enabled")
+    store, _ = config_store(config)
+    settings = topics.config_log(config)
+    assert settings.leader is not None
+    dead = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": settings.leader["transactional.id"]})
+    dead.init_transactions(30)
+    dead.begin_transaction()
+    dead.produce(settings.topic.name, b'{"properties":{}}', b"connector-ghost")
+    dead.flush(10)
+    store.refresh(20)
+    assert store.snapshot().connectors() == []
+    store.claim_write_privileges()  # ends what the dead leader had begun
+    store.put_connector("c", {})
+    assert store.snapshot().connectors() == ["c"]
+
+
+def test_a_topic_that_loses_records_by_age_is_refused(
+    broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], config_store: StartStore
+) -> None:
+    config = worker()
+    name = topics.config_log(config).topic.name
+    make_topic(broker.bootstrap, name, 1, cleanup_policy="compact,delete")
+    with pytest.raises(ConfigError, match=r"found the topic currently has 'cleanup.policy=compact,delete'") as caught:
+        config_store(config)
+    assert caught.value.key == "config.storage.topic"
+    assert f"sluice topic alter {name} --config cleanup.policy=compact" in caught.value.message
+
+
+def test_configurations_in_two_partitions_are_refused(
+    broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], config_store: StartStore
+) -> None:
+    config = worker()
+    make_topic(broker.bootstrap, topics.config_log(config).topic.name, 2, cleanup_policy="compact")
+    with pytest.raises(ConfigError, match=r"required to have a single partition .* but found 2 partitions"):
+        config_store(config)
+
+
+def test_more_replicas_than_brokers_are_told_with_the_setting(
+    worker: Callable[..., WorkerConfig], config_store: StartStore
+) -> None:  # fmt: skip
+    with pytest.raises(ConfigError, match=r"Set config.storage.replication.factor to the number of brokers") as caught:
+        config_store(worker(config_storage_replication_factor="3"))
+    assert caught.value.key == "config.storage.replication.factor"
+
+
+def test_a_topic_is_made_with_the_workers_settings(
+    broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], closing: Closing
+) -> None:
+    config = worker(status_storage_partitions="3", status_storage_min_insync_replicas="1", status_storage_replication_factor="-1")
+    log = closing(TopicLog(topics.status_log(config), lambda _: None))
+    log.start(20)
+    assert log.partitions == 3
+    found = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(log.topic, timeout=10).topics[log.topic]
+    assert len(found.partitions) == 3
+
+
+def test_states_are_shared_and_late_words_do_not_count(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
+    config = worker()
+    one, two = (closing(StatusStore(topics.status_log(config), name)) for name in ("a:1", "b:1"))
+    one.start(20)
+    two.start(20)
+    task = TaskId("c", 0)
+    one.put("c", Status(State.RUNNING, "a:1", None, 2, "1.0"))
+    one.put(task, Status(State.RUNNING, "a:1", None, 2, "1.0"))
+    eventually(lambda: two.get(task) == Status(State.RUNNING, "a:1", None, 2, "1.0"), "the other worker's store has the state")
+    two.put(task, Status(State.RUNNING, "b:1", None, 3, None))
+    eventually(lambda: one.get(task) == Status(State.RUNNING, "b:1", None, 3, None), "the task is known to have moved")
+    one.put_safe(task, Status(State.FAILED, "a:1", "too late", 2))
+    one.put(task, Status(State.UNASSIGNED, "a:1", None, 2))  # the word of one that knew nothing yet
+    one.add_topic("c", 0, "orders")
+    one.add_topic("c", 0, "orders")
+    eventually(lambda: two.topics("c") == {"orders"}, "the topic is known")
+    for store in (one, two):
+        store.refresh(10)
+        assert store.get_all("c") == {0: Status(State.RUNNING, "b:1", None, 3, None)}
+        assert store.connectors() == {"c"}
+    two.reset_topics("c")
+    two.delete(task)
+    two.delete("c")
+    eventually(lambda: not one.connectors() and not one.topics("c") and one.get(task) is None, "all is forgotten")
+    # What was forgotten on one worker is noted again by the other.
+    one.add_topic("c", 0, "orders")
+    eventually(lambda: one.topics("c") == {"orders"}, "the topic is known again")
+
+
+def test_topics_that_were_forgotten_are_no_longer_shown(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
+    store = closing(StatusStore(topics.status_log(worker()), "a:1"))
+    store.start(20)
+    for _ in range(10):
+        for topic in ("orders", "payments"):
+            store.add_topic("c", 0, topic)
+        store.await_read(store.reset_topics("c"), 10)
+        assert store.topics("c") == frozenset()
+    assert store.reset_topics("c") == []
+
+
+def test_offsets_keep_the_bytes_of_their_keys(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
+    config = worker(offset_storage_partitions="5")
+    one, two = (closing(OffsetTopic(topics.offset_log(config))) for _ in range(2))
+    records: list[LogRecord] = []
+    raw = closing(TopicLog(topics.offset_log(config), records.append))
+    one.start(20)
+    raw.start(20)
+    java = b'["c",{"table":"t","db":"d"}]'
+    raw.await_read(raw.send_all([(java, b'{"at":1}')], 10), 10)
+    one.refresh(10)
+    partition = {"db": "d", "table": "t"}
+    assert one.get("c", partition) == {"at": 1}
+    one.put("c", [(partition, {"at": 2}), ({"db": "e"}, {"at": 3})])
+    assert one.get("c", partition) == {"at": 2}
+    two.start(20)
+    assert two.entries("c") == one.entries("c")
+    assert [record.key for record in two.records("c", [(partition, None)])] == [java]
+    two.put("c", [(partition, None)])
+    one.refresh(10)
+    assert one.entries("c") == [OffsetEntry({"db": "e"}, {"at": 3})]
+    raw.read_to_end(10)
+    assert [record.value for record in records if record.key == java] == [b'{"at":1}', b'{"at":2}', None]
+
+
+def test_offsets_that_lie_behind_the_open_transaction_of_another_task_are_waited_for(
+    broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], closing: Closing
+) -> None:
+    config = worker(exactly_once_source_support="enabled", offset_storage_partitions="1")
+    store = closing(OffsetTopic(topics.offset_log(config)))
+    store.start(20)
+    other, own = (Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"{store.topic}-{n}"}) for n in "ab")
+    for task, connector, at in ((other, "other", 1), (own, "own", 2)):
+        task.init_transactions(20)
+        task.begin_transaction()
+        for record in store.records(connector, [({}, {"at": at})]):
+            task.produce(record.topic, record.value, record.key, record.partition)
+        task.flush(10)
+    own.commit_transaction(10)
+    # To answer "none" would let the task that comes next read from its source again what is committed.
+    with pytest.raises(UnreachableError, match=r"no transaction in it stays open: .* kafka-transactions\.sh"):
+        store.refresh(1)
+    other.abort_transaction(10)
+    store.refresh(20)
+    assert (store.get("own", {}), store.get("other", {})) == ({"at": 2}, None)
+
+
+def test_offsets_of_a_transaction_lie_where_plain_ones_do(
+    broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], closing: Closing
+) -> None:
+    config = worker(exactly_once_source_support="enabled")
+    store = closing(OffsetTopic(topics.offset_log(config)))
+    store.start(20)
+    offsets = [({"n": number}, {"at": number}) for number in range(8)]
+    task = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"{store.topic}-c-0"})
+    task.init_transactions(20)
+    written: list[Written] = []
+
+    def note(_: object, message: Message) -> None:
+        written.append(Written(message.partition(), message.offset()))
+
+    for end in (task.abort_transaction, task.commit_transaction):
+        written.clear()
+        task.begin_transaction()
+        for record in store.records("c", offsets):
+            task.produce(record.topic, record.value, record.key, record.partition, on_delivery=note)
+        task.flush(10)
+        assert store.entries("c") == []
+        end(10)
+    store.await_read(written, 10)
+    assert len(store.entries("c")) == 8
+    store.put("c", [({"n": 0}, {"at": 100})])
+    assert store.get("c", {"n": 0}) == {"at": 100}
+    assert len(store.entries("c")) == 8
+
+
+def log_settings(bootstrap: str, name: str, partitions: int = 1) -> TopicLogSettings:
+    client = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": "500"}
+    return TopicLogSettings(InternalTopic(name, partitions, 1), {**client, "group.id": "g"}, client, client)
+
+
+def test_a_callback_that_fails_loses_its_record_only(broker: EmbeddedBroker, unique_name: Named, closing: Closing) -> None:
+    taken: list[bytes | None] = []
+
+    def take(record: LogRecord) -> None:
+        if record.value == b"bad":
+            raise ValueError("cannot take this")
+        taken.append(record.value)
+
+    log = closing(TopicLog(log_settings(broker.bootstrap, unique_name("log")), take))
+    log.start(20)
+    written = log.send_all([(b"a", b"1"), (b"b", b"bad"), (b"c", None)], 10)
+    log.await_read(written, 10)
+    assert taken == [b"1", None]
+
+
+def test_a_log_follows_on_over_a_restart_of_the_broker(broker: EmbeddedBroker, unique_name: Named, closing: Closing) -> None:
+    taken: list[LogRecord] = []
+    log = closing(TopicLog(log_settings(broker.bootstrap, unique_name("log"), 3), taken.append))
+    log.start(20)
+    log.await_read(log.send_all([(b"%d" % n, b"before") for n in range(6)], 10), 10)
+    broker.kill()
+    with pytest.raises(UnreachableError, match=r"could not be read to its end within 0.3 s"):
+        log.read_to_end(0.3)
+    with pytest.raises(UnreachableError, match=r"not acknowledged within 0.3 s"):
+        log.send_all([(b"k", b"late")], 0.3)
+    broker.start()
+    log.await_read(log.send_all([(b"k", b"after")], 20), 20)
+    log.read_to_end(20)
+    assert [(record.value, record.live) for record in taken if record.key == b"k"] == [(b"late", True), (b"after", True)]
+    assert len(taken) == 8
+
+
+def test_who_comes_before_the_broker_waits_and_can_be_stopped(unique_name: Named) -> None:
+    log = TopicLog(log_settings("127.0.0.1:9", unique_name("log")), lambda _: None)
+    raised: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            log.start()
+        except BaseException as e:
+            raised.append(e)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    log.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert isinstance(raised[0], IllegalStateError)
+    assert "closed" in str(raised[0])  # before it was read, or before it had even begun
+
+
+def test_records_lie_where_java_looks_for_them(broker: EmbeddedBroker, unique_name: Named, closing: Closing) -> None:
+    from worker.kafka.partitioner import partition_of
+
+    taken: list[LogRecord] = []
+    log = closing(TopicLog(log_settings(broker.bootstrap, unique_name("log"), 25), taken.append))
+    log.start(20)
+    written = log.send_all([(f'["c",{{"id":{n}}}]'.encode(), b"{}") for n in range(60)], 10)
+    log.await_read(written, 10)
+    assert len(taken) == 60
+    assert all(record.partition == partition_of(record.key or b"", 25) for record in taken)
+    again: list[LogRecord] = []
+    other = closing(TopicLog(log_settings(broker.bootstrap, log.topic, 25), again.append))
+    other.start(20)
+    assert {(record.key, record.live) for record in again} == {(record.key, False) for record in taken}

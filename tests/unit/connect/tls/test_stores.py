@@ -1,0 +1,140 @@
+"""Stores of keytool's own making give what went into them, or say what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import NoEncryption as Open
+
+from connect.errors import ConfigError
+from connect.tls import Store, identity_of, store_of, trusted_of
+from tests import keytool
+from tests.integration.rest.certificates import Authority
+
+PASSWORD, OTHER = "changeit", "k3y-s3cret"
+AUTHORITY = Authority()
+WORKER = AUTHORITY.sign("worker")
+
+
+@dataclass(frozen=True)
+class Stores:
+    folder: Path
+
+    def store(self, name: str, password: str | None = PASSWORD, key_password: str | None = None) -> Store:
+        return Store("ssl.keystore", str(self.folder / name), password, key_password)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
+    folder = tmp_path_factory.mktemp("stores")
+    pem = folder / "authority.pem"
+    pem.write_text(AUTHORITY.pem())
+    WORKER.write_pkcs12(folder / "worker.p12", PASSWORD)
+    for kind in ("JKS", "PKCS12", "JCEKS"):
+        keytool.trust_store(folder / f"trust.{kind}", pem, kind, PASSWORD)
+    keytool.key_store(folder / "key.JKS", folder / "worker.p12", "JKS", PASSWORD)
+    keytool.key_store(folder / "key.own.JKS", folder / "worker.p12", "JKS", PASSWORD, OTHER)
+    return Stores(folder)
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_a_trust_store_gives_its_certificates(kind: str, stores: Stores) -> None:
+    assert x509.load_pem_x509_certificates(trusted_of(stores.store(f"trust.{kind}")).encode()) == [AUTHORITY.certificate]
+
+
+def test_certificates_of_jks_are_read_without_a_password_as_in_java(stores: Stores) -> None:
+    assert trusted_of(stores.store("trust.JKS", None)) == trusted_of(stores.store("trust.JKS"))
+
+
+@pytest.mark.parametrize(
+    ("name", "key_password"), [("key.JKS", None), ("key.JKS", PASSWORD), ("key.own.JKS", OTHER), ("worker.p12", None)]
+)
+def test_a_key_store_gives_its_key_and_chain(name: str, key_password: str | None, stores: Stores) -> None:
+    identity = identity_of(stores.store(name, PASSWORD, key_password))
+    key = load_pem_private_key(identity.key.encode(), None)
+    assert _der(key) == _der(WORKER.key)
+    assert x509.load_pem_x509_certificates(identity.chain.encode()) == [WORKER.certificate]
+    assert identity.password is None
+
+
+def test_secrets_are_in_no_representation(stores: Stores) -> None:
+    store = stores.store("key.own.JKS", PASSWORD, OTHER)
+    shown = repr(store) + repr(identity_of(store))
+    assert not [secret for secret in (PASSWORD, OTHER, "PRIVATE") if secret in shown]
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "key_password", "said"),
+    [
+        (
+            "key.JKS",
+            "wr0ng",
+            None,
+            "it is a JKS key store, and ssl.keystore.password is not its password, or the file is damaged",
+        ),
+        ("key.own.JKS", PASSWORD, None, "ssl.keystore.password is not the password of its key"),
+        ("key.own.JKS", PASSWORD, "wr0ng", "ssl.key.password is not the password of its key"),
+        ("key.JKS", None, None, "its key needs a password; set ssl.keystore.password"),
+        ("trust.JKS", PASSWORD, None, "it holds no private key"),
+        ("trust.PKCS12", PASSWORD, None, "it holds no private key"),
+        ("worker.p12", "wr0ng", None, "ssl.keystore.password is not its password"),
+        ("trust.JCEKS", PASSWORD, None, "-srcstoretype JCEKS -destkeystore store.p12 -deststoretype PKCS12"),
+        ("absent", PASSWORD, None, "cannot be read: No such file"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_the_reason(
+    name: str, password: str | None, key_password: str | None, said: str, stores: Stores
+) -> None:
+    with pytest.raises(ConfigError) as told:
+        identity_of(stores.store(name, password, key_password))
+    assert said in told.value.message
+    assert not [secret for secret in (PASSWORD, OTHER, "wr0ng") if secret in told.value.message]
+
+
+@pytest.mark.parametrize("password", [PASSWORD, None])
+@pytest.mark.parametrize("name", ["key.JKS", "trust.JKS"])
+def test_a_half_written_store_is_refused_wherever_it_ends(
+    name: str, password: str | None, stores: Stores, tmp_path: Path
+) -> None:
+    whole = (stores.folder / name).read_bytes()
+    cut = tmp_path / "cut.jks"
+    for size in range(4, len(whole) - 20):
+        cut.write_bytes(whole[:size])
+        with pytest.raises(ConfigError):
+            trusted_of(Store("ssl.truststore", str(cut), password))
+
+
+def test_a_changed_byte_is_noticed_with_the_password(stores: Stores, tmp_path: Path) -> None:
+    whole = bytearray((stores.folder / "trust.JKS").read_bytes())
+    whole[len(whole) // 2] ^= 1
+    (tmp_path / "changed.jks").write_bytes(whole)
+    with pytest.raises(ConfigError, match="or the file is damaged"):
+        trusted_of(Store("ssl.truststore", str(tmp_path / "changed.jks"), PASSWORD))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"ssl.keystore.certificate.chain": "x"},
+            "listeners.https.ssl.keystore.certificate.chain needs listeners.https.ssl.keystore.key",
+        ),
+        ({"ssl.keystore.location": "/nowhere"}, "listeners.https.ssl.keystore.location"),
+    ],
+)
+def test_messages_name_the_settings_as_they_are_written(given: Mapping[str, str], said: str) -> None:
+    store = store_of(given, "ssl.keystore", "listeners.https.")
+    assert store.key_password_key == "listeners.https.ssl.key.password"
+    with pytest.raises(ConfigError) as told:
+        identity_of(store)
+    assert said in str(told.value)
+
+
+def _der(key: object) -> bytes:
+    made: bytes = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, Open())  # type: ignore[attr-defined]  # one of many kinds
+    return made

@@ -1,0 +1,206 @@
+"""File sources that have nothing to read: they sleep until there is something, or until they are stopped."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from connect.record import SourceRecord
+from connect.testing import SourceHarness
+from connectors.file import FileStreamSourceTask
+from connectors.file import source as file_source
+from connectors.file import watch as file_watch
+from connectors.file.source import IDLE_S, LOOK_FIRST_S, LOOK_MOST_S
+from connectors.file.watch import LOOK_EVERY_S, SHARED_WATCH, FileState, FileWatch, SharedWatch, file_state
+from tests.within import LIMIT_S, within_limits
+
+
+def eventually(claim: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not claim():
+        assert time.monotonic() < deadline, what
+        threading.Event().wait(0.001)
+
+
+class Watched:
+    """A source task in a poll of its own thread that has found nothing for so long that its file is watched."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.harness = SourceHarness(FileStreamSourceTask(), {"file": str(file), "topic": "t"}).start()
+        if file.exists():
+            self.harness.poll_records(len(file.read_bytes().splitlines()))
+        # As after some polls without a line.
+        self.harness.task._look_again_s = LOOK_MOST_S  # type: ignore[attr-defined]  # the task's own
+        self.found: list[SourceRecord] = []
+        self.ended_s = 0.0
+        self._thread = threading.Thread(target=self._poll, name="polling")
+        self._thread.start()
+        eventually(lambda: self._is_watched() or not self._thread.is_alive(), "the file is watched")
+
+    def _poll(self) -> None:
+        self.found = self.harness.poll()
+        self.ended_s = time.monotonic()
+
+    def _is_watched(self) -> bool:
+        return SHARED_WATCH._watch is not None and bool(SHARED_WATCH._watch._waiting)
+
+    def join(self) -> float:
+        """Waits for the poll's end and tells when it was."""
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive()
+        return self.ended_s
+
+    def values(self) -> list[str]:
+        return [record.value for record in self.found]
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes | None], Watched]]:
+    """Their polls wait for so long that only the watch, or a stop, can end them in time."""
+    monkeypatch.setattr(file_source, "IDLE_S", 10 * LIMIT_S)
+    made: list[Watched] = []
+
+    def make(content: bytes | None) -> Watched:
+        file = tmp_path / "in"
+        if content is not None:
+            file.write_bytes(content)
+        made.append(Watched(file))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.harness.task.stop()
+        one.join()
+        one.harness.stop()
+    eventually(lambda: not any(thread.name == "file-watch" for thread in threading.enumerate()), "the watch ends")
+
+
+Watch = Callable[[bytes | None], Watched]
+
+
+def test_a_line_is_seen_soon_after_a_silence(watched: Watch) -> None:
+    assert LOOK_EVERY_S < IDLE_S / 2
+    one = watched(b"old\n")
+    with one.file.open("ab") as more:
+        more.write(b"new\n")
+    one.join()
+    assert one.values() == ["new"]
+    assert one.harness.task._look_again_s == LOOK_FIRST_S  # type: ignore[attr-defined]  # the next is looked for at once
+
+
+def test_a_file_that_comes_at_last_is_seen_soon(watched: Watch) -> None:
+    one = watched(None)
+    one.file.write_bytes(b"first\n")
+    one.join()
+    assert one.values() == ["first"]
+
+
+def test_a_file_that_is_replaced_by_one_of_the_same_size_is_read_anew(watched: Watch, tmp_path: Path) -> None:
+    one = watched(b"one\n")
+    (tmp_path / "other").write_bytes(b"two\n")
+    os.replace(tmp_path / "other", one.file)
+    one.join()
+    assert one.values() == ["two"]
+
+
+def test_a_file_that_is_cut_is_read_anew(watched: Watch) -> None:
+    one = watched(b"one\ntwo\n")
+    one.file.write_bytes(b"1\n")
+    one.join()
+    assert one.values() == ["1"]
+
+
+def test_a_line_without_its_end_is_waited_for(watched: Watch) -> None:
+    one = watched(b"old\n")
+    with one.file.open("ab") as more:
+        more.write(b"ne")
+        more.flush()
+        eventually(lambda: one.harness.task._splitter.waiting_bytes == 2, "the beginning is read")  # type: ignore[attr-defined]  # its own
+        more.write(b"w\n")
+    one.join()
+    assert one.values() == ["new"]
+
+
+def test_a_file_without_news_ends_the_poll_after_about_a_second(watched: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_source, "IDLE_S", IDLE_S)
+    began_s = time.monotonic()
+    one = watched(b"old\n")
+    assert IDLE_S == 1.0
+    assert one.join() - began_s > IDLE_S * 0.8
+    assert one.found == []
+
+
+def test_stop_wakes_a_task_whose_file_is_watched(watched: Watch) -> None:
+    one = watched(b"old\n")
+    one.harness.task.stop()
+    one.join()
+    assert one.harness.poll() == []
+
+
+def test_a_task_that_reads_on_looks_again_at_once_and_then_ever_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    class Wake(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout or 0.0)
+            return False
+
+    monkeypatch.setattr(file_source, "IDLE_S", 0.05)
+    (tmp_path / "in").write_text("x\n")
+    with SourceHarness(FileStreamSourceTask(), {"file": str(tmp_path / "in"), "topic": "t"}) as harness:
+        harness.task._wake = Wake()  # type: ignore[attr-defined]  # the task's own
+        harness.poll()
+        harness.poll()
+    assert waits[:6] == [LOOK_FIRST_S * 2**n for n in range(6)]
+
+
+def test_the_state_of_a_file_tells_changes(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    assert file_state(str(file)) is None
+    file.write_text("a")
+    first = file_state(str(file))
+    assert first == file_state(str(file))
+    file.write_text("ab")
+    second = file_state(str(file))
+    (tmp_path / "g").write_text("ab")
+    assert len({first, second, file_state(str(tmp_path / "g"))}) == 3
+
+
+def test_a_look_that_hangs_holds_nobody_up_beyond_the_time_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging, go_on = threading.Event(), threading.Event()
+
+    def state(path: str) -> FileState:
+        hanging.set()
+        go_on.wait(120)
+        return None
+
+    monkeypatch.setattr(file_watch, "file_state", state)
+    watch = FileWatch(every_s=0.001)
+    watch.wait("away", None, threading.Event(), 0.05)
+    assert hanging.wait(10)
+    within_limits(lambda: watch.wait("here", None, threading.Event(), 0.05), "a wait beside the look that hangs")
+    go_on.set()
+    watch.close()
+
+
+def test_the_last_user_ends_the_watch_and_the_next_gets_another() -> None:
+    made: list[FileWatch] = []
+
+    def make() -> FileWatch:
+        made.append(FileWatch())
+        return made[-1]
+
+    shared = SharedWatch(make)
+    assert shared.take() is shared.take() is made[0]
+    shared.give_back()
+    assert made[0]._thread.is_alive()
+    shared.give_back()
+    eventually(lambda: not made[0]._thread.is_alive(), "the watch ends")
+    assert shared.take() is made[1]
+    shared.give_back()

@@ -1,0 +1,29 @@
+"""Signatures of requests between workers, as far as the door judges them."""
+
+from __future__ import annotations
+
+import pytest
+
+from rest.internal import ALGORITHM_HEADER, SIGNATURE_HEADER
+from rest.server import RestServer
+from tests.integration.rest.replay import Target
+
+
+@pytest.mark.parametrize(
+    ("signature", "algorithm", "message"),
+    [
+        ("AAAA", "Nope", "Algorithm Nope not available"),
+        ("", "", "Algorithm  not available"),
+        ("%%%", "HmacSHA256", "Illegal base64 character 25"),
+        ("A", "HmacSHA256", "X-Connect-Authorization is not base64"),
+    ],
+)
+@pytest.mark.parametrize(("method", "call", "body"), [("PUT", "fence", None), ("POST", "tasks", [])])
+def test_headers_that_are_no_signature_are_refused(
+    server: RestServer, method: str, call: str, body: object, signature: str, algorithm: str, message: str
+) -> None:
+    target = Target("127.0.0.1", server.ports[0], lambda topic, values: None)
+    headers = {SIGNATURE_HEADER: signature, ALGORITHM_HEADER: algorithm}
+    answer = target.send({"method": method, "path": f"/connectors/c/{call}", "headers": headers, "body": body})
+    assert answer.status == 400
+    assert answer.body["message"].startswith(message)

@@ -1,0 +1,118 @@
+"""Offsets, topics, history and connector files over REST, over a herder without an engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rest.client import ConnectClient
+from rest.server import RestServer
+from tests.integration.rest.replay import Answer, Target
+from tests.unit.rest.fake_herder import FakeHerder
+from worker.herder import ConfigVersion, OffsetEntry, Origin, Restarts, State, Status
+
+SOURCE = {"connector.class": "x"}
+
+
+@pytest.fixture
+def target(server: RestServer) -> Target:
+    return Target("127.0.0.1", server.ports[0], lambda topic, values: None)
+
+
+def patch(target: Target, body: Any = None, raw: str | None = None) -> Answer:
+    headers = {"Content-Type": "application/json"}
+    return target.send({"method": "PATCH", "path": "/connectors/c/offsets", "body": body, "raw": raw, "headers": headers})
+
+
+def test_offsets_keep_the_types_of_their_json(target: Target, herder: FakeHerder) -> None:
+    herder.configs["c"] = {}
+    partition = {"file": "a", "n": 1, "big": 2**40, "f": 1.0, "on": True, "no": None}
+    body = {"offsets": [{"partition": partition, "offset": {"at": 1}}, {"partition": None}]}
+    answer = patch(target, body)
+    assert (answer.status, answer.body) == (200, {"message": "done"})
+    ((_, offsets),) = herder.altered
+    assert offsets == [OffsetEntry(partition, {"at": 1}), OffsetEntry(None, None)]
+    assert type(offsets[0].partition["f"]) is float
+
+
+@pytest.mark.parametrize("raw", ["[]", "{bad", '{"offsets":[],"x":1}', '{"offsets":"a"}', '{"offsets":[null]}',
+                                 '{"offsets":[{"partition":[]}]}', '{"offsets":[{"offset":1}]}', '{"offsets":[{"x":1}]}',
+                                 '{"offsets":[{"offset":{"n":1e999}}]}', '{"offsets":[{"offset":{"n":NaN}}]}'])  # fmt: skip
+def test_a_body_of_another_shape_is_500_as_in_apache(target: Target, herder: FakeHerder, raw: str) -> None:
+    assert patch(target, raw=raw).status == 500
+    assert herder.altered == []
+
+
+@pytest.mark.parametrize("raw", ["", "null", "{}", '{"offsets":null}', '{"offsets":[]}'])
+def test_a_body_without_offsets_is_400_whatever_the_connector(target: Target, raw: str) -> None:
+    answer = patch(target, raw=raw)
+    assert (answer.status, answer.body["message"]) == (
+        400,
+        "Partitions / offsets need to be provided for an alter offsets request",
+    )
+
+
+def test_the_client_speaks_of_offsets_and_topics(client: ConnectClient, herder: FakeHerder) -> None:
+    client.create("c", SOURCE)
+    assert client.alter_offsets("c", client.offsets("c")) == "done"
+    assert client.reset_offsets("c") == "done"
+    assert client.topics("c") == ["t"]
+    client.reset_topics("c")
+    entries = [OffsetEntry({"filename": "x"}, {"position": 6}), OffsetEntry({"filename": "y"}, None)]
+    assert herder.altered == [("c", entries), ("c", None), ("c", "topics")]
+
+
+def test_topics_of_unknown_connectors_are_none_and_what_is_switched_off_is_403(target: Target) -> None:
+    assert target.send({"method": "GET", "path": "/connectors/nobody/topics"}).body == {"nobody": {"topics": []}}
+    answer = target.send({"method": "GET", "path": "/connectors/untracked/topics"})
+    assert (answer.status, answer.body) == (403, {"error_code": 403, "message": "Topic tracking is disabled."})
+
+
+def test_the_history_shows_keys_and_no_values(client: ConnectClient, target: Target, herder: FakeHerder) -> None:
+    first = {**SOURCE, "password": "secret"}
+    herder.versions["c"] = [
+        ConfigVersion(3, 1_700_000_000_000, Origin.REST, first),
+        ConfigVersion(4, 1_700_000_001_500, Origin.DIRECTORY, {**SOURCE, "password": "other"}),
+        ConfigVersion(5, 1_700_000_002_000, Origin.CLUSTER, None),
+    ]
+    versions = client.history("c")
+    assert versions[1] == {
+        "version": 4,
+        "at": "2023-11-14T22:13:21.500Z",
+        "origin": "directory",
+        "deleted": False,
+        "changes": {"added": [], "removed": [], "changed": ["password"]},
+    }
+    assert "secret" not in str(versions)
+    assert versions[2]["deleted"]
+    assert client.config_version("c", 3) == first
+    assert client.config_version("c", 5) is None
+    for path, status in (("history/2", 404), ("history/x", 404)):
+        assert target.send({"method": "GET", "path": f"/sluice/connectors/c/{path}"}).status == status
+    assert target.send({"method": "GET", "path": "/sluice/connectors/d/history"}).body["message"] == (
+        "No history found for connector d"
+    )
+
+
+def test_a_rollback_creates_what_was_deleted(client: ConnectClient, target: Target, herder: FakeHerder) -> None:
+    herder.versions["c"] = [ConfigVersion(1, 0, Origin.REST, {**SOURCE, "x": "1"})]
+    path = "/sluice/connectors/c/rollback"
+    answer = target.send({"method": "POST", "path": path, "query": [["version", "1"]]})
+    assert (answer.status, answer.headers["location"].endswith("/connectors/c")) == (201, True)
+    assert client.rollback("c", 1)["config"] == {**SOURCE, "x": "1"}
+    for query in ([], [["version", "one"]]):
+        assert target.send({"method": "POST", "path": path, "query": query}).status == 400
+
+
+def test_files_of_the_directory_are_listed(client: ConnectClient) -> None:
+    assert client.connector_files() == [{"file": "a.json", "connector": None, "state": "invalid", "error": "no"}]
+
+
+def test_restarts_are_in_the_status_only_where_they_are_on(target: Target, herder: FakeHerder) -> None:
+    herder.put_connector("c", SOURCE, replace=False)
+    plain = target.send({"method": "GET", "path": "/connectors/c/status"}).body
+    assert "restarts" not in plain["connector"]
+    herder.task_status = lambda task: Status(State.FAILED, "w", restarts=Restarts(2, None))
+    task = target.send({"method": "GET", "path": "/connectors/c/tasks/0/status"}).body
+    assert task["restarts"] == {"count": 2, "next_ms": None}

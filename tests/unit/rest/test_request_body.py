@@ -1,0 +1,43 @@
+"""A request that is given up ends, whatever comes of its body meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from rest.request_body import RequestBody
+
+
+async def _given_up(turns: int) -> bool:
+    """Whether a handler that would hang ends when it is cancelled so many turns of the loop after its body has come."""
+    came: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    began = asyncio.Event()
+
+    async def receive() -> Message:
+        began.set()
+        return await came
+
+    async def send(message: Message) -> None: ...
+
+    async def hang(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await asyncio.Event().wait()
+
+    scope = {"type": "http", "method": "PUT", "path": "/", "headers": []}
+    request = asyncio.ensure_future(RequestBody(hang)(scope, receive, send))
+    await began.wait()
+    came.set_result({"type": "http.request", "body": b"{}", "more_body": False})
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    request.cancel()
+    await asyncio.wait({request}, timeout=1.0)
+    ended = request.done()
+    request.cancel()
+    return ended
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_request_that_is_given_up_as_its_body_comes_ends(turns: int) -> None:
+    assert asyncio.run(_given_up(turns))

@@ -1,0 +1,30 @@
+"""docs/rest-server.md names every logger of Apache's that stands for some of ours, and every key of REST."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from worker.config import standalone_config_def
+from worker.loggers import JAVA_LOGGERS
+
+PAGE = (Path(__file__).parents[3] / "docs" / "rest-server.md").read_text("utf-8")
+
+
+def test_names_of_loggers() -> None:
+    for name, ours in JAVA_LOGGERS.items():
+        assert f"| `{name}` | {', '.join(f'`{one}`' for one in ours)} |" in PAGE
+
+
+def test_keys_of_rest() -> None:
+    prefixes = (
+        "listeners",
+        "admin.listeners",
+        "rest.",
+        "access.control.",
+        "response.http.",
+        "ssl.client.auth",
+        "ssl.keystore.loc",
+    )
+    for key in standalone_config_def().keys:
+        if key.startswith(prefixes):
+            assert key in PAGE, f"docs/rest-server.md does not name {key}"

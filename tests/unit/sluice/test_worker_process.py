@@ -1,0 +1,160 @@
+"""Signals to a worker."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+BEGINS = """
+import ctypes, signal, sys, threading, time
+from sluice.last_resort import LastResort
+from sluice.worker_process import end_with, stop_on_signals
+
+stop, last_resort = threading.Event(), LastResort({more_s})
+last_resort.allow(0.2)
+stop_on_signals(stop, last_resort)
+"""
+WAITS = (
+    BEGINS.format(more_s=30)
+    + """
+print("ready", flush=True)
+stop.wait()
+"""
+)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_ends_when_it_is_asked(number: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        child.send_signal(number)
+        assert child.wait(20) == 0
+
+
+def test_a_worker_that_is_asked_again_and_again_ends_all_the_same() -> None:
+    for _ in range(10):
+        with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"ready\n"
+            # The second comes while the first is being handled.
+            for _ in range(200):
+                child.send_signal(signal.SIGTERM)
+            try:
+                # By the signal itself when it came after the interpreter had put its handlers away.
+                assert child.wait(20) in (0, -signal.SIGTERM)
+            finally:
+                child.kill()
+
+
+def test_a_signal_that_another_thread_of_the_worker_got_is_heard_too() -> None:
+    # The kernel may choose any thread, and the main thread's wait goes on then.
+    code = (
+        BEGINS.format(more_s=30)
+        + """
+def get_it():
+    input()
+    main = threading.main_thread().ident
+    while sys._current_frames()[main].f_code.co_name != "wait":
+        time.sleep(0.01)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+threading.Thread(target=get_it, daemon=True).start()
+print("ready", flush=True)
+stop.wait()
+"""
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        child.stdin.write(b"now\n")
+        child.stdin.flush()
+        try:
+            assert child.wait(20) == 0
+        finally:
+            child.kill()
+
+
+@pytest.mark.parametrize(
+    ("hangs", "code"),
+    [("threading.Event().wait()", 4), ("ctypes.PyDLL(None).sleep(60)", 1)],
+    ids=["in_python", "with_pythons_lock"],
+)
+def test_a_worker_that_hangs_in_its_stop_is_ended_and_says_where(hangs: str, code: int) -> None:
+    program = (
+        BEGINS.format(more_s=0.3)
+        + f"""
+def a_part_that_hangs():
+    {hangs}
+
+def run():
+    print("ready", flush=True)
+    stop.wait()
+    a_part_that_hangs()
+    return 0
+
+end_with(run)
+"""
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        child.send_signal(signal.SIGTERM)
+        try:
+            _, told = child.communicate(timeout=60)
+        finally:
+            child.kill()
+    assert child.returncode == code
+    assert b"a_part_that_hangs" in told
+
+
+def test_a_worker_whose_stderr_nobody_reads_is_ended_too() -> None:
+    program = (
+        BEGINS.format(more_s=0.3)
+        + """
+import os
+os.set_blocking(2, False)
+try:
+    while os.write(2, b"x" * 4096): pass
+except BlockingIOError:
+    os.set_blocking(2, True)
+
+def run():
+    print("ready", flush=True)
+    stop.wait()
+    os.write(2, b"nobody reads this")
+    return 0
+
+end_with(run)
+"""
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        child.send_signal(signal.SIGTERM)
+        try:
+            assert child.wait(60) == 4
+        finally:
+            child.kill()
+
+
+def test_an_error_that_nobody_thought_of_ends_the_worker_whatever_its_threads_do() -> None:
+    program = (
+        BEGINS.format(more_s=30)
+        + """
+from concurrent.futures import ThreadPoolExecutor
+
+def run():
+    ThreadPoolExecutor().submit(threading.Event().wait)
+    raise ValueError("unheard of")
+
+end_with(run)
+"""
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert b"ValueError: unheard of" in done.stderr

@@ -1,0 +1,83 @@
+"""Connectors that tests of executors script, by the connector's name."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connect import ConfigDef, ConfigType, SourceConnector, SourceRecord, SourceTask
+from connect.errors import BadRequestError
+
+PATH = f"{__name__}:ScriptedConnector"
+
+
+class Script:
+    """What one connector does, and what was done with it."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.hang_in: str | None = None
+        self.hanging = threading.Event()
+        self.go_on = threading.Event()
+        self.fail_in: str | None = None
+        self.tasks: int | None = None
+        self.connectors: list[ScriptedConnector] = []
+
+    def step(self, name: str) -> None:
+        self.calls.append(name)
+        if self.hang_in == name:
+            self.hanging.set()
+            self.go_on.wait(30)
+        if self.fail_in == name:
+            raise ValueError(f"{name} fails with s3cret")
+
+
+SCRIPTS: dict[str, Script] = defaultdict(Script)
+
+
+class ScriptedConnector(SourceConnector):
+    version = "7"
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self.config = dict(config)
+        self.script = SCRIPTS[config["name"]]
+        self.script.connectors.append(self)
+        self.script.step("start")
+
+    def task_class(self) -> type[SourceTask]:
+        return ScriptedTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        self.script.step("task_configs")
+        return [{**self.config, "task": str(task)} for task in range(self.script.tasks or max_tasks)]
+
+    def stop(self) -> None:
+        self.script.step("stop")
+
+    def config_def(self) -> ConfigDef:
+        return ConfigDef().define("password", ConfigType.PASSWORD, "", doc="A secret.")
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[Any, Any]) -> bool:
+        if not offsets:
+            raise BadRequestError("nothing to alter")
+        SCRIPTS[config["name"]].calls.append(f"alter {dict(offsets)}")
+        return True
+
+
+class ScriptedTask(SourceTask):
+    def start(self, config: Mapping[str, str]) -> None:
+        self.script = SCRIPTS[config["name"]]
+        self.stopped = threading.Event()
+        self.script.step(f"task {config['task']} start")
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        self.script.step("poll") if self.script.hang_in == "poll" else self.stopped.wait(0.01)
+        return None
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+    def progress(self) -> Mapping[str, Any]:
+        return {"told": ["s3cret", 1]}

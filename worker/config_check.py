@@ -1,0 +1,59 @@
+"""Configurations looked through before they are used: the answer of validation, with values of config providers kept secret."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from connect.errors import BadRequestError, ConfigError, ConnectError, NotFoundError
+from worker.executors.api import Executor
+from worker.provided_values import ProvidedValues
+from worker.secret_keys import secret_keys_of
+from worker.secrets import SecretMask
+from worker.validation import create_error_message, show_references
+
+
+class ConfigCheck:
+    """Both herders' way to :meth:`worker.executors.api.Executor.validate`. Safe from any thread."""
+
+    def __init__(self, executor: Executor, values: ProvidedValues, mask: SecretMask) -> None:
+        self._executor = executor
+        self._values = values
+        self._mask = mask
+
+    def answer(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str | None]]:
+        """The answer of validation, and the configuration with the values of config providers.
+
+        Secrets that it holds are known to the mask from then on, and neither the answer nor an error tells them (promise 9).
+        """
+        found = self._values.for_check(config)
+        values = found.values
+        self._mask.add(values)
+        # The answer is about this configuration alone: a short secret of another connector must not blot out its words.
+        own = SecretMask()
+        own.add_provided(found.secrets)
+        own.add(values)
+        try:
+            answer = self._executor.validate(config, values)
+        except Exception as e:
+            raise masked_error(e, own) from e
+        for mask in (own, self._mask):
+            mask.add(values, secret_keys_of(answer))
+        return show_references(answer, config, values, own.mask), values
+
+    def require_valid(self, config: Mapping[str, Any]) -> dict[str, str | None]:
+        """The values of a configuration that may be used. Raises BadRequestError with Kafka's list of errors."""
+        answer, values = self.answer(config)
+        if message := create_error_message(answer):
+            raise BadRequestError(self._mask.mask(message))
+        return values
+
+
+def masked_error(error: Exception, mask: SecretMask) -> Exception:
+    """The error as REST may show it: itself, or where its message holds a secret one of its kind without (promise 9)."""
+    told = error.message if isinstance(error, ConnectError) else str(error) or type(error).__name__
+    message = mask.mask(told)
+    if message == told:
+        return error
+    kind = next((kind for kind in (BadRequestError, ConfigError, NotFoundError) if isinstance(error, kind)), ConnectError)
+    return kind(message)

@@ -1,0 +1,173 @@
+"""What only the leader of a group does: it assigns the work, writes what others have computed, keeps the session key, and fences
+producers of earlier tasks."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from connect import crash
+from connect.errors import FencedError, IllegalStateError, NotFoundError
+from worker.distributed.keys import DistributedSettings, ExactlyOnce
+from worker.distributed.loop import HerderLoop
+from worker.distributed.session_keys import expires_in_ms, is_due, new_session_key
+from worker.group.assignor import IncrementalCooperativeAssignor, owner_urls
+from worker.group.eager import assign_eagerly
+from worker.group.protocol import Assignment, Protocol, WorkerMetadata
+from worker.herder import TaskId
+from worker.stores.config_store import ConfigStore
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+FenceProducers = Callable[[str, Sequence[str]], None]
+"""Fences the producers of a connector that have these transactional ids. Blocks; raises ConnectError."""
+
+
+class Leader:
+    """A worker's leadership. :meth:`assign` runs on the group's thread, all else on the herder's."""
+
+    def __init__(
+        self, settings: DistributedSettings, store: ConfigStore, fence_producers: FenceProducers, pool: ThreadPoolExecutor
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._fence_producers = fence_producers
+        self._pool = pool
+        self._assignor = IncrementalCooperativeAssignor(settings.rebalance_max_delay_ms, lambda: int(time.monotonic() * 1000))
+        self._connector_urls: Mapping[str, str] = {}
+        self._task_urls: Mapping[TaskId, str] = {}
+        self._may_write = False
+        self._fencing: dict[str, Future[None]] = {}
+
+    # --- assigning
+
+    def assign(
+        self,
+        members: Mapping[str, WorkerMetadata],
+        protocol: Protocol,
+        leader_id: str,
+        *,
+        generation: int,
+        last_completed_generation: int,
+    ) -> Mapping[str, Assignment]:
+        """Deals the work out to the members, and remembers who has what."""
+        config = self._store.snapshot()
+        if protocol is Protocol.EAGER:
+            answers = assign_eagerly(members, leader_id=leader_id, config=config, fresh_config=self._store.snapshot)
+        else:
+            answers = self._assignor.assign(
+                members,
+                leader_id=leader_id,
+                protocol=protocol,
+                config=config,
+                fresh_config=self._store.snapshot,
+                generation=generation,
+                last_completed_generation=last_completed_generation,
+            )
+        self._connector_urls, self._task_urls = owner_urls(members, answers)
+        return answers
+
+    def owner_url(self, instance: str | TaskId) -> str | None:
+        """Where a connector or task was assigned to in the last round; None for nowhere."""
+        return self._connector_urls.get(instance) if isinstance(instance, str) else self._task_urls.get(instance)
+
+    # --- writing
+
+    def begin(self) -> None:
+        """A round is over and this worker leads. Raises ConnectError when the config topic cannot be claimed."""
+        if self._settings.exactly_once is not ExactlyOnce.DISABLED and not self._may_write:
+            self._store.claim_write_privileges()
+            self._may_write = True
+
+    def resign(self) -> None:
+        """Another worker leads."""
+        self._may_write = False
+        self._store.relinquish_write_privileges()
+
+    def write(self, job: Callable[[], T]) -> T:
+        """Writes to the config topic, once more if another worker led meanwhile. Raises ConnectError."""
+        try:
+            return job()
+        except FencedError as e:
+            self._may_write = False
+            self.begin()
+            log.info("The right to write the config topic was taken back: %s", e.message)
+            # What the other has written counts for this job too.
+            self._store.refresh(self._settings.sync_timeout_ms / 1000)
+            return job()
+
+    def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
+        """Writes a connector's new tasks."""
+        self.write(lambda: self._store.put_task_configs(name, [dict(config) for config in configs]))
+
+    # --- session key
+
+    def renew_session_key(self) -> None:
+        """Makes a new key if one is due."""
+        now_ms = int(time.time() * 1000)
+        if is_due(self._store.snapshot().session_key, self._settings, now_ms):
+            self.write(lambda: self._store.put_session_key(new_session_key(self._settings, now_ms)))
+
+    def key_expires_in_ms(self) -> int | None:
+        return expires_in_ms(self._store.snapshot().session_key, self._settings, int(time.time() * 1000))
+
+    # --- fencing (KIP-618)
+
+    def fence(self, name: str, loop: HerderLoop) -> Future[None]:
+        """Makes sure that no producer of earlier tasks of a connector can write any more. One round at a time a connector."""
+        running = self._fencing.get(name)
+        if running is not None and not running.done():
+            return running
+        outcome = self._fencing[name] = Future()
+        try:
+            self._begin_fencing(name, loop, outcome)
+        except Exception as e:
+            outcome.set_exception(e)
+        return outcome
+
+    def _begin_fencing(self, name: str, loop: HerderLoop, outcome: Future[None]) -> None:
+        state = self._store.snapshot()
+        if not state.contains(name):
+            raise NotFoundError(f"Connector {name} not found")
+        if not state.pending_fencing(name):
+            outcome.set_result(None)
+            return
+        before, now, generation = state.task_count_record(name), state.task_count(name), state.task_generation(name)
+        # One task after one: it takes the transactional id of its predecessor, which fences it.
+        needless = not before or (before == 1 and now == 1)
+        ids = () if needless else tuple(f"{self._settings.group_id}-{name}-{number}" for number in range(before or 0))
+        prepared = self._pool.submit(self._prepare_count, name, ids)
+
+        def finish() -> None:
+            error = prepared.exception()
+            if error is not None:
+                outcome.set_exception(error)
+                return
+            if ids:
+                crash.point("cluster.fenced")
+            try:
+                self.write(lambda: self._count_tasks(name, generation))
+            except Exception as e:
+                outcome.set_exception(e)
+            else:
+                outcome.set_result(None)
+
+        prepared.add_done_callback(lambda _: loop.post(finish))
+
+    def _prepare_count(self, name: str, ids: Sequence[str]) -> None:
+        """Not on the herder's thread: brokers take their time, and the end of a topic with transactions shows late."""
+        if ids:
+            log.info("Fencing %d producers of earlier tasks of connector %s", len(ids), name)
+            self._fence_producers(name, ids)
+        self._store.refresh(self._settings.sync_timeout_ms / 1000)
+
+    def _count_tasks(self, name: str, generation: int | None) -> None:
+        state = self._store.snapshot()
+        if state.task_generation(name) != generation:
+            raise IllegalStateError("Failed to complete zombie fencing because a new set of task configs was generated")
+        self._store.put_task_count_record(name, state.task_count(name))

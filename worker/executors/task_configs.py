@@ -1,0 +1,69 @@
+"""What a connector says of its tasks: their configurations as they are stored, and their class."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from connect.config.parsing import parse_value
+from connect.config.types import ConfigType
+from connect.connector import Connector, SinkConnector
+from connect.errors import ConnectError
+from connect.sink import SinkTask
+from connect.source import SourceTask
+from worker.executors.api import ConnectorSpec
+from worker.provided_values import with_references
+
+log = logging.getLogger(__name__)
+
+_ENFORCE = "tasks.max.enforce"
+TASK_CLASS = "task.class"
+
+
+def generated_task_configs(connector: Connector, spec: ConnectorSpec, class_name: str) -> list[dict[str, str]]:
+    """Asks a started connector for its tasks. Raises what it raises, and ConnectError for more tasks than it may have."""
+    max_tasks = int(spec.config.get("tasks.max", "1"))
+    configs = connector.task_configs(max_tasks)
+    if len(configs) > max_tasks:
+        text = (
+            f"The connector {spec.name} has generated {len(configs)} tasks, which is greater than "
+            f"{max_tasks}, the maximum number of tasks it is configured to create."
+        )
+        if parse_value(_ENFORCE, spec.config.get(_ENFORCE, "true"), ConfigType.BOOLEAN):
+            raise ConnectError(text)
+        log.warning("%s They are started all the same, for %s=false", text, _ENFORCE)
+    added = {TASK_CLASS: shown_task_class(class_name, connector.task_class())}
+    if isinstance(connector, SinkConnector):
+        added |= {key: spec.config[key] for key in ("topics", "topics.regex") if spec.config.get(key)}
+    return [with_references({**config, **added}, spec.given, spec.config) for config in configs]
+
+
+def shown_task_class(class_name: str, task_class: type) -> str:
+    """Apache's own connectors and their tasks are named alike; others show their Python path."""
+    if class_name.startswith("org.apache.kafka.connect.") and class_name.endswith("Connector"):
+        return f"{class_name.removesuffix('Connector')}Task"
+    return f"{task_class.__module__}:{task_class.__qualname__}"
+
+
+def task_class_of(connector_class: type[Connector], config: Mapping[str, str]) -> type[SourceTask] | type[SinkTask]:
+    """The class of a task: the one its configuration names, for the connector that chose it may run elsewhere; or, where that is
+    a Java name or no class of that path, what a fresh connector says."""
+    named = _imported(config.get(TASK_CLASS, ""))
+    if isinstance(named, type) and issubclass(named, SourceTask | SinkTask):
+        return named
+    return connector_class().task_class()
+
+
+def _imported(path: str) -> Any:
+    module, colon, names = path.partition(":")
+    if not colon:
+        return None
+    try:
+        found: Any = importlib.import_module(module)
+        for name in names.split("."):
+            found = getattr(found, name)
+    except (ImportError, AttributeError):
+        return None
+    return found

@@ -1,0 +1,129 @@
+"""One task that was asked for: from the request to run it until it has ended, or was cut off."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from worker.executors.api import ExecutorListener, TaskSpec
+from worker.herder import State, TaskId, TaskProgress
+from worker.secrets import SecretMask
+from worker.stages import describe
+from worker.task import TaskListener, WorkerTask
+from worker.trace import trace_of
+
+log = logging.getLogger(__name__)
+
+
+class TaskSlot:
+    """Holds a task and passes on what it tells (:class:`worker.task.TaskListener`), until it is cut off. Safe from any thread."""
+
+    def __init__(self, run: int, spec: TaskSpec, listener: ExecutorListener, mask: SecretMask) -> None:
+        self.spec = spec
+        self._run = run
+        self._listener = listener
+        self._mask = mask
+        self._lock = threading.Lock()
+        self._paused = spec.paused
+        self._stopping = False
+        self._cut_off = False
+        self._task: WorkerTask | None = None
+
+    @property
+    def id(self) -> TaskId:
+        return self.spec.id
+
+    def begin(self, create: Callable[[TaskListener, bool], WorkerTask]) -> None:
+        """Makes the task, with whether it begins paused, and starts it, unless it was stopped meanwhile. A failure is told."""
+        try:
+            task = create(self, self._paused)
+        except Exception as e:
+            if self._stopping:
+                # As of a task that fails while it is stopped: the next run must not begin as one that has failed.
+                log.warning("Task %s failed while it was being stopped", self.id, exc_info=e)
+                self._tell(State.UNASSIGNED, None, None)
+            else:
+                log.error("Task %s failed: %s", self.id, describe(e), exc_info=e)
+                self._tell(State.FAILED, e, None)
+            return
+        with self._lock:
+            if not self._stopping:
+                self._task = task
+                task.control.set_paused(self._paused)
+                task.start()
+                return
+        self._tell(State.UNASSIGNED, None, task.version)
+
+    def set_paused(self, paused: bool) -> None:
+        with self._lock:
+            self._paused = paused
+            if self._task is not None:
+                self._task.control.set_paused(paused)
+
+    def stop(self) -> None:
+        """Asks the task to end; does not wait."""
+        with self._lock:
+            self._stopping = True
+            task = self._task
+        if task is not None:
+            task.stop()
+
+    def join(self, deadline: float) -> bool:
+        """Waits for the end until ``time.monotonic()`` is ``deadline``; False when it still runs."""
+        return self._task is None or self._task.join(deadline)
+
+    def cut_off(self) -> None:
+        """Leaves a task that does not end to itself: it can read and write Kafka no more (promise 4), and nobody listens."""
+        with self._lock:
+            self._stopping = self._cut_off = True
+            task = self._task
+        if task is not None:
+            task.cancel()
+
+    def progress(self) -> TaskProgress | None:
+        task = self._task
+        return None if task is None else _masked_progress(task.progress(), self._mask)
+
+    # --- what the task tells, on its thread
+
+    def on_running(self, task: WorkerTask) -> None:
+        self._tell(State.RUNNING, None, task.version)
+
+    def on_paused(self, task: WorkerTask) -> None:
+        self._tell(State.PAUSED, None, task.version)
+
+    def on_failed(self, task: WorkerTask, error: BaseException) -> None:
+        log.error("Task %s failed: %s", task.id, describe(error), exc_info=error)
+        self._tell(State.FAILED, error, task.version)
+
+    def on_ended(self, task: WorkerTask) -> None:
+        self._tell(State.UNASSIGNED, None, task.version)
+
+    def on_topics(self, task: WorkerTask, topics: Collection[str]) -> None:
+        if not self._cut_off:
+            self._listener.on_topics(self._run, self.id, topics)
+
+    def _tell(self, state: State, error: BaseException | None, version: str | None) -> None:
+        if not self._cut_off:
+            trace = None if error is None else trace_of(error, self._mask)
+            self._listener.on_task_state(self._run, self.id, state, trace, version)
+
+
+def _masked_progress(progress: TaskProgress, mask: SecretMask) -> TaskProgress:
+    """What a connector tells about itself is its author's text: secrets are taken out (promise 9)."""
+    return replace(progress, details=_masked(progress.details, mask)) if progress.details else progress
+
+
+def _masked(value: Any, mask: SecretMask) -> Any:
+    match value:
+        case str():
+            return mask.mask(value)
+        case Mapping():
+            return {key: _masked(member, mask) for key, member in value.items()}
+        case list() | tuple():
+            return [_masked(member, mask) for member in value]
+        case _:
+            return value

@@ -1,0 +1,39 @@
+"""Errors between the control process and an executor's: class by name, message, and no object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from connect import errors
+from connect.errors import ConfigError, ConnectError, NotLeaderError
+
+_CLASSES: dict[str, type[ConnectError]] = {
+    name: found
+    for name, found in vars(errors).items()
+    if isinstance(found, type) and issubclass(found, ConnectError) and found is not NotLeaderError
+}
+
+
+def error_to_wire(error: BaseException) -> dict[str, Any]:
+    """What the other process is told. An error that is not ours crosses with its message alone."""
+    kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in _CLASSES), None)
+    if isinstance(error, ConnectError) and kind is not None:
+        told: dict[str, Any] = {"class": kind, "message": error.message}
+        if isinstance(error, ConfigError) and error.key is not None:
+            told["key"] = error.key
+        return told
+    return {"class": "ConnectError", "message": str(error) or type(error).__name__}
+
+
+def error_from_wire(told: Mapping[str, Any]) -> ConnectError:
+    """The error as it is raised here. Anything that is not understood is a ConnectError."""
+    kind = _CLASSES.get(str(told.get("class")), ConnectError)
+    message = str(told.get("message"))
+    if issubclass(kind, ConfigError):
+        key = told.get("key")
+        return kind(message, key=None if key is None else str(key))
+    try:
+        return kind(message)
+    except TypeError:
+        return ConnectError(message)

@@ -1,0 +1,1 @@
+"""Which configurations connectors have had: what can be looked at, and rolled back to."""

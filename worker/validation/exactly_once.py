@@ -1,0 +1,78 @@
+"""What a distributed worker checks besides: whether a source can do what it is asked to about exactly-once (KIP-618).
+
+The texts are Apache's (recordings eos-*). A standalone worker has no exactly-once, and does not check.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from connect.config.definition import ConfigValue
+from connect.connector import Connector, ExactlyOnceSupport, SourceConnector
+
+log = logging.getLogger(__name__)
+
+SUPPORT = "exactly.once.support"
+BOUNDARY = "transaction.boundary"
+
+_WORKER_IS_OFF = "This worker does not have exactly-once source support enabled."
+_UNKNOWN = (
+    "The connector does not implement the API required for preflight validation of exactly-once source support. Please consult "
+    "the documentation for the connector to determine whether it supports exactly-once semantics, and then consider "
+    'reconfiguring the connector to use the value "requested" for this property (which will disable this preflight check and '
+    "allow the connector to be created)."
+)
+_UNSUPPORTED = "The connector does not support exactly-once semantics with the provided configuration."
+_NO_BOUNDARIES = (
+    "The connector does not support connector-defined transaction boundaries with the given configuration. Please reconfigure it "
+    "to use a different transaction boundary definition."
+)
+
+
+def exactly_once_check(*, enabled: bool) -> Callable[[Connector, Mapping[str, str | None], dict[str, ConfigValue]], None]:
+    """A :data:`worker.validation.validate.Check` for a worker that has exactly-once for sources ``enabled``, or has not."""
+
+    def check(connector: Connector, props: Mapping[str, str | None], values: dict[str, ConfigValue]) -> None:
+        if not isinstance(connector, SourceConnector):
+            return
+        config = {key: value for key, value in props.items() if value is not None}
+        if _is(values[SUPPORT], "required"):
+            if not enabled:
+                values[SUPPORT].errors.append(_WORKER_IS_OFF)
+            _ask(values[SUPPORT], lambda: _support_error(connector, config))
+        if _is(values[BOUNDARY], "connector"):
+            _ask(
+                values[BOUNDARY],
+                lambda: None if connector.can_define_transaction_boundaries(config) else _NO_BOUNDARIES,
+            )
+
+    return check
+
+
+def _is(value: ConfigValue, wanted: str) -> bool:
+    return not value.errors and str(value.value).lower() == wanted
+
+
+def _support_error(connector: SourceConnector, config: Mapping[str, str]) -> str | None:
+    match connector.exactly_once_support(config):
+        case ExactlyOnceSupport.SUPPORTED:
+            return None
+        case None:
+            return _UNKNOWN
+        case _:
+            return _UNSUPPORTED
+
+
+def _ask(value: ConfigValue, question: Callable[[], str | None]) -> None:
+    """Notes what the connector answers; one that fails over the question does not let the configuration pass."""
+    try:
+        error = question()
+    except Exception as e:
+        log.exception("A connector failed while it was asked about %s", value.name)
+        reason = str(e).strip()
+        error = "An unexpected error occurred during validation" + (
+            f": {reason}" if reason else "; please see the worker logs for more details."
+        )
+    if error is not None:
+        value.errors.append(error)

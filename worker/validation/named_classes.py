@@ -1,0 +1,101 @@
+"""Classes that a configuration names, plugins or not, and what is wrong with one where a plugin of some kind is asked for.
+
+A worker of Apache's finds every class of its JVM: those of the API and of Java itself are there, and are no plugins.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+
+from connect.config.parsing import JAVA_BLANKS
+from worker.validation.catalogue import INTERFACES, Catalogue, Kind, Plugin
+
+_CONNECT = "org.apache.kafka.connect."
+INSTANTIATION_ERROR = "Instantiation error"
+"""What Apache says of a class that is there and cannot be made."""
+
+_INTERFACES = {
+    f"{_CONNECT}transforms.Transformation": Kind.TRANSFORMATION,
+    f"{_CONNECT}transforms.predicates.Predicate": Kind.PREDICATE,
+    f"{_CONNECT}storage.Converter": Kind.CONVERTER,
+    f"{_CONNECT}storage.HeaderConverter": Kind.HEADER_CONVERTER,
+}
+_ABSTRACT_CONNECTORS = {f"{_CONNECT}{name}" for name in ("connector.Connector", "sink.SinkConnector", "source.SourceConnector")}
+_TASKS = {
+    *(f"{_CONNECT}file.FileStream{half}Task" for half in ("Sink", "Source")),
+    *(f"{_CONNECT}tools.{name}Task" for name in ("MockSink", "MockSource", "SchemaSource", "VerifiableSink", "VerifiableSource")),
+}
+_JAVA = """Boolean Byte Character Class Double Enum Error Exception Float Integer Long Math Number Object Process
+    RuntimeException Short String StringBuffer StringBuilder System Thread Throwable Void"""
+_OTHERS = {
+    *(f"{_CONNECT}{name}" for name in ("sink.SinkTask", "source.SourceTask")),
+    *(f"java.lang.{name}" for name in _JAVA.split()),
+}
+_JAVA_INTERFACES = "Appendable AutoCloseable CharSequence Cloneable Comparable Iterable Readable Runnable"
+_OTHER_INTERFACES = {f"{_CONNECT}connector.Task", *(f"java.lang.{name}" for name in _JAVA_INTERFACES.split())}
+
+
+@dataclass(frozen=True, slots=True)
+class NamedClass:
+    """A class that there is."""
+
+    name: str
+    """As REST shows it."""
+    plugin: Plugin | None = None
+    kind: Kind | None = None
+    """Of an abstract class what it is an abstract form of."""
+    choices: tuple[str, ...] = ()
+    """The classes that can be made in its place."""
+    is_interface: bool = False
+
+    def problem(self, kind: Kind) -> str | None:
+        """What is wrong with it where a plugin of this kind is asked for; None when nothing is. Apache's words."""
+        if kind is not self.kind and (self.plugin is None or kind not in self.plugin.kinds):
+            what = "interface" if self.is_interface else "class"
+            return f"Class {what} {self.name} does not implement the {INTERFACES[kind]} interface"
+        if self.plugin is None or inspect.isabstract(self.plugin.load()):
+            hint = f" Did you mean {', '.join(self.choices)}?" if self.choices else ""
+            return f"This class is abstract and cannot be created.{hint}"
+        return None
+
+
+def named_class(catalogue: Catalogue, name: str, kind: Kind) -> NamedClass | None:
+    """The class of that name, blanks around it aside; None when there is none. An alias is one of a plugin of ``kind`` first."""
+    name = name.strip(JAVA_BLANKS)
+    plugin = catalogue.find(name, [kind])
+    if plugin is not None:
+        return NamedClass(plugin.name, plugin)
+    # The class that Cast$Key and Cast$Value share.
+    halves = tuple(f"{name}{half}" for half in ("$Key", "$Value"))
+    shared = catalogue.find(halves[0], [kind])
+    if shared is not None and catalogue.find(halves[1], [kind]) is not None:
+        return NamedClass(name, kind=next(iter(shared.kinds)), choices=halves)
+    if name in _INTERFACES:
+        return NamedClass(name, kind=_INTERFACES[name], is_interface=True)
+    if name in _TASKS or is_made_in_vain(name):
+        return NamedClass(name, is_interface=name in _OTHER_INTERFACES)
+    return None
+
+
+def is_abstract_connector(name: str) -> bool:
+    """Whether it is the Java name of what all connectors, sinks or sources are."""
+    return name in _ABSTRACT_CONNECTORS
+
+
+def is_task(name: str) -> bool:
+    """Whether it is the Java name of a task: a class that can be made, and is no plugin."""
+    return name in _TASKS
+
+
+def is_made_in_vain(name: str) -> bool:
+    """Whether it is the Java name of a class that is there, is no plugin, and cannot be made."""
+    return name in _INTERFACES or name in _OTHER_INTERFACES or name in _OTHERS or is_abstract_connector(name)
+
+
+def plugin_of(catalogue: Catalogue, name: str | None, kind: Kind) -> Plugin | None:
+    """The plugin of this kind, if that is what the name as it is stands for."""
+    if name is None or name != name.strip(JAVA_BLANKS):
+        return None
+    plugin = catalogue.find(name, [kind])
+    return plugin if plugin is not None and kind in plugin.kinds else None
