@@ -1,0 +1,7 @@
+"""JDBC-style source and sink for every database that SQLAlchemy speaks to, and Debezium's JDBC sink."""
+
+from connectors.jdbc.debezium import DebeziumJdbcSink
+from connectors.jdbc.sink.connector import AivenJdbcSink, JdbcSink
+from connectors.jdbc.source.connector import AivenJdbcSource, JdbcSource
+
+__all__ = ["AivenJdbcSink", "AivenJdbcSource", "DebeziumJdbcSink", "JdbcSink", "JdbcSource"]

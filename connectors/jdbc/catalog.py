@@ -1,0 +1,57 @@
+"""What a database tells of its tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from connectors.jdbc.names import TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table or of a query's result."""
+
+    name: str
+    type_name: str
+    """As the database writes it: ``numeric(10,2)``, ``varchar(20)``, ``int unsigned``. For messages and for creating the like."""
+    nullable: bool = True
+    autoincrement: bool = False
+    has_default: bool = False
+    """Whether an INSERT may leave it out although it takes no null (default, identity or generated)."""
+    generated: bool = False
+    """Whether it is computed, so that nothing may be written to it."""
+    native: Any = None
+    """What the dialect wants to know of it later: an oid with its modifier, SQLAlchemy's type."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or view. ``kind`` is one of JDBC's: TABLE, VIEW, PARTITIONED TABLE, ..."""
+
+    name: TableName
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
+    kind: str = "TABLE"
+    unique_keys: tuple[tuple[str, ...], ...] = field(default=())
+    """Columns of its unique indexes other than the primary key, as far as the database tells."""
+
+    @cached_property
+    def by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def _by_folded_name(self) -> dict[str, list[Column]]:
+        found: dict[str, list[Column]] = {}
+        for column in self.columns:
+            found.setdefault(column.name.lower(), []).append(column)
+        return found
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name; where there is none, the only one that differs in upper and lower case alone."""
+        exact = self.by_name.get(name)
+        if exact is not None:
+            return exact
+        alike = self._by_folded_name.get(name.lower(), [])
+        return alike[0] if len(alike) == 1 else None

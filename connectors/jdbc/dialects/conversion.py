@@ -1,0 +1,360 @@
+"""Values of the sink's kinds, made what a driver or a text of SQL takes.
+
+Each function looks at a field's :class:`Logical` once and gives a converter for its values (never called with None), or None
+where the value can be used as it is. Converters raise DataError, with ``what`` ("Field price") in the message, for a value that
+cannot be kept.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from connect.data.logical import (
+    FarInstant,
+    bytes_to_decimal,
+    date_to_days,
+    days_to_date,
+)
+from connect.data.struct import Struct
+from connect.errors import DataError
+from connectors.jdbc.dialects.kinds import Form, Kind, Logical
+from connectors.jdbc.dialects.types import (
+    NS_PER_DAY,
+    NS_PER_SECOND,
+    Convert,
+    civil_of_day,
+    day_of_civil,
+    instant_ns,
+    instant_of_wall,
+    naive_of_wall,
+    proleptic_day,
+    proleptic_ns,
+    shifted_time,
+    time_ns,
+    time_of_ns,
+    wall_of_instant,
+)
+from connectors.jdbc.options import Calendar, WriteOptions
+
+_UTC = dt.UTC
+_GREGORIAN = dt.datetime(1582, 10, 16, tzinfo=_UTC)
+_GREGORIAN_START = dt.date(1582, 10, 15)
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """A shape as well-known binary, with its reference system where it has one."""
+
+    wkb: bytes
+    srid: int | None = None
+
+
+def to_python(logical: Logical, options: WriteOptions, what: str) -> Convert | None:
+    """The value that :class:`Kind` names."""
+    match logical.kind:
+        case Kind.DECIMAL:
+            return _variable_decimal if logical.scale is None else None
+        case Kind.DATE:
+            return to_date(logical, options, what)
+        case Kind.TIME:
+            return to_time(logical, options, what)
+        case Kind.ZONED_TIME:
+            return _zoned_time(what)
+        case Kind.TIMESTAMP:
+            return to_wall(logical, options, what)
+        case Kind.INSTANT:
+            return to_instant(logical, options, what)
+        case Kind.BITS:
+            return _bits(logical.length)
+        case Kind.GEOMETRY:
+            return _geometry
+        case Kind.ARRAY | Kind.MAP | Kind.STRUCT:
+            return _nested(logical, options, what)
+    return None
+
+
+# --- dates
+
+
+def to_day(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], int]:
+    """Days since 1970 of a DATE, however far, in the proleptic calendar."""
+    if logical.form is Form.NUMBER:
+        return int
+    if logical.form is Form.TEXT:
+        return lambda text: parse_moment(text, what).day
+    legacy = options.calendar is Calendar.LEGACY
+    zone = options.date_zone
+
+    def day(value: dt.date | FarInstant) -> int:
+        days = date_to_days(value)
+        if zone is not _UTC:
+            # A Date is midnight in UTC for the originals, shown in date.timezone: a day earlier west of Greenwich.
+            days = wall_of_instant(days * NS_PER_DAY, zone) // NS_PER_DAY
+        return proleptic_day(days) if legacy else days
+
+    return day
+
+
+def to_date(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], dt.date]:
+    """Python's date of a DATE; years other than 1 to 9999 are refused."""
+    day = to_day(logical, options, what)
+
+    def date(value: Any) -> dt.date:
+        try:
+            return days_to_date(day(value))
+        except DataError as e:
+            raise DataError(f"{what}: {e.message}") from e
+
+    if logical.form is Form.CONNECT and options.date_zone is _UTC:
+        legacy = options.calendar is Calendar.LEGACY
+        return lambda value: (
+            value if type(value) is dt.date and (not legacy or value >= _GREGORIAN_START) else date(value)
+        )  # fmt: skip
+    return date
+
+
+# --- times of day
+
+
+def to_time_ns(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], int]:
+    """ns of the day of a TIME; 24:00 is a whole day."""
+    if logical.form is Form.NUMBER:
+        unit = logical.unit_ns
+
+        def checked(value: int) -> int:
+            ns = value * unit
+            if not 0 <= ns <= NS_PER_DAY:
+                raise DataError(f"{what}: {value} is no time of a day")
+            return ns
+
+        return checked
+    if logical.form is Form.TEXT:
+        return lambda text: parse_time(text, what)[0]
+    zone = options.zone
+    return lambda value: shifted_time(time_ns(value), zone, to_utc=False)
+
+
+def to_time(logical: Logical, options: WriteOptions, what: str) -> Convert | None:
+    """Python's time of a TIME, END_OF_DAY for 24:00; what is finer than a microsecond is refused."""
+    if logical.form is Form.CONNECT and options.zone is _UTC:
+        return None
+    ns = to_time_ns(logical, options, what)
+    return lambda value: time_of_ns(ns(value), what)
+
+
+def _zoned_time(what: str) -> Convert:
+    def zoned(text: str) -> dt.time:
+        ns, offset = parse_time(text, what)
+        return time_of_ns(ns, what).replace(tzinfo=dt.timezone(dt.timedelta(seconds=offset or 0)))
+
+    return zoned
+
+
+# --- timestamps
+
+
+def to_wall_ns(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], int]:
+    """A TIMESTAMP or INSTANT (or DATE) for a column without zone: ns since 1970-01-01T00:00 on the clock of ``db.timezone``."""
+    if logical.kind is Kind.DATE:
+        day = to_day(logical, options, what)
+        return lambda value: day(value) * NS_PER_DAY
+    if logical.kind is Kind.TIMESTAMP:
+        return _own_ns(logical, options, what)
+    zone = options.zone
+    instant = _own_ns(logical, options, what)
+    if logical.form is not Form.CONNECT or options.calendar is not Calendar.LEGACY:
+        return lambda value: wall_of_instant(instant(value), zone)
+    return lambda value: proleptic_ns(wall_of_instant(instant(value), zone))
+
+
+def to_instant_ns(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], int]:
+    """The same for a column with a zone: ns since 1970 UTC. What has no zone is taken to be in ``db.timezone``."""
+    zone = options.zone
+    if logical.kind is not Kind.INSTANT:
+        wall = to_wall_ns(logical, options, what)
+        return lambda value: instant_of_wall(wall(value), zone)
+    instant = _own_ns(logical, options, what)
+    if logical.form is not Form.CONNECT or options.calendar is not Calendar.LEGACY:
+        return instant
+    return lambda value: proleptic_ns(instant(value))
+
+
+def to_wall(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], dt.datetime]:
+    """The same as :func:`to_wall_ns` as a naive datetime; finer than a microsecond and years other than 1 to 9999 are refused."""
+    ns = to_wall_ns(logical, options, what)
+    if logical.form is not Form.CONNECT or logical.kind is not Kind.INSTANT or options.zone is not _UTC:
+        return lambda value: naive_of_wall(ns(value), what)
+
+    def plain(value: Any) -> dt.datetime:
+        if value.__class__ is dt.datetime and value.tzinfo is _UTC and value >= _GREGORIAN:
+            return value.replace(tzinfo=None)
+        return naive_of_wall(ns(value), what)
+
+    return plain
+
+
+def to_instant(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], dt.datetime]:
+    """The same as :func:`to_instant_ns` as a datetime in UTC."""
+    ns = to_instant_ns(logical, options, what)
+
+    def aware(value: Any) -> dt.datetime:
+        return naive_of_wall(ns(value), what).replace(tzinfo=_UTC)
+
+    if logical.form is not Form.CONNECT or logical.kind is not Kind.INSTANT:
+        return aware
+    return lambda value: (
+        value if value.__class__ is dt.datetime and value.tzinfo is _UTC and value >= _GREGORIAN else aware(value)
+    )  # fmt: skip
+
+
+def _own_ns(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], int]:
+    """ns of the value as its schema gives it: of a wall time for TIMESTAMP, of an instant for INSTANT."""
+    if logical.form is Form.NUMBER:
+        unit = logical.unit_ns
+        return lambda value: value * unit
+    if logical.form is Form.TEXT:
+        return _from_text(logical, options, what)
+
+    def connect(value: dt.datetime | FarInstant) -> int:
+        if isinstance(value, FarInstant):
+            return value.millis * 1_000_000
+        if value.tzinfo is None:
+            raise DataError(f"{what}: timestamp {value} has no time zone; give it one (UTC)")
+        return instant_ns(value)
+
+    return connect
+
+
+def _from_text(logical: Logical, options: WriteOptions, what: str) -> Callable[[str], int]:
+    unit, zone = logical.unit_ns, options.zone
+
+    def parsed(text: str) -> int:
+        if unit and text.lstrip("-").isdecimal():
+            return int(text) * unit  # timestamp.fields.list: what timestamp.granularity=micros_string writes
+        moment = parse_moment(text, what)
+        wall = moment.wall
+        if logical.kind is Kind.TIMESTAMP:
+            return wall
+        return instant_of_wall(wall, zone) if moment.offset is None else wall - moment.offset * NS_PER_SECOND
+
+    return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What an ISO-8601 text says: the day since 1970, the ns of that day, and the seconds that its clock is ahead of UTC."""
+
+    day: int
+    ns: int = 0
+    offset: int | None = None
+
+    @property
+    def wall(self) -> int:
+        return self.day * NS_PER_DAY + self.ns
+
+
+_DATE = r"([+-]?\d{4,9})-(\d\d)-(\d\d)"
+_CLOCK = r"(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?"
+_OFFSET = r"(Z|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?"
+_TIME_TEXT = re.compile(_CLOCK + _OFFSET)
+_MOMENT_TEXT = re.compile(f"{_DATE}(?:[T ]{_CLOCK})?{_OFFSET}")
+
+
+def parse_moment(text: str, what: str) -> Moment:
+    """A date or timestamp, with T or a space between, with an offset or without. Raises DataError for anything else."""
+    match = _MOMENT_TEXT.fullmatch(text)
+    if match is None:
+        raise DataError(f"{what}: {text!r} is no ISO-8601 date or timestamp")
+    year, month, day, *clock, offset = match.groups()
+    number = day_of_civil(int(year), int(month), int(day))
+    if civil_of_day(number) != (int(year), int(month), int(day)):
+        raise DataError(f"{what}: {text!r} is no date")
+    return Moment(number, _clock_ns(clock, text, what) if clock[0] is not None else 0, _offset_seconds(offset))
+
+
+def parse_time(text: str, what: str) -> tuple[int, int | None]:
+    """The ns of the day and the seconds ahead of UTC of a time of day. Raises DataError for anything else."""
+    match = _TIME_TEXT.fullmatch(text)
+    if match is None:
+        raise DataError(f"{what}: {text!r} is no ISO-8601 time")
+    *clock, offset = match.groups()
+    return _clock_ns(clock, text, what), _offset_seconds(offset)
+
+
+def _clock_ns(clock: list[Any], text: str, what: str) -> int:
+    hours, minutes, seconds = int(clock[0]), int(clock[1]), int(clock[2] or 0)
+    ns = ((hours * 60 + minutes) * 60 + seconds) * NS_PER_SECOND + int((clock[3] or "0").ljust(9, "0"))
+    if minutes > 59 or seconds > 59 or ns > NS_PER_DAY:
+        raise DataError(f"{what}: {text!r} is no time of a day")
+    return ns
+
+
+def _offset_seconds(text: str | None) -> int | None:
+    if text is None or text == "Z":
+        return None if text is None else 0
+    digits = text[1:].replace(":", "").ljust(6, "0")
+    seconds = int(digits[:2]) * 3600 + int(digits[2:4]) * 60 + int(digits[4:])
+    return -seconds if text[0] == "-" else seconds
+
+
+# --- the rest
+
+
+def _variable_decimal(value: Struct) -> Decimal:
+    return bytes_to_decimal(value.get("value"), value.get("scale"))
+
+
+def _bits(length: int | None) -> Convert:
+    def bits(value: bytes) -> str:
+        # Debezium's Bits are little-endian.
+        text = format(int.from_bytes(value, "little"), "b")
+        return text.zfill(length if length is not None else 8 * len(value))
+
+    return bits
+
+
+def _geometry(value: Struct) -> Geometry:
+    wkb = value.get("wkb")
+    srid = value.get("srid") if value.schema.field("srid") is not None else None
+    return Geometry(bytes(wkb), srid)
+
+
+def _nested(logical: Logical, options: WriteOptions, what: str) -> Convert | None:
+    if logical.kind is Kind.STRUCT:
+        return _struct(logical, options, what)
+    assert logical.element is not None
+    element = to_python(logical.element, options, what)
+    if logical.kind is Kind.ARRAY:
+        if element is None:
+            return None
+        each: Convert = element
+        return lambda values: [None if value is None else each(value) for value in values]
+    assert logical.key is not None
+    key = to_python(logical.key, options, what)
+    if key is None and element is None:
+        return None
+    name, member = key or _itself, element or _itself
+    return lambda values: {name(k): None if value is None else member(value) for k, value in values.items()}
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _struct(logical: Logical, options: WriteOptions, what: str) -> Convert:
+    members = [
+        (name, to_python(member, options, f"{what}.{name}") or _itself) for name, member in logical.members
+    ]  # fmt: skip
+
+    def struct(value: Struct) -> dict[str, Any]:
+        return {
+            name: None if part is None else convert(part)
+            for (name, convert), part in zip(members, value.values, strict=True)
+        }  # fmt: skip
+
+    return struct

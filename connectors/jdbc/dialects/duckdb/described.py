@@ -1,0 +1,32 @@
+"""DuckDB's types as plain values. The driver's own objects should not live on in the description of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+_NESTED = ("list", "struct", "map", "union", "array")
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A type: what kind it is, its parts by name (types, or numbers for lengths and digits), and how DuckDB writes it."""
+
+    id: str
+    children: tuple[tuple[str, Any], ...]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def described(type_: Any) -> Described:
+    """Of the driver's description of a type."""
+    kind = type_.id
+    if kind in _NESTED:
+        children = tuple((name, described(part) if hasattr(part, "id") else part) for name, part in type_.children)
+    elif kind == "decimal":
+        children = tuple(type_.children)
+    else:
+        children = ()
+    return Described(kind, children, str(type_))

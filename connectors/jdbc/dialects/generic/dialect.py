@@ -1,0 +1,246 @@
+"""The dialect of all databases without a module of their own."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import sqlalchemy
+from sqlalchemy import types as sa
+from sqlalchemy.exc import SQLAlchemyError
+
+from connect.errors import DataError, UnsupportedError
+from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.dialects import merging
+from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
+from connectors.jdbc.dialects.generic.catalogue import Catalogue
+from connectors.jdbc.dialects.generic.errors import blame_of
+from connectors.jdbc.dialects.generic.reading import GenericReader
+from connectors.jdbc.dialects.generic.writing import GenericWriter, converter
+from connectors.jdbc.dialects.kinds import Form, Kind, Logical, logical_of
+from connectors.jdbc.dialects.losses import Keeps
+from connectors.jdbc.dialects.types import instant_ns, naive_of_wall, wall_ns, wall_of_instant
+from connectors.jdbc.failures import Blame
+from connectors.jdbc.names import TableName
+from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
+from connectors.jdbc.sql import Bind, Sql, joined
+from connectors.jdbc.urls import Target
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from connectors.jdbc.database import Session
+
+_KEY_LENGTH = 255
+"""Of text in a primary key: most databases cannot index text of any length."""
+
+_FETCH_FIRST = ("db2", "ibm_db_sa", "derby", "oracle", "firebird")
+
+
+class GenericDialect(Dialect):
+    name: ClassVar[str] = "The database"
+
+    def __init__(self, target: Target, *, quotes: bool = True) -> None:
+        super().__init__(target, quotes=quotes)
+        self.sa: Any = target.url.get_dialect()()
+        self._use_paramstyle(self.sa.paramstyle)
+        self._write_options = WriteOptions()
+
+    def _use_paramstyle(self, style: str) -> None:
+        # A driver's own; the contract has it as a constant of a class, for most dialects have one driver.
+        object.__setattr__(self, "paramstyle", style)
+
+    @property
+    def backend(self) -> str:
+        return str(self.sa.name)
+
+    def attach(self, engine: Engine, statement_timeout_ms: int) -> None:
+        self.sa = engine.dialect
+        self._use_paramstyle(engine.dialect.paramstyle)
+
+    def _quoted(self, name: str) -> str:
+        return str(self.sa.identifier_preparer.quote_identifier(name))
+
+    def blame(self, error: BaseException) -> Blame:
+        return blame_of(error)
+
+    def cancel(self, driver_connection: Any) -> None:
+        for name in ("cancel", "interrupt"):
+            if hasattr(driver_connection, name):
+                getattr(driver_connection, name)()
+                return
+
+    # --- the catalogue
+
+    def tables(
+        self, session: Session, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
+    ) -> list[tuple[TableName, str]]:
+        return Catalogue(session).tables(kinds, schema)
+
+    def describe(self, session: Session, name: TableName) -> Table | None:
+        return Catalogue(session).describe(name)
+
+    clock: ClassVar[str] = "SELECT CURRENT_TIMESTAMP"
+
+    def now(self, session: Session) -> int:
+        """A clock that tells no zone is taken to be in UTC."""
+        value = session.query(Sql(self._clock()), "reading the clock")[0][0]
+        if isinstance(value, str):
+            value = dt.datetime.fromisoformat(value)
+        return wall_ns(value) if value.tzinfo is None else instant_ns(value)
+
+    def _clock(self) -> str:
+        match self.backend:
+            case "db2" | "ibm_db_sa" | "derby":
+                return "VALUES(CURRENT_TIMESTAMP)"
+            case "hana":
+                return "SELECT CURRENT_UTCTIMESTAMP FROM DUMMY"
+        return self.clock
+
+    # --- reading
+
+    def reader(self, session: Session, query: Sql, options: ReadOptions, table: Table | None = None) -> RowReader:
+        return GenericReader(session, query, options, table)
+
+    def timestamp(self, ns: int, column: Column | None, options: ReadOptions) -> Sql:
+        whole = ns - ns % 1000
+        if column is not None and getattr(column.native, "timezone", None):
+            return Sql(Bind(naive_of_wall(whole, "The timestamp").replace(tzinfo=dt.UTC)))
+        return Sql(Bind(naive_of_wall(wall_of_instant(whole, options.zone), "The timestamp")))
+
+    def limited(self, query: Sql, rows: int) -> Sql:
+        if self.backend in _FETCH_FIRST:
+            return query + f" FETCH FIRST {rows:d} ROWS ONLY"
+        return super().limited(query, rows)
+
+    # --- creating and changing tables
+
+    def column_type(self, field: SinkField) -> str:
+        logical = logical_of(field.schema, self._write_options)
+        try:
+            return str(self._type_of(logical, field).compile(dialect=self.sa))
+        except SQLAlchemyError as e:
+            raise DataError(f"Field {field.name}: {self.backend} has no type for {logical.kind.value} ({e})") from e
+
+    def _type_of(self, logical: Logical, field: SinkField) -> Any:
+        match logical.kind:
+            case Kind.BOOLEAN:
+                return sa.Boolean()
+            case Kind.INT8 | Kind.INT16:
+                return sa.SmallInteger()
+            case Kind.INT32 | Kind.YEAR:
+                return sa.Integer()
+            case Kind.INT64 | Kind.DURATION:
+                return sa.BigInteger()
+            case Kind.FLOAT32:
+                return sa.REAL()
+            case Kind.FLOAT64:
+                return sa.Double()
+            case Kind.BYTES:
+                return sa.LargeBinary()
+            case Kind.DECIMAL:
+                return sa.Numeric(38, 0 if logical.scale is None else logical.scale)
+            case Kind.DATE:
+                return sa.Date()
+            case Kind.TIME:
+                return sa.Time()
+            case Kind.TIMESTAMP:
+                return sa.DateTime()
+            case Kind.INSTANT:
+                return sa.DateTime(timezone=logical.form is not Form.CONNECT)
+        return sa.String(_KEY_LENGTH) if field.is_key else sa.Text()
+
+    def literal(self, field: SinkField) -> str:
+        type_ = self._type_of(logical_of(field.schema, self._write_options), field)
+        convert = converter(field, Column(field.name, "", native=type_), self._write_options)
+        value = field.schema.default if convert is None else convert(field.schema.default)
+        try:
+            expression: Any = sqlalchemy.literal(value, type_)
+            return str(expression.compile(dialect=self.sa, compile_kwargs={"literal_binds": True}))
+        except (SQLAlchemyError, NotImplementedError) as e:
+            raise DataError(f"Field {field.name}: {self.backend} cannot write the default {value!r} into a table") from e
+
+    # --- writing
+
+    def writer(self, table: Table, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
+        columns = [self._column(table, field) for field in fields]
+        keys = [i for i, field in enumerate(fields) if field.is_key]
+        others = [i for i, field in enumerate(fields) if not field.is_key]
+        order = [*others, *keys] if mode is InsertMode.UPDATE else [*keys, *others]
+        names = [columns[i].name for i in order]
+        marks: list[Sql | Bind | str] = [Bind(None) for _ in order]
+        match mode:
+            case InsertMode.INSERT:
+                statement = self.insert_sql(table.name, names, marks)
+            case InsertMode.UPDATE:
+                statement = self.update_sql(table.name, names[: len(others)], names[len(others) :], marks)
+            case InsertMode.UPSERT:
+                statement = self.upsert_sql(table, names[: len(keys)], names[len(keys) :], marks)
+        return self._writer(statement, fields, columns, order, options, f"writing to {table.name}")
+
+    def upsert_sql(self, table: Table, keys: Sequence[str], others: Sequence[str], marks: Sequence[Sql | Bind | str]) -> Sql:
+        """``marks`` are those of the keys, then those of the others."""
+        name = self.table_ref(table.name)
+        quoted, rest = [self.quote(key) for key in keys], [self.quote(other) for other in others]
+        match self.backend:
+            case "sybase":
+                return merging.merge_from_select(name, quoted, rest, marks, hold_lock=False)
+            case "db2" | "ibm_db_sa" | "derby":
+                return merging.merge_from_values(name, quoted, rest, marks)
+            case "hana":
+                return merging.upsert_with_primary_key(name, [*quoted, *rest], marks)
+            case "cockroachdb" | "postgresql":
+                changes = ",".join(f"{column}=EXCLUDED.{column}" for column in rest)
+                action = f"DO UPDATE SET {changes}" if rest else "DO NOTHING"
+                return self.insert_sql(table.name, [*keys, *others], marks) + f" ON CONFLICT ({','.join(quoted)}) {action}"
+        raise UnsupportedError(
+            f"insert.mode=upsert is not known for {self.backend}; insert.mode=insert and insert.mode=update work everywhere"
+        )
+
+    def deleter(self, table: Table, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
+        columns = [self._column(table, field) for field in keys]
+        statement = self.delete_sql(table.name, [column.name for column in columns], [Bind(None) for _ in columns])
+        return self._writer(statement, keys, columns, range(len(keys)), options, f"deleting from {table.name}")
+
+    def keeps(self, column: Column) -> Keeps | None:
+        """As far as SQLAlchemy tells: scales, floats, dates. It knows no precision of times that all databases share."""
+        match column.native:
+            case sa.Double():
+                return Keeps(float_bits=64)
+            case sa.REAL():
+                return Keeps(float_bits=32)
+            case sa.Float():
+                return None
+            case sa.Numeric(scale=int() as scale):
+                return Keeps(scale=scale)
+            case sa.Numeric():
+                return None  # Oracle's NUMBER, which is an Integer as well
+            case sa.Integer():
+                return Keeps(scale=0)
+            case sa.Date():
+                return Keeps(drops_time=True)
+        return None
+
+    def _writer(
+        self,
+        statement: Sql,
+        fields: Sequence[SinkField],
+        columns: Sequence[Column],
+        order: Sequence[int],
+        options: WriteOptions,
+        doing: str,
+    ) -> RowWriter:
+        text, _ = statement.render(self.paramstyle)
+        return GenericWriter(text, fields, columns, order, options, doing)
+
+    def _column(self, table: Table, field: SinkField) -> Column:
+        column = table.column(field.name)
+        if column is None:
+            raise DataError(f"Table {table.name} has no column {field.name}; it has {', '.join(table.by_name)}")
+        if column.generated:
+            raise DataError(f"Column {column.name} of {table.name} is computed by the database; nothing can be written to it")
+        return column
+
+    def _definitions(self, fields: Sequence[SinkField]) -> Sql:
+        return joined(",\n", [self._column_definition(field) for field in fields])

@@ -1,0 +1,163 @@
+"""MySQL and MariaDB."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from connect.errors import ConfigError, DataError
+from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
+from connectors.jdbc.dialects.losses import Keeps
+from connectors.jdbc.dialects.mysql import catalogue, creating, writing
+from connectors.jdbc.dialects.mysql.catalogue import Native
+from connectors.jdbc.dialects.mysql.errors import blame_of, words_of
+from connectors.jdbc.dialects.mysql.keeping import keeps_of
+from connectors.jdbc.dialects.mysql.reading import Plans, open_reader
+from connectors.jdbc.dialects.mysql.wire import kill_query
+from connectors.jdbc.dialects.types import text_of_wall, wall_ns, wall_of_instant
+from connectors.jdbc.failures import Blame
+from connectors.jdbc.names import TableName, split_name
+from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
+from connectors.jdbc.sql import Bind, Sql, joined
+from connectors.jdbc.urls import Target
+
+if TYPE_CHECKING:
+    from connectors.jdbc.database import Session
+
+_SESSION: tuple[str, ...] = (
+    # Nothing is cut or guessed in silence (promise 8), 0 is a number like any other, and a backslash is an escape as in our
+    # literals. What else the server or the URL set stays.
+    "SET SESSION sql_mode = TRIM(BOTH ',' FROM CONCAT_WS(',', "
+    "REPLACE(REPLACE(@@SESSION.sql_mode, 'NO_BACKSLASH_ESCAPES', ''), 'PAD_CHAR_TO_FULL_LENGTH', ''), "
+    "'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'))",
+    # A TIMESTAMP is an instant: it comes and goes in UTC.
+    "SET SESSION time_zone = '+00:00'",
+)
+
+
+class MySqlDialect(Dialect):
+    """MySQL 5.7 and later, MariaDB 10.6 and later."""
+
+    name: ClassVar[str] = "MySQL"
+    paramstyle: ClassVar[str] = "format"
+    transactional_ddl: ClassVar[bool] = False
+    savepoints: ClassVar[bool] = True
+
+    def __init__(self, target: Target, *, quotes: bool = True) -> None:
+        """Raises ConfigError for a URL of another driver than PyMySQL, whose connections are used from within."""
+        super().__init__(target, quotes=quotes)
+        if (driver := target.url.get_driver_name()) != "pymysql":
+            raise ConfigError(
+                f"{target.label} is reached through PyMySQL here, not {driver}: write mysql+pymysql:// or jdbc:mysql://",
+                key="connection.url",
+            )
+        # jdbc:mariadb:, whose driver makes booleans where MySQL's makes int8; an SQLAlchemy URL has no driver to be like.
+        self._booleans = target.url.get_backend_name() == "mysql" and target.label.startswith("mariadb:")
+        self._plans = Plans()
+
+    # --- names
+
+    def _quoted(self, name: str) -> str:
+        """Raises DataError for letters that names cannot have here; MySQL would write a question mark for each."""
+        if not name.isascii() and max(name) > "\uffff":
+            raise DataError(
+                f"{name!r} cannot be the name of a table or column: {self.target.label} has no letters beyond U+FFFF in names "
+                "(emoji, for one); give it another with ReplaceField, RegexRouter or table.name.format"
+            )
+        return "`" + name.replace("`", "``") + "`"
+
+    def parse_name(self, text: str) -> TableName:
+        """``table`` or ``database.table``."""
+        parts = split_name(text)
+        if len(parts) > 2:
+            raise ConfigError(f"{text!r} is no name of a table: expected [database.]table")
+        return TableName(*reversed(parts))
+
+    # --- sessions
+
+    def session_statements(self, statement_timeout_ms: int) -> Sequence[str]:
+        if not statement_timeout_ms:
+            return _SESSION
+        # Each server runs its own comment and leaves out the other's (MariaDB those from 50700 to 99999). MySQL's limit is of
+        # SELECT alone.
+        mysql = f"/*!50708 , SESSION max_execution_time = {statement_timeout_ms:d} */"
+        mariadb = f"/*M! , SESSION max_statement_time = {statement_timeout_ms / 1000:.3f} */"
+        return (*_SESSION, f"SET @statement_timeout_ms = {statement_timeout_ms:d} {mysql} {mariadb}")
+
+    def blame(self, error: BaseException) -> Blame:
+        return blame_of(error)
+
+    def words(self, error: BaseException) -> str:
+        return words_of(error)
+
+    def cancel(self, driver_connection: Any) -> None:
+        with contextlib.suppress(Exception):
+            kill_query(self.target, driver_connection)
+
+    # --- the catalogue
+
+    def tables(
+        self, session: Session, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
+    ) -> list[tuple[TableName, str]]:
+        return catalogue.tables(session, kinds, catalog, schema)
+
+    def describe(self, session: Session, name: TableName) -> Table | None:
+        self.table_ref(name)  # what cannot be a name is not looked for
+        return catalogue.describe(session, name)
+
+    def now(self, session: Session) -> int:
+        rows = session.query(Sql("SELECT UTC_TIMESTAMP(6)"), "asking for the time")
+        return wall_ns(rows[0][0])
+
+    # --- reading
+
+    def reader(self, session: Session, query: Sql, options: ReadOptions, table: Table | None = None) -> RowReader:
+        return open_reader(self, session, query, options, table, self._plans, booleans=self._booleans)
+
+    def timestamp(self, ns: int, column: Column | None, options: ReadOptions) -> Sql:
+        """Microseconds are as fine as a column is. Without a column it is taken to be a DATETIME, which is in ``db.timezone``."""
+        instant = column is not None and isinstance(column.native, Native) and column.native.type == "timestamp"
+        return Sql(Bind(text_of_wall(ns if instant else wall_of_instant(ns, options.zone), 6, " ")))
+
+    # --- creating and changing tables
+
+    def column_type(self, field: SinkField) -> str:
+        return creating.column_type(field)
+
+    def create_table(self, name: TableName, fields: Sequence[SinkField]) -> Sql:
+        keys = [self.quote(field.name) for field in fields if field.is_key]
+        lines = [self._definition(field, field.sql_type or creating.column_type(field, len(keys))) for field in fields]
+        if keys:
+            lines.append(Sql(f"PRIMARY KEY({','.join(keys)})"))
+        return Sql(f"CREATE TABLE {self.table_ref(name)} (\n", joined(",\n", lines), ") DEFAULT CHARACTER SET utf8mb4")
+
+    def _column_definition(self, field: SinkField) -> Sql:
+        return self._definition(field, field.sql_type or self.column_type(field))
+
+    def _definition(self, field: SinkField, type: str) -> Sql:
+        head = f"{self.quote(field.name)} {type}"
+        null = "NULL" if field.schema.optional and not field.is_key else "NOT NULL"
+        if field.schema.default is not None:
+            return Sql(f"{head} {null} DEFAULT {self.literal(field)}")
+        return Sql(f"{head} {null}")
+
+    def literal(self, field: SinkField) -> str:
+        return creating.default_literal(field)
+
+    # --- writing
+
+    def writer(self, table: Table, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
+        match mode:
+            case InsertMode.INSERT:
+                return writing.insert_writer(self, table, fields, options)
+            case InsertMode.UPSERT:
+                return writing.upsert_writer(self, table, fields, options)
+        return writing.update_writer(self, table, fields, options)
+
+    def deleter(self, table: Table, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
+        return writing.delete_writer(self, table, keys, options)
+
+    def keeps(self, column: Column) -> Keeps | None:
+        return keeps_of(column.native) if isinstance(column.native, Native) else None

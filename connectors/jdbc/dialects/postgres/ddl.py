@@ -1,0 +1,109 @@
+"""Types and default values of columns that a sink creates."""
+
+from __future__ import annotations
+
+from connect.data.schema import Schema, Type
+from connect.errors import DataError
+from connectors.jdbc.dialects.kinds import Form, Kind, Logical, logical_of
+from connectors.jdbc.dialects.postgres.catalogue import PgType
+from connectors.jdbc.dialects.postgres.encoding import encoder_of
+from connectors.jdbc.options import SinkField, WriteOptions
+
+_TYPES: dict[Kind, tuple[str, str]] = {
+    Kind.BOOLEAN: ("BOOLEAN", "bool"),
+    Kind.INT8: ("SMALLINT", "int2"),
+    Kind.INT16: ("SMALLINT", "int2"),
+    Kind.INT32: ("INT", "int4"),
+    Kind.INT64: ("BIGINT", "int8"),
+    Kind.FLOAT32: ("REAL", "float4"),
+    Kind.FLOAT64: ("DOUBLE PRECISION", "float8"),
+    Kind.STRING: ("TEXT", "text"),
+    Kind.BYTES: ("BYTEA", "bytea"),
+    Kind.DECIMAL: ("DECIMAL", "numeric"),
+    Kind.DATE: ("DATE", "date"),
+    Kind.TIME: ("TIME", "time"),
+    Kind.ZONED_TIME: ("TIMETZ", "timetz"),
+    Kind.TIMESTAMP: ("TIMESTAMP", "timestamp"),
+    Kind.YEAR: ("INT", "int4"),
+    Kind.INTERVAL: ("INTERVAL", "interval"),
+    Kind.DURATION: ("INTERVAL", "interval"),
+    Kind.JSON: ("JSON", "json"),
+    Kind.UUID: ("UUID", "uuid"),
+    Kind.XML: ("XML", "xml"),
+    Kind.ENUM: ("TEXT", "text"),
+    Kind.ENUM_SET: ("TEXT", "text"),
+    Kind.MAP: ("JSONB", "jsonb"),
+    Kind.STRUCT: ("JSONB", "jsonb"),
+}
+"""How SQL writes the type, and pg_type's name of it."""
+
+_TEXTUAL = frozenset(
+    {"json", "jsonb", "uuid", "xml", "inet", "cidr", "macaddr", "macaddr8", "tsvector", "tsquery", "interval", "citext", "hstore",
+     "ltree", "pg_lsn", "jsonpath", "int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange", "int4multirange",
+     "int8multirange", "nummultirange", "tsmultirange", "tstzmultirange", "datemultirange", "line", "lseg", "box", "path",
+     "polygon", "circle", "varbit"}
+)  # fmt: skip
+"""Types whose values travel as text, so that a source's type can be taken over when the record tells it."""
+
+_UNLIMITED = 2_147_483_647
+_DIALECT_OPTIONS = WriteOptions()
+
+
+def column_type(field: SinkField) -> str:
+    """The type of a new column. Raises DataError for what PostgreSQL has nothing for."""
+    source_type = (field.source_type or "").lower()
+    if source_type in _TEXTUAL and field.schema.type is Type.STRING:
+        return source_type.upper()
+    return _type(logical_of(field.schema, _DIALECT_OPTIONS), f"Field {field.name}")[0]
+
+
+def _type(logical: Logical, what: str) -> tuple[str, str]:
+    match logical.kind:
+        case Kind.INSTANT:
+            # Connect's Timestamp is TIMESTAMP for the originals; a string with a zone keeps it.
+            return ("TIMESTAMP", "timestamp") if logical.form is Form.CONNECT else ("TIMESTAMPTZ", "timestamptz")
+        case Kind.BITS:
+            unlimited = logical.length is None or logical.length >= _UNLIMITED
+            return "BIT VARYING" if unlimited else f"BIT({logical.length})", "varbit"
+        case Kind.GEOMETRY:
+            return _geometry(logical.schema)
+        case Kind.ARRAY:
+            assert logical.element is not None
+            element = _type(logical.element, what)
+            return ("JSONB", "jsonb") if element[1] == "jsonb" else (f"{element[0]}[]", "array")
+    found = _TYPES.get(logical.kind)
+    if found is None:
+        raise DataError(f"{what} is {logical.kind.value}, which PostgreSQL has no type for")
+    return found
+
+
+def _geometry(schema: Schema) -> tuple[str, str]:
+    if (schema.name or "").endswith(".Point"):
+        return "POINT", "point"
+    return ("GEOGRAPHY" if (schema.name or "").endswith(".Geography") else "GEOMETRY"), "geometry"
+
+
+def literal(field: SinkField) -> str:
+    """The default of a field's schema as SQL; the column's type makes of the text what it makes of any."""
+    what = f"The default of field {field.name}"
+    logical = logical_of(field.schema, _DIALECT_OPTIONS)
+    type = _type(logical, what)
+    element: PgType | None = None
+    if logical.kind is Kind.ARRAY and type[1] == "array":
+        innermost = logical
+        while innermost.element is not None and innermost.kind is Kind.ARRAY:
+            innermost = innermost.element
+        element = _builtin(_type(innermost, what)[1], None)
+    text = encoder_of(logical, _builtin(type[1], element), -1, _DIALECT_OPTIONS, what).one(field.schema.default)
+    if "\0" in text:
+        raise DataError(f"{what} holds the character U+0000, which PostgreSQL cannot store")
+    if logical.kind in (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64, Kind.DECIMAL):
+        return text
+    if logical.kind is Kind.BOOLEAN:
+        return "TRUE" if field.schema.default else "FALSE"
+    # Sessions of this dialect have standard_conforming_strings on: a backslash is itself.
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _builtin(name: str, element: PgType | None) -> PgType:
+    return PgType(0, "pg_catalog", name, "b", element, ",", name)

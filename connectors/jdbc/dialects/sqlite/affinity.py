@@ -1,0 +1,122 @@
+"""What a column's declared type means: SQLite's affinity, and what a reader of it expects.
+
+The names are those that the Java driver knows (xerial's sqlite-jdbc): what it calls INTEGER is a signed int, and all other whole
+numbers are unsigned to it, which is why INT is read as int64 and TINYINT as int16. Recordings of the original pin this.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+
+class Affinity(Enum):
+    """https://www.sqlite.org/datatype3.html, section 3.1"""
+
+    INTEGER = "INTEGER"
+    TEXT = "TEXT"
+    BLOB = "BLOB"
+    REAL = "REAL"
+    NUMERIC = "NUMERIC"
+
+
+class Expected(Enum):
+    """What the values of a column are read as."""
+
+    INTEGER = "whole numbers"
+    BOOLEAN = "0 or 1"
+    FLOAT = "numbers"
+    DECIMAL = "decimal numbers"
+    NUMERIC = "decimal numbers as numeric.mapping says"
+    TEXT = "text"
+    BYTES = "bytes"
+    DATE = "dates"
+    TIMESTAMP = "timestamps"
+    ANY = "anything"
+    """The type says nothing of use; the values tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A column's declared type."""
+
+    affinity: Affinity
+    expected: Expected
+    bits: int = 64
+    """The narrowest integer that is given: values that need more make it 64."""
+    precision: int | None = None
+    scale: int | None = None
+
+    @property
+    def is_temporal(self) -> bool:
+        return self.expected in (Expected.DATE, Expected.TIMESTAMP)
+
+
+_FORM = re.compile(r"\s*([^()]*?)\s*(?:\(\s*([+-]?\d+)\s*(?:,\s*([+-]?\d+)\s*)?\)\s*(.*))?\s*", re.DOTALL)
+
+_BY_NAME: dict[str, tuple[Expected, int]] = {
+    "INTEGER": (Expected.INTEGER, 32),
+    "SMALLINT": (Expected.INTEGER, 32),
+    "INT2": (Expected.INTEGER, 32),
+    "TINYINT": (Expected.INTEGER, 16),
+    "BOOLEAN": (Expected.BOOLEAN, 64),
+    "DATE": (Expected.DATE, 64),
+    "DATETIME": (Expected.TIMESTAMP, 64),
+    "TIMESTAMP": (Expected.TIMESTAMP, 64),
+    "TIMESTAMPTZ": (Expected.TIMESTAMP, 64),
+    "TIMESTAMP WITH TIME ZONE": (Expected.TIMESTAMP, 64),
+    "TIMESTAMP WITHOUT TIME ZONE": (Expected.TIMESTAMP, 64),
+    "STRING": (Expected.TEXT, 64),
+    "JSON": (Expected.TEXT, 64),
+    "UUID": (Expected.TEXT, 64),
+    "XML": (Expected.TEXT, 64),
+    "BINARY": (Expected.BYTES, 64),
+    "VARBINARY": (Expected.BYTES, 64),
+}
+_DECIMALS = {
+    "DECIMAL": Expected.DECIMAL,
+    "DEC": Expected.DECIMAL,
+    "NUMERIC": Expected.NUMERIC,
+    "NUMBER": Expected.NUMERIC,
+}
+_NARROW_WITHOUT_SCALE = ("NUMERIC", "")
+"""Types whose whole numbers are signed to the Java driver."""
+
+
+@lru_cache(maxsize=1024)
+def declared(type_name: str) -> Declared:
+    """The meaning of a declared type; "" is a column without one."""
+    upper = type_name.upper()
+    match = _FORM.fullmatch(upper)
+    name, first, second, rest = match.groups() if match is not None else (upper, None, None, None)
+    name = " ".join(f"{name} {rest or ''}".split())
+    affinity = _affinity(upper)
+    if name in _DECIMALS and first is not None:
+        return Declared(affinity, _DECIMALS[name], precision=int(first), scale=int(second or 0))
+    if name in _BY_NAME:
+        expected, bits = _BY_NAME[name]
+        return Declared(affinity, expected, bits)
+    match affinity:
+        case Affinity.INTEGER:
+            return Declared(affinity, Expected.INTEGER)
+        case Affinity.TEXT:
+            return Declared(affinity, Expected.TEXT)
+        case Affinity.REAL:
+            return Declared(affinity, Expected.FLOAT)
+        case Affinity.BLOB if name:
+            return Declared(affinity, Expected.BYTES)
+    return Declared(affinity, Expected.ANY, 32 if name in _NARROW_WITHOUT_SCALE else 64)
+
+
+def _affinity(upper: str) -> Affinity:
+    if "INT" in upper:
+        return Affinity.INTEGER
+    if "CHAR" in upper or "CLOB" in upper or "TEXT" in upper:
+        return Affinity.TEXT
+    if "BLOB" in upper or not upper.strip():
+        return Affinity.BLOB
+    if "REAL" in upper or "FLOA" in upper or "DOUB" in upper:
+        return Affinity.REAL
+    return Affinity.NUMERIC

@@ -1,0 +1,31 @@
+"""Ends statements of SQLite that take longer than ``statement.timeout.ms``: SQLite itself has no such limit."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+_STEPS_BETWEEN_LOOKS = 20_000
+"""Steps of SQLite's machine between looks at the time; so many take less than a millisecond."""
+
+
+class Clock:
+    """The deadlines of connections. A limit of 0 ms is none. The time that counts is that of one call of the driver."""
+
+    def __init__(self, limit_ms: int) -> None:
+        self._limit_s = limit_ms / 1000
+        self._deadlines: dict[int, float] = {}
+
+    def watch(self, connection: Any) -> None:
+        """Begins to look at a new connection while it works."""
+        number, deadlines, now = id(connection), self._deadlines, time.monotonic
+        connection.set_progress_handler(lambda: number in deadlines and now() > deadlines[number], _STEPS_BETWEEN_LOOKS)
+
+    def start(self, connection: Any) -> None:
+        """A call of the driver begins."""
+        if self._limit_s:
+            self._deadlines[id(connection)] = time.monotonic() + self._limit_s
+
+    def forget(self, connection: Any) -> None:
+        """The connection is closed."""
+        self._deadlines.pop(id(connection), None)

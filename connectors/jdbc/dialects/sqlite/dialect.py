@@ -1,0 +1,235 @@
+"""The dialect of SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import sqlalchemy
+
+from connect.data.schema import Type
+from connect.errors import DataError, UnsupportedError
+from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.dialects.cures import FULL, with_cure
+from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
+from connectors.jdbc.dialects.kinds import Form, Kind, logical_of
+from connectors.jdbc.dialects.losses import Keeps
+from connectors.jdbc.dialects.sqlite import catalogue
+from connectors.jdbc.dialects.sqlite.affinity import declared
+from connectors.jdbc.dialects.sqlite.clock import Clock
+from connectors.jdbc.dialects.sqlite.instants import comparable
+from connectors.jdbc.dialects.sqlite.keeping import keeps_of
+from connectors.jdbc.dialects.sqlite.reading import Needs, SqliteReader
+from connectors.jdbc.dialects.sqlite.writing import SqliteWriter, converter, rows_converter
+from connectors.jdbc.failures import Blame
+from connectors.jdbc.names import TableName
+from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
+from connectors.jdbc.sql import Bind, Sql, joined
+from connectors.jdbc.urls import Target
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from connectors.jdbc.database import Session
+
+_UPSERT_SINCE = (3, 24, 0)
+
+_BLAMES = {
+    sqlite3.SQLITE_BUSY: Blame.MOMENT,
+    sqlite3.SQLITE_LOCKED: Blame.MOMENT,
+    sqlite3.SQLITE_PROTOCOL: Blame.MOMENT,
+    sqlite3.SQLITE_SCHEMA: Blame.MOMENT,
+    sqlite3.SQLITE_CONSTRAINT: Blame.ROW,
+    sqlite3.SQLITE_MISMATCH: Blame.ROW,
+    sqlite3.SQLITE_TOOBIG: Blame.ROW,
+    sqlite3.SQLITE_INTERRUPT: Blame.TIMEOUT,
+    sqlite3.SQLITE_IOERR: Blame.CONNECTION,
+}
+_GONE = ("no such table", "no such column", "has no column named")
+"""SQLite has one code for all errors of a statement; these are told apart by their words."""
+
+_TYPES = {
+    Type.BOOLEAN: "INTEGER",
+    Type.INT8: "INTEGER",
+    Type.INT16: "INTEGER",
+    Type.INT32: "INTEGER",
+    Type.INT64: "INTEGER",
+    Type.FLOAT32: "REAL",
+    Type.FLOAT64: "REAL",
+    Type.STRING: "TEXT",
+    Type.BYTES: "BLOB",
+}
+
+
+class SqliteDialect(Dialect):
+    name: ClassVar[str] = "SQLite"
+    paramstyle: ClassVar[str] = "qmark"
+    transactional_ddl: ClassVar[bool] = True
+    most_parameters: ClassVar[int] = 32_766
+
+    def __init__(self, target: Target, *, quotes: bool = True) -> None:
+        super().__init__(target, quotes=quotes)
+        self._needs: Needs = {}
+        self._write_options = WriteOptions()
+        self.clock = Clock(0)
+
+    # --- sessions
+
+    def attach(self, engine: Engine, statement_timeout_ms: int) -> None:
+        begin: dict[str, str] = {"text": "BEGIN"}
+        self.clock = Clock(statement_timeout_ms)
+
+        def arguments(_dialect: Any, _record: Any, _args: list[Any], named: dict[str, Any]) -> None:
+            # A session is used by one thread at a time, though not always by the one that opened it.
+            named["check_same_thread"] = False
+
+        def connected(connection: sqlite3.Connection, _record: Any) -> None:
+            # The driver would begin transactions by itself, though not before SELECT, SAVEPOINT or CREATE.
+            begin["text"] = f"BEGIN {connection.isolation_level or ''}".strip()
+            connection.isolation_level = None
+            if statement_timeout_ms:
+                self.clock.watch(connection)
+
+        sqlalchemy.event.listen(engine, "do_connect", arguments)
+        sqlalchemy.event.listen(engine, "connect", connected, insert=True)
+        if statement_timeout_ms:
+            sqlalchemy.event.listen(engine, "before_cursor_execute", lambda _c, cursor, *_: self.clock.start(cursor.connection))
+            sqlalchemy.event.listen(engine, "close", lambda connection, _: self.clock.forget(connection))
+        sqlalchemy.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin["text"]))
+
+    def blame(self, error: BaseException) -> Blame:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is not None:
+            found = _BLAMES.get(code & 0xFF)
+            if found is not None:
+                return found
+            return Blame.TABLE if any(words in str(error) for words in _GONE) else Blame.STATEMENT
+        if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
+            return Blame.CONNECTION
+        # The driver itself refuses a value: an int of more than 64 bits, half a surrogate pair, a type that it does not know.
+        if isinstance(error, (OverflowError, UnicodeError)) or "binding parameter" in str(error):
+            return Blame.ROW
+        return Blame.STATEMENT
+
+    def words(self, error: BaseException) -> str:
+        words = super().words(error)
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_BUSY:
+            return f"{words}: another connection is writing to it, or reading it for long"
+        if code == sqlite3.SQLITE_CANTOPEN:
+            return f"{words}: its folder is not there, or this user may not read or write it"
+        if code == sqlite3.SQLITE_READONLY:
+            return f"{words}: the file or its folder is not writable for this user"
+        return with_cure(words, FULL if code == sqlite3.SQLITE_FULL else None)
+
+    def cancel(self, driver_connection: Any) -> None:
+        driver_connection.interrupt()
+
+    # --- the catalogue
+
+    def tables(
+        self, session: Session, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
+    ) -> list[tuple[TableName, str]]:
+        return catalogue.tables(session, kinds)
+
+    def describe(self, session: Session, name: TableName) -> Table | None:
+        return catalogue.describe(session, name)
+
+    def now(self, session: Session) -> int:
+        row = session.query(Sql("SELECT strftime('%s','now'), strftime('%f','now')"), "reading the clock")[0]
+        return int(row[0]) * 1_000_000_000 + int(row[1].partition(".")[2]) * 1_000_000
+
+    # --- reading
+
+    def reader(self, session: Session, query: Sql, options: ReadOptions, table: Table | None = None) -> RowReader:
+        return SqliteReader(session, query, options, table, self._needs, self.clock)
+
+    def timestamp(self, ns: int, column: Column | None, options: ReadOptions) -> Sql:
+        if column is None:
+            return Sql(Bind(ns // 1_000_000))
+        return comparable(self.quote(column.name), ns, options.zone)
+
+    # --- creating and changing tables
+
+    def column_type(self, field: SinkField) -> str:
+        logical = logical_of(field.schema, self._write_options)
+        if logical.kind is Kind.DECIMAL or (logical.is_temporal and logical.form is Form.CONNECT):
+            return "NUMERIC"
+        # Arrays, maps and structs are kept as JSON.
+        return _TYPES.get(field.schema.type, "TEXT")
+
+    def add_columns(self, table: Table, fields: Sequence[SinkField]) -> list[Sql]:
+        return [Sql(f"ALTER TABLE {self.table_ref(table.name)} ADD ", self._column_definition(field)) for field in fields]
+
+    def literal(self, field: SinkField) -> str:
+        convert = converter(field, declared(self.column_type(field)), self._write_options)
+        default = field.schema.default
+        return catalogue.literal(default if convert is None else convert(default))
+
+    # --- writing
+
+    def writer(self, table: Table, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
+        columns = [self._column(table, field) for field in fields]
+        names = [column.name for column in columns]
+        keys = [i for i, field in enumerate(fields) if field.is_key]
+        others = [i for i, field in enumerate(fields) if not field.is_key]
+        marks = ["?"] * len(fields)
+        order = list(range(len(fields)))
+        if mode is InsertMode.UPDATE:
+            statement = self.update_sql(table.name, [names[i] for i in others], [names[i] for i in keys], marks)
+            order = others + keys
+        else:
+            statement = self.insert_sql(table.name, names, marks)
+            if mode is InsertMode.UPSERT:
+                statement += self._on_conflict(table, [names[i] for i in keys], [names[i] for i in others])
+        return self._writer(statement, table, fields, order, columns, options, f"writing to {table.name}")
+
+    def _on_conflict(self, table: Table, keys: Sequence[str], others: Sequence[str]) -> Sql:
+        """Keeps the columns that are not in the record, unlike INSERT OR REPLACE."""
+        if sqlite3.sqlite_version_info < _UPSERT_SINCE:
+            raise UnsupportedError(f"insert.mode=upsert needs SQLite 3.24 or later; this is {sqlite3.sqlite_version}")
+        unique = [table.primary_key, *table.unique_keys]
+        if not any(set(found) == set(keys) and found for found in unique):
+            shown = ", ".join(self.quote(key) for key in keys) or "the key"
+            raise DataError(
+                f"insert.mode=upsert into {table.name} needs a primary key or unique index over {shown}, or rows "
+                f"would be written twice; create one: CREATE UNIQUE INDEX ... ON {self.table_ref(table.name)} ({shown})"
+            )
+        target = ",".join(self.quote(key) for key in keys)
+        if not others:
+            return Sql(f" ON CONFLICT({target}) DO NOTHING")
+        changes = joined(",", [f"{self.quote(name)}=excluded.{self.quote(name)}" for name in others])
+        return Sql(f" ON CONFLICT({target}) DO UPDATE SET ", changes)
+
+    def deleter(self, table: Table, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
+        columns = [self._column(table, field) for field in keys]
+        statement = self.delete_sql(table.name, [column.name for column in columns], ["?"] * len(columns))
+        return self._writer(statement, table, keys, list(range(len(keys))), columns, options, f"deleting from {table.name}")
+
+    def keeps(self, column: Column) -> Keeps | None:
+        return keeps_of(declared(column.type_name))
+
+    def _writer(
+        self,
+        statement: Sql,
+        table: Table,
+        fields: Sequence[SinkField],
+        order: Sequence[int],
+        columns: Sequence[Column],
+        options: WriteOptions,
+        doing: str,
+    ) -> RowWriter:
+        types = [declared(column.type_name) for column in columns]
+        return SqliteWriter(statement.text, rows_converter(fields, order, types, options), doing, self.clock)
+
+    def _column(self, table: Table, field: SinkField) -> Column:
+        column = table.column(field.name)
+        if column is None:
+            raise DataError(f"Table {table.name} has no column {field.name}; it has {', '.join(table.by_name)}")
+        if column.generated:
+            raise DataError(f"Column {column.name} of {table.name} is computed by SQLite; nothing can be written to it")
+        return column
+
+    def truncate(self, name: TableName) -> Sql:
+        return Sql(f"DELETE FROM {self.table_ref(name)}")

@@ -1,0 +1,150 @@
+"""Dates and timestamps as SQLite keeps them: whole numbers are ms since 1970 UTC (what the Java driver writes), reals are Julian
+days, texts are ISO-8601 and, without an offset, in ``db.timezone``."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from connect.data.logical import EPOCH, EPOCH_ORDINAL, MILLIS_PER_DAY, FarInstant, date_of
+from connect.errors import DataError
+from connectors.jdbc.dialects.conversion import parse_moment
+from connectors.jdbc.dialects.types import (
+    NS_PER_DAY,
+    NS_PER_SECOND,
+    date_for_connect,
+    instant_of_wall,
+    legacy_day,
+    text_of_wall,
+    timestamp_from_datetime,
+    timestamp_from_ns,
+    wall_of_instant,
+)
+from connectors.jdbc.options import Calendar, Granularity, ReadOptions
+from connectors.jdbc.sql import Bind, Sql
+
+_JULIAN_DAY_OF_1970 = 2_440_587.5
+_JULIAN_MS = f"CAST(({{0}} - {_JULIAN_DAY_OF_1970})*86400000.0 + 0.5 AS INTEGER)"
+_NS_PER_MS = 1_000_000
+
+
+def julian_ms(day: float) -> int:
+    """The instant of a Julian day, to the millisecond, which is about what a double can tell."""
+    # The same steps as those of _JULIAN_MS, so that both give the same.
+    return int((day - _JULIAN_DAY_OF_1970) * 86_400_000.0 + 0.5)
+
+
+def instant_of(value: Any, zone: dt.tzinfo, what: str) -> int:
+    """ns since 1970 UTC of a stored timestamp. Raises DataError for what is none."""
+    if type(value) is int:
+        return value * _NS_PER_MS
+    if type(value) is float:
+        return julian_ms(value) * _NS_PER_MS
+    if type(value) is not str:
+        raise DataError(f"{what}: a blob is no timestamp")
+    moment = parse_moment(value, what)
+    return instant_of_wall(moment.wall, zone) if moment.offset is None else moment.wall - moment.offset * NS_PER_SECOND
+
+
+def timestamp_reader(options: ReadOptions, column: str) -> Callable[[Any], Any]:
+    """Stored timestamp -> what ``timestamp.granularity`` wants."""
+    # What is a number already was made with Java's calendar.
+    from_instant = timestamp_from_ns(replace(options, calendar=Calendar.PROLEPTIC_GREGORIAN), column, zoned=True)
+    from_zoned = timestamp_from_ns(options, column, zoned=True)
+    from_wall = timestamp_from_ns(options, column)
+    from_naive = timestamp_from_datetime(options, column)
+    what = f"Column {column}"
+    fromisoformat = dt.datetime.fromisoformat
+
+    def read(value: Any) -> Any:
+        if type(value) is not str:
+            return from_instant(instant_of(value, options.zone, what))
+        if len(value) in (19, 23, 26) and value[10] in " T" and value[4] == value[7] == "-":
+            try:
+                plain = fromisoformat(value)
+            except ValueError:
+                pass
+            else:
+                if plain.tzinfo is None:
+                    return from_naive(plain)
+        moment = parse_moment(value, what)
+        if moment.offset is None:
+            return from_wall(moment.wall)
+        return from_zoned(moment.wall - moment.offset * NS_PER_SECOND)
+
+    return read
+
+
+def date_reader(options: ReadOptions, column: str) -> Callable[[Any], dt.date | FarInstant]:
+    """Stored date -> Connect's Date. A time of day that is not midnight is refused, as by the original."""
+    what = f"Column {column}"
+    legacy = options.calendar is Calendar.LEGACY
+
+    def read(value: Any) -> dt.date | FarInstant:
+        if type(value) is str:
+            if len(value) == 10 and value[4] == value[7] == "-":
+                try:
+                    return date_for_connect(dt.date.fromisoformat(value), options.calendar)
+                except ValueError:
+                    pass
+            moment = parse_moment(value, what)
+            day, rest = moment.day, moment.ns
+            day = legacy_day(day) if legacy else day
+        else:
+            day, rest = divmod(instant_of(value, dt.UTC, what), NS_PER_DAY)
+        if rest:
+            raise DataError(f"{what}: {value!r} is not midnight, so it is no date; declare the column TIMESTAMP")
+        return date_of(day)
+
+    return read
+
+
+Column = Callable[[Sequence[Any]], list[Any]]
+
+
+def timestamps(options: ReadOptions) -> Mapping[type, Column]:
+    """Whole columns of stored timestamps of one type, made Connect's the shortest way; other granularities have none."""
+    if options.granularity is not Granularity.CONNECT_LOGICAL:
+        return {}
+    span = dt.timedelta
+    return {int: lambda values: [None if v is None else EPOCH + span(0, 0, 0, v) for v in values]}
+
+
+def dates(options: ReadOptions) -> Mapping[type, Column]:
+    """The same for stored dates."""
+    fromordinal, fromisoformat, calendar = dt.date.fromordinal, dt.date.fromisoformat, options.calendar
+
+    def of_millis(values: Sequence[Any]) -> list[Any]:
+        if any(v is not None and v % MILLIS_PER_DAY for v in values):
+            raise ValueError(values)
+        return [None if v is None else fromordinal(v // MILLIS_PER_DAY + EPOCH_ORDINAL) for v in values]
+
+    def of_text(values: Sequence[Any]) -> list[Any]:
+        if any(v is not None and (len(v) != 10 or v[4] != "-" or v[7] != "-") for v in values):
+            raise ValueError(values)
+        return [None if v is None else date_for_connect(fromisoformat(v), calendar) for v in values]
+
+    return {int: of_millis, str: of_text}
+
+
+def comparable(column: str, ns: int, zone: dt.tzinfo) -> Sql:
+    """An instant to compare a quoted column with, in the form that each row's value has.
+
+    Texts of one instant can be written in several ways, so a text is not compared with a text: where it means the instant it is
+    compared with itself, where it is earlier with a blob (which sorts after all texts), where it is later with the empty text.
+    The same is done with Julian days. Texts that end in an offset other than Z cannot be compared.
+    """
+    wall = text_of_wall(wall_of_instant(ns, zone), 9, " ")
+    utc = text_of_wall(ns, 9, " ")
+    text = f"replace({column},'T',' ')"
+    bare = f"rtrim({text},'Z')"
+    seconds = f"CASE length({bare}) WHEN 10 THEN {bare}||' 00:00:00' WHEN 16 THEN {bare}||':00' ELSE {bare} END"
+    whole = f"substr({seconds}||CASE WHEN instr({bare},'.') THEN '' ELSE '.' END||'000000000',1,29)"
+    bound = Sql(f"CASE substr({column},-1) WHEN 'Z' THEN ", Bind(utc), " ELSE ", Bind(wall), " END")
+    same = Sql(f"CASE WHEN {whole} = ", bound, f" THEN {column} WHEN {whole} < ", bound, " THEN x'' ELSE '' END")
+    millis = Bind(ns // _NS_PER_MS if ns % _NS_PER_MS == 0 else ns / _NS_PER_MS)
+    of_real = _JULIAN_MS.format(column)
+    real = Sql(f"CASE WHEN {of_real} = ", millis, f" THEN {column} WHEN {of_real} < ", millis, " THEN '' ELSE -9e999 END")
+    return Sql(f"(CASE typeof({column}) WHEN 'text' THEN ", same, " WHEN 'real' THEN ", real, " ELSE ", millis, " END)")

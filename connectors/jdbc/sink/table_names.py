@@ -1,0 +1,49 @@
+"""Which table the records of a topic go to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from connect.errors import ConfigError, ConnectError
+
+_OTHERS = re.compile(r"[^a-zA-Z0-9_]")
+
+
+@dataclass(frozen=True, slots=True)
+class TableNames:
+    """``table.name.format``, ``table.name.normalize`` and ``topics.to.tables.mapping``."""
+
+    format: str = "${topic}"
+    normalizes: bool = False
+    of_topics: Mapping[str, str] = field(default_factory=dict)
+
+    def name_for(self, topic: str) -> str:
+        """The table's name, qualified or not. Raises ConnectError where there is none, in the original's words."""
+        name = self.format.replace("${topic}", topic)
+        if self.normalizes:
+            name = _OTHERS.sub("_", name)
+        if self.of_topics:
+            # Aiven's connector knows the topics of the mapping alone, if there is one.
+            name = self.of_topics.get(topic, "")
+        if not name:
+            listed = ",".join(f"{one}->{table}" for one, table in self.of_topics.items())
+            raise ConnectError(
+                f"Destination table for the topic: '{topic}' couldn't be found in the topics to tables mapping: '{listed}' and "
+                f"couldn't be generated for the format string '{self.format}'; add {topic}:<table> to topics.to.tables.mapping"
+            )
+        return name
+
+
+def parse_mapping(key: str, entries: list[str] | None) -> dict[str, str]:
+    """``topic:table`` entries. Raises ConfigError."""
+    found: dict[str, str] = {}
+    for entry in entries or ():
+        topic, *rest = entry.split(":")
+        if not topic or not rest or not rest[0]:
+            raise ConfigError.invalid(key, f"[{', '.join(entries or ())}]", "Invalid topics to tables mapping")
+        if topic in found:
+            raise ConfigError.invalid(key, entry, f"topic {topic} is there twice")
+        found[topic] = rest[0]
+    return found

@@ -1,0 +1,1 @@
+"""The source: tables and queries into topics."""

@@ -1,0 +1,79 @@
+"""Source partitions and offsets, as the originals store them: a connector moves over and continues, either way.
+
+A timestamp is kept as ``timestamp``, ms since 1970 UTC, and ``timestamp_nanos``, the ns of its second, which overlap in the ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.jdbc.names import TableName
+
+INCREMENTING, TIMESTAMP, TIMESTAMP_NANOS = "incrementing", "timestamp", "timestamp_nanos"
+QUERY_PARTITION: Mapping[str, str] = {"query": "query"}
+
+
+def table_partition(table: TableName) -> dict[str, str]:
+    """Protocol 1, which is written: the table's whole name, unquoted."""
+    return {"protocol": "1", "table": str(table)}
+
+
+def old_table_partition(table: TableName) -> dict[str, str]:
+    """Protocol 0, which is still read, and which rows of bulk mode have: the bare name."""
+    return {"table": table.name}
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The last row of which everything before it was read: its time (ns since 1970 UTC), its number; None: not known."""
+
+    timestamp_ns: int | None = None
+    incrementing: int | None = None
+
+
+NOWHERE = Position()
+
+
+def load_offset(offset: Mapping[str, Any] | None) -> Position:
+    """The position in a stored offset; without any, nowhere. ``timestamp_nanos`` may be missing, as in the oldest ones."""
+    if not offset:
+        return NOWHERE
+    millis, nanos, number = offset.get(TIMESTAMP), offset.get(TIMESTAMP_NANOS), offset.get(INCREMENTING)
+    if millis is None:
+        ns = None
+    elif nanos is None:
+        ns = int(millis) * 1_000_000
+    else:
+        ns = int(millis) // 1000 * 1_000_000_000 + int(nanos)
+    return Position(ns, None if number is None else int(number))
+
+
+def timestamp_offset(ns: int) -> dict[str, Any]:
+    return {TIMESTAMP: ns // 1_000_000, TIMESTAMP_NANOS: ns % 1_000_000_000}
+
+
+def offset_of(position: Position) -> dict[str, Any]:
+    """The offset to store for a position."""
+    offset: dict[str, Any] = {}
+    if position.incrementing is not None:
+        offset[INCREMENTING] = position.incrementing
+    if position.timestamp_ns is not None:
+        offset |= timestamp_offset(position.timestamp_ns)
+    return offset
+
+
+def problem_with(offset: Mapping[str, Any], needed: tuple[str, ...]) -> str | None:
+    """What is wrong with an offset that someone wants to store, or None. ``needed``: the keys that the mode reads."""
+    known = (INCREMENTING, TIMESTAMP, TIMESTAMP_NANOS)
+    for name, value in offset.items():
+        if name not in known:
+            return f"an offset has no {name!r}; it has {', '.join(known)}"
+        if value is not None and type(value) is not int:
+            return f"{name} must be an integer, not {value!r}"
+    nanos = offset.get(TIMESTAMP_NANOS)
+    if nanos is not None and not 0 <= nanos < 1_000_000_000:
+        return f"timestamp_nanos must be from 0 to 999999999, not {nanos}"
+    missing = [name for name in needed if offset.get(name) is None]
+    return f"an offset of this mode needs {' and '.join(missing)}" if missing else None

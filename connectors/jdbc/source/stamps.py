@@ -1,0 +1,119 @@
+"""Which offset each row carries. One object a table: it knows the position after the last row that it has stamped.
+
+Promise 1 and 5: whatever row is the last whose offset is stored, a query that begins at it reads all that came after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
+
+from connect.errors import ConnectError
+from connectors.jdbc.source.offsets import NOWHERE, TIMESTAMP, TIMESTAMP_NANOS, Position, timestamp_offset
+
+Exact = Sequence[tuple[int | None, ...]]
+Offsets = list[dict[str, Any] | None]
+
+_MOST = 2**63 - 1
+
+
+class Stamp(Protocol):
+    """``exact`` has, by row, the number (in modes that have one), then the times."""
+
+    position: Position
+    holds_back: bool
+    """Whether a row's offset depends on the row after it."""
+
+    def offsets(self, exact: Exact, *, last: bool) -> Offsets:
+        """The offset of each row, and with ``last`` False, for stamps that hold back, of each but the last."""
+
+
+class Nothing:
+    """Bulk mode: rows have no offset."""
+
+    holds_back = False
+
+    def __init__(self) -> None:
+        self.position = NOWHERE
+
+    def offsets(self, exact: Exact, *, last: bool) -> Offsets:
+        return [None] * len(exact)
+
+
+class ByNumber:
+    """Each row has its own number."""
+
+    holds_back = False
+
+    def __init__(self, position: Position, label: str) -> None:
+        self.position = position
+        self._label = label
+
+    def offsets(self, exact: Exact, *, last: bool) -> Offsets:
+        numbers = _numbers(exact, self._label)
+        if numbers:
+            self.position = Position(None, numbers[-1])
+        return [{"incrementing": number} for number in numbers]
+
+
+class ByTimeAndNumber:
+    """Each row has its own time and number, which together are unique."""
+
+    holds_back = False
+
+    def __init__(self, position: Position, label: str) -> None:
+        self.position = position
+        self._label = label
+
+    def offsets(self, exact: Exact, *, last: bool) -> Offsets:
+        numbers = _numbers(exact, self._label)
+        times = _times(exact, 1, self._label)
+        if numbers:
+            self.position = Position(times[-1], numbers[-1])
+        return [
+            {"incrementing": number, TIMESTAMP: ns // 1_000_000, TIMESTAMP_NANOS: ns % 1_000_000_000}
+            for number, ns in zip(numbers, times, strict=True)
+        ]
+
+
+class ByTime:
+    """A time counts only when a later one follows or there are no more rows: rows of one time are never cut in two by a
+    restart. Until then rows carry the time before it."""
+
+    holds_back = True
+
+    def __init__(self, position: Position, label: str) -> None:
+        self.position = position
+        self._label = label
+
+    def offsets(self, exact: Exact, *, last: bool) -> Offsets:
+        times = _times(exact, 0, self._label)
+        following: list[int | None] = [*times[1:], None] if last else [*times[1:]]
+        known = self.position.timestamp_ns
+        offset = None if known is None else timestamp_offset(known)
+        found: Offsets = []
+        for ns, next_ns in zip(times, following, strict=False):
+            if ns != next_ns:
+                offset = timestamp_offset(ns)
+                self.position = Position(ns)
+            found.append(offset)
+        return found
+
+
+def _numbers(exact: Exact, label: str) -> list[int]:
+    numbers = [row[0] for row in exact]
+    if None in numbers:
+        raise ConnectError(f"A row of {label} has null in the incrementing column; rows must have a number there")
+    found = cast("list[int]", numbers)
+    if found and max(found) > _MOST:
+        raise ConnectError(f"The incrementing column of {label} holds {max(found)}, which does not fit into 64 bits")
+    return found
+
+
+def _times(exact: Exact, first: int, label: str) -> list[int]:
+    times = [row[first] for row in exact]
+    if None in times:
+        times = [next((ns for ns in row[first:] if ns is not None), None) for row in exact]
+        if None in times:
+            raise ConnectError(f"A row of {label} has null in all of its timestamp columns; rows must have a time")
+    return cast("list[int]", times)

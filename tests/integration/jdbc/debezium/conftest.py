@@ -1,0 +1,40 @@
+"""A PostgreSQL database for Debezium's sink to write to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from connect.sink import ErrantRecordReporter
+from sluice.embedded.postgres import EmbeddedPostgres
+from tests.integration.jdbc.sink.conftest import Shop
+from tests.unit.connectors.jdbc.debezium_rig import KEYED, DebeziumSink
+
+
+class Copy(Shop):
+    """The test's database, and sinks into it that upsert and delete by the record's key unless told otherwise."""
+
+    @property
+    def keys(self) -> dict[str, str]:
+        keys = super().keys
+        return {**keys, "connection.username": keys["connection.user"]}
+
+    def debezium(self, *, reporter: ErrantRecordReporter | None = None, **config: str) -> DebeziumSink:
+        changes = {key.replace("__", "."): value for key, value in config.items()}
+        return DebeziumSink({**self.keys, **KEYED, **changes}, reporter=reporter)
+
+    def columns(self, table: str) -> dict[str, str]:
+        """Types by name, with NOT NULL where the column has it."""
+        query = (
+            "SELECT attname, format_type(atttypid, atttypmod) || CASE WHEN attnotnull THEN ' NOT NULL' ELSE '' END "
+            f"FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+        )
+        return dict(self.rows(query))
+
+
+@pytest.fixture
+def copy(postgres: EmbeddedPostgres, database: str) -> Iterator[Copy]:
+    made = Copy(postgres, database)
+    yield made
+    made.connection.close()

@@ -1,0 +1,88 @@
+"""A DuckDB file that several processes have to do with: one may write, or several read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from connect.testing.harness import MemoryOffsets
+from connectors.jdbc import JdbcSource
+from connectors.jdbc.database import ConnectionSettings, Database
+from connectors.jdbc.failures import DatabaseUnreachableError
+from connectors.jdbc.sql import Sql
+from connectors.jdbc.urls import target_of
+from tests.integration.jdbc.source.conftest import Source
+
+_OPEN = "import sys, duckdb; con = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == 'read'); "
+_OTHER = _OPEN + "{}; print(con.sql('FROM t').fetchall())"
+_HOLDER = _OPEN + "print('open', flush=True); input()"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "shop.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE t(id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+    return path
+
+
+def another_process(file: Path, what: str, does: str = "pass") -> str:
+    command = [sys.executable, "-c", _OTHER.format(does), str(file), what]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@contextmanager
+def holding(file: Path, what: str) -> Iterator[None]:
+    """While another process has the file open."""
+    command = [sys.executable, "-c", _HOLDER, str(file), what]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"open\n"
+        yield
+        holder.communicate(b"\n")
+
+
+def database(file: Path, *, reads_only: bool) -> Database:
+    target = target_of(f"jdbc:duckdb:{file}", None, None, {})
+    return Database(ConnectionSettings(target, attempts=1, reads_only=reads_only))
+
+
+def test_a_source_reads_beside_other_readers_and_leaves_the_file_to_a_writer_between_queries(file: Path) -> None:
+    config = {
+        "name": "ducks", "connection.url": f"jdbc:duckdb:{file}", "mode": "incrementing", "incrementing.column.name": "id",
+        "topic.prefix": "", "poll.interval.ms": "1",
+    }  # fmt: skip
+    with holding(file, "read"):
+        source = Source(config, MemoryOffsets(), 1, JdbcSource)
+        assert [record.value.get("id") for record in source.read(1)] == [1]
+    try:
+        assert another_process(file, "write", "con.execute('INSERT INTO t VALUES (2)')") == "[(1,), (2,)]"
+        assert [record.value.get("id") for record in source.read(1)] == [2]
+    finally:
+        source.stop()
+
+
+def test_a_source_reads_beside_a_sink_of_its_own_process(file: Path) -> None:
+    sink, source = database(file, reads_only=False), database(file, reads_only=True)
+    writing, reading = sink.session(), source.session()
+    writing.execute(Sql("INSERT INTO t VALUES (2)"), "writing")
+    writing.commit()
+    assert reading.query(Sql("SELECT id FROM t ORDER BY id"), "looking") == [(1,), (2,)]
+    for one in (reading, writing):
+        one.close()
+    sink.close()
+    source.close()
+
+
+def test_a_file_that_another_process_writes_to_is_told_with_the_rule(file: Path) -> None:
+    with (
+        holding(file, "write"),
+        pytest.raises(DatabaseUnreachableError, match="another process has the file open: DuckDB lets one process write"),
+    ):
+        database(file, reads_only=True).session()

@@ -1,0 +1,42 @@
+"""A server that takes connections and says nothing holds nobody up."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from connectors.jdbc.database import ConnectionSettings, Database
+from connectors.jdbc.failures import DatabaseUnreachableError
+from connectors.jdbc.sql import Sql
+from connectors.jdbc.urls import target_of
+from sluice.embedded.mariadb import EmbeddedMariaDB
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """The port of one."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield int(server.getsockname()[1])
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql", "mariadb"])
+def test_a_login_that_nobody_answers_ends(kind: str, silent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("connectors.jdbc.logins.LOGIN_TIMEOUT_S", 1)
+    # PyMySQL has a limit of its own for the TCP connection, which is taken here.
+    limit = "" if kind == "postgresql" else "?connectTimeout=1000"
+    target = target_of(f"jdbc:{kind}://127.0.0.1:{silent}/shop{limit}", "shop", "hidden", {})
+    with pytest.raises(
+        DatabaseUnreachableError, match=f"{kind}://127.0.0.1:{silent}/shop cannot be reached .*(timeout|timed out)"
+    ):
+        Database(ConnectionSettings(target, attempts=1)).session()
+
+
+def test_the_limit_of_the_login_is_none_of_statements(mariadb: EmbeddedMariaDB) -> None:
+    url = f"jdbc:mysql://{mariadb.host}:{mariadb.port}/mysql?connectTimeout=2000"
+    database = Database(ConnectionSettings(target_of(url, mariadb.user, mariadb.password, {}), attempts=1))
+    session = database.session()
+    assert session.query(Sql("SELECT SLEEP(3)"), "sleeping") == [(0,)]
+    session.close()
+    database.close()

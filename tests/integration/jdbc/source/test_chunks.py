@@ -1,0 +1,166 @@
+"""Large tables that several tasks read in chunks, and what comes after."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from connect.record import SourceRecord
+from connect.testing.harness import MemoryOffsets
+from tests.integration.jdbc.source.conftest import Database, Source, Sources, column
+
+ORDERS = "CREATE TABLE orders (id INTEGER NOT NULL PRIMARY KEY, changed TIMESTAMP NOT NULL)"
+INCREMENTING = {"mode": "incrementing", "incrementing_column_name": "id"}
+BY_TIME = {"mode": "timestamp", "timestamp_column_name": "changed"}
+BOTH = {"mode": "timestamp+incrementing", "timestamp_column_name": "changed", "incrementing_column_name": "id"}
+
+
+def insert(*numbers: int, time: str = "2024-01-02 03:04:05") -> str:
+    return "INSERT INTO orders VALUES " + ",".join(f"({n}, '{time}')" for n in numbers)
+
+
+def begin(start: Sources, database: Database, offsets: MemoryOffsets | None = None, *, tasks: int = 3, **keys: str) -> Source:
+    keys = {"snapshot_chunks": "10", "table_poll_interval_ms": "50", **keys}
+    source = start(database, offsets, tasks=tasks, **keys)
+    if not source.harnesses:
+        source.await_deal()
+    return source
+
+
+def chunks_of(records: list[SourceRecord]) -> set[str]:
+    return {
+        record.source_partition["chunk"] for record in records if record.source_partition and "chunk" in record.source_partition
+    }
+
+
+def committed(source: Source, count: int) -> list[SourceRecord]:
+    """Reads at least so many records, with a commit after each round, as a worker would."""
+    found: list[SourceRecord] = []
+
+    def enough(more: list[SourceRecord]) -> bool:
+        source.commit()
+        return len(more) >= count
+
+    found += source.read_until(enough)
+    source.commit()
+    return found
+
+
+@pytest.mark.parametrize("keys", [INCREMENTING, BY_TIME, BOTH])
+def test_all_tasks_read_a_table_once_and_then_go_on_with_what_is_new(
+    database: Database, start: Sources, keys: dict[str, str]
+) -> None:
+    database.execute(ORDERS, insert(*range(1, 96)), insert(96, 97, 98, time="2024-01-02 03:04:06"))
+    source = begin(start, database, **keys)
+    assert len(source.harnesses) == 3
+    snapshot = committed(source, 95)
+    assert len(chunks_of(snapshot)) == 10
+    own = {"protocol": "1", "table": database.name("orders")}
+    tail = [record for record in snapshot if record.source_partition == own]
+    rest = [*snapshot, *(committed(source, 98 - len(snapshot)) if len(snapshot) < 98 else [])]
+    assert sorted(column(rest, "id")) == list(range(1, 99))
+    tail = [record for record in rest if record.source_partition == own]
+    assert 98 in column(tail, "id")  # so that the originals could go on from here
+    database.execute(insert(99, time="2024-01-02 03:04:07"))
+    new = committed(source, 1)
+    assert column(new, "id") == [99]
+    assert (new[0].source_partition, new[0].source_offset) == (own, source.offsets.offset(own))
+
+
+def test_when_the_chunks_are_read_the_tables_are_dealt_as_ever(database: Database, start: Sources) -> None:
+    database.execute(ORDERS, insert(*range(1, 50)))
+    source = begin(start, database, **INCREMENTING)
+    committed(source, 49)
+    source.await_deal(1)
+    assert source.poll() == []
+    database.execute(insert(50))
+    assert column(source.read(1), "id") == [50]
+
+
+def test_a_restart_reads_only_what_is_not_done(database: Database, start: Sources) -> None:
+    database.execute(ORDERS, insert(*range(1, 101)))
+    source = begin(start, database, batch_max_rows="4", **INCREMENTING)
+    first: list[SourceRecord] = []
+    while len(first) < 40:
+        first += source.poll()
+        source.commit()
+    source.stop()
+    restarted = begin(start, database, source.offsets, **INCREMENTING)
+    rest = committed(restarted, 100 - len(first))
+    assert Counter(column(first + rest, "id")) == Counter(range(1, 101))
+
+
+def test_rows_that_come_and_change_meanwhile_are_not_lost(database: Database, start: Sources) -> None:
+    database.execute(ORDERS, insert(*range(2, 202, 2)))
+    source = begin(start, database, batch_max_rows="3", **BY_TIME)
+    seen = source.read(20)
+    source.commit()
+    database.execute(
+        "UPDATE orders SET changed = '2024-01-02 03:05:00' WHERE id IN (2, 50, 200)",
+        insert(1, 51, 301, time="2024-01-02 03:05:01"),
+        "DELETE FROM orders WHERE id = 150",
+    )
+    everything = {*range(2, 202, 2), 1, 51, 301} - {150}
+
+    def complete(more: list[SourceRecord]) -> bool:
+        source.commit()
+        found = {(record.value["id"], record.value["changed"].minute) for record in seen + more}
+        return {(n, 5) for n in (1, 2, 50, 51, 200, 301)} <= found and everything <= {number for number, _ in found}
+
+    source.read_until(complete)
+
+
+def test_chunks_whose_rows_were_deleted_do_not_keep_the_table_waiting(database: Database, start: Sources) -> None:
+    database.execute(ORDERS, insert(*range(1, 101)))
+    source = begin(start, database, tasks=2, **INCREMENTING)
+    database.execute("DELETE FROM orders WHERE id BETWEEN 20 AND 60", insert(101))
+    records = committed(source, 60)
+    assert sorted(column(records, "id")) == [*range(1, 20), *range(61, 102)]
+
+
+def test_keys_with_gaps_and_keys_of_text_are_cut_evenly(database: Database, start: Sources) -> None:
+    database.execute("CREATE TABLE gaps (id BIGINT NOT NULL PRIMARY KEY)", "CREATE TABLE texts (id VARCHAR(20) PRIMARY KEY)")
+    database.execute(*(f"INSERT INTO gaps VALUES ({n**7})" for n in range(40)))
+    database.execute(*(f"INSERT INTO texts VALUES ('it''s {n}')" for n in range(40)))
+    source = begin(start, database, mode="bulk", poll_interval_ms="60000")
+    records = committed(source, 80)
+    by_chunk = Counter((record.topic, (record.source_partition or {}).get("chunk")) for record in records)
+    assert sorted(by_chunk.values()) == [10] * 8
+    assert {record.value["id"] for record in records} == {n**7 for n in range(40)} | {f"it's {n}" for n in range(40)}
+
+
+def test_a_copy_in_chunks_goes_on_where_it_was_and_begins_anew_when_it_was_done(database: Database, start: Sources) -> None:
+    database.execute(ORDERS, insert(*range(1, 41)))
+    keys = {"mode": "bulk", "poll_interval_ms": "60000", "batch_max_rows": "5"}
+    source = begin(start, database, tasks=1, **keys)
+    first = source.read(25)
+    source.commit()
+    source.stop()
+    restarted = begin(start, database, source.offsets, tasks=1, **keys)
+    # Chunks that were done are copied again, as a copy is at every start; those that were not go on.
+    again = restarted.read(40 - len(first))
+    unfinished = [record for record in again if record.value["id"] > first[-1].value["id"]]
+    assert {*column(first, "id"), *column(unfinished, "id")} == set(range(1, 41))
+
+
+def test_progress_counts_chunks_and_rows(database: Database, start: Sources) -> None:
+    database.execute(ORDERS, insert(*range(1, 101)))
+    source = begin(start, database, tasks=1, **INCREMENTING)
+    task = source.harnesses[0].task
+    before = task.progress()
+    assert (before["tables"], before["chunks_done"], before["chunks_total"]) == (1, 0, 10)
+    assert before["chunk_rows_estimate"] == 100
+    committed(source, 100)
+    assert task.progress()["chunks_done"] == 10
+    assert task.progress()["rows"] == 100
+
+
+def test_small_tables_and_tables_that_are_under_way_are_read_in_one_piece(database: Database, start: Sources) -> None:
+    database.execute(ORDERS, insert(*range(1, 101)))
+    offsets = MemoryOffsets()
+    offsets.store({"protocol": "1", "table": database.name("orders")}, {"incrementing": 90})
+    source = begin(start, database, offsets, **INCREMENTING)
+    assert len(source.harnesses) == 1
+    assert column(source.read(10), "id") == list(range(91, 101))
+    assert len(begin(start, database, snapshot_chunks="auto", **INCREMENTING).harnesses) == 1

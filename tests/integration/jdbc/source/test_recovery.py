@@ -1,0 +1,167 @@
+"""What interrupts a task: a stop, a server that restarts, a query that takes too long, a process that dies."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from connect.errors import ConnectError
+from connect.testing.harness import MemoryOffsets
+from sluice.embedded.postgres import EmbeddedPostgres
+from tests.integration.jdbc.source.conftest import Database, Sources, column, postgres_database
+
+ORDERS = "CREATE TABLE orders (id INTEGER NOT NULL PRIMARY KEY, name TEXT)"
+
+
+def fill(database: Database, count: int) -> None:
+    text = "repeat('x', 200)" if database.kind == "postgres" else "'xxxxxxxxxx'"
+    numbers = (
+        f"SELECT n, {text} FROM generate_series(1, {count}) n"
+        if database.kind == "postgres"
+        else f"WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {count}) SELECT n, {text} FROM c"
+    )
+    database.execute(ORDERS, f"INSERT INTO orders {numbers}")
+
+
+ENDLESS = {
+    "postgres": "SELECT 1 AS a FROM pg_sleep(600)",
+    "mariadb": "SELECT SLEEP(600) AS a",
+    "sqlite": "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n AS a FROM c WHERE n < 0",
+}
+
+
+def test_a_stop_ends_a_query_that_runs(database: Database, start: Sources) -> None:
+    source = start(database, mode="bulk", query=ENDLESS[database.kind])
+    (harness,) = source.harnesses
+    polled: list[object] = []
+    thread = threading.Thread(target=lambda: polled.append(harness.poll()))
+    thread.start()
+    task = harness.task
+    deadline = time.monotonic() + 30
+    while not task._in_use.is_busy:
+        assert time.monotonic() < deadline
+        assert thread.is_alive()
+    task.stop()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert polled == [[]]
+
+
+def test_a_query_over_its_time_fails_the_task_with_the_keys_name(postgres: Database, start: Sources) -> None:
+    source = start(postgres, mode="bulk", query=ENDLESS["postgres"], statement_timeout_ms="50")
+    with pytest.raises(ConnectError, match="running the query"):
+        source.read(1)
+
+
+def test_a_database_that_is_locked_is_read_when_it_is_free(tmp_path: Path, sqlite: Database, start: Sources) -> None:
+    sqlite.execute(ORDERS, "INSERT INTO orders VALUES (1, 'a')")
+    sqlite.execute("PRAGMA journal_mode=DELETE")
+    source = start(sqlite, mode="incrementing", incrementing_column_name="id", connection_timeout="0.01")
+    with contextlib.closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        assert source.poll() == []
+        other.execute("COMMIT")
+    assert column(source.read(1), "id") == [1]
+
+
+def test_a_server_that_restarts_in_the_middle_costs_no_row(tmp_path: Path, start: Sources) -> None:
+    server = EmbeddedPostgres(tmp_path / "pg", dies_with_parent=True)
+    server.start()
+    with postgres_database(server) as database:
+        fill(database, 20_000)
+        source = start(
+            database,
+            mode="incrementing",
+            incrementing_column_name="id",
+            batch_max_rows="500",
+            connection_attempts="1000",
+            connection_backoff_ms="50",
+        )
+        records = source.read(3_000)
+        server.stop()
+        restarted = threading.Thread(target=server.start)
+        restarted.start()
+        records += source.read(20_000 - len(records), timeout_s=30)
+        restarted.join()
+        assert column(records, "id") == list(range(1, 20_001))
+        database.execute("INSERT INTO orders VALUES (20001, 'new')")
+        assert column(source.read(1), "id") == [20001]
+        source.stop()
+    server.stop()
+
+
+def test_a_server_that_stays_away_fails_the_task_after_the_attempts(tmp_path: Path, start: Sources) -> None:
+    server = EmbeddedPostgres(tmp_path / "pg", dies_with_parent=True)
+    server.start()
+    with postgres_database(server) as database:
+        fill(database, 10)
+        source = start(
+            database, mode="incrementing", incrementing_column_name="id", connection_attempts="2", connection_backoff_ms="10"
+        )
+        source.read(10)
+        server.stop()
+        with pytest.raises(ConnectError, match="cannot be reached") as caught:
+            source.read(1)
+        assert database.config["connection.password"] not in str(caught.value)
+        server.start()
+    server.stop()
+
+
+READER = """
+import json, sys
+from connect.testing.harness import MemoryOffsets, SourceHarness
+from connectors.jdbc import JdbcSource
+
+config, stored = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+offsets = MemoryOffsets()
+for partition, offset in stored:
+    offsets.store(partition, offset)
+connector = JdbcSource()
+connector.start(config)
+(task_config,) = connector.task_configs(1)
+connector.stop()
+with SourceHarness(connector.task_class()(), task_config, offsets) as harness:
+    while True:
+        for record in harness.poll():
+            print(json.dumps([record.value["id"], record.source_partition, record.source_offset]), flush=True)
+"""
+
+
+def test_a_process_that_is_killed_in_the_middle_of_a_table_loses_and_repeats_nothing(postgres: Database) -> None:
+    fill(postgres, 3_000)
+    keys = {"mode": "incrementing", "incrementing.column.name": "id", "topic.prefix": "p-", "batch.max.rows": "100"}
+    config = json.dumps({**postgres.config, **keys})
+    seen: list[int] = []
+    stored: list[object] = []
+    for count in (700, 2_300):
+        process = subprocess.Popen([sys.executable, "-c", READER, config, json.dumps(stored)], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        for _ in range(count):
+            number, partition, offset = json.loads(process.stdout.readline())
+            seen.append(number)
+            stored = [[partition, offset]]
+        os.kill(process.pid, signal.SIGKILL)
+        process.stdout.close()
+        process.wait()
+    assert seen == list(range(1, 3_001))
+
+
+def test_offsets_of_a_task_that_was_stopped_in_the_middle_are_continued(database: Database, start: Sources) -> None:
+    fill(database, 1_000)
+    keys = {"mode": "incrementing", "incrementing_column_name": "id", "batch_max_rows": "100"}
+    source = start(database, MemoryOffsets(), **keys)
+    first = source.read(300)
+    source.commit()
+    source.stop()
+    rest = start(database, source.offsets, **keys).read(700)
+    assert column(first + rest, "id") == list(range(1, 1_001))

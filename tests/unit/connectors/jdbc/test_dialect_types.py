@@ -1,0 +1,158 @@
+"""Schemas of SQL types, calendars, zones and granularities that the sources share."""
+
+from __future__ import annotations
+
+import datetime as dt
+import zoneinfo
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect.data.logical import END_OF_DAY, FarInstant
+from connect.data.schema import Schema, Type
+from connect.errors import DataError
+from connectors.jdbc.dialects import types
+from connectors.jdbc.options import Calendar, Granularity, NumericMapping, ReadOptions
+
+NEW_YORK = zoneinfo.ZoneInfo("America/New_York")
+NONE, PRECISION, FIT, EAGER = NumericMapping
+
+
+@pytest.mark.parametrize(
+    ("precision", "scale", "expected"),
+    [
+        (2, 0, ["decimal", Type.INT8, Type.INT8, Type.INT8]),
+        (3, 0, ["decimal", Type.INT16, Type.INT16, Type.INT16]),
+        (4, 0, ["decimal", Type.INT16, Type.INT16, Type.INT16]),
+        (5, 0, ["decimal", Type.INT32, Type.INT32, Type.INT32]),
+        (9, 0, ["decimal", Type.INT32, Type.INT32, Type.INT32]),
+        (10, 0, ["decimal", Type.INT64, Type.INT64, Type.INT64]),
+        (18, 0, ["decimal", Type.INT64, Type.INT64, Type.INT64]),
+        (19, 0, ["decimal"] * 4),
+        (10, -2, ["decimal", "decimal", Type.INT64, Type.INT64]),
+        (10, -84, ["decimal", "decimal", Type.INT64, Type.INT64]),
+        (10, -85, ["decimal"] * 4),
+        (10, 2, ["decimal", "decimal", Type.FLOAT64, Type.FLOAT64]),
+        (19, 2, ["decimal", "decimal", "decimal", Type.FLOAT64]),
+        (0, -127, ["decimal"] * 4),
+    ],
+)
+def test_numeric_mapping_follows_the_originals(precision: int, scale: int, expected: list[object]) -> None:
+    for mapping, kind in zip((NONE, PRECISION, FIT, EAGER), expected, strict=True):
+        schema = types.numeric(precision, scale, False, ReadOptions(numeric=mapping))
+        if kind == "decimal":
+            shown = {"scale": str(127 if scale == -127 else scale), "connect.decimal.precision": str(precision)}
+            assert schema.parameters == shown, mapping
+        else:
+            assert schema == Schema(kind), mapping  # type: ignore[arg-type]
+
+
+def test_decimals_of_aivens_face_have_a_scale_alone() -> None:
+    plain = ReadOptions(decimal_precision=False)
+    assert types.decimal(10, 2, False, plain).parameters == {"scale": "2"}
+    assert types.numeric(10, 2, False, plain).parameters == {"scale": "2"}
+    assert types.decimal(10, 2, False, ReadOptions()).parameters == {"scale": "2", "connect.decimal.precision": "10"}
+
+
+def test_integers_are_as_wide_as_their_signedness_asks() -> None:
+    assert [types.integer(bits, False).type for bits in (8, 16, 32, 64)] == [Type.INT8, Type.INT16, Type.INT32, Type.INT64]
+    unsigned = [types.integer(bits, True, signed=False).type for bits in (8, 16, 32, 64)]
+    assert unsigned == [Type.INT16, Type.INT32, Type.INT64, Type.INT64]
+
+
+@pytest.mark.parametrize(
+    ("value", "scale", "expected"),
+    [
+        ("1", 2, "1.00"),
+        ("1E+3", 0, "1000"),
+        ("1.50", 1, "1.5"),
+        ("-0.0", 1, "-0.0"),
+        ("12300", -2, "1.23E+4"),
+        ("9" * 70, 1, "9" * 70 + ".0"),
+    ],
+)
+def test_a_decimal_gets_the_scale_of_its_schema_where_that_changes_nothing(value: str, scale: int, expected: str) -> None:
+    scaled = types.exactly_scaled(scale, "c")(Decimal(value))
+    assert str(scaled) == expected
+    assert scaled.as_tuple().exponent == -scale
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [("1.25", "more than the 1 decimal places"), ("NaN", "no number"), ("Infinity", "no number")]
+)
+def test_a_decimal_that_would_be_rounded_is_refused(value: str, words: str) -> None:
+    with pytest.raises(DataError, match=f"Column c: .*{words}"):
+        types.exactly_scaled(1, "c")(Decimal(value))
+
+
+@pytest.mark.parametrize(
+    ("wall", "utc"),
+    [
+        (dt.datetime(2024, 7, 1), "2024-07-01 04:00"),
+        (dt.datetime(2024, 3, 10, 2, 30), "2024-03-10 07:30"),  # left out: it goes on from the hour before
+        (dt.datetime(2024, 11, 3, 1, 30), "2024-11-03 06:30"),  # comes twice: the second one
+    ],
+)
+def test_wall_times_are_in_a_zone_as_java_reads_them(wall: dt.datetime, utc: str) -> None:
+    assert f"{types.in_zone(wall, NEW_YORK):%Y-%m-%d %H:%M}" == utc
+    assert types.instant_of_wall(types.wall_ns(wall), NEW_YORK) == types.instant_ns(types.in_zone(wall, NEW_YORK))
+
+
+@given(st.integers(-800_000, 3_000_000))
+def test_calendars_turn_into_each_other(day: int) -> None:
+    assert types.day_of_civil(*types.civil_of_day(day)) == day
+    if day >= -141_427 or day < -141_437:  # the days that Java's calendar leaves out are the only ones that do not come back
+        assert types.proleptic_day(types.legacy_day(day)) == day
+
+
+@given(
+    st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31)), st.sampled_from(["UTC", "America/New_York", "Asia/Kolkata"])
+)
+def test_datetimes_and_nanoseconds_give_the_same_timestamps(value: dt.datetime, zone: str) -> None:
+    for granularity in Granularity:
+        options = ReadOptions(zone=dt.UTC if zone == "UTC" else zoneinfo.ZoneInfo(zone), granularity=granularity)
+        try:
+            expected = types.timestamp_from_ns(options, "c")(types.wall_ns(value))
+        except DataError:
+            continue
+        if isinstance(expected, FarInstant):
+            continue
+        assert types.timestamp_from_datetime(options, "c")(value) == expected
+
+
+def test_old_timestamps_are_counted_by_the_chosen_calendar() -> None:
+    value = dt.datetime(1500, 1, 1, 3, 4)
+    legacy, plain = ReadOptions(), ReadOptions(calendar=Calendar.PROLEPTIC_GREGORIAN)
+    assert types.timestamp_from_datetime(legacy, "c")(value) == dt.datetime(1500, 1, 10, 3, 4, tzinfo=dt.UTC)
+    assert types.timestamp_from_datetime(plain, "c")(value) == value.replace(tzinfo=dt.UTC)
+
+
+def test_nanoseconds_that_do_not_fit_64_bits_are_refused() -> None:
+    read = types.timestamp_from_ns(ReadOptions(granularity=Granularity.NANOS_LONG), "c")
+    with pytest.raises(DataError, match=r"Column c: 2300-01-01T00:00:00.000000000 .* does not fit 64 bits"):
+        read(types.wall_ns(dt.datetime(2300, 1, 1)))
+
+
+def test_times_are_cut_to_milliseconds_or_refused_when_strict() -> None:
+    value = dt.time(1, 2, 3, 4567)
+    assert types.time_from_time(ReadOptions(), "c")(value) == dt.time(1, 2, 3, 4000)
+    assert types.time_from_time(ReadOptions(), "c")(END_OF_DAY) is END_OF_DAY
+    with pytest.raises(DataError, match="finer than a millisecond"):
+        types.time_from_time(ReadOptions(strict=True), "c")(value)
+    there = types.time_from_time(ReadOptions(zone=NEW_YORK), "c")(dt.time(20, 0))
+    assert there == dt.time(1, 0)
+    assert types.shifted_time(types.time_ns(there), NEW_YORK, to_utc=False) == types.time_ns(dt.time(20, 0))
+
+
+@pytest.mark.parametrize(
+    ("ns", "digits", "expected"),
+    [
+        (0, 0, "1970-01-01T00:00:00"),
+        (-1, 9, "1969-12-31T23:59:59.999999999"),
+        (-62_135_596_800_000_000_001, 3, "0000-12-31T23:59:59.999"),
+    ],
+)
+def test_texts_of_wall_times(ns: int, digits: int, expected: str) -> None:
+    assert types.text_of_wall(ns, digits) == expected

@@ -1,0 +1,290 @@
+"""Databases without a module of their own, and the statements of those that cannot be run here: SQL Server, Oracle, Db2, HANA."""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import sqlalchemy.types as sa
+from sqlalchemy.engine import make_url
+
+from connect.data.logical import EPOCH, date_schema, decimal_schema, time_schema, timestamp_schema
+from connect.data.schema import Schema, Type
+from connect.errors import DataError, UnsupportedError
+from connectors.jdbc import database as database_module
+from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.database import ConnectionSettings, Database, Session
+from connectors.jdbc.dialects import merging
+from connectors.jdbc.dialects.generic import GenericDialect
+from connectors.jdbc.dialects.generic.catalogue import like
+from connectors.jdbc.dialects.generic.errors import blame_of
+from connectors.jdbc.dialects.generic.types import reading_of
+from connectors.jdbc.dialects.generic.writing import converter
+from connectors.jdbc.dialects.oracle import OracleDialect
+from connectors.jdbc.dialects.sqlserver import SqlServerDialect
+from connectors.jdbc.failures import Blame, RowRefusedError
+from connectors.jdbc.names import TableName
+from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
+from connectors.jdbc.sql import Bind, Sql
+from connectors.jdbc.urls import Target, target_of
+
+# Their constructors have no types.
+mssql: Any = importlib.import_module("sqlalchemy.dialects.mssql")
+oracle: Any = importlib.import_module("sqlalchemy.dialects.oracle")
+
+KEY = SinkField("k", Schema.INT32, is_key=True)
+FIELDS = [
+    KEY,
+    SinkField("i8", Schema.INT8),
+    SinkField("i16", Schema.INT16),
+    SinkField("i64", Schema.INT64),
+    SinkField("f32", Schema.FLOAT32),
+    SinkField("f64", Schema.FLOAT64),
+    SinkField("o", Schema.BOOLEAN),
+    SinkField("s", Schema.STRING),
+    SinkField("b", Schema.BYTES),
+    SinkField("d", decimal_schema(2)),
+    SinkField("day", date_schema()),
+    SinkField("t", time_schema()),
+    SinkField("ts", timestamp_schema()),
+]
+
+
+def dialect(kind: type[GenericDialect], url: str) -> GenericDialect:
+    made = kind(Target(make_url(url), {}))
+    object.__setattr__(made, "paramstyle", "qmark")
+    return made
+
+
+SQL_SERVER = dialect(SqlServerDialect, "mssql+pyodbc://h/d")
+ORACLE = dialect(OracleDialect, "oracle+oracledb://h/d")
+
+
+def table(*names: str, schema: str | None = None) -> Table:
+    return Table(TableName("t", schema), tuple(Column(name, "", native=sa.Integer()) for name in names), ("k",))
+
+
+# --- statements, as the originals send them
+
+
+def test_sql_server_merges_with_a_lock_on_the_keys() -> None:
+    statement = SQL_SERVER.upsert_sql(table("k", "l", "v"), ["k", "l"], ["v"], [Bind(1), Bind(2), Bind(3)])
+    assert statement.text == (
+        "merge into [t] with (HOLDLOCK) AS target using (select ? AS [k], ? AS [l], ? AS [v]) AS incoming on "
+        "(target.[k]=incoming.[k] and target.[l]=incoming.[l]) when matched then update set [v]=incoming.[v] when not matched "
+        "then insert ([v], [k], [l]) values (incoming.[v],incoming.[k],incoming.[l]);"
+    )
+    assert statement.values == [1, 2, 3]
+    assert "update set" not in SQL_SERVER.upsert_sql(table("k"), ["k"], [], [Bind(1)]).text
+
+
+def test_oracle_merges_from_dual() -> None:
+    statement = ORACLE.upsert_sql(table("k", "v", schema="S"), ["k"], ["v"], [Bind(1), Bind(2)])
+    assert statement.text == (
+        'merge into "S"."t" using (select ? "k", ? "v" FROM dual) incoming on("S"."t"."k"=incoming."k") when matched then update '
+        'set "S"."t"."v"=incoming."v" when not matched then insert("S"."t"."v","S"."t"."k") values(incoming."v",incoming."k")'
+    )
+
+
+def test_db2_merges_from_values_and_hana_upserts_by_primary_key() -> None:
+    assert merging.merge_from_values('"t"', ['"k"'], ['"v"'], [Bind(1), Bind(2)]).text == (
+        'merge into "t" using (values(?, ?)) as DAT("k", "v") on "t"."k"=DAT."k" when matched then update set "t"."v"=DAT."v" '
+        'when not matched then insert("t"."v","t"."k") values(DAT."v",DAT."k")'
+    )
+    assert merging.upsert_with_primary_key('"t"', ['"k"', '"v"'], [Bind(1), Bind(2)]).text == (
+        'UPSERT "t"("k","v") VALUES(?,?) WITH PRIMARY KEY'
+    )
+    sybase = merging.merge_from_select('"t"', ['"k"'], [], [Bind(1)], hold_lock=False).text
+    assert sybase.startswith('merge into "t" AS target using (select ? AS "k") AS incoming on (target."k"=incoming."k") when not')
+
+
+def test_names_are_quoted_as_the_database_wants() -> None:
+    assert SQL_SERVER.table_ref(TableName("a]b", "dbo", "d")) == "[d].[dbo].[a]]b]"
+    assert ORACLE.table_ref(TableName('a"b', "S")) == '"S"."a""b"'
+
+
+@pytest.mark.parametrize(
+    ("made", "types"),
+    [
+        (SQL_SERVER, ["int", "tinyint", "smallint", "bigint", "real", "float", "bit", "varchar(max)", "varbinary(max)",
+                      "decimal(38,2)", "date", "time", "datetime2"]),
+        (ORACLE, ["NUMBER(10,0)", "NUMBER(3,0)", "NUMBER(5,0)", "NUMBER(19,0)", "BINARY_FLOAT", "BINARY_DOUBLE", "NUMBER(1,0)",
+                  "VARCHAR2(4000)", "BLOB", "NUMBER(*,2)", "DATE", "DATE", "TIMESTAMP"]),
+    ],
+)  # fmt: skip
+def test_columns_are_created_with_the_originals_types(made: GenericDialect, types: list[str]) -> None:
+    assert [made.column_type(field) for field in FIELDS] == types
+
+
+def test_keys_of_text_are_short_enough_for_an_index() -> None:
+    key = SinkField("k", Schema.STRING, is_key=True)
+    assert SQL_SERVER.column_type(key) == "varchar(900)"
+    assert dialect(GenericDialect, "sqlite://").column_type(key) == "VARCHAR(255)"
+
+
+def test_tables_are_created_and_changed_in_each_databases_words() -> None:
+    more = [SinkField("a", Schema.OPTIONAL_INT32), SinkField("b", Schema.STRING.replace(default="it's"))]
+    assert SQL_SERVER.create_table(TableName("t"), [KEY, more[0]]).text == (
+        "CREATE TABLE [t] (\n[k] int NOT NULL,\n[a] int NULL,\nPRIMARY KEY([k]))"
+    )
+    assert [s.text for s in SQL_SERVER.add_columns(table("k"), more)] == [
+        "ALTER TABLE [t] ADD\n[a] int NULL,\n[b] varchar(max) DEFAULT 'it''s'"
+    ]
+    assert [s.text for s in ORACLE.add_columns(table("k"), more)] == [
+        'ALTER TABLE "t" ADD(\n"a" NUMBER(10,0) NULL,\n"b" VARCHAR2(4000) DEFAULT \'it\'\'s\')'
+    ]
+
+
+def test_first_rows_are_asked_for_in_each_databases_words() -> None:
+    query = Sql("SELECT * FROM t ORDER BY k")
+    assert SQL_SERVER.limited(query, 5).text.endswith(" ORDER BY k OFFSET 0 ROWS FETCH NEXT 5 ROWS ONLY")
+    assert ORACLE.limited(query, 5).text.endswith(" ORDER BY k FETCH FIRST 5 ROWS ONLY")
+
+
+class PyodbcError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("made", "arguments", "blame"),
+    [
+        (SQL_SERVER, ("23000", "duplicate key"), Blame.ROW),
+        (SQL_SERVER, ("22001", "truncated"), Blame.ROW),
+        (SQL_SERVER, ("40001", "deadlock"), Blame.MOMENT),
+        (SQL_SERVER, ("28000", "login failed"), Blame.LOGIN),
+        (SQL_SERVER, ("08S01", "link failure"), Blame.CONNECTION),
+        (SQL_SERVER, ("42S02", "invalid object name"), Blame.TABLE),
+        (SQL_SERVER, ("42000", "syntax"), Blame.STATEMENT),
+        (SQL_SERVER, (1205, b"deadlock"), Blame.MOMENT),
+        (SQL_SERVER, (2627, b"duplicate"), Blame.ROW),
+        (ORACLE, (SimpleNamespace(code=1),), Blame.ROW),
+        (ORACLE, (SimpleNamespace(code=942),), Blame.TABLE),
+        (ORACLE, (SimpleNamespace(code=1017),), Blame.LOGIN),
+        (ORACLE, (SimpleNamespace(code=3113),), Blame.CONNECTION),
+        (ORACLE, (SimpleNamespace(code=60),), Blame.MOMENT),
+        (ORACLE, (SimpleNamespace(code=900),), Blame.STATEMENT),
+    ],
+)
+def test_errors_are_blamed_by_their_numbers(made: GenericDialect, arguments: tuple[Any, ...], blame: Blame) -> None:
+    assert made.blame(PyodbcError(*arguments)) is blame
+
+
+def test_errors_without_a_state_are_blamed_by_their_class() -> None:
+    kinds = {name: type(name, (Exception,), {}) for name in ("IntegrityError", "InterfaceError", "OperationalError")}
+    assert [blame_of(kind("x")) for kind in kinds.values()] == [Blame.ROW, Blame.CONNECTION, Blame.STATEMENT]
+
+
+# --- types
+
+
+@pytest.mark.parametrize(
+    ("native", "value", "schema", "expected"),
+    [
+        (mssql.TINYINT(), 255, Schema.OPTIONAL_INT16, 255),
+        (mssql.BIT(), True, Schema.OPTIONAL_INT8, 1),
+        (mssql.MONEY(), Decimal("1.5"), None, Decimal("1.5000")),
+        (mssql.UNIQUEIDENTIFIER(), "u", Schema.OPTIONAL_STRING, "u"),
+        (mssql.DATETIMEOFFSET(), EPOCH, timestamp_schema(optional=True), EPOCH),
+        (mssql.REAL(), 1.5, Schema.OPTIONAL_FLOAT32, 1.5),
+        (oracle.NUMBER(5, 0), 7, None, Decimal(7)),
+        (oracle.NUMBER(), 7, None, Decimal("7." + "0" * 127)),
+        (oracle.DATE(), dt.datetime(1970, 1, 1), timestamp_schema(optional=True), EPOCH),
+        (oracle.RAW(5), b"x", Schema.OPTIONAL_BYTES, b"x"),
+        (sa.Time(), dt.timedelta(hours=1), time_schema(optional=True), dt.time(1)),
+        (sa.Date(), "2024-02-29", date_schema(optional=True), dt.date(2024, 2, 29)),
+        (sa.BigInteger(), Decimal(7), Schema.OPTIONAL_INT64, 7),
+    ],
+)
+def test_columns_are_read_by_sqlalchemys_types(native: Any, value: Any, schema: Schema | None, expected: Any) -> None:
+    reading = reading_of(Column("c", "", native=native), ReadOptions())
+    assert reading is not None
+    assert schema is None or reading.schema == schema
+    assert str(reading.convert(value)) == str(expected)
+
+
+@pytest.mark.parametrize("native", [sa.Interval(), sa.NullType(), mssql.SQL_VARIANT()])
+def test_types_without_a_counterpart_are_told(native: Any) -> None:
+    assert reading_of(Column("c", "", native=native), ReadOptions()) is None
+
+
+def test_oracle_keeps_times_in_its_dates() -> None:
+    convert = converter(SinkField("t", time_schema()), Column("t", "DATE", native=oracle.DATE()), WriteOptions())
+    assert convert is not None
+    assert convert(dt.time(1, 2)) == dt.datetime(1970, 1, 1, 1, 2)
+
+
+def test_patterns_of_jdbc() -> None:
+    assert like("pub%").fullmatch("public")
+    assert not like("a\\_b").fullmatch("axb")
+    assert like("a_b").fullmatch("axb")
+
+
+# --- run for real, on a database that it does not know is SQLite
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    monkeypatch.setattr(database_module, "dialect_of", lambda target, quotes: GenericDialect(target, quotes=quotes))
+    database = Database(ConnectionSettings(target_of(f"sqlite:///{tmp_path / 'a.db'}", None, None, {}), attempts=1))
+    opened = database.session()
+    yield opened
+    opened.close()
+    database.close()
+
+
+def test_a_database_that_nobody_wrote_a_module_for_is_served(session: Session) -> None:
+    made = session.dialect
+    fields = [
+        SinkField("id", Schema.INT64, is_key=True),
+        SinkField("n;'\"", Schema.OPTIONAL_STRING.replace(default="it's")),
+        SinkField("t", timestamp_schema(optional=True)),
+        SinkField("day", date_schema(optional=True)),
+        SinkField("o", Schema.BOOLEAN),
+        SinkField("b", Schema.BYTES),
+        SinkField("l", Schema(Type.ARRAY, value_schema=Schema.INT32)),
+    ]
+    session.execute(made.create_table(TableName("t"), fields), "creating")
+    found = made.find(session, TableName("t"))
+    assert found.primary_key == ("id",)
+    at = dt.datetime(2024, 2, 29, 12, 34, 56, 789000, tzinfo=dt.UTC)
+    writer = made.writer(found, fields, InsertMode.INSERT, WriteOptions())
+    writer.write(session, [[1, "x", at, dt.date(2024, 2, 29), True, b"\0", [1, 2]], [2, None, None, None, False, b"", []]])
+    made.writer(found, [fields[0], fields[1]], InsertMode.UPDATE, WriteOptions()).write(session, [[1, "%s"]])
+    reader = made.reader(session, Sql("SELECT * FROM t ORDER BY id"), ReadOptions(exact=("id", "t")), found)
+    rows = reader.read(10)
+    assert rows.values == [
+        [1, "%s", at, dt.date(2024, 2, 29), True, b"\0", "[1,2]"], [2, "it's", None, None, False, b"", "[]"],
+    ]  # fmt: skip
+    assert rows.exact == [(1, 1709210096789000000), (2, None)]
+    assert reader.read(10).values == []
+    reader.close()
+    inferred = made.reader(
+        session,
+        Sql(
+            "SELECT id, 1.5 AS f, NULL AS n FROM t WHERE id = ",
+        )
+        + Bind(1),
+        ReadOptions(batch_rows=1),
+    )
+    assert [(name, schema.type) for name, schema in inferred.fields] == [
+        ("id", Type.INT64), ("f", Type.FLOAT64), ("n", Type.STRING),
+    ]  # fmt: skip
+    assert inferred.read(5).values == [[1, 1.5, None]]
+    inferred.close()
+    made.deleter(found, fields[:1], WriteOptions()).write(session, [[1]])
+    assert session.query(Sql("SELECT id FROM t"), "testing") == [(2,)]
+    with pytest.raises(RowRefusedError, match="UNIQUE constraint failed"):
+        writer.write(session, [[2, "x", None, None, True, b"", []]])
+    with pytest.raises(UnsupportedError, match=r"insert.mode=upsert is not known for sqlite; insert.mode=insert and"):
+        made.writer(found, fields, InsertMode.UPSERT, WriteOptions())
+    with pytest.raises(DataError, match="has no column x"):
+        made.writer(found, [SinkField("x", Schema.INT32)], InsertMode.INSERT, WriteOptions())
+    assert [(name.name, kind) for name, kind in made.tables(session, ("TABLE", "VIEW"))] == [("t", "TABLE")]
+    assert made.describe(session, TableName("nothing")) is None
+    assert made.now(session) > 1_700_000_000_000_000_000

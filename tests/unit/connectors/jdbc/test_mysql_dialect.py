@@ -1,0 +1,298 @@
+"""MySQL's dialect without a server: what cannot be had here (MySQL itself), and what must hold for all inputs."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pymysql
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pymysql.constants import FIELD_TYPE, FLAG
+
+from connect.data.schema import Schema, SchemaBuilder, Type
+from connect.data.struct import Struct
+from connect.errors import ConfigError, DataError
+from connectors.jdbc.dialects.mysql.catalogue import _column, _keys, _kind
+from connectors.jdbc.dialects.mysql.columns import VECTOR, Described, reading_of
+from connectors.jdbc.dialects.mysql.creating import column_type
+from connectors.jdbc.dialects.mysql.dialect import MySqlDialect
+from connectors.jdbc.dialects.mysql.errors import blame_of, words_of
+from connectors.jdbc.dialects.mysql.literals import literal_of
+from connectors.jdbc.dialects.mysql.reading import Plans
+from connectors.jdbc.dialects.mysql.rows import decoder
+from connectors.jdbc.dialects.mysql.wire import Stream
+from connectors.jdbc.dialects.mysql.writing import portions, upsert_tail, wants_alias
+from connectors.jdbc.failures import Blame
+from connectors.jdbc.options import ReadOptions, SinkField, WriteOptions
+from connectors.jdbc.urls import target_of
+
+
+def dialect(url: str = "jdbc:mysql://host/shop", **options: Any) -> MySqlDialect:
+    return MySqlDialect(target_of(url, "user", "secret", {}), **options)
+
+
+@pytest.mark.parametrize(
+    ("version", "alias"),
+    [
+        ("5.7.44-log", False),
+        ("8.0.19", False),
+        ("8.0.20", True),
+        ("8.4.0", True),
+        ("9.1.0-commercial", True),
+        ("8.0.mysql_aurora.3.04.0", False),
+        ("5.5.5-10.6.18-MariaDB", False),
+        ("11.4.5-MariaDB-log", False),
+        ("unknown", False),
+    ],
+)
+def test_mysql_from_8_0_20_has_a_name_for_the_new_row(version: str, alias: bool) -> None:
+    assert wants_alias(version) is alias
+
+
+def test_upserts_have_the_form_that_the_server_wants() -> None:
+    start = " ON DUPLICATE KEY UPDATE "
+    assert upsert_tail("`t`", "`k`", ["`a`", "`b`"], alias=False) == f"{start}`a`=VALUES(`a`),`b`=VALUES(`b`)"
+    assert upsert_tail("`t`", "`k`", ["`a`"], alias=True) == f" AS `new row`{start}`a`=`new row`.`a`"
+    assert upsert_tail("`d`.`t`", "`k`", [], alias=False) == f"{start}`k`=`d`.`t`.`k`"
+    assert upsert_tail("`d`.`t`", "`k`", [], alias=True) == f" AS `new row`{start}`k`=`d`.`t`.`k`"
+
+
+def test_a_timeout_is_set_by_a_statement_that_both_servers_take() -> None:
+    none = dialect().session_statements(0)
+    assert not any("max_" in statement for statement in none)
+    *same, last = dialect().session_statements(1500)
+    assert tuple(same) == none
+    assert "/*!50708 , SESSION max_execution_time = 1500 */" in last
+    assert "/*M! , SESSION max_statement_time = 1.500 */" in last
+
+
+def test_another_driver_is_refused() -> None:
+    with pytest.raises(ConfigError, match="through PyMySQL here, not mysqldb") as refused:
+        dialect("mysql+mysqldb://host/shop")
+    assert "secret" not in str(refused.value)
+
+
+def test_only_the_url_of_mariadbs_driver_has_booleans() -> None:
+    urls = ("jdbc:mariadb://host/shop", "jdbc:mysql://host/shop", "mariadb://host/shop", "mysql+pymysql://host/shop")
+    assert [dialect(url)._booleans for url in urls] == [True, False, False, False]
+
+
+def test_names_that_need_quotes_are_refused_without() -> None:
+    assert dialect().quote("a`b") == "`a``b`"
+    assert dialect(quotes=False).quote("plain") == "plain"
+    with pytest.raises(ConfigError, match="must be quoted"):
+        dialect(quotes=False).quote("a b")
+
+
+@pytest.mark.parametrize(
+    ("number", "blame"),
+    [
+        (1045, Blame.LOGIN), (1044, Blame.LOGIN), (1049, Blame.LOGIN), (1698, Blame.LOGIN), (3118, Blame.LOGIN),
+        (1062, Blame.ROW), (1048, Blame.ROW), (1264, Blame.ROW), (1406, Blame.ROW), (1366, Blame.ROW), (3819, Blame.ROW),
+        (4025, Blame.ROW), (1452, Blame.ROW), (1205, Blame.MOMENT), (1213, Blame.MOMENT), (1040, Blame.MOMENT),
+        (1290, Blame.MOMENT), (2006, Blame.CONNECTION), (2013, Blame.CONNECTION), (1927, Blame.CONNECTION),
+        (1053, Blame.CONNECTION), (1146, Blame.TABLE), (1054, Blame.TABLE), (3024, Blame.TIMEOUT), (1969, Blame.TIMEOUT),
+        (1317, Blame.TIMEOUT), (1064, Blame.STATEMENT), (1142, Blame.STATEMENT), (0, Blame.CONNECTION),
+    ],
+)  # fmt: skip
+def test_error_numbers_say_what_can_be_done(number: int, blame: Blame) -> None:
+    assert blame_of(pymysql.err.OperationalError(number, "words")) is blame
+
+
+def test_errors_without_a_known_number_are_judged_by_their_state() -> None:
+    error = pymysql.err.OperationalError(59_999, "a new one")
+    assert blame_of(error) is Blame.STATEMENT
+    error.sqlstate = "22007"  # type: ignore[attr-defined]
+    assert blame_of(error) is Blame.ROW
+    assert blame_of(pymysql.err.InterfaceError(0, "")) is Blame.CONNECTION
+    assert blame_of(pymysql.err.Error("Already closed")) is Blame.CONNECTION
+    assert blame_of(TimeoutError()) is Blame.CONNECTION
+    assert blame_of(RuntimeError("'cryptography' package is required for sha256_password")) is Blame.LOGIN
+    assert blame_of(ValueError()) is Blame.STATEMENT
+
+
+def test_the_servers_words_come_with_their_number() -> None:
+    assert words_of(pymysql.err.DataError(1406, "Data too\n long")) == "Data too long (error 1406)"
+    assert words_of(pymysql.err.OperationalError(1205, "Lock wait timeout exceeded")).startswith(
+        "Lock wait timeout exceeded (error 1205); another session holds a lock"
+    )
+    assert "lower tasks.max" in words_of(pymysql.err.OperationalError(1040, "Too many connections"))
+    assert words_of(pymysql.err.InterfaceError(0, "")) == "the connection is closed"
+    assert words_of(pymysql.err.Error("Already closed")) == "Already closed"
+    assert words_of(KeyError()) == "KeyError"
+
+
+def test_mysql_8_tells_its_catalogue_in_bytes() -> None:
+    row = ("id", b"int", b"int unsigned", "NO", None, "auto_increment", None, 10, 0, None)
+    column = _column(row)
+    assert (column.type_name, column.autoincrement, column.nullable) == ("int unsigned", True, False)
+    column = _column(("at", b"datetime", b"datetime(3)", "NO", "NOW(3)", "DEFAULT_GENERATED", None, None, None, 3))
+    assert (column.generated, column.has_default, column.native.digits) == (False, True, 3)
+
+
+def test_indexes_over_expressions_or_beginnings_are_no_keys() -> None:
+    rows = [("PRIMARY", "b", None), ("PRIMARY", "a", None), ("e", None, None), ("e", "c", None), ("p", "d", 10), ("u", "c", None)]
+    assert _keys(rows) == (("b", "a"), (("c",),))
+
+
+def test_tables_of_the_system_have_kinds_of_their_own() -> None:
+    system = {_kind(space, "BASE TABLE") for space in ("mysql", "performance_schema", "sys")}
+    assert (_kind("shop", "BASE TABLE"), system) == ("TABLE", {"SYSTEM TABLE"})
+    assert (_kind("shop", "VIEW"), _kind("sys", "VIEW")) == ("VIEW", "SYSTEM VIEW")
+    assert _kind("information_schema", "SYSTEM VIEW") == "SYSTEM VIEW"
+
+
+def described(type: int, *, flags: int = 0, charset: int = 255, length: int = 100, decimals: int = 0) -> Described:
+    return Described("c", type, flags, charset, length, decimals)
+
+
+@pytest.mark.parametrize(
+    ("column", "schema", "data", "value"),
+    [
+        (described(FIELD_TYPE.JSON, charset=63), Schema.OPTIONAL_STRING, '{"ä": 1}'.encode(), '{"ä": 1}'),
+        (described(VECTOR, charset=63), Schema.OPTIONAL_BYTES, b"\0\0\x80?", b"\0\0\x80?"),
+        (described(FIELD_TYPE.TINY, length=1), Schema.OPTIONAL_INT8, b"-1", -1),
+        (described(FIELD_TYPE.LONGLONG, flags=FLAG.UNSIGNED), Schema.OPTIONAL_INT64, b"5", 5),
+        (described(FIELD_TYPE.VAR_STRING, charset=63), Schema.OPTIONAL_BYTES, b"\xff", b"\xff"),
+    ],
+)
+def test_types_that_mysql_alone_has_are_read(column: Described, schema: Schema, data: bytes, value: Any) -> None:
+    reading = reading_of(column, ReadOptions(), booleans=False)
+    assert reading is not None
+    assert (reading.schema, reading.read(data)) == (schema, value)
+
+
+def test_a_type_without_mapping_is_an_error_or_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    columns = (described(FIELD_TYPE.LONG), Described("new", 244, 0, 63, 10, 0))
+    with pytest.raises(DataError, match="Column new has type of number 244, which has no counterpart"):
+        Plans().plan(columns, ReadOptions(), None, booleans=False)
+    plan = Plans().plan(columns, ReadOptions(skip_unsupported=True), None, booleans=False)
+    assert plan.fields == (("c", Schema.OPTIONAL_INT32),)
+    assert "It is left out" in caplog.text
+    packet = lenenc(b"5") + lenenc(b"skipped")
+    data = len(packet).to_bytes(4, "little") + packet
+    rows: list[Any] = []
+    assert plan.decode(data, data.decode("latin-1"), 0, 10, rows, []) == len(data)
+    assert rows == [[5]]
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_a_float_has_the_fewest_digits_that_tell_it_apart(number: float) -> None:
+    column = Described("c", FIELD_TYPE.DOUBLE, 0, 63, 22, 31, exact_float=True)
+    reading = reading_of(column, ReadOptions(), booleans=False)
+    assert reading is not None
+    found = reading.read(repr(number).encode())
+    assert struct.pack("<f", found) == struct.pack("<f", number)
+    assert float(f"{found:.9g}") == found
+    assert reading.read(b"0.10000000149011612") == 0.1
+    assert reading.read(b"3.4028234663852886e38") == 3.4028235e38
+
+
+class Given:
+    """A connection that gives bytes in blocks."""
+
+    def __init__(self, data: bytes, sizes: list[int]) -> None:
+        self._data, self._sizes = data, sizes
+        self._rfile = self
+        self._result = self
+        self.unbuffered_active, self.has_next, self.connection = True, False, None
+        self.fields: list[Any] = []
+
+    def query(self, sql: str, unbuffered: bool) -> None:
+        self.sql = sql
+
+    def read1(self, most: int) -> bytes:
+        size = self._sizes.pop(0) if self._sizes else most
+        found, self._data = self._data[:size], self._data[size:]
+        return found
+
+    read = read1
+
+
+def lenenc(value: bytes | None) -> bytes:
+    if value is None:
+        return b"\xfb"
+    size = len(value)
+    head = (
+        bytes([size])
+        if size < 251
+        else b"\xfc" + size.to_bytes(2, "little")
+        if size < 65536
+        else b"\xfd" + size.to_bytes(3, "little")
+    )
+    return head + value
+
+
+TEXTS = st.one_of(st.none(), st.text(max_size=8).map(str.encode), st.sampled_from([b"", b"x" * 250, b"x" * 251, b"y" * 70_000]))
+
+
+@given(
+    rows=st.lists(st.tuples(TEXTS, st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), TEXTS), max_size=12),
+    sizes=st.lists(st.integers(1, 300), max_size=60),
+    most=st.integers(1, 7),
+)
+def test_rows_are_whole_wherever_blocks_end(rows: list[tuple[Any, ...]], sizes: list[int], most: int) -> None:
+    packets = [b"".join(lenenc(str(v).encode() if isinstance(v, int) else v) for v in row) for row in rows]
+    packets.append(b"\xfe\0\0\2\0")
+    data = b"".join(len(packet).to_bytes(3, "little") + bytes([n % 256]) + packet for n, packet in enumerate(packets))
+    text, number = described(FIELD_TYPE.VAR_STRING), described(FIELD_TYPE.LONGLONG)
+    readings = [reading_of(column, ReadOptions(), booleans=False) for column in (text, number, text)]
+    decode = decoder((text, number, text), readings, [1])
+    stream = Stream(Given(data, sizes), "select")
+    found: list[Any] = []
+    exact: list[Any] = []
+    while not stream.ended:
+        part: list[Any] = []
+        stream.at = decode(stream.data, stream.text, stream.at, most, part, exact)
+        assert len(part) <= most
+        found += part
+        if len(part) < most:
+            stream.advance()
+    assert found == [[value.decode() if isinstance(value, bytes) else value for value in row] for row in rows]
+    assert exact == [(row[1],) for row in rows]
+
+
+def test_a_value_that_is_not_of_its_type_names_its_column() -> None:
+    columns = (described(FIELD_TYPE.VAR_STRING), Described("price", FIELD_TYPE.LONG, 0, 63, 11, 0))
+    decode = decoder(columns, [reading_of(column, ReadOptions(), booleans=False) for column in columns], [])
+    packet = lenenc(b"fine") + lenenc(b"12x")
+    data = len(packet).to_bytes(4, "little") + packet
+    with pytest.raises(DataError, match=r"Column price: b'12x' cannot be read as int32"):
+        decode(data, data.decode("latin-1"), 0, 10, [], [])
+
+
+def test_statements_are_cut_between_rows() -> None:
+    rows = ["aaaa", "bb", "cccccccccccc", "d", "e"]
+    assert list(portions(rows, 8)) == [["aaaa", "bb"], ["cccccccccccc"], ["d", "e"]]
+    assert list(portions([], 8)) == []
+
+
+def test_a_vector_takes_an_array_of_floats() -> None:
+    row = ("v", b"vector", b"vector(2)", "YES", None, "", 8, None, None, None)
+    field = SinkField("v", Schema(Type.ARRAY, value_schema=Schema.FLOAT32))
+    assert literal_of(field, _column(row), WriteOptions()).write([1.0, 2.5]) == "X'0000803f00002040'"
+    of_text = literal_of(SinkField("v", Schema.STRING), _column(row), WriteOptions())
+    assert of_text.write("[1, 2.5]") == "X'0000803f00002040'"
+    for wrong in ("1'; drop", "7", '["a"]', "[1, null]"):
+        with pytest.raises(DataError, match=r"Field v: .* is no vector; expected numbers in brackets"):
+            of_text.write(wrong)
+
+
+def test_the_first_number_of_a_point_is_the_longitude_in_either_order_of_bytes() -> None:
+    row = ("g", b"geometry", b"geometry", "YES", None, "", None, None, None, None)
+    schema = SchemaBuilder.struct().name("io.debezium.data.geometry.Geometry").field("wkb", Schema.BYTES)
+    schema = schema.field("srid", Schema.OPTIONAL_INT32).build()
+    write = literal_of(SinkField("g", schema), _column(row), WriteOptions()).write
+    little, big = b"\1" + struct.pack("<Idd", 1, 11, 48), b"\0" + struct.pack(">Idd", 1, 11, 48)
+    assert write(Struct(schema, [little, 4326])) == f"X'e6100000{little.hex()}'"
+    # What MySQL 8.0.15 and 9.7 make of both is POINT(48 11), and of the second without the option POINT(11 48).
+    expected = f"ST_GeomFromWKB(X'{big.hex()}', 4326 /*!80013 , 'axis-order=long-lat' */)"
+    assert write(Struct(schema, [big, 4326])) == expected
+
+
+@pytest.mark.parametrize(("keys", "type"), [(1, "VARCHAR(255)"), (3, "VARCHAR(255)"), (4, "VARCHAR(192)")])
+def test_keys_of_text_fit_into_an_index(keys: int, type: str) -> None:
+    assert column_type(SinkField("k", Schema.STRING, is_key=True), keys).startswith(type)
+    assert column_type(SinkField("k", Schema.BYTES, is_key=True), keys) == "VARBINARY(255)"

@@ -1,0 +1,151 @@
+"""Columns that a sink creates in PostgreSQL, and what its errors are about."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+
+from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
+from connect.data.schema import Schema, SchemaBuilder, Type
+from connect.errors import DataError
+from connectors.jdbc.dialects.postgres import PostgresDialect
+from connectors.jdbc.dialects.postgres.errors import blame_of, words_of
+from connectors.jdbc.failures import Blame
+from connectors.jdbc.names import TableName
+from connectors.jdbc.options import SinkField
+from connectors.jdbc.urls import target_of
+
+DIALECT = PostgresDialect(target_of("jdbc:postgresql://localhost/shop", "u", "p", {}))
+
+
+def named(type: Type, name: str, **parameters: str) -> Schema:
+    return Schema(type, name=name, version=1, parameters=parameters)
+
+
+def array(element: Schema) -> Schema:
+    return Schema(Type.ARRAY, value_schema=element)
+
+
+STRUCT = SchemaBuilder.struct().field("a", Schema.INT32).build()
+MAP = Schema(Type.MAP, key_schema=Schema.STRING, value_schema=Schema.STRING)
+TIME, DATA = "io.debezium.time.", "io.debezium.data."
+TYPES: list[tuple[Schema, str]] = [
+    (Schema.INT8, "SMALLINT"), (Schema.INT16, "SMALLINT"), (Schema.INT32, "INT"), (Schema.INT64, "BIGINT"),
+    (Schema.FLOAT32, "REAL"), (Schema.FLOAT64, "DOUBLE PRECISION"), (Schema.BOOLEAN, "BOOLEAN"), (Schema.STRING, "TEXT"),
+    (Schema.BYTES, "BYTEA"), (decimal_schema(2), "DECIMAL"), (date_schema(), "DATE"), (time_schema(), "TIME"),
+    (timestamp_schema(), "TIMESTAMP"), (array(Schema.INT8), "SMALLINT[]"), (array(Schema.STRING), "TEXT[]"),
+    (array(array(Schema.INT32)), "INT[][]"), (array(decimal_schema(2)), "DECIMAL[]"), (array(STRUCT), "JSONB"), (MAP, "JSONB"),
+    (STRUCT, "JSONB"),
+    (named(Type.INT32, TIME + "Date"), "DATE"), (named(Type.INT64, TIME + "MicroTimestamp"), "TIMESTAMP"),
+    (named(Type.STRING, TIME + "ZonedTimestamp"), "TIMESTAMPTZ"), (named(Type.INT64, TIME + "MicroTime"), "TIME"),
+    (named(Type.STRING, TIME + "ZonedTime"), "TIMETZ"), (named(Type.INT64, TIME + "MicroDuration"), "INTERVAL"),
+    (named(Type.STRING, TIME + "Interval"), "INTERVAL"), (named(Type.INT32, TIME + "Year"), "INT"),
+    (named(Type.STRING, DATA + "Uuid"), "UUID"), (named(Type.STRING, DATA + "Json"), "JSON"),
+    (named(Type.STRING, DATA + "Xml"), "XML"), (named(Type.STRING, DATA + "Enum", allowed="a,b"), "TEXT"),
+    (named(Type.BYTES, DATA + "Bits", length="7"), "BIT(7)"),
+    (named(Type.BYTES, DATA + "Bits", length="2147483647"), "BIT VARYING"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "expected"), TYPES)
+def test_a_schema_has_its_type(schema: Schema, expected: str) -> None:
+    assert DIALECT.column_type(SinkField("f", schema)) == expected
+
+
+@pytest.mark.parametrize(
+    ("source_type", "schema", "expected"),
+    [
+        ("JSONB", Schema.STRING, "JSONB"),
+        ("inet", Schema.STRING, "INET"),
+        ("TSTZRANGE", Schema.OPTIONAL_STRING, "TSTZRANGE"),
+        ("JSONB", named(Type.STRING, DATA + "Json"), "JSONB"),
+        ("BIGINT UNSIGNED", Schema.INT64, "BIGINT"),
+        ("uuid", Schema.BYTES, "BYTEA"),
+        ("int); DROP TABLE t; --", Schema.STRING, "TEXT"),
+    ],
+)
+def test_a_type_of_the_source_is_taken_over_when_its_text_is(source_type: str, schema: Schema, expected: str) -> None:
+    assert DIALECT.column_type(SinkField("f", schema, source_type=source_type)) == expected
+
+
+@pytest.mark.parametrize(
+    ("schema", "default", "expected"),
+    [
+        (Schema.INT32, -5, "-5"),
+        (Schema.BOOLEAN, True, "TRUE"),
+        (Schema.FLOAT64, float("nan"), "'nan'"),
+        (Schema.STRING, "it's \\ ü", "'it''s \\ ü'"),
+        (Schema.BYTES, b"\x00\xff", "'\\x00ff'"),
+        (decimal_schema(2), Decimal("1.50"), "1.50"),
+        (date_schema(), dt.date(2024, 2, 29), "'2024-02-29'"),
+        (time_schema(), dt.time(1, 2, 3), "'01:02:03'"),
+        (timestamp_schema(), dt.datetime(2024, 2, 29, tzinfo=dt.UTC), "'2024-02-29 00:00:00'"),
+        (array(Schema.OPTIONAL_STRING), ["a'b", None], """'{"a''b",NULL}'"""),
+        (MAP, {"a": "b"}, """'{"a":"b"}'"""),
+    ],
+)
+def test_a_default_is_a_literal(schema: Schema, default: Any, expected: str) -> None:
+    assert DIALECT.literal(SinkField("f", schema.replace(default=default))) == expected
+
+
+def test_a_default_that_cannot_be_stored_is_refused() -> None:
+    with pytest.raises(DataError, match=r"The default of field f holds the character U\+0000"):
+        DIALECT.literal(SinkField("f", Schema.STRING.replace(default="\0")))
+
+
+def test_tables_are_created_and_altered_as_the_originals_do() -> None:
+    fields = [SinkField("k", Schema.INT32, True), SinkField("v", Schema.OPTIONAL_STRING)]
+    assert DIALECT.create_table(TableName("t", "s"), fields).text == (
+        'CREATE TABLE "s"."t" (\n"k" INT NOT NULL,\n"v" TEXT NULL,\nPRIMARY KEY("k"))'
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("57P01", Blame.CONNECTION), ("57P02", Blame.CONNECTION), ("57P03", Blame.CONNECTION), ("08006", Blame.CONNECTION),
+        ("25P03", Blame.CONNECTION), ("40P01", Blame.MOMENT), ("40001", Blame.MOMENT), ("55P03", Blame.MOMENT),
+        ("53300", Blame.MOMENT), ("53100", Blame.MOMENT), ("25006", Blame.MOMENT), ("57014", Blame.TIMEOUT),
+        ("28P01", Blame.LOGIN),
+        ("3D000", Blame.LOGIN), ("23505", Blame.ROW), ("23502", Blame.ROW), ("22001", Blame.ROW), ("22P02", Blame.ROW),
+        ("P0001", Blame.ROW), ("44000", Blame.ROW), ("54000", Blame.ROW), ("21000", Blame.ROW), ("42P01", Blame.TABLE),
+        ("42703", Blame.TABLE), ("42P07", Blame.TABLE), ("3F000", Blame.TABLE), ("42501", Blame.STATEMENT),
+        ("42601", Blame.STATEMENT), ("428C9", Blame.STATEMENT), ("0A000", Blame.STATEMENT), ("XX000", Blame.STATEMENT),
+    ],
+)  # fmt: skip
+def test_an_sqlstate_tells_what_an_error_is_about(state: str, expected: Blame) -> None:
+    class Refused(psycopg.DatabaseError):
+        sqlstate = state
+
+    assert blame_of(Refused("words")) is expected
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (psycopg.OperationalError("connection failed: FATAL:  password authentication failed for user \"u\""), Blame.LOGIN),
+        (psycopg.OperationalError("connection failed: FATAL:  database \"none\" does not exist"), Blame.LOGIN),
+        (psycopg.OperationalError("connection failed: fe_sendauth: no password supplied"), Blame.LOGIN),
+        (psycopg.OperationalError("connection failed: FATAL:  sorry, too many clients already"), Blame.MOMENT),
+        (psycopg.OperationalError("connection failed: FATAL:  the database system is starting up"), Blame.CONNECTION),
+        (psycopg.OperationalError("connection failed: Connection refused"), Blame.CONNECTION),
+        (psycopg.OperationalError("consuming input failed: server closed the connection unexpectedly"), Blame.CONNECTION),
+        (psycopg.InterfaceError("the connection is closed"), Blame.CONNECTION),
+        (psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes"), Blame.ROW),
+        (psycopg.ProgrammingError("the query has 0 placeholders"), Blame.STATEMENT),
+        (ConnectionResetError("reset"), Blame.CONNECTION),
+        (ValueError("what"), Blame.STATEMENT),
+    ],
+)  # fmt: skip
+def test_an_error_without_sqlstate_is_judged_by_its_class_or_libpqs_words(error: Exception, expected: Blame) -> None:
+    assert blame_of(error) is expected
+
+
+def test_words_are_in_one_line() -> None:
+    assert words_of(psycopg.OperationalError("connection failed:\n\tno route\n")) == "connection failed: no route"
+    assert "lower tasks.max" in words_of(psycopg.OperationalError('FATAL: too many connections for role "shop"'))
+    assert words_of(ValueError()) == "ValueError"

@@ -1,0 +1,125 @@
+"""PostgreSQL's text forms: arrays, dates and times, lines of a COPY, both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect.errors import DataError
+from connectors.jdbc.dialects.postgres.arrays import array_decoder, array_text
+from connectors.jdbc.dialects.postgres.blocks import array_of, copy_lines
+from connectors.jdbc.dialects.postgres.encoding import Style
+from connectors.jdbc.dialects.postgres.times import (
+    date_text,
+    day_of,
+    moment_ns,
+    moment_text,
+    offset_text,
+    time_ns,
+    time_text,
+    zoned_time_ns,
+)
+from connectors.postgres.rows import unescape
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")) | st.sampled_from(["NULL", "\\N", "{", ""])
+CELLS = st.none() | TEXT
+
+
+@given(st.lists(CELLS, max_size=8))
+def test_arrays_come_back_as_they_were(values: list[str | None]) -> None:
+    for delimiter in ",;":
+        assert array_decoder("c", str, 1, delimiter)(array_text(values, str, delimiter)) == values
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.data())
+def test_arrays_of_several_dimensions_come_back_as_they_were(outer: int, inner: int, data: st.DataObject) -> None:
+    values: list[Any] = [[data.draw(CELLS) for _ in range(inner)] for _ in range(outer)]
+    assert array_decoder("c", str, 2, ",")(array_text(values, str)) == values
+    with pytest.raises(DataError, match="Column c: the array"):
+        array_decoder("c", str, 1, ",")(array_text(values, str))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{}", []),
+        ("{1,NULL,3}", ["1", None, "3"]),
+        ('{"NULL",NULL,""}', ["NULL", None, ""]),
+        ('{"a,b","c\\"d","e\\\\f",g}', ["a,b", 'c"d', "e\\f", "g"]),
+    ],
+)
+def test_arrays_are_read_as_the_server_prints_them(text: str, expected: list[str | None]) -> None:
+    assert array_decoder("c", str, 1, ",")(text) == expected
+
+
+@given(st.lists(st.tuples(CELLS, CELLS, st.none() | st.binary()), min_size=1, max_size=8))
+def test_lines_of_a_copy_hold_what_was_put_in(rows: list[tuple[str | None, str | None, bytes | None]]) -> None:
+    numbers = [str(i) for i in range(len(rows))]
+    shown = [None if row[2] is None else "\\x" + row[2].hex() for row in rows]
+    block = copy_lines(
+        [
+            ("n", numbers, Style.CLEAN),
+            ("a", [row[0] for row in rows], Style.TEXT),
+            ("b", [row[1] for row in rows], Style.TEXT),
+            ("h", shown, Style.HEX),
+        ]
+    )
+    lines = block.decode().split("\n")
+    assert lines.pop() == ""
+    found = [[None if cell == "\\N" else unescape(cell) for cell in line.split("\t")] for line in lines]
+    assert found == [[n, row[0], row[1], hexed] for n, row, hexed in zip(numbers, rows, shown, strict=True)]
+
+
+@given(st.lists(CELLS, min_size=1, max_size=8))
+def test_a_column_as_an_array_holds_what_was_put_in(values: list[str | None]) -> None:
+    assert array_decoder("c", str, 1, ",")(array_of("c", values, Style.TEXT)) == values
+    hexed = [None if value is None else "\\x" + value.encode().hex() for value in values]
+    assert array_decoder("c", str, 1, ",")(array_of("c", hexed, Style.HEX)) == hexed
+
+
+@pytest.mark.parametrize("write", [lambda *column: copy_lines([column]), array_of])
+def test_text_that_postgresql_cannot_hold_is_refused_by_field(write: Any) -> None:
+    for text, message in (("a\0", r"Field name holds the character U\+0000"), ("\udcff", "Field name holds half of a surrogate")):
+        for texts in ([text], [None, text]):
+            with pytest.raises(DataError, match=message):
+                write("name", texts, Style.TEXT)
+
+
+@given(st.integers(-2_451_507 + 2_440_588 - 4_000_000, 106_741_034 - 2_440_588))
+def test_days_come_back_as_they_were(day: int) -> None:
+    assert day_of(date_text(day), "c") == day
+
+
+@given(st.integers(-(10**17), 10**19))
+def test_moments_come_back_as_they_were(micros: int) -> None:
+    ns = micros * 1000
+    assert moment_ns(moment_text(ns, "Field f"), "c") == ns
+    assert moment_ns(moment_text(ns, "Field f", "+00"), "c") == ns
+
+
+def test_dates_of_all_eras_are_counted() -> None:
+    assert [day_of(text, "c") for text in ("1970-01-01", "0001-01-01", "0001-12-31 BC", "10000-01-01")] == [
+        0, -719_162, -719_163, 2_932_897
+    ]  # fmt: skip
+    assert date_text(-719_163) == "0001-12-31 BC"
+    assert moment_text(-719_163 * 86_400 * 10**9 + 10**6, "f", "+00") == "0001-12-31 00:00:00.001000+00 BC"
+
+
+@given(st.integers(0, 86_400_000_000))
+def test_times_come_back_as_they_were(micros: int) -> None:
+    assert time_ns(time_text(micros * 1000, "Field f")) == micros * 1000
+
+
+@given(st.integers(0, 86_400_000_000), st.integers(-15 * 3600, 15 * 3600))
+def test_zoned_times_come_back_as_they_were(micros: int, offset: int) -> None:
+    text = time_text(micros * 1000, "Field f") + offset_text(offset)
+    assert zoned_time_ns(text) == (micros * 1000, offset * 10**9)
+
+
+def test_what_is_finer_than_a_microsecond_is_refused() -> None:
+    for write in (moment_text, time_text):
+        with pytest.raises(DataError, match=r"Field f: .* is finer than the microseconds that PostgreSQL keeps"):
+            write(1, "Field f")

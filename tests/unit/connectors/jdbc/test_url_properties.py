@@ -1,0 +1,110 @@
+"""Properties and credentials, in ``connection.url`` and beside it: which of them count, and what is told of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connect.errors import ConfigError
+from connectors.jdbc.urls import Target, target_of
+from tests.unit.connectors.jdbc.test_urls import UTF8, read
+
+
+def notices(url: str, **properties: str) -> list[str]:
+    return list(read(url, **properties).notices)
+
+
+def test_a_property_without_counterpart_is_told() -> None:
+    assert notices("jdbc:postgresql://db/s?reWriteBatchedInserts=true&stringtype=unspecified&socketTimeout=3") == [
+        "socketTimeout is left out: libpq has no such limit (statement.timeout.ms ends a long statement)",
+        "reWriteBatchedInserts means nothing to psycopg and is left out",
+    ]
+    assert notices("jdbc:mysql://db/s?useUnicode=true&zeroDateTimeBehavior=CONVERT_TO_NULL&tinyInt1isBit=false") == [
+        "useUnicode means nothing to PyMySQL and is left out",
+        "tinyInt1isBit means nothing to PyMySQL and is left out",
+    ]
+    with pytest.raises(ConfigError, match="none of EXCEPTION, CONVERT_TO_NULL and ROUND"):
+        read("jdbc:mysql://db/s?zeroDateTimeBehavior=null")
+    assert notices("jdbc:mysql://db/s?characterEncoding=UTF-8&serverTimezone=UTC&connectionTimeZone=SERVER") == []
+    assert "utf8mb4" in notices("jdbc:mysql://db/s?characterEncoding=latin1")[0]
+    assert "db.timezone" in notices("jdbc:mysql://db/s?serverTimezone=Europe/Berlin")[0]
+    (told,) = notices("jdbc:mysql://db/s?connectionTimeZone=Asia/Tokyo&forceConnectionTimeZoneToSession=true")
+    assert "the session is in UTC" in told
+    (told,) = notices("jdbc:mysql://db/s?sessionVariables=time_zone='%2B09:00',sql_mode='ANSI'")
+    assert "the session is in UTC" in told
+    assert "h2:2, h3" in notices("jdbc:mysql://h1,h2:2,h3/s")[0]
+    assert "key store" in notices("jdbc:mysql://db/s?trustCertificateKeyStoreUrl=file:x&trustCertificateKeyStorePassword=y")[0]
+    assert "sslmode=require" in notices("jdbc:postgresql://db/s?ssl=true&sslfactory=org.postgresql.ssl.NonValidatingFactory")[0]
+
+
+def test_a_misspelt_property_is_told_with_the_nearest_name() -> None:
+    assert notices("jdbc:postgresql://db/s?aplicationName=x") == [
+        "aplicationName is not known to psycopg and is left out (did you mean ApplicationName?)"
+    ]
+    assert notices("jdbc:postgresql://db/s", conectTimeout="3") == [
+        "conectTimeout is not known to psycopg and is left out (did you mean connectTimeout?)"
+    ]
+
+
+def test_properties_beside_the_url_mean_the_same_and_win() -> None:
+    target = read("jdbc:postgresql://db/s?sslmode=disable&ApplicationName=a", applicationname="b", currentSchema="x")
+    assert dict(target.connect_args) == {"sslmode": "disable", "application_name": "b", "options": "-csearch_path=x"}
+    target = read("jdbc:mysql://db/s?connectTimeout=1000", connectTimeout="2000", allowLocalInfile="true")
+    assert dict(target.connect_args) == {**UTF8, "connect_timeout": 2, "local_infile": True}
+    target = read("jdbc:sqlserver://db;databaseName=s;encrypt=false", encrypt="strict")
+    assert target.url.query["Encrypt"] == "strict"
+
+
+def test_properties_go_with_sqlalchemy_urls_too() -> None:
+    assert dict(read("postgresql://db/s?sslmode=disable", sslmode="require", connectTimeout="7").connect_args) == {
+        "sslmode": "require",
+        "connect_timeout": 7,
+    }
+    assert dict(read("mysql://db/s", socketTimeout="9000").connect_args) == {**UTF8, "read_timeout": 9}
+    assert read("sqlite:///s.db", foreign_keys="on").on_connect == ("PRAGMA foreign_keys = on",)
+    assert dict(read("duckdb:///s.db", threads="2").connect_args) == {"config": {"threads": "2"}}
+    assert read("mssql+pyodbc://db/s", Encrypt="yes").url.query["Encrypt"] == "yes"
+    assert dict(read("trino://db/s", http_scheme="https").connect_args) == {"http_scheme": "https"}
+
+
+@pytest.mark.parametrize(
+    "url", ["jdbc:postgresql://u3:p3@db/s?user=u2&password=p2", "jdbc:mysql://u3:p3@db/s?user=u2&password=p2"]
+)
+def test_credentials_of_their_own_keys_win_then_properties_then_the_url(url: str) -> None:
+    def login(target: Target) -> tuple[Any, Any]:
+        return target.url.username, target.url.password
+
+    given = {"user": "u1", "password": "p1"}
+    assert login(target_of(url, "u0", "p0", given)) == ("u0", "p0")
+    assert login(target_of(url, None, None, given)) == ("u1", "p1")
+    assert login(target_of(url, "", "", given)) == ("u1", "p1")
+    assert login(read(url)) == ("u2", "p2")
+    assert login(read(url.partition("?")[0])) == ("u3", "p3")
+    assert login(target_of("postgresql://u3:p3@db/s", "u0", None, {"username": "u1", "password": "p1"})) == ("u0", "p1")
+
+
+def test_files_have_no_users() -> None:
+    for url in ("jdbc:sqlite:s.db", "jdbc:duckdb:s.db", "sqlite:///s.db"):
+        target = target_of(url, "me", "pw", {})
+        assert target.url.username is None
+        assert target.url.password is None
+        assert [notice for notice in target.notices if "user and password are left out" in notice]
+
+
+def test_pragmas_are_what_a_connection_begins_with() -> None:
+    target = read("jdbc:sqlite:s.db?journal_mode=WAL&cache_size=-2000", foreign_keys="true")
+    assert target.on_connect == ("PRAGMA cache_size = -2000", "PRAGMA foreign_keys = true", "PRAGMA journal_mode = WAL")
+
+
+def test_a_password_outside_of_ascii_goes_to_mysql_as_utf8() -> None:
+    assert read("jdbc:mysql://db/s", password="pä€").connect_args["password"] == "pä€".encode()
+    assert read("mysql://u:p%C3%A4@db/s").connect_args["password"] == "pä".encode()
+    assert "password" not in read("jdbc:mysql://db/s", password="pa").connect_args
+
+
+def test_identity_is_verified_with_the_systems_authorities_when_none_is_named() -> None:
+    tls = read("jdbc:mysql://db/s?sslMode=VERIFY_IDENTITY").connect_args["ssl"]
+    assert tls["verify_mode"] is True
+    assert tls["check_hostname"] is True
+    assert "ca" in tls or "capath" in tls
