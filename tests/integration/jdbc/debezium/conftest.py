@@ -1,4 +1,4 @@
-"""A PostgreSQL database for Debezium's sink to write to."""
+"""Databases for Debezium's sink to write to."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from connect.sink import ErrantRecordReporter
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.integration.jdbc.sink.conftest import Shop
+from tests.integration.jdbc.shops import MariaDBShop, PostgresShop, Shop, dotted
 from tests.unit.connectors.jdbc.debezium_rig import KEYED, DebeziumSink
 
 
-class Copy(Shop):
+class Copying(Shop):
     """The test's database, and sinks into it that upsert and delete by the record's key unless told otherwise."""
 
     @property
@@ -21,9 +22,10 @@ class Copy(Shop):
         return {**keys, "connection.username": keys["connection.user"]}
 
     def debezium(self, *, reporter: ErrantRecordReporter | None = None, **config: str) -> DebeziumSink:
-        changes = {key.replace("__", "."): value for key, value in config.items()}
-        return DebeziumSink({**self.keys, **KEYED, **changes}, reporter=reporter)
+        return DebeziumSink({**self.keys, **KEYED, **dotted(config)}, reporter=reporter)
 
+
+class Copy(Copying, PostgresShop):
     def columns(self, table: str) -> dict[str, str]:
         """Types by name, with NOT NULL where the column has it."""
         query = (
@@ -33,8 +35,19 @@ class Copy(Shop):
         return dict(self.rows(query))
 
 
+class MariaDBCopy(Copying, MariaDBShop):
+    scheme = "mariadb"
+
+
 @pytest.fixture
 def copy(postgres: EmbeddedPostgres, database: str) -> Iterator[Copy]:
     made = Copy(postgres, database)
     yield made
-    made.connection.close()
+    made.close()
+
+
+@pytest.fixture
+def mariadb_copy(mariadb: EmbeddedMariaDB, mariadb_database: str) -> Iterator[MariaDBCopy]:
+    made = MariaDBCopy(mariadb, mariadb_database)
+    yield made
+    made.close()

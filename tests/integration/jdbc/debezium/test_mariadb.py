@@ -2,48 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 from connect.data.schema import Schema, SchemaBuilder, Type
-from sluice.embedded.mariadb import EmbeddedMariaDB
-from tests.unit.connectors.jdbc.debezium_rig import KEYED, UNAVAILABLE, DebeziumSink, Events
-
-
-class Copy:
-    """The test's database."""
-
-    def __init__(self, server: EmbeddedMariaDB, database: str, connection: Any) -> None:
-        self._connection = connection
-        self.keys = {
-            "connection.url": f"jdbc:mariadb://{server.host}:{server.port}/{database}",
-            "connection.username": server.user,
-            "connection.password": server.password,
-        }
-
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        with self._connection.cursor() as cursor:
-            cursor.execute(query)
-            return list(cursor.fetchall())
-
-    def debezium(self) -> DebeziumSink:
-        return DebeziumSink({**self.keys, **KEYED})
+from tests.integration.jdbc.debezium.conftest import MariaDBCopy
+from tests.unit.connectors.jdbc.debezium_rig import UNAVAILABLE, Events
 
 
 @pytest.fixture
-def copy(mariadb: EmbeddedMariaDB, mariadb_database: str) -> Iterator[Copy]:
-    with contextlib.closing(mariadb.connect(mariadb_database, autocommit=True)) as connection:
-        yield Copy(mariadb, mariadb_database, connection)
+def copy(mariadb_copy: MariaDBCopy) -> MariaDBCopy:
+    return mariadb_copy
 
 
 def named(name: str, type: Type, **parameters: str) -> Schema:
     return Schema(type, optional=True, name=f"io.debezium.{name}", version=1, parameters=parameters or None)
 
 
-def test_columns_and_values_are_those_of_the_original(copy: Copy) -> None:
+def test_columns_and_values_are_those_of_the_original(copy: MariaDBCopy) -> None:
     builder = SchemaBuilder.struct().field("id", Schema.INT32).field("s", Schema.OPTIONAL_STRING)
     builder.field("by", Schema.OPTIONAL_BYTES).field("b", Schema.OPTIONAL_BOOLEAN)
     builder.field("en", named("data.Enum", Type.STRING, allowed="a,b")).field("bits", named("data.Bits", Type.BYTES, length="12"))
@@ -69,7 +44,7 @@ def test_columns_and_values_are_those_of_the_original(copy: Copy) -> None:
     ]  # fmt: skip
 
 
-def test_a_table_follows_its_events(copy: Copy) -> None:
+def test_a_table_follows_its_events(copy: MariaDBCopy) -> None:
     events = Events()
     with copy.debezium() as sink:
         sink.put(*[events.read(number, "x", "long") for number in range(100)])

@@ -3,44 +3,21 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.errors import ConnectError, RetriableError
-from connect.testing import check_sink_connector
 from connect.testing.harness import MemoryReporter
 from connectors.jdbc import JdbcSink
-from tests.integration.jdbc.sink.conftest import Shop
+from tests.integration.jdbc.shops import PostgresShop
+from tests.integration.jdbc.sink.conftest import UPSERT
 from tests.integration.worker.conftest import eventually
-from tests.unit.connectors.jdbc.sink_rig import KEY, OLDER, Records, put_all, reported
-
-UPSERT = {"insert__mode": "upsert", "pk__mode": "record_key", "delete__enabled": "true", "auto__create": "true"}
+from tests.unit.connectors.jdbc.sink_rig import KEY, OLDER, Records, reported
 
 
-@pytest.fixture
-def people() -> Records:
-    return Records()
-
-
-def test_it_is_a_good_sink(shop: Shop, people: Records) -> None:
-    config = {
-        "name": "s",
-        "topics": "people",
-        **shop.keys,
-        "auto.create": "true",
-        "insert.mode": "upsert",
-        "pk.mode": "record_key",
-    }
-    check_sink_connector(JdbcSink, config, [people.keyed(i, "x", i) for i in range(5)])
-    assert shop.rows("SELECT count(*) FROM people") == [(5,)]
-
-
-def test_validation_tries_the_connection(shop: Shop) -> None:
+def test_validation_tries_the_connection(shop: PostgresShop) -> None:
     config = {"name": "s", "topics": "people", **shop.keys}
     assert not [value.errors for value in JdbcSink().validate(config) if value.errors]
     wrong = JdbcSink().validate(config | {"connection.password": "wr0ng"})
@@ -49,7 +26,7 @@ def test_validation_tries_the_connection(shop: Shop) -> None:
     assert "wr0ng" not in errors[0]
 
 
-def test_a_table_is_created_altered_and_upserted_in_a_schema(shop: Shop, people: Records) -> None:
+def test_a_table_is_created_altered_and_upserted_in_a_schema(shop: PostgresShop, people: Records) -> None:
     shop.run("CREATE SCHEMA crm")
     with shop.sink(**UPSERT, auto__evolve="true", table__name__format="crm.${topic}") as sink:
         sink.put(people.keyed(1, "a", schema=OLDER))
@@ -62,7 +39,7 @@ def test_a_table_is_created_altered_and_upserted_in_a_schema(shop: Shop, people:
     ) == [("id", "integer", "NO"), ("name", "text", "YES"), ("age", "integer", "YES")]
 
 
-def test_partitioned_tables_and_updatable_views_are_written_to(shop: Shop, people: Records) -> None:
+def test_partitioned_tables_and_updatable_views_are_written_to(shop: PostgresShop, people: Records) -> None:
     shop.run("CREATE TABLE people(id int, name text, age int, PRIMARY KEY (id)) PARTITION BY RANGE (id)")
     shop.run("CREATE TABLE people_1 PARTITION OF people FOR VALUES FROM (0) TO (10)")
     shop.run("CREATE VIEW folk AS SELECT * FROM people")
@@ -73,7 +50,7 @@ def test_partitioned_tables_and_updatable_views_are_written_to(shop: Shop, peopl
 
 
 @pytest.mark.parametrize("mode", ["insert", "upsert"])
-def test_refused_rows_are_reported_and_all_others_land(shop: Shop, people: Records, mode: str) -> None:
+def test_refused_rows_are_reported_and_all_others_land(shop: PostgresShop, people: Records, mode: str) -> None:
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name varchar(5) NOT NULL, age int CHECK (age < 100))")
     bad = {5: ("longer than five", 1), 77: (None, 1), 78: ("x", 200), 299: ("x\0", 1)}
     reporter = MemoryReporter()
@@ -87,7 +64,7 @@ def test_refused_rows_are_reported_and_all_others_land(shop: Shop, people: Recor
     assert "people_age_check" in told[78]
 
 
-def test_a_refused_row_that_is_not_tolerated_leaves_nothing(shop: Shop, people: Records) -> None:
+def test_a_refused_row_that_is_not_tolerated_leaves_nothing(shop: PostgresShop, people: Records) -> None:
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name text, age int CHECK (age < 100))")
     with shop.sink(**UPSERT) as sink, pytest.raises(ConnectError) as caught:
         sink.put(*[people.keyed(i, "x", 200 if i == 7 else 1) for i in range(20)])
@@ -97,7 +74,7 @@ def test_a_refused_row_that_is_not_tolerated_leaves_nothing(shop: Shop, people: 
     assert shop.rows("SELECT count(*) FROM people") == [(0,)]
 
 
-def test_a_broken_connection_is_made_again(shop: Shop, people: Records) -> None:
+def test_a_broken_connection_is_made_again(shop: PostgresShop, people: Records) -> None:
     with shop.sink(**UPSERT) as sink:
         sink.put(people.keyed(1, "a", 1))
         shop.end_sessions()
@@ -114,7 +91,7 @@ def test_a_broken_connection_is_made_again(shop: Shop, people: Records) -> None:
     assert shop.rows("SELECT id FROM people ORDER BY id") == [(1,), (2,), (3,), (4,)]
 
 
-def test_a_restart_of_the_database_is_survived(shop: Shop, people: Records) -> None:
+def test_a_restart_of_the_database_is_survived(shop: PostgresShop, people: Records) -> None:
     with shop.sink(**UPSERT, connection__attempts="1", max__retries="1000000") as sink:
         sink.put(people.keyed(1, "a", 1))
         shop.connection.close()
@@ -127,7 +104,7 @@ def test_a_restart_of_the_database_is_survived(shop: Shop, people: Records) -> N
     assert shop.rows("SELECT id FROM people ORDER BY id") == [(1,), (2,)]
 
 
-def test_a_statement_that_takes_too_long_ends_the_task(shop: Shop, people: Records) -> None:
+def test_a_statement_that_takes_too_long_ends_the_task(shop: PostgresShop, people: Records) -> None:
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name text, age int)")
     shop.run("CREATE FUNCTION idle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$")
     shop.run("CREATE TRIGGER t BEFORE INSERT ON people FOR EACH ROW EXECUTE FUNCTION idle()")
@@ -137,7 +114,7 @@ def test_a_statement_that_takes_too_long_ends_the_task(shop: Shop, people: Recor
         assert not isinstance(caught.value, RetriableError)
 
 
-def test_a_lock_that_is_held_too_long_is_waited_for_again(shop: Shop, people: Records) -> None:
+def test_a_lock_that_is_held_too_long_is_waited_for_again(shop: PostgresShop, people: Records) -> None:
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name text, age int)")
     with shop.sink(**UPSERT, statement__timeout__ms="2000") as sink:
         with shop.connection.transaction():
@@ -148,7 +125,7 @@ def test_a_lock_that_is_held_too_long_is_waited_for_again(shop: Shop, people: Re
     assert shop.rows("SELECT * FROM people") == [(1, "a", 1)]
 
 
-def test_what_no_record_is_to_blame_for_ends_the_task_though_failures_are_tolerated(shop: Shop, people: Records) -> None:
+def test_what_no_record_is_to_blame_for_ends_the_task_though_failures_are_tolerated(shop: PostgresShop, people: Records) -> None:
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name text, age int)")
     shop.run("CREATE ROLE reader LOGIN PASSWORD 'r'")
     shop.run("GRANT SELECT ON people TO reader")
@@ -167,7 +144,9 @@ def test_what_no_record_is_to_blame_for_ends_the_task_though_failures_are_tolera
         shop.run("DROP ROLE reader")
 
 
-def test_a_table_that_is_dropped_comes_back_and_one_that_is_altered_is_looked_at_again(shop: Shop, people: Records) -> None:
+def test_a_table_that_is_dropped_comes_back_and_one_that_is_altered_is_looked_at_again(
+    shop: PostgresShop, people: Records
+) -> None:
     with shop.sink(**UPSERT, auto__evolve="true") as sink:
         sink.put(people.keyed(1, "x", 1))
         shop.run("DROP TABLE people")
@@ -181,7 +160,7 @@ def test_a_table_that_is_dropped_comes_back_and_one_that_is_altered_is_looked_at
     assert shop.rows("SELECT id, name, age FROM people ORDER BY id") == [(2, "y", None), (3, "z", 3), (4, "z", 4), (5, "z", 5)]
 
 
-def test_two_tasks_upsert_the_same_rows_of_one_table(shop: Shop) -> None:
+def test_two_tasks_upsert_the_same_rows_of_one_table(shop: PostgresShop) -> None:
     """Each writes its keys in another order, so that they may end up waiting for each other: the database then ends one."""
     failures: list[BaseException] = []
 
@@ -212,38 +191,9 @@ def test_two_tasks_upsert_the_same_rows_of_one_table(shop: Shop) -> None:
     assert shop.rows("SELECT DISTINCT name IN ('a14', 'b14') FROM people WHERE id < 1000") == [(True,)]
 
 
-def test_tasks_that_add_the_same_columns_at_once_all_go_on(shop: Shop) -> None:
-    failures: list[BaseException] = []
-    barrier = threading.Barrier(4)
-    schemas = [
-        SchemaBuilder.struct().field("id", Schema.INT32).field(f"f{i}", Schema.OPTIONAL_STRING)
-        .field("shared", Schema.OPTIONAL_STRING).build()
-        for i in range(4)
-    ]  # fmt: skip
-
-    def run(number: int) -> None:
-        try:
-            with shop.sink(**UPSERT, auto__evolve="true") as sink:
-                schema = schemas[number]
-                barrier.wait(20)
-                sink.put(Records().raw(KEY, Struct(KEY, [number]), schema, Struct(schema, [number, "x", "y"])))
-        except BaseException as e:
-            failures.append(e)
-
-    for _ in range(5):
-        shop.run("DROP TABLE IF EXISTS people")
-        threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert not failures
-        assert shop.rows("SELECT id, f0, f1, f2, f3, shared FROM people ORDER BY id") == [
-            (i, *("x" if j == i else None for j in range(4)), "y") for i in range(4)
-        ]
-
-
-def test_a_put_that_waits_for_a_lock_is_ended_when_the_task_stops_and_nothing_of_it_happens(shop: Shop, people: Records) -> None:
+def test_a_put_that_waits_for_a_lock_is_ended_when_the_task_stops_and_nothing_of_it_happens(
+    shop: PostgresShop, people: Records
+) -> None:
     with shop.sink(**UPSERT) as sink:
         sink.put(people.keyed(1, "a", 1))
         ended: list[Exception] = []
@@ -266,7 +216,7 @@ def test_a_put_that_waits_for_a_lock_is_ended_when_the_task_stops_and_nothing_of
         assert shop.rows("SELECT name FROM people") == [("a",)]
 
 
-def test_a_put_that_waits_for_a_lock_goes_on_when_it_is_free(shop: Shop, people: Records) -> None:
+def test_a_put_that_waits_for_a_lock_goes_on_when_it_is_free(shop: PostgresShop, people: Records) -> None:
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name text, age int)")
     with shop.sink(**UPSERT) as sink:
         thread = threading.Thread(target=sink.put, args=(people.keyed(1, "a", 1),))
@@ -278,58 +228,7 @@ def test_a_put_that_waits_for_a_lock_goes_on_when_it_is_free(shop: Shop, people:
     assert shop.rows("SELECT * FROM people") == [(1, "a", 1)]
 
 
-NASTY = ['x"; DROP TABLE victim; --', "x'; DROP TABLE victim; --", "a b", "select", "%s %(a)s ? :p1 $1", "\\", "ö" * 30]
-
-
-@pytest.mark.parametrize("name", NASTY)
-def test_names_are_names_and_nothing_else(shop: Shop, name: str) -> None:
-    shop.run("CREATE TABLE victim(a int)")
-    topic = Records(name.lstrip('"'))
-    schema = SchemaBuilder.struct().field("id", Schema.INT32).field(name, Schema.OPTIONAL_STRING).build()
-    with shop.sink(**UPSERT, auto__evolve="true") as sink:
-        sink.put(topic.keyed(1, "v", schema=OLDER))
-        sink.put(topic.keyed(1, "w", schema=schema), topic.keyed(2, "w", schema=schema), topic.tombstone(1))
-    tables = [row[0] for row in shop.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
-    assert sorted(tables) == sorted(["victim", topic.topic])
-    assert shop.rows("SELECT count(*) FROM victim") == [(0,)]
-
-
-CHANGES = st.lists(
-    st.tuples(
-        st.integers(0, 5),
-        st.one_of(
-            st.none(), st.tuples(st.sampled_from(["a", "b", "too long"]), st.one_of(st.none(), st.integers(0, 9), st.just(200)))
-        ),
-    ),
-    max_size=25,
-)  # fmt: skip
-
-
-@settings(max_examples=35, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(changes=CHANGES, most=st.integers(1, 30), batch_size=st.integers(1, 7))
-def test_the_table_has_the_last_good_change_of_each_key(shop: Shop, changes: Any, most: int, batch_size: int) -> None:
-    shop.run("DROP TABLE IF EXISTS people")
-    shop.run("CREATE TABLE people(id int PRIMARY KEY, name varchar(3), age int CHECK (age < 100))")
-    people = Records()
-    expected: dict[int, tuple[Any, Any]] = {}
-    records = []
-    for key, change in changes:
-        if change is None:
-            expected.pop(key, None)
-            records.append(people.tombstone(key))
-            continue
-        name, age = change
-        without_age = age is None
-        records.append(people.keyed(key, name, schema=OLDER) if without_age else people.keyed(key, name, age))
-        if name != "too long" and age != 200:
-            expected[key] = (name, expected.get(key, (None, None))[1] if without_age else age)
-    reporter = MemoryReporter()
-    with shop.sink(**UPSERT, errors__tolerance="all", reporter=reporter, batch__size=str(batch_size)) as sink:
-        put_all(sink, records, most)
-    assert {row[0]: row[1:] for row in shop.rows("SELECT id, name, age FROM people")} == expected
-
-
-def test_what_the_server_refuses_is_told_with_what_to_do(shop: Shop, people: Records) -> None:
+def test_what_the_server_refuses_is_told_with_what_to_do(shop: PostgresShop, people: Records) -> None:
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name text, age int)")
     with (
         shop.sink(**UPSERT, max__retries="0", statement__timeout__ms="2000") as sink,
@@ -356,4 +255,4 @@ def test_what_the_server_refuses_is_told_with_what_to_do(shop: Shop, people: Rec
         shop.sink(**UPSERT, table__name__format="wide", max__retries="0") as sink,
         pytest.raises(ConnectError, match=r"at most 1600 columns \(SQLSTATE 54011\); leave out fields"),
     ):
-        sink.put(people.raw(KEY, Struct(KEY, [1]), schema, Struct(schema, [1, *[None] * 1600])))
+        sink.put(people.record(KEY, Struct(KEY, [1]), schema, Struct(schema, [1, *[None] * 1600])))

@@ -13,7 +13,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from connect.config.properties import read_properties
 from sluice.embedded.broker import EmbeddedBroker
-from tests.integration.jdbc.sink.conftest import Name, Shop
+from tests.integration.jdbc.shops import PostgresShop, Shop
+from tests.integration.jdbc.sink.conftest import Name
 from tests.integration.worker.conftest import eventually
 from tests.integration.worker.test_process import CONFIGS, Process, connector
 
@@ -85,7 +86,7 @@ def committed(one: Process, topic: str) -> int | None:
 
 
 def test_killed_in_the_middle_of_a_batch_and_right_after_its_commit_nothing_is_lost(
-    process: Callable[..., Process], shop: Shop, unique_name: Name
+    process: Callable[..., Process], shop: PostgresShop, unique_name: Name
 ) -> None:
     one = process()
     topic = Topic(one.bootstrap, unique_name("people"))
@@ -108,7 +109,7 @@ def test_killed_in_the_middle_of_a_batch_and_right_after_its_commit_nothing_is_l
 
 
 def test_a_restart_of_the_database_in_the_middle_loses_nothing(
-    process: Callable[..., Process], shop: Shop, unique_name: Name
+    process: Callable[..., Process], shop: PostgresShop, unique_name: Name
 ) -> None:
     one = process()
     topic = Topic(one.bootstrap, unique_name("people"))
@@ -128,7 +129,7 @@ def test_a_restart_of_the_database_in_the_middle_loses_nothing(
 
 
 def test_the_example_writes_changes_and_sets_aside_what_the_database_refuses(
-    process: Callable[..., Process], shop: Shop, unique_name: Name
+    process: Callable[..., Process], shop: PostgresShop, unique_name: Name
 ) -> None:
     one, dlq = process(), unique_name("dlq")
     people, orders = (Topic(one.bootstrap, unique_name(stem)) for stem in ("customers", "orders"))
@@ -173,7 +174,7 @@ def dead_letters(bootstrap: str, topic: str) -> list[tuple[int, str]]:
 
 
 def test_a_record_that_is_not_tolerated_fails_the_task_and_is_named(
-    process: Callable[..., Process], shop: Shop, unique_name: Name
+    process: Callable[..., Process], shop: PostgresShop, unique_name: Name
 ) -> None:
     one = process()
     topic = Topic(one.bootstrap, unique_name("people"))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
-from connect.converters.json import JsonConverter
 from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.record import SinkRecord
 from connect.sink import ErrantRecordReporter
-from connect.testing.harness import SinkContext
 from connectors.jdbc.debezium.sink import DebeziumJdbcSinkTask
+from tests.unit.connectors.jdbc.sink_rig import StartedSink, Topic
 
 KEY = SchemaBuilder.struct().name("srv.sch.people.Key").field("id", Schema.INT32).build()
 ROW = (
@@ -44,15 +43,14 @@ def envelope(row: Schema, name: str | None = "srv.sch.people.Envelope") -> Schem
 ENVELOPE = envelope(ROW)
 
 
-class Events:
-    """Makes records of one topic, at offsets that count up."""
+class Events(Topic):
+    """Change events of rows."""
 
     def __init__(self, topic: str = "people", *, row: Schema = ROW, table: str = "people") -> None:
-        self.topic = topic
+        super().__init__(topic)
         self.row = row
         self.schema = ENVELOPE if row is ROW else envelope(row)
         self.table = table
-        self._offset = 0
 
     def create(self, *values: Any) -> SinkRecord:
         return self.event("c", None, values)
@@ -82,34 +80,14 @@ class Events:
         row = after or before or (None,)
         return self.record(KEY, Struct(KEY, [row[0]]), self.schema, self._struct(op, before, after))
 
-    def record(self, key_schema: Schema | None, key: Any, schema: Schema | None, value: Any) -> SinkRecord:
-        self._offset += 1
-        return SinkRecord(self.topic, 0, key_schema, key, schema, value, self._offset - 1)
-
     def _struct(self, op: str, before: Sequence[Any] | None, after: Sequence[Any] | None) -> Struct:
         rows = [None if row is None else Struct(self.row, list(row)) for row in (before, after)]
         return Struct(self.schema, [*rows, Struct(SOURCE, ["shop", "sch", self.table]), op, 1_700_000_000_000])
 
 
-class DebeziumSink:
-    """A started task; a context manager."""
-
+class DebeziumSink(StartedSink[DebeziumJdbcSinkTask]):
     def __init__(self, config: Mapping[str, str], *, reporter: ErrantRecordReporter | None = None) -> None:
-        self.config = {"name": "sink", "topics": "people", "flush.retry.delay.ms": "5", "connection.backoff.ms": "5", **config}
-        self.task = DebeziumJdbcSinkTask()
-        self.context = SinkContext(self.config, JsonConverter(), JsonConverter(), reporter=reporter)
-
-    def __enter__(self) -> Self:
-        self.task.initialize(self.context)
-        self.task.start(self.config)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.task.stop()
-        self.task.close()
-
-    def put(self, *records: SinkRecord) -> None:
-        self.task.put(records)
+        super().__init__(DebeziumJdbcSinkTask(), {"flush.retry.delay.ms": "5", **config}, reporter)
 
 
 KEYED = {

@@ -5,16 +5,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from connect.converters.json import JsonConverter
 from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.record import SinkRecord
-from connect.sink import ErrantRecordReporter
+from connect.sink import ErrantRecordReporter, SinkTask
 from connect.testing.harness import MemoryReporter, SinkContext
 from connectors.jdbc.sink.task import JdbcSinkTask
 
+T = TypeVar("T", bound=SinkTask)
 PERSON = (
     SchemaBuilder.struct()
     .field("id", Schema.INT32)
@@ -26,38 +27,42 @@ OLDER = SchemaBuilder.struct().field("id", Schema.INT32).field("name", Schema.OP
 KEY = SchemaBuilder.struct().field("id", Schema.INT32).build()
 
 
-class Records:
+class Topic:
     """Makes records of one topic, at offsets that count up."""
 
-    def __init__(self, topic: str = "people") -> None:
-        self.topic = topic
+    def __init__(self, name: str) -> None:
+        self.topic = name
         self._offset = 0
 
-    def one(self, *values: Any, schema: Schema = PERSON) -> SinkRecord:
-        """A record without a key."""
-        return self._next(None, None, schema, Struct(schema, list(values)))
-
-    def keyed(self, *values: Any, schema: Schema = PERSON) -> SinkRecord:
-        """A record with its first value in the key as well."""
-        return self._next(KEY, Struct(KEY, [values[0]]), schema, Struct(schema, list(values)))
-
-    def tombstone(self, key: Any) -> SinkRecord:
-        return self._next(KEY, Struct(KEY, [key]), None, None)
-
-    def raw(self, key_schema: Schema | None, key: Any, schema: Schema | None, value: Any) -> SinkRecord:
-        return self._next(key_schema, key, schema, value)
-
-    def _next(self, key_schema: Schema | None, key: Any, schema: Schema | None, value: Any) -> SinkRecord:
+    def record(self, key_schema: Schema | None, key: Any, schema: Schema | None, value: Any) -> SinkRecord:
         self._offset += 1
         return SinkRecord(self.topic, 0, key_schema, key, schema, value, self._offset - 1)
 
 
-class Sink:
+class Records(Topic):
+    """Plain rows."""
+
+    def __init__(self, topic: str = "people") -> None:
+        super().__init__(topic)
+
+    def one(self, *values: Any, schema: Schema = PERSON) -> SinkRecord:
+        """A record without a key."""
+        return self.record(None, None, schema, Struct(schema, list(values)))
+
+    def keyed(self, *values: Any, schema: Schema = PERSON) -> SinkRecord:
+        """A record with its first value in the key as well."""
+        return self.record(KEY, Struct(KEY, [values[0]]), schema, Struct(schema, list(values)))
+
+    def tombstone(self, key: Any) -> SinkRecord:
+        return self.record(KEY, Struct(KEY, [key]), None, None)
+
+
+class StartedSink(Generic[T]):
     """A started task; a context manager."""
 
-    def __init__(self, config: Mapping[str, str], *, reporter: ErrantRecordReporter | None = None) -> None:
-        self.config = {"name": "sink", "topics": "people", "retry.backoff.ms": "5", "connection.backoff.ms": "5", **config}
-        self.task = JdbcSinkTask()
+    def __init__(self, task: T, config: Mapping[str, str], reporter: ErrantRecordReporter | None) -> None:
+        self.config = {"name": "sink", "topics": "people", "connection.backoff.ms": "5", **config}
+        self.task = task
         self.context = SinkContext(self.config, JsonConverter(), JsonConverter(), reporter=reporter)
 
     def __enter__(self) -> Self:
@@ -71,6 +76,11 @@ class Sink:
 
     def put(self, *records: SinkRecord) -> None:
         self.task.put(records)
+
+
+class Sink(StartedSink[JdbcSinkTask]):
+    def __init__(self, config: Mapping[str, str], *, reporter: ErrantRecordReporter | None = None) -> None:
+        super().__init__(JdbcSinkTask(), {"retry.backoff.ms": "5", **config}, reporter)
 
 
 class File:

@@ -225,7 +225,7 @@ def test_tasks_that_create_and_alter_one_table_at_once_do_not_disturb_each_other
     def run(number: int) -> None:
         try:
             with file.sink(**UPSERT, auto__evolve="true", max__retries="100") as sink:
-                one = Records().raw(KEY, Struct(KEY, [number]), schemas[number], Struct(schemas[number], [number, "x", "y"]))
+                one = Records().record(KEY, Struct(KEY, [number]), schemas[number], Struct(schemas[number], [number, "x", "y"]))
                 barrier.wait(10)
                 for _ in range(50):
                     try:
@@ -367,7 +367,7 @@ def test_messages_can_be_kept_without_the_databases_words(file: File, people: Re
 
 def test_schemaless_values_are_told_what_to_set(file: File, people: Records) -> None:
     with file.sink(auto__create="true") as sink:
-        assert "value.converter.schemas.enable=true" in told(sink, people.raw(None, None, None, {"id": 1}))
+        assert "value.converter.schemas.enable=true" in told(sink, people.record(None, None, None, {"id": 1}))
 
 
 # --- failures of the database
