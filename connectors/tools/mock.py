@@ -6,12 +6,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from connect.config.definition import ConfigDef
 from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
-from connect.connector import ConnectorContext, SinkConnector, SourceConnector
+from connect.connector import Connector, ConnectorContext, SinkConnector, SourceConnector
 from connect.record import SinkRecord, SourceRecord, TopicPartition
 from connect.sink import SinkTask
 from connect.source import SourceTask
@@ -80,8 +79,8 @@ class TaskFailure:
             raise RuntimeError(f"{MODE}={TASK_FAILURE}")
 
 
-class MockSource(SourceConnector):
-    """One task, which gives no records. ``org.apache.kafka.connect.tools.MockSourceConnector``."""
+class Mock(Connector):
+    """One task, which does nothing."""
 
     most_tasks = 1
     open_prefixes = (MODE, DELAY_MS)
@@ -97,19 +96,18 @@ class MockSource(SourceConnector):
         self._config = dict(config)
         self._failure.start(config, self.context)
 
-    def task_class(self) -> type[SourceTask]:
-        return MockSourceTask
-
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         return [dict(self._config)]
 
     def stop(self) -> None:
         self._failure.stop()
 
-    def alter_offsets(
-        self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
-    ) -> bool:
-        return False  # recording offsets-patch-mock-no-support: the worker changes its store
+
+class MockSource(Mock, SourceConnector):
+    """Gives no records. ``org.apache.kafka.connect.tools.MockSourceConnector``."""
+
+    def task_class(self) -> type[SourceTask]:
+        return MockSourceTask
 
 
 class MockSourceTask(SourceTask):
@@ -131,31 +129,11 @@ class MockSourceTask(SourceTask):
         self._stopped.set()
 
 
-class MockSink(SinkConnector):
-    """One task, which keeps nothing. ``org.apache.kafka.connect.tools.MockSinkConnector``."""
-
-    most_tasks = 1
-    open_prefixes = (MODE, DELAY_MS)
-
-    def __init__(self) -> None:
-        self._config: dict[str, str] = {}
-        self._failure = ConnectorFailure()
-
-    def config_def(self) -> ConfigDef:
-        return ConfigDef()
-
-    def start(self, config: Mapping[str, str]) -> None:
-        self._config = dict(config)
-        self._failure.start(config, self.context)
+class MockSink(Mock, SinkConnector):
+    """Keeps nothing. ``org.apache.kafka.connect.tools.MockSinkConnector``."""
 
     def task_class(self) -> type[SinkTask]:
         return MockSinkTask
-
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return [dict(self._config)]
-
-    def stop(self) -> None:
-        self._failure.stop()
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
         return False  # as in Apache's: the worker changes the group's offsets

@@ -44,8 +44,3 @@ def _given(task_class: str, config: Mapping[str, str], key: str, expected: str) 
 def is_true(config: Mapping[str, str], key: str) -> bool:
     """Java's ``parseBoolean``: whatever is not ``true`` is false."""
     return config.get(key, "").lower() == "true"
-
-
-def numbered(config: Mapping[str, str], max_tasks: int) -> list[dict[str, str]]:
-    """A configuration for each task: the connector's own, with the number of the task as ``id``."""
-    return [{**config, ID: str(task)} for task in range(max_tasks)]

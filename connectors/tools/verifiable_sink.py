@@ -10,38 +10,23 @@ from typing import Any
 
 import orjson
 
-from connect.config.definition import ConfigDef
 from connect.connector import SinkConnector
 from connect.data.struct import Struct
 from connect.record import SinkRecord, TopicPartition
 from connect.sink import Offsets, SinkTask
-from connectors.tools.settings import ID, NAME, numbered, required_int
+from connectors.tools.numbered import Numbered
+from connectors.tools.settings import ID, NAME, required_int
 from connectors.tools.stdout import write_lines
 
 _TASK = "VerifiableSinkTask"
 _FLUSHED = ',"flushed":true}\n'
 
 
-class VerifiableSink(SinkConnector):
-    """Makes as many tasks as it may. ``org.apache.kafka.connect.tools.VerifiableSinkConnector``."""
-
-    def __init__(self) -> None:
-        self._config: dict[str, str] = {}
-
-    def config_def(self) -> ConfigDef:
-        return ConfigDef()
-
-    def start(self, config: Mapping[str, str]) -> None:
-        self._config = dict(config)
+class VerifiableSink(Numbered, SinkConnector):
+    """``org.apache.kafka.connect.tools.VerifiableSinkConnector``."""
 
     def task_class(self) -> type[SinkTask]:
         return VerifiableSinkTask
-
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return numbered(self._config, max_tasks)
-
-    def stop(self) -> None:
-        """Nothing runs beside the tasks."""
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
         return False  # as in Apache's: the worker changes the group's offsets

@@ -9,15 +9,14 @@ from typing import Any
 
 import orjson
 
-from connect.config.definition import ConfigDef
 from connect.config.types import ConfigType
-from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connect.source import SourceTask
+from connectors.tools.numbered import NumberedSource
 from connectors.tools.sequence import SEQNO, Pace, next_seqno
-from connectors.tools.settings import ID, NAME, THROUGHPUT, TOPIC, is_true, numbered, required_int, required_text
+from connectors.tools.settings import ID, NAME, THROUGHPUT, TOPIC, is_true, required_int, required_text
 from connectors.tools.stdout import write_lines
 
 COMPLETE_RECORD_DATA = "complete.record.data"
@@ -36,36 +35,13 @@ COMPLETE_VALUE = (
 )
 
 
-class VerifiableSource(SourceConnector):
-    """Makes as many tasks as it may. ``org.apache.kafka.connect.tools.VerifiableSourceConnector``."""
+class VerifiableSource(NumberedSource):
+    """``org.apache.kafka.connect.tools.VerifiableSourceConnector``."""
 
     open_prefixes = (TOPIC, THROUGHPUT, COMPLETE_RECORD_DATA)
 
-    def __init__(self) -> None:
-        self._config: dict[str, str] = {}
-
-    def config_def(self) -> ConfigDef:
-        return ConfigDef()
-
-    def start(self, config: Mapping[str, str]) -> None:
-        self._config = dict(config)
-
     def task_class(self) -> type[SourceTask]:
         return VerifiableSourceTask
-
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return numbered(self._config, max_tasks)
-
-    def stop(self) -> None:
-        """Nothing runs beside the tasks."""
-
-    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        return ExactlyOnceSupport.SUPPORTED
-
-    def alter_offsets(
-        self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
-    ) -> bool:
-        return False  # as in Apache's: the worker changes its store, and nobody checks what is asked for
 
 
 class VerifiableSourceTask(SourceTask):
