@@ -7,6 +7,7 @@ port and data.
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -18,6 +19,12 @@ from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
 from sluice.embedded.registry import EmbeddedRegistry
+
+
+def pytest_configure() -> None:
+    # A shell lets its background jobs ignore Ctrl-C, and so would what tests start and interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
