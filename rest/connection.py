@@ -27,7 +27,7 @@ class Connection(HttpToolsProtocol):
         self._write_timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's
+    def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._await_head()
 

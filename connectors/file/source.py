@@ -26,6 +26,11 @@ FILENAME = "filename"
 POSITION = "position"
 BLOCK_BYTES = 1 << 20
 IDLE_S = 1.0
+"""How long a poll waits for a line; as Apache's."""
+QUIET_AFTER_S = 10.0
+QUIET_IDLE_S = 2.0
+"""How long, once there was none for QUIET_AFTER_S: what a hundred quiet files cost is waking up for nothing. A pause is noticed
+between polls."""
 LOOK_FIRST_S = 0.001
 LOOK_MOST_S = 0.2
 """A file that has nothing new is left alone for a time that doubles up to here; then it is watched, see
@@ -102,6 +107,7 @@ class FileStreamSourceTask(SourceTask):
         self._wake = threading.Event()
         self._watch: FileWatch | None = None
         self._look_again_s = LOOK_FIRST_S
+        self._last_line_s = time.monotonic()
         self._fd = -1
         self._owns_fd = False
         self._splitter = LineSplitter()
@@ -143,21 +149,22 @@ class FileStreamSourceTask(SourceTask):
         return records
 
     def _fetch(self) -> None:
-        """Reads until there is a line, for about a second."""
-        deadline = time.monotonic() + IDLE_S
+        """Reads until there is a line, for a second or two."""
+        began_s = time.monotonic()
+        deadline = began_s + (IDLE_S if began_s < self._last_line_s + QUIET_AFTER_S else QUIET_IDLE_S)
         while not self._stopping:
             block = self._read_block(deadline)
             if block:
                 self._look_again_s = LOOK_FIRST_S
+                self._last_line_s = time.monotonic()
                 self._lines, self._positions = self._splitter.feed(block)
                 self._next = 0
                 if self._lines:
                     return
             else:
-                left_s = deadline - time.monotonic()
-                if left_s <= 0:
-                    return
-                self._wait(left_s)
+                self._wait(deadline - time.monotonic())
+                if time.monotonic() >= deadline and not self._wake.is_set():
+                    return  # the next poll begins with a look
 
     def _wait(self, most_s: float) -> None:
         """Until it is time for another look, not longer than this."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 _PLAIN_INTERVAL_S = 5.0
 
@@ -56,12 +56,12 @@ class Bar(Protocol):
 
 
 class _RichBar(Bar):
-    def __init__(self, progress: Progress, task: object) -> None:
+    def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress = progress
         self._task = task
 
     def update(self, done: float, total: float, note: str) -> None:
-        self._progress.update(self._task, completed=min(done, total), total=total, note=note)  # type: ignore[arg-type]
+        self._progress.update(self._task, completed=min(done, total), total=total, note=note)
 
 
 class _PlainBar(Bar):

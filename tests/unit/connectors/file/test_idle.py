@@ -136,6 +136,16 @@ def test_a_file_without_news_ends_the_poll_after_about_a_second(watched: Watch, 
     assert one.found == []
 
 
+def test_polls_of_a_file_that_has_been_quiet_for_long_last_longer(watched: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_source, "IDLE_S", IDLE_S)
+    one = watched(b"old\n")
+    one.join()
+    one.harness.task._last_line_s -= file_source.QUIET_AFTER_S  # type: ignore[attr-defined]  # the task's own
+    began_s = time.monotonic()
+    assert one.harness.poll() == []
+    assert time.monotonic() - began_s > file_source.QUIET_IDLE_S * 0.8
+
+
 def test_stop_wakes_a_task_whose_file_is_watched(watched: Watch) -> None:
     one = watched(b"old\n")
     one.harness.task.stop()
