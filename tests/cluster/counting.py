@@ -160,8 +160,10 @@ class Counting:
 
         def is_caught_up() -> bool:
             nonlocal last
+            # The leader forgets the tasks when it tells the others to stop them: they may write what they have meanwhile.
+            end = self.end_offset()
             last = check.sink(cluster.printed())
-            return not last.missing and not last.unflushed
+            return not last.missing and not last.unflushed and self.end_offset() == end
 
         show = partial(lambda: f"missing {last.missing[:10]}, not flushed {last.unflushed[:10]}")
         cluster.wait_for(is_caught_up, timeout_s, "the sink to catch up", show)
