@@ -58,7 +58,7 @@ class SinkWorkerTask(WorkerTask):
         if self._parts is not None:
             try:
                 self._parts.task.stop()
-            except Exception:
+            except BaseException:
                 log.exception("stop() of task %s failed", self.id)
 
     def _cut_off(self) -> None:

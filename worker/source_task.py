@@ -105,7 +105,7 @@ class SourceWorkerTask(WorkerTask):
         if self._parts is not None:
             try:
                 self._parts.task.stop()
-            except Exception:
+            except BaseException:
                 log.exception("stop() of task %s failed", self.id)
 
     def _cut_off(self) -> None:

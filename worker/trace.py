@@ -6,8 +6,10 @@ import traceback
 
 from connect import errors
 from worker.secrets import SecretMask
-from worker.stages import StageError, TaskPutError, ToleranceExceededError, describe
+from worker.stages import StageError, TaskPutError, ToleranceExceededError, describe, encodable
 
+_MOST_CHARACTERS = 100_000
+"""A status is a record of Kafka; one larger than its topic takes would never be seen. Escaped as JSON it stays below 1 MB."""
 _JAVA = "org.apache.kafka.connect.errors."
 _JAVA_NAMES: tuple[tuple[type[BaseException], str], ...] = (
     (errors.RetriableError, _JAVA + "RetriableException"),
@@ -39,4 +41,12 @@ def trace_of(error: BaseException, mask: SecretMask) -> str:
     cause = error.__cause__
     if isinstance(error, ToleranceExceededError | TaskPutError) and cause is not None:
         first += f"Caused by: {java_name(cause)}: {describe(cause)}\n"
-    return mask.mask(first + lines)
+    return _cut(mask.mask(encodable(first + lines)))
+
+
+def _cut(text: str) -> str:
+    left_out = len(text) - _MOST_CHARACTERS
+    if left_out <= 0:
+        return text
+    half = _MOST_CHARACTERS // 2
+    return f"{text[:half]}\n... {left_out} characters are left out here; the log has them ...\n{text[-half:]}"

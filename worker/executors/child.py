@@ -44,6 +44,7 @@ from worker.loggers import Loggers
 from worker.logs import set_up_logging
 from worker.plugin_path import extend_python_path
 from worker.secrets import SecretMask
+from worker.trace import trace_of
 from worker.worker_converters import checked_secret_keys
 
 log = logging.getLogger(__name__)
@@ -141,7 +142,7 @@ class ExecutorProcess:
             case "facts":
                 return self._asked(lambda: facts_to_plain(self._local.facts(text(arguments["class_name"]))))
             case "validate":
-                return self._asked(lambda: self._local.validate(arguments["config"], arguments["values"]))
+                return self._asked(lambda: self._validated(arguments["config"], arguments["values"]))
             case "plugins":
                 return self._asked(lambda: self._local.plugins(connectors_only=arguments["connectors_only"]))
             case "plugin_config":
@@ -204,6 +205,18 @@ class ExecutorProcess:
         future = in_thread("question", call)
         future.add_done_callback(lambda _: self._questions.release())
         return future
+
+    def _validated(self, config: Mapping[str, Any], values: Mapping[str, str | None]) -> dict[str, Any]:
+        try:
+            return self._local.validate(config, values)
+        except ConnectError:
+            raise
+        except BaseException as e:
+            # The answer has only the message; where it came from stands in no other place.
+            mask = SecretMask()
+            mask.add(values)
+            log.error("Validation of connector %s failed: %s", values.get("name"), trace_of(e, mask))
+            raise
 
     def _close(self, timeout_s: float) -> None:
         if self._executor is not None:

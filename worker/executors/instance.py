@@ -102,7 +102,7 @@ class ConnectorInstance:
             return None
         try:
             return generated_task_configs(life.connector, self.spec, life.class_name)
-        except Exception as e:
+        except BaseException as e:
             self._fail(life, e)
             raise
 
@@ -137,7 +137,7 @@ class ConnectorInstance:
             if life.abandoned.is_set():
                 return
             connector.start(self.spec.config)
-        except Exception as e:
+        except BaseException as e:  # sys.exit() in a connector ends the connector
             self._fail(life, e)
             raise
         life.started = True
@@ -173,7 +173,7 @@ class ConnectorInstance:
         if life.connector is not None and life.started:
             try:
                 life.connector.stop()
-            except Exception:
+            except BaseException:
                 log.exception("stop() of connector %s failed", self.spec.name)
         life.started = False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from connect.config.parsing import parse_value
@@ -25,7 +25,7 @@ TASK_CLASS = "task.class"
 def generated_task_configs(connector: Connector, spec: ConnectorSpec, class_name: str) -> list[dict[str, str]]:
     """Asks a started connector for its tasks. Raises what it raises, and ConnectError for more tasks than it may have."""
     max_tasks = int(spec.config.get("tasks.max", "1"))
-    configs = connector.task_configs(max_tasks)
+    configs = _checked(connector.task_configs(max_tasks), class_name)
     if len(configs) > max_tasks:
         text = (
             f"The connector {spec.name} has generated {len(configs)} tasks, which is greater than "
@@ -38,6 +38,32 @@ def generated_task_configs(connector: Connector, spec: ConnectorSpec, class_name
     if isinstance(connector, SinkConnector):
         added |= {key: spec.config[key] for key in ("topics", "topics.regex") if spec.config.get(key)}
     return [with_references({**config, **added}, spec.given, spec.config) for config in configs]
+
+
+def _checked(configs: Any, class_name: str) -> list[Mapping[str, str]]:
+    """What a connector returned for its tasks. Raises ConnectError when it is not what it must be; values are not told."""
+    if isinstance(configs, str | Mapping) or not isinstance(configs, Iterable):
+        found = type(configs).__name__
+        raise ConnectError(f"task_configs() of {class_name} must return a list of dicts, one for each task, but returned {found}")
+    listed = list(configs)
+    for number, config in enumerate(listed):
+        if not isinstance(config, Mapping):
+            found = type(config).__name__
+            raise ConnectError(
+                f"task_configs() of {class_name} must return dicts, but what it returned for task {number} is {found}"
+            )
+        for key, value in config.items():
+            if not isinstance(key, str):
+                raise ConnectError(
+                    f"task_configs() of {class_name} must return dicts of strings, but task {number} has the key {key!r}, "
+                    f"which is {type(key).__name__}"
+                )
+            if not isinstance(value, str):
+                raise ConnectError(
+                    f"task_configs() of {class_name} must return dicts of strings, but {key} of task {number} is "
+                    f"{type(value).__name__}. Write str(...) around it"
+                )
+    return listed
 
 
 def shown_task_class(class_name: str, task_class: type) -> str:

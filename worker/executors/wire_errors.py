@@ -7,6 +7,7 @@ from typing import Any
 
 from connect import errors
 from connect.errors import ConfigError, ConnectError, NotLeaderError
+from worker.stages import encodable, text_of
 
 _CLASSES: dict[str, type[ConnectError]] = {
     name: found
@@ -19,11 +20,11 @@ def error_to_wire(error: BaseException) -> dict[str, Any]:
     """What the other process is told. An error that is not ours crosses with its message alone."""
     kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in _CLASSES), None)
     if isinstance(error, ConnectError) and kind is not None:
-        told: dict[str, Any] = {"class": kind, "message": error.message}
+        told: dict[str, Any] = {"class": kind, "message": encodable(error.message)}
         if isinstance(error, ConfigError) and error.key is not None:
             told["key"] = error.key
         return told
-    return {"class": "ConnectError", "message": str(error) or type(error).__name__}
+    return {"class": "ConnectError", "message": text_of(error) or type(error).__name__}
 
 
 def error_from_wire(told: Mapping[str, Any]) -> ConnectError:

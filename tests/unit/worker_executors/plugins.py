@@ -22,7 +22,11 @@ class Script:
         self.hanging = threading.Event()
         self.go_on = threading.Event()
         self.fail_in: str | None = None
+        self.failure: BaseException | None = None
+        """What it fails with, a ValueError by default."""
         self.tasks: int | None = None
+        self.task_configs: Any = None
+        """What task_configs() returns, if not as many as it may."""
         self.connectors: list[ScriptedConnector] = []
 
     def step(self, name: str) -> None:
@@ -31,7 +35,7 @@ class Script:
             self.hanging.set()
             self.go_on.wait(30)
         if self.fail_in == name:
-            raise ValueError(f"{name} fails with s3cret")
+            raise self.failure or ValueError(f"{name} fails with s3cret")
 
 
 SCRIPTS: dict[str, Script] = defaultdict(Script)
@@ -51,6 +55,9 @@ class ScriptedConnector(SourceConnector):
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         self.script.step("task_configs")
+        if self.script.task_configs is not None:
+            made: list[dict[str, str]] = self.script.task_configs
+            return made
         return [{**self.config, "task": str(task)} for task in range(self.script.tasks or max_tasks)]
 
     def stop(self) -> None:

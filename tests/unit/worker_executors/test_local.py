@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import orjson
 import pytest
 
 from connect.errors import BadRequestError, ConfigError, ConnectError, IllegalStateError, PluginNotFoundError
@@ -76,6 +77,68 @@ def test_what_fails_is_told_without_secrets_and_fails_the_future(executor: Local
     SCRIPTS[name].fail_in = None
     executor.set_connector_target(name, STARTED).result(10)
     assert told.of(1, name) == ["FAILED", "RUNNING"]
+
+
+class SilentError(Exception):
+    def __str__(self) -> str:
+        raise LookupError("no text")
+
+
+@pytest.mark.parametrize("step", ["start", "task_configs"])
+@pytest.mark.parametrize(
+    ("failure", "first"),
+    [
+        (SystemExit(5), "SystemExit: 5"),
+        (KeyboardInterrupt(), "KeyboardInterrupt"),
+        (SilentError(), "SilentError: (its text cannot be had, for its class raises LookupError instead)"),
+        (OSError("no file a\udcff"), "OSError: no file a\\udcff"),
+    ],
+)
+def test_whatever_a_connector_raises_fails_it(
+    executor: LocalExecutor, told: Told, name: str, step: str, failure: BaseException, first: str
+) -> None:
+    SCRIPTS[name].fail_in, SCRIPTS[name].failure = step, failure
+    starting = executor.start_connector(1, connector_spec(name), STARTED)
+    if step == "task_configs":
+        starting.result(10)
+        assert executor.task_configs(name).exception(10) is failure
+    else:
+        assert starting.exception(10) is failure
+    trace = told.wait_for(1, name, "FAILED") or ""
+    assert trace.splitlines()[0] == f"org.apache.kafka.connect.errors.ConnectException: {first}"
+    trace.encode()  # it goes into the status topic
+
+
+def test_a_failure_with_a_text_too_long_for_a_status_is_told_with_its_beginning_and_its_end(
+    executor: LocalExecutor, told: Told, name: str
+) -> None:
+    SCRIPTS[name].fail_in, SCRIPTS[name].failure = "start", ValueError("first" + "\0" * 3_000_000 + "last")
+    executor.start_connector(1, connector_spec(name), STARTED).exception(10)
+    trace = told.wait_for(1, name, "FAILED") or ""
+    assert len(orjson.dumps(trace)) < 1_000_000
+    assert "ValueError: first" in trace
+    assert trace.endswith("last")
+    assert "characters are left out" in trace
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (5, "must return a list of dicts, one for each task, but returned int"),
+        ({"a": "b"}, "must return a list of dicts, one for each task, but returned dict"),
+        (["a"], "must return dicts, but what it returned for task 0 is str"),
+        ([{"a": "b"}, {1: "b"}], "task 1 has the key 1, which is int"),
+        ([{"port": 5432}], "but port of task 0 is int"),
+    ],
+)
+def test_task_configurations_that_are_none_fail_the_connector_and_say_what_is_wrong(
+    executor: LocalExecutor, told: Told, name: str, returned: object, message: str
+) -> None:
+    SCRIPTS[name].task_configs = returned
+    executor.start_connector(1, connector_spec(name, tasks__max="2"), STARTED).result(10)
+    with pytest.raises(ConnectError, match=message):
+        executor.task_configs(name).result(10)
+    assert message in (told.wait_for(1, name, "FAILED") or "")
 
 
 def test_a_class_that_is_not_there_fails_the_connector(executor: LocalExecutor, told: Told, name: str) -> None:

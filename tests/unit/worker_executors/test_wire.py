@@ -57,6 +57,14 @@ def test_errors_keep_their_class_and_message(kind: type[ConnectError]) -> None:
     assert told.message == "what is wrong"
 
 
+def test_an_error_without_a_text_crosses() -> None:
+    class SilentError(Exception):
+        def __str__(self) -> str:
+            raise LookupError
+
+    assert "its text cannot be had" in error_from_wire(error_to_wire(SilentError())).message
+
+
 def test_errors_of_others_keep_their_message_and_those_of_a_key_the_key() -> None:
     assert error_from_wire(error_to_wire(ValueError("no"))).message == "no"
     assert error_from_wire(error_to_wire(KeyError())).message == "KeyError"
