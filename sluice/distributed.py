@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
-from connect.errors import ConnectError
+from connect.errors import ConfigError, ConnectError
 from sluice.last_resort import LastResort
 from sluice.worker_process import (
     EXIT_CONNECTOR,
@@ -100,7 +100,21 @@ def _run(worker_file: str, stop: threading.Event, last_resort: LastResort, began
         log.info("Kafka Connect stopped")
     for error in failures:
         log.error("The worker ends: %s", mask.mask(error.message))
-    return EXIT_CONNECTOR if failures else 0
+    return exit_code(failures)
+
+
+def exit_code(failures: Sequence[ConnectError]) -> int:
+    """What a worker ends with that could not go on for these reasons."""
+    from worker.distributed.keys import STORAGE_PREFIXES
+
+    def is_startup(error: ConnectError) -> bool:
+        # A converter that is not there, for instance: found in an executor, when REST answers already. What is wrong with the
+        # cluster's topics names a key of theirs.
+        return isinstance(error, ConfigError) and error.key is not None and not error.key.startswith(STORAGE_PREFIXES)
+
+    if not failures:
+        return 0
+    return EXIT_STARTUP if all(map(is_startup, failures)) else EXIT_CONNECTOR
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -9,7 +10,7 @@ from typing import Any
 
 from connect.config.definition import NO_DEFAULT, ConfigKey, Importance, Validator
 from connect.config.types import ConfigType
-from connect.config.validators import Range, at_least, one_of
+from connect.config.validators import Range, one_of
 from connect.errors import ConfigError
 from worker.operation_keys import CLUSTER_KEYS
 
@@ -21,16 +22,46 @@ def _key(name: str, type: ConfigType, default: Any, doc: str, validator: Validat
     return ConfigKey(name, type, default, validator, importance, doc)
 
 
+class _TopicName:
+    def __call__(self, name: str, value: Any) -> None:
+        if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", value) or value in (".", ".."):
+            raise ConfigError.invalid(name, value, f"it is the name of a topic: {self}")
+
+    def __str__(self) -> str:
+        return "1 to 249 letters of ASCII, digits, dots, underscores and hyphens, and neither . nor .."
+
+
+class _PositiveOrDefault:
+    """Apache's rule for numbers of partitions and of replicas."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value < 1 and value != -1:
+            raise ConfigError.invalid(name, value, f"expected {self}")
+
+    def __str__(self) -> str:
+        return "at least 1, or -1 for the broker's default"
+
+
 def _storage(what: str, partitions: int | None) -> tuple[ConfigKey, ...]:
     keys = [
-        _key(f"{what}.storage.topic", _STRING, NO_DEFAULT, f"The topic in which {_HELD[what]} are kept."),
+        _key(f"{what}.storage.topic", _STRING, NO_DEFAULT, f"The topic in which {_HELD[what]} are kept.", _TopicName()),
         _key(
-            f"{what}.storage.replication.factor", _SHORT, 3, "Its replication factor; -1 is the broker's default.", at_least(-1)
+            f"{what}.storage.replication.factor",
+            _SHORT,
+            3,
+            "Its replication factor; -1 is the broker's default.",
+            _PositiveOrDefault(),
         ),
     ]
     if partitions is not None:
         keys.append(
-            _key(f"{what}.storage.partitions", _INT, partitions, "Its partitions; -1 is the broker's default.", at_least(-1))
+            _key(
+                f"{what}.storage.partitions",
+                _INT,
+                partitions,
+                "Its partitions; -1 is the broker's default.",
+                _PositiveOrDefault(),
+            )
         )
     return tuple(keys)
 

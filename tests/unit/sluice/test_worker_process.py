@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+from connect.errors import ConfigError, ConnectError
+from sluice.distributed import exit_code
+
 BEGINS = """
 import ctypes, signal, sys, threading, time
 from sluice.last_resort import LastResort
@@ -158,3 +161,18 @@ end_with(run)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
     assert done.returncode == 2
     assert b"ValueError: unheard of" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("failures", "expected"),
+    [
+        ([], 0),
+        ([ConfigError.invalid("key.converter", "NoSuch")], 2),
+        ([ConfigError("Topic 'configs' is required to have 'cleanup.policy=compact'", key="config.storage.topic")], 3),
+        ([ConfigError.invalid("key.converter", "NoSuch"), ConnectError("no group")], 3),
+    ],
+)
+def test_what_a_distributed_worker_ends_with_tells_its_configuration_from_its_cluster(
+    failures: list[ConnectError], expected: int
+) -> None:
+    assert exit_code(failures) == expected

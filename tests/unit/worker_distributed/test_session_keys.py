@@ -105,6 +105,11 @@ def test_the_signature_is_about_the_very_body() -> None:
         ("inter.worker.signature.algorithm", "ROT13", "expected one of HmacSHA1"),
         ("inter.worker.verification.algorithms", "", "At least one signature verification algorithm must be provided"),
         ("status.storage.topic", "c", "must be three different topics"),
+        ("config.storage.topic", "", "Invalid value  for configuration config.storage.topic: it is the name of a topic"),
+        ("status.storage.topic", "my status", "Invalid value my status for configuration status.storage.topic"),
+        ("offset.storage.topic", "..", r"neither \. nor \.\."),
+        ("offset.storage.partitions", "0", "expected at least 1, or -1 for the broker's default"),
+        ("status.storage.replication.factor", "-2", "expected at least 1, or -1 for the broker's default"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(key: str, value: str, message: str) -> None:
