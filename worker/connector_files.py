@@ -79,6 +79,7 @@ class ConnectorDirectory:
         """Per connector the digest that was applied, and the configuration that the worker had then."""
         self._identity: tuple[int, int] | None = None
         self._told: str | None = None
+        self._repeated: dict[str, str] = {}
         self._shown: tuple[ConnectorFileState, ...] = ()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="connectors-dir", daemon=True)
@@ -102,6 +103,9 @@ class ConnectorDirectory:
         """One look: reads what is new, and does what has to be done. Raises only what the target raises besides ConnectError."""
         seen = self._reader.look()
         repeated = _repeated(seen)
+        for name in repeated.keys() - self._repeated.keys():
+            log.warning("connectors.dir: %s", repeated[name])
+        self._repeated = repeated
         if seen.error is not None:
             self._tell(seen.error + ". No connector is changed until it can be")
             self._shown = (ConnectorFileState(str(self._path), None, "invalid", seen.error), *self._states(seen, repeated, True))

@@ -69,8 +69,11 @@ class DirectoryReader:
         try:
             stat = os.stat(self._path)
             with os.scandir(self._path) as entries:
+                # A link to nothing is a file that cannot be read for now, as when what it is on is not mounted.
                 there = sorted(
-                    e.name for e in entries if e.name.endswith(SUFFIXES) and not e.name.startswith(".") and e.is_file()
+                    e.name
+                    for e in entries
+                    if e.name.endswith(SUFFIXES) and not e.name.startswith(".") and (e.is_file() or _leads_nowhere(e))
                 )
         except OSError as e:
             return DirectoryLook(tuple(self._files.values()), f"{self._path} cannot be read: {e.strerror}")
@@ -82,9 +85,11 @@ class DirectoryReader:
         try:
             stat = os.stat(self._path / file)
         except FileNotFoundError:
-            return None
+            if not (self._path / file).is_symlink():
+                return None
+            return self._unreadable(FileLook(file, Signature(0, 0, 0), name=_name(before)), "it is a link to nothing", before)
         except OSError as e:
-            return FileLook(file, Signature(0, 0, 0), error=e.strerror, name=_name(before))
+            return self._unreadable(FileLook(file, Signature(0, 0, 0), name=_name(before)), e.strerror, before)
         signature = Signature(stat.st_mtime_ns, stat.st_size, stat.st_ino)
         is_same = before is not None and before.signature == signature
         if is_same and before is not None and before.settled:
@@ -103,13 +108,22 @@ class DirectoryReader:
         except FileNotFoundError:
             return replace(look, settled=False)
         except OSError as e:
-            return replace(look, settled=False, error=e.strerror)
+            return self._unreadable(replace(look, settled=False), e.strerror, before)
         except ConfigError as e:
-            if before is None or before.digest != look.digest:
-                log.warning("connectors.dir: %s is left as it is until it can be read: %s", file, e.message)
-            return replace(look, error=e.message)
+            return self._unreadable(look, e.message, before)
         wanted = Wanted(file, read.name, dict(read.config), read.initial_state, look.digest)
         return replace(look, wanted=wanted, name=read.name)
+
+    def _unreadable(self, look: FileLook, reason: str | None, before: FileLook | None) -> FileLook:
+        """The file with its error, which is told once for each content and reason."""
+        reason = reason or "it cannot be read"
+        if before is None or before.error is None or (before.digest, before.error) != (look.digest, reason):
+            log.warning("connectors.dir: %s is left as it is until it can be read: %s", look.file, reason)
+        return replace(look, error=reason)
+
+
+def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
+    return entry.is_symlink() and not os.path.exists(entry.path)
 
 
 def _name(look: FileLook | None) -> str | None:

@@ -145,11 +145,36 @@ def test_nothing_is_deleted_while_it_is_unknown_what_a_file_is_about(scene: Scen
     assert scene.look() == [("delete", "a")]
 
 
-def test_two_files_of_one_name_are_both_refused(scene: Scene) -> None:
+def test_a_link_that_leads_nowhere_for_a_while_deletes_nothing(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    there, away = scene.folder / "mounted", scene.folder / "unmounted"
+    there.mkdir()
+    scene.write("mounted/a.json", '{"name": "a", "x": "1"}')
+    (scene.folder / "a.json").symlink_to(there / "a.json")
+    assert scene.look() == [("put", "a", None)]
+    there.rename(away)
+    assert scene.look() == []
+    assert scene.look() == []
+    (file,) = scene.directory.files()
+    assert (file.connector, file.state, file.error) == ("a", "invalid", "it is a link to nothing")
+    assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
+        "connectors.dir: a.json is left as it is until it can be read: it is a link to nothing"
+    ]
+    away.rename(there)
+    assert scene.look() == []
+    assert scene.states() == [("a.json", "a", "applied")]
+    (scene.folder / "a.json").unlink()
+    assert scene.look() == [("delete", "a")]
+
+
+def test_two_files_of_one_name_are_both_refused_and_told_of_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.write("a.json", '{"name": "a", "x": "1"}')
     scene.look()
     scene.write("b.json", '{"name": "a", "x": "2"}')
     assert scene.look() == []
+    assert scene.look() == []
+    assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
+        "connectors.dir: Connector a is described by several files: a.json, b.json. It is left as it is until one of them is gone"
+    ]
     for file in scene.directory.files():
         assert file.state == "invalid"
         assert file.error is not None
