@@ -23,6 +23,7 @@ _UNKNOWN_PROPERTY = re.compile(r'No such configuration property: "([^"]+)"')
 _ABOUT_PROPERTY = re.compile(r'configuration property "([^"]+)"|"([\w.]+)"|`([\w.]+)`')
 
 _NOTICE_EVERY_S = 30.0
+_SURELY_AWAY_S = 1.0
 
 _DEFAULTS = {
     "log.connection.close": "false",
@@ -162,7 +163,7 @@ class BrokerNotices:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._away_since: float | None = None
+        self._began_at = self._heard_at = self._told_at = float("-inf")
 
     def failure(self, error: KafkaError) -> ConnectError | None:
         """The error that must fail the task, or None when the client goes on by itself."""
@@ -171,8 +172,12 @@ class BrokerNotices:
             return kafka_error(error, "talking to Kafka", self._bootstrap)
         if code == KafkaError._ALL_BROKERS_DOWN:
             now = time.monotonic()
-            if self._away_since is None or now - self._away_since > _NOTICE_EVERY_S:
-                self._away_since = now
+            if now - self._heard_at > _NOTICE_EVERY_S:
+                self._began_at = now
+            self._heard_at = now
+            # The client says so, too, when it has tried but the first address of a name, as ::1 of localhost.
+            if now - self._began_at >= _SURELY_AWAY_S and now - self._told_at > _NOTICE_EVERY_S:
+                self._told_at = now
                 log.warning("No Kafka broker answers at %s; waiting until one does", self._bootstrap)
         else:
             log.debug("Kafka client: %s", error)

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from connect.errors import ConnectError, UnreachableError
-from worker.kafka.clients import LastReport, kafka_error
+from worker.kafka.clients import BrokerNotices, LastReport, kafka_error
 
 TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "Failed while waiting for controller: Local: Timed out")
 LOGIN = KafkaError(
@@ -73,3 +73,29 @@ def test_the_last_report_is_the_one_that_tells_why() -> None:
     report(LOGIN)
     report(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
     assert report.error is LOGIN
+
+
+class TestNotices:
+    """When it is said that no broker answers: a client says so, too, of a name whose first address is not the broker's."""
+
+    AWAY = KafkaError(KafkaError._ALL_BROKERS_DOWN)
+
+    def said(self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *seconds: float) -> list[float]:
+        """The times out of these, at which the client says so, when the log does."""
+        notices = BrokerNotices("localhost:9092")
+        told = []
+        for now in seconds:
+            monkeypatch.setattr("worker.kafka.clients.time.monotonic", lambda now=now: now)
+            caplog.clear()
+            assert notices.failure(self.AWAY) is None
+            if caplog.records:
+                told.append(now)
+        return told
+
+    def test_a_single_word_is_not_believed(self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+        assert self.said(monkeypatch, caplog, 100.0, 100.1, 900.0, 900.2) == []
+
+    def test_brokers_that_stay_away_are_told_of_every_half_minute(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        assert self.said(monkeypatch, caplog, 100.0, 100.5, 101.5, 110.0, 120.0, 130.0, 140.0) == [101.5, 140.0]
