@@ -8,7 +8,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
 from typing import Any
 
-from connect.errors import ConnectError, PluginNotFoundError
+from connect.errors import BadRequestError, ConfigError, ConnectError, PluginNotFoundError
 from worker.executors.api import ConnectorFacts
 from worker.executors.channel import ChannelClosedError
 from worker.executors.messages import facts_of_plain, json_objects
@@ -53,8 +53,11 @@ class PluginQuestions:
 
     def validate(self, config: Mapping[str, Any], values: Mapping[str, str | None]) -> dict[str, Any]:
         """As :meth:`worker.executors.api.Executor.validate`."""
-        isolation = isolation_of(values, self._environments)
-        asked = self._processes.for_question(isolation.environment).ask("validate", config=config, values=values)
+        try:
+            environment = isolation_of(values, self._environments).environment
+        except ConfigError as e:
+            raise BadRequestError(e.message) from e  # where the plugin would be asked is not known
+        asked = self._processes.for_question(environment).ask("validate", config=config, values=values)
         answer = _answer(asked, _ANSWER_S)
         if not isinstance(answer, dict) or not isinstance(answer.get("configs"), list):
             raise ConnectError("The executor gave an answer to a validation that is none")

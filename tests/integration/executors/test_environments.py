@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connect.errors import ConfigError, PluginNotFoundError
+from connect.errors import BadRequestError, ConfigError, PluginNotFoundError
 from tests.integration.executors.conftest import StartPool, eventually
 from worker.executors.api import ConnectorFacts, ConnectorSpec
 from worker.herder import TaskId
@@ -77,14 +77,16 @@ def test_an_environment_that_the_worker_does_not_list_is_refused(start_pool: Sta
     config = {"name": "c", "connector.class": "far_connector:Far", "task.isolation": "dedicated"}
     for environment, reason in (("other", "the worker's plugin.path does not list it"), ("listed", "it has no bin/python")):
         given = {**config, "task.environment": str(tmp_path / environment)}
-        with pytest.raises(ConfigError, match=reason):
+        with pytest.raises(BadRequestError, match=reason):
             pool.executor.validate(given, given)
     (tmp_path / "listed" / "bin").mkdir()
     (tmp_path / "listed" / "bin" / "python").touch()
-    with pytest.raises(ConfigError, match=r"it is for Python 3\.9, and this worker runs on"):
+    with pytest.raises(BadRequestError, match=r"it is for Python 3\.9, and this worker runs on"):
         pool.executor.validate(given, given)
-    with pytest.raises(ConfigError, match=r"only a connector with task\.isolation=dedicated can have it"):
+    with pytest.raises(BadRequestError, match=r"only a connector with task\.isolation=dedicated can have it"):
         pool.executor.validate({}, {**given, "task.isolation": "shared"})
+    with pytest.raises(BadRequestError, match=r"Invalid value alone for configuration task\.isolation"):
+        pool.executor.validate({}, {**given, "task.isolation": "alone"})
     run, started = pool.start_connector(ConnectorSpec("c", given, given))
     with pytest.raises(ConfigError, match=r"it is for Python 3\.9"):
         started.result(20)
