@@ -39,8 +39,8 @@ def end_with(run: Callable[[], int]) -> NoReturn:
 
 
 def stop_on_signals(stop: threading.Event, last_resort: LastResort) -> None:
-    """Sets the event at SIGTERM and SIGINT, from when on ``last_resort`` counts; SIGQUIT prints the stacks of all threads on
-    stderr, as a JVM does. For the main thread."""
+    """Sets the event at SIGTERM, SIGINT and SIGHUP, from when on ``last_resort`` counts; SIGQUIT prints the stacks of all threads
+    on stderr. All as in a JVM, which leaves SIGHUP alone too where it is ignored, as under nohup. For the main thread."""
     # A handler in Python would not do. It runs when the main thread gets to it: never, when that waits for a lock and the kernel
     # gave the signal to another thread, as it may when one begins or changes its mask. And in the middle of whatever that does,
     # another handler included: it must take no lock that may be held there, as an event's. The byte in the socket comes at once.
@@ -52,7 +52,7 @@ def stop_on_signals(stop: threading.Event, last_resort: LastResort) -> None:
         while number := came.recv(1):
             if stop.is_set() and number[0] == signal.SIGINT:
                 os._exit(130)  # asked twice
-            if number[0] in (signal.SIGTERM, signal.SIGINT):
+            if number[0] in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 last_resort.begin()
                 stop.set()
 
@@ -62,6 +62,8 @@ def stop_on_signals(stop: threading.Event, last_resort: LastResort) -> None:
     threading.Thread(target=pass_on, name="signals", daemon=True).start()
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, on_signal)
     faulthandler.register(signal.SIGQUIT)
 
 

@@ -78,6 +78,7 @@ def _end_with(control_pid: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     # The parent blocked them until here, for they would have ended a process that is just beginning.
+    faulthandler.register(signal.SIGQUIT, all_threads=True)  # as in the worker itself: it prints the stacks and ends nothing
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != control_pid:
