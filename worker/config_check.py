@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from connect.config.definition import ConfigKey
+from connect.config.parsing import parse_value
 from connect.errors import BadRequestError, ConfigError, ConnectError, NotFoundError
 from worker.executors.api import Executor
 from worker.provided_values import ProvidedValues
 from worker.secret_keys import secret_keys_of
 from worker.secrets import SecretMask
 from worker.validation import create_error_message, show_references
+from worker.validation.own_keys import OWN_KEYS
 
 
 class ConfigCheck:
@@ -44,9 +47,31 @@ class ConfigCheck:
     def require_valid(self, config: Mapping[str, Any]) -> dict[str, str | None]:
         """The values of a configuration that may be used. Raises BadRequestError with Kafka's list of errors."""
         answer, values = self.answer(config)
-        if message := create_error_message(answer):
+        if message := create_error_message(_with_own_keys(answer, values)):
             raise BadRequestError(self._mask.mask(message))
         return values
+
+
+def _with_own_keys(answer: dict[str, Any], values: Mapping[str, str | None]) -> dict[str, Any]:
+    """The answer, and what is wrong with keys that Apache's workers do not have, which validation over REST does not list."""
+    problems = [problem for key in OWN_KEYS if (problem := _problem(key, values.get(key.name))) is not None]
+    return {
+        **answer,
+        "error_count": answer["error_count"] + len(problems),
+        "configs": [*answer["configs"], *({"value": {"errors": [problem]}} for problem in problems)],
+    }
+
+
+def _problem(key: ConfigKey, given: str | None) -> str | None:
+    if given is None:
+        return None
+    try:
+        value = parse_value(key.name, given, key.type)
+        if key.validator is not None:
+            key.validator(key.name, value)
+    except ConfigError as e:
+        return e.message
+    return None
 
 
 def masked_error(error: Exception, mask: SecretMask) -> Exception:
