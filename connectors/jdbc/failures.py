@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 from connect.errors import ConnectError, DataError, RetriableError, UnreachableError
@@ -64,3 +65,20 @@ _CLASSES: dict[Blame, type[ConnectError]] = {
 def failure(blame: Blame, doing: str, label: str, words: str) -> ConnectError:
     """The error for a failed ``doing`` ("reading public.orders"); ``label`` names the database, ``words`` are its own."""
     return _CLASSES[blame](f"{doing} in {label} failed: {words}")
+
+
+_CODE = re.compile(r" \((?:SQLSTATE \w{5}|error \d+)\)")
+
+
+def without_words(error: ConnectError) -> ConnectError:
+    """The failure of a statement that may not be shown: without its causes, and without the database's words, which quote it."""
+    if isinstance(error, RowRefusedError | TableChangedError | StatementError):
+        doing, _, words = error.message.partition(" failed: ")
+        code = _CODE.search(words)
+        return type(error)(
+            f"{doing} failed{code[0] if code else ''}; the database's words may quote what is masked, so they are left out: its "
+            "own client shows them"
+        )
+    error.__cause__ = None
+    error.__suppress_context__ = True
+    return error

@@ -85,7 +85,8 @@ def pymysql_target(url: URL, host: Host | None, properties: Properties, kind: st
         shown = str(Host(address.name, address.port or _PORT))
     arguments.update(password_argument(url))
     zeros, shown = _zero_dates(properties), label(kind, shown, url.database)
-    return Target(url, arguments, properties.finish(DRIVER, names.MYSQL), shown, zero_dates=zeros)
+    current = bool(properties.flag("nullDatabaseMeansCurrent", "nullCatalogMeansCurrent"))
+    return Target(url, arguments, properties.finish(DRIVER, names.MYSQL), shown, zero_dates=zeros, current_database_only=current)
 
 
 def _zero_dates(properties: Properties) -> ZeroDates:

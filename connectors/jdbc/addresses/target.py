@@ -35,6 +35,9 @@ class Target:
     """Statements that each new connection begins with, where the driver has no argument for them."""
     zero_dates: ZeroDates = ZeroDates.REFUSED
     """Of MySQL: what its dates of zeros are read as."""
+    current_database_only: bool = False
+    """Of MySQL, ``nullDatabaseMeansCurrent``: whether tables are looked up in the URL's database alone, where no
+    pattern is given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ The plan stands in the offset of each chunk, so that any one of them is enough t
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,8 @@ from connectors.jdbc.source.modes import Columns, Mode
 from connectors.jdbc.source.offsets import table_partition
 from connectors.jdbc.source.settings import Settings
 from connectors.jdbc.sql import Bind, Sql, joined
+
+log = logging.getLogger(__name__)
 
 MOST_CHUNKS = 256
 _AUTO_LEAST_ROWS = 200_000
@@ -147,6 +150,9 @@ def make_plan(session: Session, table: Table, settings: Settings) -> Plan | None
     if key is None:
         return None
     doing = f"planning chunks of {table.name}"
+    if not mode.mode.by_number and _has_null(session, table, key, doing):
+        log.info("%s is read in one piece: a row of it has null in %s", table.name, key)
+        return None
     rows = int(session.query(Sql(f"SELECT COUNT(*) FROM {session.dialect.table_ref(table.name)}"), doing)[0][0])
     chunk_rows = settings.chunk_rows or _AUTO_CHUNK_ROWS
     if rows < (_AUTO_LEAST_ROWS if settings.chunk_rows == 0 else chunk_rows + 1):
@@ -175,6 +181,16 @@ def chunk_key(table: Table, settings: Settings) -> str | None:
         number, _ = incremental_columns(table, settings.mode)
         return number.name if number is not None else None
     return table.primary_key[0] if len(table.primary_key) == 1 else None
+
+
+def _has_null(session: Session, table: Table, key: str, doing: str) -> bool:
+    """Whether a row is in no range of the key. SQLite allows null in most primary keys."""
+    column = table.column(key)
+    if column is None or not column.nullable:
+        return False
+    dialect = session.dialect
+    query = Sql(f"SELECT 1 FROM {dialect.table_ref(table.name)} WHERE {dialect.quote(key)} IS NULL")
+    return bool(session.query(dialect.limited(query, 1), doing))
 
 
 def _latest_ns(session: Session, table: Table, settings: Settings) -> int | None:

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from connect.data.logical import DATE, TIME, TIMESTAMP
 from connect.errors import ConfigError, ConnectError, DataError
 from connectors.jdbc.catalog import Column, Table
 from connectors.jdbc.database import Session
 from connectors.jdbc.dialects.dialect import RowReader
-from connectors.jdbc.failures import RowRefusedError, StatementError
+from connectors.jdbc.dialects.types import timestamp_schema_of
+from connectors.jdbc.failures import RowRefusedError, StatementError, TableChangedError
 from connectors.jdbc.names import TableName
 from connectors.jdbc.options import ReadOptions
 from connectors.jdbc.source.modes import Bound, Columns, Mode, Range, incremental_query, with_suffix
@@ -105,7 +107,11 @@ class IncrementalFeed:
     def begin_at(self, position: Position, *, inclusive: bool) -> None:
         """Goes on from a position that is no stored offset: from its time itself when ``inclusive``."""
         self.stamp = stamp_at(self._settings.mode.mode, position, self.label)
-        self._inclusive = position if inclusive else None
+        self._inclusive = None
+        if inclusive:
+            self._inclusive = position
+            if isinstance(self.stamp, ByTime):
+                self.stamp = ByTime(position, self.label, unread=True)
 
     def resume(self, offset: Mapping[str, Any]) -> None:
         """Goes on from a stored offset."""
@@ -129,11 +135,12 @@ class IncrementalFeed:
         options = replace(self._settings.read, exact=exact)
         try:
             reader = session.dialect.reader(session, with_suffix(query, self._settings.suffix), options, table)
-        except (RowRefusedError, StatementError) as e:
+        except (RowRefusedError, StatementError, TableChangedError) as e:
             # A column of another kind than the mode needs shows in words about operators and literals that no one has written.
             by = ", ".join(f"{column.name} ({column.type_name})" for column in ((number, *times) if number else times))
             raise type(e)(f"{e.message}; mode={self._settings.mode.mode.value} goes by {by}") from e
-        return Opened(reader, table)
+        names = tuple(column.name for column in times)
+        return Opened(_of_kinds(reader, number.name if number else None, names, self._settings.read, self.label), table)
 
     def exact(self, values: Sequence[Sequence[Any]]) -> Exact:
         return [()] * len(values)
@@ -161,7 +168,8 @@ class QueryFeed:
 
     def open(self, session: Session) -> Opened | None:
         settings, dialect = self._settings, session.dialect
-        text = Sql(self._query.value)
+        # On a line of its own what is appended is no part of a comment that the query ends with.
+        text = Sql(self._query.value + "\n")
         if settings.mode.mode is Mode.BULK:
             return Opened(
                 self._with_columns(session, dialect.reader(session, with_suffix(text, settings.suffix), settings.read)), None
@@ -171,10 +179,18 @@ class QueryFeed:
         part = range_of(session, settings, self.stamp, [Column(name, "") for name in settings.mode.time_columns], inclusive=False)
         query = with_suffix(incremental_query(text, Columns(number, times), part), settings.suffix)
         try:
-            return Opened(dialect.reader(session, query, replace(settings.read, exact=self._exact)), None)
+            reader = dialect.reader(session, query, replace(settings.read, exact=self._exact))
+        except (RowRefusedError, StatementError, TableChangedError) as e:
+            by = ", ".join(self._exact)
+            raise type(e)(
+                f"{e.message}; mode={settings.mode.mode.value} goes by {by} and appends WHERE and ORDER BY to the query: one "
+                "that has its own, or other names for the columns, is wrapped: SELECT * FROM (SELECT ...) t"
+            ) from e
         except DataError:
             self._exact = self._as_in_result(session, query, settings.read)
-            return Opened(dialect.reader(session, query, replace(settings.read, exact=self._exact)), None)
+            reader = dialect.reader(session, query, replace(settings.read, exact=self._exact))
+        own = self._exact[0] if settings.mode.mode.by_number else None
+        return Opened(_of_kinds(reader, own, self._exact[0 if own is None else 1 :], settings.read, self.label), None)
 
     @staticmethod
     def _with_columns(session: Session, reader: RowReader) -> RowReader:
@@ -299,6 +315,25 @@ def column_of(table: Table, name: str, key: str) -> Column:
         hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}"
         raise ConfigError.invalid(key, name, f"table {table.name} has no such column; {hint}")
     return found
+
+
+def _of_kinds(reader: RowReader, number: str | None, times: Sequence[str], options: ReadOptions, label: str) -> RowReader:
+    """The reader, if the columns of the mode are numbers and times. Some databases compare one with the other without a word, and
+    would give the same rows again and again, or none. Raises ConfigError."""
+    schemas, wanted = dict(reader.fields), timestamp_schema_of(options, False)
+    problem: ConfigError | None = None
+    if number in schemas and schemas[number].name in (DATE, TIME, TIMESTAMP):
+        why = f"the column of {label} holds dates or times, where whole numbers are needed; mode=timestamp goes by times"
+        problem = ConfigError.invalid("incrementing.column.name", number, why)
+    for name in times:
+        schema = schemas.get(name)
+        if schema is not None and schema.name != DATE and (schema.type, schema.name) != (wanted.type, wanted.name):
+            why = f"the column of {label} is read as {schema.name or schema.type.value}, where a timestamp or a date is needed"
+            problem = ConfigError.invalid("timestamp.column.name", name, why)
+    if problem is not None:
+        reader.close()
+        raise problem
+    return reader
 
 
 def require_non_null(table: Table, found: tuple[Column | None, Sequence[Column]], mode: Mode) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from connect.errors import DataError
 from connectors.jdbc.names import TableName
 
 INCREMENTING, TIMESTAMP, TIMESTAMP_NANOS = "incrementing", "timestamp", "timestamp_nanos"
@@ -37,9 +38,20 @@ NOWHERE = Position()
 
 
 def load_offset(offset: Mapping[str, Any] | None) -> Position:
-    """The position in a stored offset; without any, nowhere. ``timestamp_nanos`` may be missing, as in the oldest ones."""
+    """The position in a stored offset; without any, nowhere. ``timestamp_nanos`` may be missing, as in the oldest ones. Raises
+    DataError for one that cannot be read."""
     if not offset:
         return NOWHERE
+    try:
+        return _position(offset)
+    except (TypeError, ValueError) as e:
+        raise DataError(
+            f"The stored offset {dict(offset)!r} cannot be read: {INCREMENTING}, {TIMESTAMP} and {TIMESTAMP_NANOS} are integers; "
+            "stop the connector and alter or remove it"
+        ) from e
+
+
+def _position(offset: Mapping[str, Any]) -> Position:
     millis, nanos, number = offset.get(TIMESTAMP), offset.get(TIMESTAMP_NANOS), offset.get(INCREMENTING)
     if millis is None:
         ns = None

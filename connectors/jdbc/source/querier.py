@@ -8,6 +8,7 @@ from typing import Any
 
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
+from connect.errors import DataError
 from connect.record import SourceRecord
 from connectors.jdbc.catalog import Table
 from connectors.jdbc.database import Session
@@ -54,6 +55,7 @@ class Querier:
         """Keeps the schemas as they are, the same objects, as long as the columns are the same."""
         columns = self._keys.columns_of(self.feed.name, table)
         if fields is not self._fields and fields != self._fields:
+            _require_different([name for name, _ in fields])
             self._schema = Schema(Type.STRUCT, name=self.feed.name.name if self.feed.name else None, fields=fields)
             self._key = None
         self._fields = fields
@@ -114,3 +116,9 @@ class Querier:
         if reader is not None:
             with contextlib.suppress(Exception):
                 reader.close()
+
+
+def _require_different(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"The query gives {names.count(name)} columns the name {name}; name each differently with AS")

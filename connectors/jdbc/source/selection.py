@@ -29,9 +29,9 @@ class Selection:
     def choose(self, tables: Sequence[TableName], dialect: Dialect) -> list[TableName]:
         """Those of the tables that are to be read, in their order."""
         if self.whitelist:
-            return [table for table in tables if _is_listed(table, self.whitelist, dialect)]
+            return [table for table in tables if is_listed(table, self.whitelist, dialect)]
         if self.blacklist:
-            return [table for table in tables if not _is_listed(table, self.blacklist, dialect)]
+            return [table for table in tables if not is_listed(table, self.blacklist, dialect)]
         if self.include or self.exclude:
             wanted = [pattern("table.include.list", text) for text in self.include]
             unwanted = [pattern("table.exclude.list", text) for text in self.exclude]
@@ -45,7 +45,7 @@ class Selection:
 
     def missing(self, tables: Sequence[TableName], dialect: Dialect) -> list[str]:
         """The names of table.whitelist that no table has."""
-        return [text for text in self.whitelist if not any(_is_listed(table, (text,), dialect) for table in tables)]
+        return [text for text in self.whitelist if not any(is_listed(table, (text,), dialect) for table in tables)]
 
 
 def nearest_table(text: str, tables: Sequence[TableName]) -> str:
@@ -60,8 +60,14 @@ def nearest_table(text: str, tables: Sequence[TableName]) -> str:
     return next(iter(of_case or elsewhere or alike), "")
 
 
-def _is_listed(table: TableName, names: Sequence[str], dialect: Dialect) -> bool:
-    return any(text in names for text in (str(table), table.name, dialect.table_ref(table)))
+def is_listed(table: TableName, names: Sequence[str], dialect: Dialect) -> bool:
+    """Whether one of the names is the table's: bare, qualified, or as SQL has it."""
+    if str(table) in names or table.name in names:
+        return True
+    try:
+        return dialect.table_ref(table) in names
+    except ConfigError:
+        return False  # a name that may not be quoted and has to be cannot be listed in SQL's form
 
 
 def require_topics_apart(tables: Sequence[TableName], topics: Mapping[TableName, str]) -> None:
@@ -124,10 +130,9 @@ def _split_outside_quotes(text: str) -> list[str]:
 
 def column_for(mapping: Sequence[tuple[re.Pattern[str], tuple[str, ...]]], table: TableName, key: str) -> tuple[str, ...]:
     """The columns that a mapping names for a table. Raises ConfigError unless exactly one of its expressions matches."""
-    matching = [(expression.pattern, columns) for expression, columns in mapping if expression.fullmatch(str(table))]
+    matching = [columns for expression, columns in mapping if expression.fullmatch(str(table))]
     if len(matching) != 1:
-        found = " and ".join(text for text, _ in matching) or "none of its expressions"
-        raise ConfigError(
-            f"{key} must have exactly one expression that matches {table}, but {found} do{'es' if not matching else ''}", key=key
-        )
-    return matching[0][1]
+        found = " and ".join("|".join(columns) for columns in matching)
+        which = f"those of {found} do" if matching else "none of its expressions does"
+        raise ConfigError(f"{key} must have exactly one expression that matches {table}, but {which}", key=key)
+    return matching[0]

@@ -70,6 +70,8 @@ class Settings:
     tables_patience_s: float
     chunk_rows: int | None
     """Rows of a chunk; 0: as many as fits the table; None: tables are read in one piece."""
+    query_is_masked: bool = False
+    """Whether the query may be in no message: it is ``query.masked``."""
 
     @property
     def topic_of_query(self) -> str:
@@ -133,6 +135,7 @@ def parse_settings(config: Mapping[str, str], face: Face) -> Settings:
         tables_patience_s=v["table.monitoring.startup.polling.limit.ms"] / 1000,
         chunk_rows={"off": None, "auto": 0}.get(v["snapshot.chunks"]) if v["snapshot.chunks"] in ("off", "auto")
         else int(v["snapshot.chunks"]),
+        query_is_masked=bool(v["query.masked"] and v["query.masked"].value.strip()),
     )  # fmt: skip
 
 

@@ -82,15 +82,17 @@ class ByTime:
 
     holds_back = True
 
-    def __init__(self, position: Position, label: str) -> None:
+    def __init__(self, position: Position, label: str, *, unread: bool = False) -> None:
+        """``unread``: of the time that it begins at no row was read, so it counts like any that follows."""
         self.position = position
         self._label = label
+        self._unread = position if unread else None
 
     def offsets(self, exact: Exact, *, last: bool) -> Offsets:
         times = _times(exact, 0, self._label)
         following: list[int | None] = [*times[1:], None] if last else [*times[1:]]
         known = self.position.timestamp_ns
-        offset = None if known is None else timestamp_offset(known)
+        offset = None if known is None or self.position is self._unread else timestamp_offset(known)
         found: Offsets = []
         for ns, next_ns in zip(times, following, strict=False):
             if ns != next_ns:

@@ -18,6 +18,7 @@ from connectors.jdbc.source.modes import Mode
 from connectors.jdbc.source.offsets import old_table_partition, table_partition
 from connectors.jdbc.source.selection import (
     grouped,
+    is_listed,
     names_text,
     nearest_table,
     parse_names,
@@ -89,7 +90,7 @@ def _instead(session: Session, settings: Settings, text: str) -> str:
     """What is there instead of a table that was not found: one of another kind, outside of the patterns, or of a name like it."""
     found = session.dialect.tables(session, _KINDS)
     for name, kind in found:
-        if text in (str(name), name.name, session.dialect.table_ref(name)):
+        if is_listed(name, (text,), session.dialect):
             if kind not in settings.kinds:
                 return f": {name} is a {kind}, and table.types has {', '.join(settings.kinds)} only"
             return f": {name} is outside of what catalog.pattern and schema.pattern leave"

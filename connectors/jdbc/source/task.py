@@ -15,7 +15,7 @@ from connect.record import SourceRecord
 from connect.source import SourceTask
 from connectors.jdbc.database import Database, Interrupted, Session
 from connectors.jdbc.faces import Face
-from connectors.jdbc.failures import DatabaseLostError, DatabaseUnreachableError, LoginError, TableChangedError
+from connectors.jdbc.failures import DatabaseLostError, DatabaseUnreachableError, LoginError, TableChangedError, without_words
 from connectors.jdbc.in_use import InUse
 from connectors.jdbc.names import TableName
 from connectors.jdbc.source.chunk_feeds import ChunkFeed, HandoverFeed
@@ -153,6 +153,7 @@ class JdbcSourceTask(SourceTask):
         in this call is stored, and all of it is read again."""
         self._current = querier
         records: list[SourceRecord] = []
+        failure: ConnectError | None = None
         try:
             with self._using() as session:
                 if not querier.querying and not querier.begin(session):
@@ -163,10 +164,13 @@ class JdbcSourceTask(SourceTask):
         except Interrupted:
             pass
         except ConnectError as e:
+            # Promise 9: what follows is raised after this block, so that it has no context with the query in it either.
+            failure = without_words(e) if self.settings.query_is_masked else e
+        if failure is not None:
             if self._stop.is_set():
-                log.debug("stopped while reading %s", querier.feed.label, exc_info=e)
+                log.debug("stopped while reading %s", querier.feed.label, exc_info=failure)
             else:
-                self._after(e, querier)
+                self._after(failure, querier)
         self._release()
         return records
 

@@ -113,6 +113,8 @@ class DuckDbReader:
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
+        # What is left of a result keeps the file open for as long as anything, a traceback for one, has this reader.
+        self._batches = self._batch = None
         if connection is not None:
             connection.close()
 

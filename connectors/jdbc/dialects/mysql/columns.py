@@ -236,7 +236,12 @@ def _day(text: str, name: str) -> int:
     match = _DATE_TEXT.fullmatch(text)
     if match is not None:
         year, month, day = map(int, match.groups())
-        if month == 0 or day == 0:
+        if (month == 0 or day == 0) and text != "0000-00-00":
+            raise DataError(
+                f"Column {name}: {text} lacks a month or a day, and Connect has nothing for such dates; store a whole date or "
+                f"null in its place, or read the column with a query as text: CAST({name} AS CHAR)"
+            )
+        if month == 0:
             raise DataError(
                 f"Column {name}: {text} is no date, and Connect has nothing for MySQL's zero dates; store null in its place, "
                 f"read the column with a query: NULLIF({name}, 0), or put zeroDateTimeBehavior=CONVERT_TO_NULL into the JDBC URL"

@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from connect.errors import ConnectError
 from connect.testing.harness import MemoryOffsets
 from connectors.jdbc import JdbcSource
 from connectors.jdbc.database import ConnectionSettings, Database
@@ -86,3 +87,17 @@ def test_a_file_that_another_process_writes_to_is_told_with_the_rule(file: Path)
         pytest.raises(DatabaseUnreachableError, match="another process has the file open: DuckDB lets one process write"),
     ):
         database(file, reads_only=True).session()
+
+
+def test_a_failure_that_is_kept_does_not_keep_the_file(file: Path) -> None:
+    config = {
+        "name": "ducks", "connection.url": f"jdbc:duckdb:{file}", "mode": "bulk", "topic.prefix": "", "poll.interval.ms": "1",
+    }  # fmt: skip
+    failed = Source({**config, "key.columns": "nope"}, MemoryOffsets(), 1, JdbcSource)
+    with pytest.raises(ConnectError, match="nope") as kept:
+        failed.read(1)
+    failed.stop()
+    again = Source(config, MemoryOffsets(), 1, JdbcSource)
+    assert again.read(1)
+    again.stop()
+    assert kept.value.__traceback__ is not None

@@ -164,3 +164,24 @@ def test_small_tables_and_tables_that_are_under_way_are_read_in_one_piece(databa
     assert len(source.harnesses) == 1
     assert column(source.read(10), "id") == list(range(91, 101))
     assert len(begin(start, database, snapshot_chunks="auto", **INCREMENTING).harnesses) == 1
+
+
+def test_rows_of_the_plans_own_time_are_not_cut_in_two_by_a_restart(database: Database, start: Sources) -> None:
+    database.execute(ORDERS, insert(*range(30)), insert(*range(30, 50), time="2024-01-02 03:04:06"))
+    own = {"protocol": "1", "table": database.name("orders")}
+    source = begin(start, database, batch_max_rows="5", **BY_TIME)
+    found = source.read_until(lambda more: any(record.source_partition == own for record in more) or source.commit() is not None)
+    source.commit()
+    source.stop()
+    assert len([record for record in found if record.source_partition == own]) < 20
+    again = begin(start, database, source.offsets, **BY_TIME)
+    found += again.read_until(lambda more: {*range(30, 50)} <= {*column(found + more, "id")})
+    assert {*column(found, "id")} == {*range(50)}
+    again.commit()
+    assert source.offsets.offset(own) == {"timestamp": 1704164646000, "timestamp_nanos": 0}
+
+
+def test_a_table_with_null_in_its_key_is_read_in_one_piece(sqlite: Database, start: Sources) -> None:
+    sqlite.execute("CREATE TABLE t (id TEXT PRIMARY KEY, n INTEGER)")
+    sqlite.execute("INSERT INTO t VALUES " + ",".join(f"({'NULL' if n % 10 == 0 else n}, {n})" for n in range(50)))
+    assert {*column(begin(start, sqlite, mode="bulk").read(50), "n")} == {*range(50)}

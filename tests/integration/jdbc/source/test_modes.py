@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import traceback
 from typing import Any
 
 import pytest
@@ -304,3 +305,46 @@ def test_it_is_a_good_source_by_time_and_number_under_aivens_name(sqlite: Databa
     sqlite.execute(ORDERS, insert(1, 15), insert(16, 30, "2024-01-02 03:04:06.5"))
     keys: dict[str, Any] = {"timestamp_column_name": "changed", "incrementing_column_name": "id"}
     check_source_connector(AivenJdbcSource, conformant(sqlite, mode="timestamp+incrementing", **keys), records=30)
+
+
+def test_columns_of_the_wrong_kind_are_refused(database: Database, start: Sources) -> None:
+    database.execute(ORDERS, insert(1, 2))
+    for keys in ({}, {"query": "SELECT * FROM orders"}):
+        with pytest.raises(ConnectError, match="changed"):
+            start(database, mode="incrementing", incrementing_column_name="changed", **keys).read(1)
+        with pytest.raises(ConnectError, match="id"):
+            start(database, mode="timestamp", timestamp_column_name="id", **keys).read(1)
+        with pytest.raises(ConnectError, match="name"):
+            start(database, mode="timestamp", timestamp_column_name="name", validate_non_null="false", **keys).read(1)
+
+
+def test_a_comment_at_the_end_of_a_query_hides_nothing(database: Database, start: Sources) -> None:
+    database.execute(ORDERS, insert(1, 2))
+    keys = {"mode": "incrementing", "incrementing_column_name": "id", "query": "SELECT * FROM orders -- all"}
+    source = start(database, **keys)
+    assert column(source.read(2), "id") == [1, 2]
+    database.execute(insert(3, 3))
+    assert column(source.read(1), "id") == [3]
+    assert column(start(database, mode="bulk", query=keys["query"]).read(3), "id")[:3] == [1, 2, 3]
+
+
+def test_a_query_with_a_where_of_its_own_is_told_how_to_be_wrapped(database: Database, start: Sources) -> None:
+    database.execute(ORDERS, insert(1, 2))
+    keys = {"mode": "incrementing", "incrementing_column_name": "id"}
+    with pytest.raises(ConnectError, match=r"goes by id and appends WHERE and ORDER BY .* SELECT \* FROM \(SELECT \.\.\.\) t"):
+        start(database, query="SELECT * FROM orders WHERE id > 0", **keys).read(1)
+
+
+def test_two_columns_of_one_name_are_told_with_the_cure(database: Database, start: Sources) -> None:
+    database.execute(ORDERS, insert(1, 1))
+    with pytest.raises(ConnectError, match="2 columns the name id; name each differently with AS"):
+        start(database, mode="bulk", query="SELECT id, id FROM orders").read(1)
+
+
+@pytest.mark.parametrize("mode", ["bulk", "incrementing"])
+def test_a_masked_query_is_in_no_message(database: Database, start: Sources, mode: str) -> None:
+    database.execute(ORDERS, insert(1, 1))
+    for query in ("SELECT hush FROM orders", "SELEC 'hush'", "SELECT * FROM orders WHERE name = 'hush' wher 1"):
+        with pytest.raises(ConnectError, match="masked") as caught:
+            start(database, mode=mode, incrementing_column_name="id", query_masked=query).read(1)
+        assert "hush" not in "".join(traceback.format_exception(caught.value))

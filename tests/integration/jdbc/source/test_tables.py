@@ -191,3 +191,9 @@ def test_a_file_that_is_not_there_is_an_error_and_is_not_made(tmp_path: Path) ->
     with pytest.raises(ConfigError, match="there is no file"):
         JdbcSource().start(config)
     assert not list(tmp_path.iterdir())
+
+
+def test_names_that_need_quotes_are_no_matter_where_they_are_not_read(database: Database, start: Sources) -> None:
+    database.execute('CREATE TABLE "a,b" (id INTEGER)', "CREATE TABLE orders (id INTEGER)", "INSERT INTO orders VALUES (1)")
+    keys = {"mode": "bulk", "quote_sql_identifiers": "never"}
+    assert column(start(database, table_whitelist="orders", **keys).read(1), "id")[0] == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect.errors import ConnectError
+from connect.errors import ConnectError, DataError
 from connectors.jdbc.names import TableName
 from connectors.jdbc.source.modes import Columns, Range, incremental_query, with_suffix
 from connectors.jdbc.source.offsets import (
@@ -146,3 +146,9 @@ def test_columns_that_write_an_instant_differently_are_compared_each_in_its_form
         "SELECT * WHERE CASE WHEN a IS NOT NULL THEN a > 1 WHEN b IS NOT NULL THEN b > 'x' END AND COALESCE(a,b) < 2 "
         "ORDER BY COALESCE(a,b) ASC"
     )
+
+
+def test_a_stored_offset_that_cannot_be_read_is_told_with_the_cure() -> None:
+    for offset in ({"timestamp": "x"}, {"incrementing": []}):
+        with pytest.raises(DataError, match="alter or remove it"):
+            load_offset(offset)
