@@ -11,6 +11,9 @@ TOO_MANY: Final = "the server or this user has no connection left: lower tasks.m
 LOCKED: Final = "another session holds a lock on it for long: look there for a transaction that was left open"
 FULL: Final = "the disk of the database is full: make room there, then restart the task if it has failed"
 TOO_WIDE: Final = "leave out fields (fields.whitelist, field.exclude.list, ReplaceField), or spread them over several tables"
+NO_UNIQUE_KEY: Final = (
+    "insert.mode=upsert needs a primary key or unique index over exactly the columns of the key; create one: CREATE UNIQUE INDEX"
+)
 
 
 def with_cure(words: str, cure: str | None) -> str:

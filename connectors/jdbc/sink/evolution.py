@@ -95,17 +95,16 @@ class Tables:
         failure: ConnectError | None = None
         try:
             _change(session, [statement], f"creating table {shape.table}")
-        except (RetriableError, LoginError):
+        except RetriableError:
             raise
+        except LoginError as e:
+            # MySQL's word for a schema that is not there, or not this user's.
+            raise e if shape.table.schema is None else _with_dots_explained(e) from e
         except ConnectError as e:
             failure = e  # perhaps another task has created it meanwhile
         table = session.dialect.describe(session, shape.table)
         if table is None and failure is not None and shape.table.schema is not None:
-            # Topics have dots in their names more often than databases have schemas of that name.
-            raise type(failure)(
-                f"{failure.message}; a dot separates schema and table: where it is part of a name, quote the name in its format, "
-                'as in "${topic}", or take it out of the topic with RegexRouter'
-            ) from failure
+            raise _with_dots_explained(failure) from failure
         if table is None:
             raise failure or ConnectError(f"Table {_quoted(shape.table)} was created in {session.label} and is not there")
         if failure is not None:
@@ -237,3 +236,11 @@ def _described(field: SinkField) -> str:
 
 def _shown(schema: Schema) -> str:
     return f"Schema{{{schema.name}:{schema.type.name}}}" if schema.name else f"Schema{{{schema.type.name}}}"
+
+
+def _with_dots_explained(failure: ConnectError) -> ConnectError:
+    """Topics have dots in their names more often than databases have schemas of that name."""
+    return type(failure)(
+        f"{failure.message}; a dot separates schema and table: where it is part of a name, quote the name in its format, "
+        'as in "${topic}", or take it out of the topic with RegexRouter'
+    )

@@ -42,7 +42,9 @@ def parse_mapping(key: str, entries: list[str] | None) -> dict[str, str]:
     for entry in entries or ():
         topic, *rest = entry.split(":")
         if not topic or not rest or not rest[0]:
-            raise ConfigError.invalid(key, f"[{', '.join(entries or ())}]", "Invalid topics to tables mapping")
+            raise ConfigError.invalid(
+                key, f"[{', '.join(entries or ())}]", "Invalid topics to tables mapping: expected topic:table,topic:table"
+            )
         if topic in found:
             raise ConfigError.invalid(key, entry, f"topic {topic} is there twice")
         found[topic] = rest[0]

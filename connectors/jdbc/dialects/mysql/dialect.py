@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,6 +27,8 @@ from connectors.jdbc.urls import Target
 
 if TYPE_CHECKING:
     from connectors.jdbc.database import Session
+
+log = logging.getLogger(__name__)
 
 _SESSION: tuple[str, ...] = (
     # Nothing is cut or guessed in silence (promise 8), 0 is a number like any other, and a backslash is an escape as in our
@@ -101,6 +105,8 @@ class MySqlDialect(Dialect):
     def tables(
         self, session: Session, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
     ) -> list[tuple[TableName, str]]:
+        if catalog is None and not schema and self.target.current_database_only:
+            catalog = re.sub(r"([\\%_])", r"\\\1", self.target.url.database or "") or None
         return catalogue.tables(session, kinds, catalog, schema)
 
     def describe(self, session: Session, name: TableName) -> Table | None:
@@ -153,6 +159,13 @@ class MySqlDialect(Dialect):
             case InsertMode.INSERT:
                 return writing.insert_writer(self, table, fields, options)
             case InsertMode.UPSERT:
+                if not (table.primary_key or table.unique_keys):
+                    # No error: an index over the beginnings of texts is not known here, and does.
+                    log.warning(
+                        "insert.mode=upsert into %s, which has no primary key and no unique index over whole columns: MySQL then "
+                        "adds a row for each record; create one: CREATE UNIQUE INDEX",
+                        table.name,
+                    )
                 return writing.upsert_writer(self, table, fields, options)
         return writing.update_writer(self, table, fields, options)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from connectors.jdbc.dialects.cures import FULL, LOCKED, READ_ONLY, TOO_MANY, TOO_WIDE, with_cure
+from connectors.jdbc.dialects.cures import FULL, LOCKED, NO_UNIQUE_KEY, READ_ONLY, TOO_MANY, TOO_WIDE, with_cure
 from connectors.jdbc.failures import Blame
 
 # The longest prefix counts.
@@ -89,4 +89,5 @@ def words_of(error: BaseException) -> str:
         context if context.startswith("COPY ") else None,
     ]
     text = f"{'; '.join(' '.join(part.split()) for part in parts if part)} (SQLSTATE {diag.sqlstate})"
-    return with_cure(text, _CURES.get(diag.sqlstate or ""))
+    cure = NO_UNIQUE_KEY if diag.sqlstate == "42P10" and "ON CONFLICT" in diag.message_primary else None
+    return with_cure(text, cure or _CURES.get(diag.sqlstate or ""))

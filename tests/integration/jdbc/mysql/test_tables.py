@@ -12,7 +12,8 @@ from connect.data.schema import Schema, Type
 from connect.errors import DataError
 from connectors.jdbc.names import TableName
 from connectors.jdbc.options import InsertMode, SinkField
-from tests.integration.jdbc.mysql.conftest import Rig
+from sluice.embedded.mariadb import EmbeddedMariaDB
+from tests.integration.jdbc.mysql.conftest import Connect, Rig
 
 
 def test_tables_are_listed_by_kind_with_their_database(rig: Rig, own_database: str) -> None:
@@ -146,3 +147,36 @@ def test_what_cannot_be_a_column_is_refused(rig: Rig) -> None:
     ):
         with pytest.raises(DataError, match=words):
             rig.dialect.column_type(field)
+
+
+def test_tables_of_other_databases_are_left_out_where_the_url_says_so(
+    rig: Rig, connect: Connect, mariadb: EmbeddedMariaDB, own_database: str
+) -> None:
+    other = f"{own_database[:-1]}t"
+    assert len(other) == len(own_database)
+    mariadb.create_database(other)
+    try:
+        rig.run("create table here (a int)", f"create table {other}.there (a int)")
+        url = f"jdbc:mysql://{mariadb.host}:{mariadb.port}/{own_database}"
+        for name in ("nullDatabaseMeansCurrent", "nullCatalogMeansCurrent"):
+            session = connect(url=f"{url}?{name}=true").session()
+            try:
+                assert {table.schema for table, _ in session.dialect.tables(session, ["TABLE"])} == {own_database}
+                (there,) = session.dialect.tables(session, ["TABLE"], catalog=other)
+                assert str(there[0]) == f"{other}.there"
+            finally:
+                session.close()
+        assert {own_database, other} <= {table.schema for table, _ in rig.dialect.tables(rig.session, ["TABLE"])}
+    finally:
+        rig.run("drop table here")
+        mariadb.drop_database(other)
+
+
+def test_an_upsert_that_nothing_can_be_found_by_is_warned_of(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    rig.run("create table keyless (id int, v int)", "create table found_by (id int unique, v int)")
+    fields = [SinkField("id", Schema.INT32, is_key=True), SinkField("v", Schema.INT32)]
+    rig.write("found_by", fields, [[1, 1], [1, 2]], InsertMode.UPSERT)
+    assert not caplog.messages
+    rig.write("keyless", fields, [[1, 1]], InsertMode.UPSERT)
+    assert "keyless, which has no primary key and no unique index" in caplog.messages[0]
+    rig.run("drop table keyless", "drop table found_by")

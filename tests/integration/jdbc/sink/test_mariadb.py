@@ -65,3 +65,8 @@ def test_a_table_that_is_dropped_comes_back(shop: MariaDBShop, people: Records) 
         shop.run("DROP TABLE people")
         sink.put(people.keyed(2, "y", 2))
     assert shop.rows("SELECT * FROM people") == [(2, "y", 2)]
+
+
+def test_a_dot_in_a_topic_is_explained_where_its_database_is_not_there(shop: MariaDBShop) -> None:
+    with shop.sink(**UPSERT) as sink, pytest.raises(ConnectError, match="a dot separates schema and table"):
+        sink.put(Records("nowhere.people").keyed(1, "a", 1))

@@ -256,3 +256,9 @@ def test_what_the_server_refuses_is_told_with_what_to_do(shop: PostgresShop, peo
         pytest.raises(ConnectError, match=r"at most 1600 columns \(SQLSTATE 54011\); leave out fields"),
     ):
         sink.put(people.record(KEY, Struct(KEY, [1]), schema, Struct(schema, [1, *[None] * 1600])))
+
+
+def test_an_upsert_into_a_table_without_a_key_is_told_with_the_cure(shop: PostgresShop, people: Records) -> None:
+    shop.run("CREATE TABLE people(id int, name text, age int)")
+    with shop.sink(**UPSERT) as sink, pytest.raises(ConnectError, match="needs a primary key or unique index"):
+        sink.put(people.keyed(1, "a", 1))
