@@ -188,7 +188,7 @@ class StandaloneHerder:
         unit, _ = self._unit(name)
         if unit.definition.facts.type == "sink":
             return self._sink_groups.offsets(name, unit.definition.config)
-        return shown_entries(self._store.entries(name))
+        return shown_entries(name, self._store.entries(name))
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry] | None) -> str:
         require_offsets(offsets)

@@ -288,7 +288,7 @@ class DistributedHerder:
         spec = self._spec(name)
         if self._is_sink(spec):
             return self._parts.sink_groups.offsets(name, spec.config)
-        return shown_entries(self._parts.services.current_offsets(spec).entries(name))
+        return shown_entries(name, self._parts.services.current_offsets(spec).entries(name))
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry] | None) -> str:
         require_offsets(offsets)

@@ -14,6 +14,7 @@ from connect.data.java_text import java_text
 from connect.errors import BadRequestError, ConnectError, DataError
 from connect.record import TopicPartition
 from worker.herder import OffsetEntry, TargetState
+from worker.offsets.answer_order import sink_order, source_order
 from worker.offsets.codec import decode_key, decode_value, encode_key, encode_value, partition_id
 from worker.offsets.request_map import as_java_map
 from worker.offsets.store import OffsetPair
@@ -60,9 +61,9 @@ def source_changes(connector: str, offsets: Sequence[OffsetEntry]) -> list[Offse
     return list(found.values())
 
 
-def shown_entries(stored: Sequence[OffsetEntry]) -> list[OffsetEntry]:
-    """What REST shows of a source's stored offsets: as in Apache's worker all but that of a partition that is null."""
-    return [entry for entry in stored if entry.partition is not None]
+def shown_entries(connector: str, stored: Sequence[OffsetEntry]) -> list[OffsetEntry]:
+    """What REST shows of a source's stored offsets, as Apache's worker does: not that of a partition that is null."""
+    return [entry for entry in source_order(connector, stored) if entry.partition is not None]
 
 
 def sink_changes(offsets: Sequence[OffsetEntry]) -> dict[TopicPartition, int | None]:
@@ -71,10 +72,10 @@ def sink_changes(offsets: Sequence[OffsetEntry]) -> dict[TopicPartition, int | N
 
 
 def sink_entries(offsets: SinkOffsets) -> list[OffsetEntry]:
-    """The way back: what REST shows of a consumer group, sorted."""
+    """The way back: what REST shows of a consumer group, in Apache's order."""
     return [
-        OffsetEntry({PARTITION: tp.partition, TOPIC: tp.topic}, None if offset is None else {OFFSET: offset})
-        for tp, offset in sorted(offsets.items())
+        OffsetEntry({PARTITION: tp.partition, TOPIC: tp.topic}, None if (offset := offsets[tp]) is None else {OFFSET: offset})
+        for tp in sink_order(offsets)
     ]
 
 

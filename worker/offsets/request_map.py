@@ -7,11 +7,13 @@ several errors is told.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from connect.data.java_hash_order import hash_code
 from worker.herder import OffsetEntry
+
+Item = TypeVar("Item")
 
 _WORD = 0xFFFFFFFF
 
@@ -23,15 +25,21 @@ def as_java_map(offsets: Sequence[OffsetEntry]) -> list[OffsetEntry]:
         key = _equal_in_java(entry.partition)
         first = left.get(key, entry)
         left[key] = OffsetEntry(first.partition, entry.offset)
-    buckets = 16
-    while len(left) > buckets * 3 // 4:
+    return map_order(left.values(), lambda entry: java_hash(entry.partition))
+
+
+def map_order(items: Iterable[Item], code_of: Callable[[Item], int], capacity: int = 16) -> list[Item]:
+    """Different items as a ``HashMap`` made with that capacity walks them, that were put into it in this order."""
+    listed = list(items)
+    buckets = 1
+    while buckets < capacity or len(listed) > buckets * 3 // 4:
         buckets *= 2
 
-    def bucket(entry: OffsetEntry) -> int:
-        code = java_hash(entry.partition)
+    def bucket(item: Item) -> int:
+        code = code_of(item)
         return (code ^ (code >> 16)) & (buckets - 1)
 
-    return sorted(left.values(), key=bucket)
+    return sorted(listed, key=bucket)
 
 
 def java_hash(value: Any) -> int:
@@ -46,7 +54,7 @@ def java_hash(value: Any) -> int:
         case int() if -(1 << 31) <= value < 1 << 31:
             return value & _WORD
         case int() if -(1 << 63) <= value < 1 << 63:
-            return _folded(value & 0xFFFFFFFFFFFFFFFF)
+            return long_hash(value)
         case int():
             code, size = 0, abs(value)
             for shift in range((size.bit_length() - 1) // 32 * 32, -1, -32):
@@ -61,6 +69,11 @@ def java_hash(value: Any) -> int:
             for member in value:
                 code = (31 * code + java_hash(member)) & _WORD
             return code
+
+
+def long_hash(value: int) -> int:
+    """``Long.hashCode``, as an unsigned number."""
+    return _folded(value & 0xFFFFFFFFFFFFFFFF)
 
 
 def _folded(bits: int) -> int:

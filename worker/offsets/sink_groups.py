@@ -29,7 +29,7 @@ class SinkGroups:
         return client_properties(ClientKind.CONSUMER, self._config, connector, 0, config)["group.id"]
 
     def offsets(self, connector: str, config: Mapping[str, str]) -> list[OffsetEntry]:
-        """What the group has committed, sorted by topic and partition. Raises UnreachableError, ConnectError."""
+        """What the group has committed, in the order of Apache's answers. Raises UnreachableError, ConnectError."""
         return sink_entries(self.committed(connector, config))
 
     def committed(self, connector: str, config: Mapping[str, str]) -> dict[TopicPartition, int]:

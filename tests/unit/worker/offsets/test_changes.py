@@ -117,7 +117,7 @@ def test_hash_codes_are_those_of_java(value: Any, code: int) -> None:
 
 def test_rest_does_not_show_the_offset_of_a_partition_that_is_null() -> None:
     kept = OffsetEntry({"f": 1}, {"n": 1})
-    assert shown_entries([OffsetEntry(None, {"n": 1}), kept]) == [kept]
+    assert shown_entries("c", [OffsetEntry(None, {"n": 1}), kept]) == [kept]
 
 
 def test_only_connectors_without_tasks_have_offsets_that_can_be_changed() -> None:
