@@ -208,8 +208,11 @@ class Plugins:
             found: Any = importlib.import_module(module)
             for part in attribute.split("."):
                 found = getattr(found, part)
-        except (ImportError, AttributeError) as e:
-            raise PluginNotFoundError(f"The {_NOUNS[desc.kind]} {desc.class_name} cannot be loaded from {desc.path}: {e}") from e
+        except (Exception, SystemExit) as e:  # what a module does when it is imported is its author's
+            reason = str(e) if isinstance(e, ImportError | AttributeError) else f"{type(e).__name__}: {e}"
+            raise PluginNotFoundError(
+                f"The {_NOUNS[desc.kind]} {desc.class_name} cannot be loaded from {desc.path}: {reason}"
+            ) from e
         base = _BASES.get(desc.kind)
         if not isinstance(found, type) or (base is not None and not issubclass(found, base)):
             raise ConfigError(f"{desc.path} is no {_NOUNS[desc.kind]}: it does not extend {_SUFFIXES[desc.kind]}")

@@ -77,7 +77,8 @@ class JavaRegex:
 def compiled_regex(name: str, value: str | None) -> re.Pattern[str]:
     """The pattern of a setting. Raises ConfigError."""
     if value is None:
-        raise ConfigError.invalid(name, None, "Invalid regex: there is none")
+        # Java's words, as Apache's workers hand them on; that the key is missing, another error of it says.
+        raise ConfigError.invalid(name, None, 'Invalid regex: Cannot invoke "String.isEmpty()" because "this.pattern" is null')
     try:
         return compile_java_regex(value)
     except RegexError as e:

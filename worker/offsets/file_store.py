@@ -117,8 +117,12 @@ class OffsetFile:
                 f"it is in use by another worker{f' (process {holder})' if holder else ''}. Stop that one, or give this worker "
                 "an offset file of its own"
             ) from e
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        except OSError as e:
+            os.close(fd)
+            raise self._invalid(f"its folder cannot be written to: {e.strerror} ({lock_path})") from e
         self._lock_fd = fd
 
     def _remove_draft(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,24 @@ def test_a_path_to_something_else_is_refused(plugins: Plugins) -> None:
         plugins.resolve(Kind.CONNECTOR, "connect.converters.json:JsonConverter")
     with pytest.raises(PluginNotFoundError, match="cannot be loaded"):
         plugins.resolve(Kind.CONNECTOR, "no.such.module:Connector")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("class Broken:\n  def\n", r"SyntaxError: .*broken_plugin\.py, line 2"),
+        ("import nowhere_to_be_found", "No module named 'nowhere_to_be_found'"),
+    ],
+)
+def test_what_a_module_does_when_it_is_imported_is_told(
+    plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, reason: str
+) -> None:
+    (tmp_path / "broken_plugin.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(PluginNotFoundError, match=f"broken_plugin:Broken cannot be loaded from broken_plugin:Broken: {reason}"):
+        plugins.resolve(Kind.CONNECTOR, "broken_plugin:Broken")
 
 
 def test_a_short_name_that_means_two_classes_means_none() -> None:

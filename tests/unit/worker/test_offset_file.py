@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import subprocess
 import sys
@@ -123,6 +124,18 @@ def test_a_second_worker_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     with OffsetFile(path), pytest.raises(ConfigError, match=rf"in use by another worker \(process {os.getpid()}\)"):
         OffsetFile(path)
+    OffsetFile(path).close()
+
+
+def test_a_full_disk_at_the_start_is_told_and_locks_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(fd: int, data: bytes, offset: int) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "offsets"
+    with monkeypatch.context() as full:
+        full.setattr(os, "pwrite", no_room)
+        with pytest.raises(ConfigError, match="cannot be written to: No space left on device"):
+            OffsetFile(path)
     OffsetFile(path).close()
 
 
