@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from connect.errors import ConnectError, RetriableError
+from connect.record import SourceRecord
 from connect.source import TransactionContext
 from worker.executors.api import WorkerServices
 from worker.herder import ErrorCounts, TaskId, TaskProgress
@@ -202,7 +203,10 @@ class SourceWorkerTask(WorkerTask):
                 control.wait_for_stop(retry_s)
                 retry_s = min(retry_s * 2, _RETRY_MOST_S)
             parts.errors.check()
-            delivery.deliver(batch)
+            try:
+                delivery.deliver(batch)
+            except (AttributeError, TypeError) as e:
+                raise _explained(e, batch, type(parts.task)) from e
             if batch:
                 idle_s = _IDLE_FIRST_S
             elif time.monotonic() - began < _IDLE_FIRST_S:
@@ -227,3 +231,15 @@ class SourceWorkerTask(WorkerTask):
                 what.close()
             except Exception:
                 log.exception("close() of %s failed in task %s", type(what).__name__, self.id)
+
+
+def _explained(error: Exception, batch: object, task: type) -> Exception:
+    """The error of a delivery; where ``poll`` returned something else than it may, one that says so."""
+    if isinstance(batch, str | Mapping) or not isinstance(batch, Iterable):
+        found = type(batch).__name__
+    else:
+        strange = next((one for one in batch if not isinstance(one, SourceRecord)), error)
+        if strange is error:
+            return error
+        found = f"a sequence with {type(strange).__name__} in it"
+    return ConnectError(f"poll() of {task.__qualname__} must return a sequence of SourceRecord, or None, but returned {found}")

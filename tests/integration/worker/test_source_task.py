@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
@@ -127,6 +128,30 @@ def test_the_trace_of_a_failure_hides_secrets(worker: Worker, unique_name: Name)
     worker.wait_for(name, State.FAILED)
     assert "hunter2" not in worker.trace(name)
     assert "[hidden]" in worker.trace(name)
+
+
+@pytest.mark.parametrize(
+    ("returned", "found"),
+    [
+        (5, "int"),
+        ({"a": 1}, "dict"),
+        (["a line"], "a sequence with str in it"),
+        ([{"topic": "t"}], "a sequence with dict in it"),
+    ],
+)
+def test_what_is_no_batch_fails_the_task_and_says_what_poll_returned(
+    worker: Worker, unique_name: Name, returned: object, found: str
+) -> None:
+    name = unique_name("source")
+
+    def poll() -> list[SourceRecord]:
+        return cast("list[SourceRecord]", returned)  # which it is not
+
+    SCRIPTS[name].poll = poll
+    worker.create(name, config_of(name))
+    worker.wait_for(name, State.FAILED)
+    said = f"must return a sequence of SourceRecord, or None, but returned {found}"
+    assert said in worker.trace(name).splitlines()[0]
 
 
 def test_a_retriable_error_of_poll_is_followed_by_another_poll(worker: Worker, unique_name: Name) -> None:
