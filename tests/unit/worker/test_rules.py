@@ -224,6 +224,12 @@ def test_a_trace_begins_with_apaches_class_and_the_cause() -> None:
     )
 
 
+def test_a_trace_can_be_written_whatever_bytes_a_name_has() -> None:
+    trace = trace_of(OSError("no file a\udcff"), SecretMask())
+    assert trace.splitlines()[0] == "org.apache.kafka.connect.errors.ConnectException: OSError: no file a\\udcff"
+    assert trace.encode()
+
+
 def test_a_trace_of_a_failed_record_begins_with_apaches_words_and_goes_on_with_what_happened() -> None:
     failure = StageError(Stage.VALUE_CONVERTER, object(), "topic t", DataError("no such field"))
     assert trace_of(ToleranceExceededError(failure), SecretMask()).splitlines()[:2] == [

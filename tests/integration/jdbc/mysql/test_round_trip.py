@@ -210,7 +210,7 @@ def test_mariadbs_driver_has_booleans(connect: Connect) -> None:
         ("time", "'100:00:00'", "Column v: 100:00:00 is no time of a day"),
         ("time(3)", "'838:59:59'", "Column v: 838:59:59.000 is no time of a day"),
         ("date", "'0000-00-00'", "Column v: 0000-00-00 is no date"),
-        ("date", "'2024-00-10'", "Column v: 2024-00-10 is no date"),
+        ("date", "'2024-00-10'", "Column v: 2024-00-10 lacks a month or a day"),
         ("datetime", "'0000-00-00 00:00:00'", "Column v: 0000-00-00 is no date"),
         ("timestamp", "0", "Column v: 0000-00-00 is no date"),
         ("year", "'0000'", "Column v: the year 0000 is no date"),
