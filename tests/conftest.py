@@ -22,9 +22,11 @@ from sluice.embedded.registry import EmbeddedRegistry
 
 
 def pytest_configure() -> None:
-    # A shell lets its background jobs ignore Ctrl-C, and so would what tests start and interrupt.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell lets its background jobs ignore Ctrl-C, nohup a hang-up, and so would what tests start and send such signals to. A
+    # handler is not inherited.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @pytest.fixture(scope="session")
