@@ -6,6 +6,7 @@ import json
 import ssl
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def test_logins_certificates_and_permissions_on_all_sides(secured: SecuredCluste
         for worker in workers:
             worker.start()
         for worker in workers:
-            worker.wait_for(lambda one=worker: call(one, operator, "GET", "/health")[0] == 200, 60, "health")  # type: ignore[misc]
+            worker.wait_for(partial(_is_healthy, worker, operator), 60, "health")
         _moves_lines(workers, operator, cluster, tmp_path)
         # Nobody comes in without a certificate.
         assert call(workers[0], company.client_context(), "GET", "/connectors") == (0, None)
@@ -116,6 +117,10 @@ def test_logins_certificates_and_permissions_on_all_sides(secured: SecuredCluste
 
 def _tasks(secured: SecuredCluster) -> dict[str, str]:
     return {**secured.login("tasks", "PLAIN"), "bootstrap.servers": secured.broker.bootstrap_of("SECURE")}
+
+
+def _is_healthy(worker: WorkerProcess, tls: ssl.SSLContext) -> bool:
+    return call(worker, tls, "GET", "/health")[0] == 200
 
 
 def _moves_lines(workers: list[WorkerProcess], tls: ssl.SSLContext, cluster: str, folder: Path) -> None:
