@@ -22,7 +22,7 @@ from worker.validation.source_keys import SOURCE_KEYS
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
-PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 
@@ -50,7 +50,7 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_in_a_table_of_contents() -> None:
-    for index in (DOCS / "README.md", DOCS / "decisions" / "README.md"):
+    for index in (DOCS / "README.md", DOCS / "decisions" / "README.md", DOCS / "development" / "README.md"):
         listed = {(index.parent / link).resolve() for link in _links(index)}
         there = {page.resolve() for page in index.parent.glob("*.md")} - {index.resolve()}
         assert there <= listed, f"{index.parent.name} does not list {sorted(p.name for p in there - listed)}"
