@@ -138,7 +138,7 @@ class BenchCluster:
         }
         path = self.scene.home / f"{self.name}-{self._number}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
-        return [sys.executable, "-m", "sluice.distributed", str(path)], port
+        return [sys.executable, "-m", "sluice.run.distributed", str(path)], port
 
     @contextmanager
     def workers(self, count: int = 1) -> Iterator[list[ClusterWorker]]:

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, TopicPartition
 from benchmarks.jdbc_tables import TARGETS, Target
 from benchmarks.measure import Figures, Measured, measure_here, report
 from benchmarks.scene import JSON, Scene, produce_values, scene
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.data.logical import decimal_schema, timestamp_schema
 from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from benchmarks.measure import Figures, measure_here, report
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 

@@ -15,13 +15,13 @@ import fastavro
 
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
+from connectors.registry.avro.config import AvroOptions
 from connectors.registry.avro.decode import compile_decoder
 from connectors.registry.avro.encode import compile_encoder
 from connectors.registry.avro.from_connect import avro_schema
-from connectors.registry.avro.options import AvroOptions
 from connectors.registry.avro.to_connect import connect_schema
 from connectors.registry.avro.types import avro_text, parse_avro
-from connectors.registry.wire import PREFIX_SIZE, prefix_of
+from connectors.registry.wire_format import PREFIX_SIZE, prefix_of
 
 RECORDS = 2000
 REPEATS = 50

@@ -71,7 +71,7 @@ class Scene:
         }
         files = [_write(folder / "worker.properties", settings)]
         files += [_write(folder / f"connector-{i}.properties", c) for i, c in enumerate(connectors)]
-        return [sys.executable, "-m", "sluice.standalone", *files], port
+        return [sys.executable, "-m", "sluice.run.standalone", *files], port
 
 
 def _write(path: Path, properties: Mapping[str, str]) -> str:

@@ -85,6 +85,8 @@ class PluginEntry:
     """Full names of the classes it stands in for; the first is the one shown."""
     aliases: tuple[str, ...] = ()
     type: str = ""
+    former_paths: tuple[str, ...] = ()
+    """Paths that the class had in earlier releases; configs may still use them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class PluginDesc:
     version: str
     """Of the distribution; of Apache Kafka for what stands in for a class of its."""
     distribution: str
+    former_paths: tuple[str, ...] = ()
 
     @property
     def class_name(self) -> str:
@@ -108,8 +111,9 @@ class PluginDesc:
 
     def names(self) -> Iterator[str]:
         """Every name that means this plugin, whatever other plugins there are."""
-        yield self.path
-        yield self.path.replace(":", ".")
+        for path in (self.path, *self.former_paths):
+            yield path
+            yield path.replace(":", ".")
         yield from self.java_names
         yield from self.aliases
 
@@ -302,7 +306,14 @@ def _of_table(entry: PluginEntry, distribution: Distribution | None) -> PluginDe
     if entry.java_names and entry.java_names[0].startswith(_APACHE):
         version = APACHE_VERSION
     return PluginDesc(
-        entry.kind, entry.path, entry.java_names, entry.aliases, entry.type or _default_type(entry.kind), version, name
+        entry.kind,
+        entry.path,
+        entry.java_names,
+        entry.aliases,
+        entry.type or _default_type(entry.kind),
+        version,
+        name,
+        entry.former_paths,
     )
 
 

@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import Any
 
 from connect.data.headers import Header, Headers
-from connect.data.java_text import decimal_text
 from connect.data.logical import (
     DATE,
     DECIMAL,
@@ -30,11 +29,12 @@ from connect.data.logical import (
     instant_of,
     millis_to_time,
 )  # fmt: skip
-from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32
 from connect.data.schema import Schema, Type
+from connect.data.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32
 from connect.data.struct import Struct
 from connect.data.validation import validate_value
 from connect.errors import DataError
+from connect.java.text import decimal_text
 from connect.record import NO_TIMESTAMP_TYPE, ConnectRecord, SchemaAndValue, SinkRecord, SourceRecord
 
 _NARROW: dict[str, type[int]] = {"int8": Int8, "int16": Int16, "int32": Int32}

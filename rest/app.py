@@ -11,26 +11,26 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from rest.answers import http_error
-from rest.connectors import add_connectors_routes
-from rest.cors import Cors
-from rest.door import DoorSettings
 from rest.extensions import ClusterView
-from rest.forwarding import Forwarder
-from rest.front import Front
-from rest.history import add_history_routes
-from rest.internal import add_internal_routes
-from rest.lanes import Lanes
-from rest.loggers import add_loggers_routes
+from rest.forwarding.forwarder import Forwarder
+from rest.forwarding.worker_client import Outgoing
+from rest.middleware.cors import Cors
+from rest.middleware.jetty_compat import Front
+from rest.middleware.request_body import RequestBody
+from rest.middleware.response_headers import ResponseHeaders
 from rest.openapi import ConnectApi
-from rest.outgoing import Outgoing
-from rest.plugins import add_plugins_routes
-from rest.progress import add_progress_routes
-from rest.request_body import RequestBody
-from rest.response_headers import ResponseHeaders
-from rest.root import add_root_routes
-from rest.routing import add_options_routes, route_class
-from rest.tasks import add_tasks_routes
+from rest.responses import http_error
+from rest.routes.connectors import add_connectors_routes
+from rest.routes.history import add_history_routes
+from rest.routes.internal import add_internal_routes
+from rest.routes.loggers import add_loggers_routes
+from rest.routes.plugins import add_plugins_routes
+from rest.routes.progress import add_progress_routes
+from rest.routes.root import add_root_routes
+from rest.routes.routing import add_options_routes, route_class
+from rest.routes.tasks import add_tasks_routes
+from rest.server.thread_pools import Lanes
+from rest.settings import DoorSettings
 from worker.herder import Herder
 
 TITLE = "Sluice"

@@ -25,7 +25,8 @@ from typing import Protocol
 from starlette.types import ASGIApp
 
 from connect.errors import ConfigError, ConnectError
-from worker.herder import ConnectorStatus, Herder
+from worker.herder import Herder
+from worker.model import ConnectorStatus
 
 KEY = "rest.extension.classes"
 BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
@@ -84,7 +85,7 @@ def load_extensions(names: Sequence[str], settings: Mapping[str, str]) -> list[R
 
 def _made(name: str) -> RestExtension:
     if name in (BASIC_AUTH, BASIC_AUTH.rpartition(".")[2]):
-        from rest.basic_auth import BasicAuth
+        from rest.middleware.basic_auth import BasicAuth
 
         return BasicAuth()
     module, colon, cls = name.partition(":")

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from rest.answers import JSON_TYPE
+from rest.responses import JSON_TYPE
 from rest.schemas import CONFIG, SCHEMAS, STRING, Schema, array_of, map_of, nullable, ref
 
 _METHODS = ("get", "post", "put", "patch", "delete")

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 
 from connect.plugins import APACHE_VERSION
-from worker.herder import ServerInfo
+from worker.model import ServerInfo
 
 DISTRIBUTION = "sluice-connect"
 

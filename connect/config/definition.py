@@ -15,8 +15,8 @@ from connect.config.key import NO_DEFAULT, ConfigKey, ConfigValue, Importance, R
 from connect.config.parsing import Password, parse_value, to_text
 from connect.config.types import ConfigType
 from connect.config.validators import DistinctList
-from connect.data.java_hash_order import hash_set_order
 from connect.errors import ConfigError
+from connect.java.hash_order import hash_set_order
 
 
 class ConfigDef:

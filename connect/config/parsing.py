@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from connect.config.types import ConfigType
-from connect.data.java_numbers import NumberFormatError, parse_double, parse_integer
-from connect.data.java_text import double_text
 from connect.errors import ConfigError
+from connect.java.numbers import NumberFormatError, parse_double, parse_integer
+from connect.java.text import double_text
 
 HIDDEN = "[hidden]"
 _Class = type  # the parameter `type` below hides the built-in

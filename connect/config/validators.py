@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.config.parsing import Password
-from connect.data.java_hash_order import hash_map_order
-from connect.data.java_text import double_text
 from connect.errors import ConfigError
+from connect.java.hash_order import hash_map_order
+from connect.java.text import double_text
 
 Check = Callable[[str, Any], None]
 

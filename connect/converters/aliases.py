@@ -9,10 +9,10 @@ _SINGLE = ("Short", "Integer", "Long", "Float", "Double", "Boolean")
 """The converters of single values: their short names."""
 
 PLUGINS = (
-    PluginEntry(Kind.CONVERTER, "connect.converters.json:JsonConverter", _JSON, ("Json",)),
+    PluginEntry(Kind.CONVERTER, "connect.converters.json.converter:JsonConverter", _JSON, ("Json",)),
     PluginEntry(Kind.CONVERTER, "connect.converters.string:StringConverter", _STRING, ("String",)),
     PluginEntry(Kind.CONVERTER, "connect.converters.byte_array:ByteArrayConverter", _BYTES, ("ByteArray",)),
-    PluginEntry(Kind.HEADER_CONVERTER, "connect.converters.json:JsonConverter", _JSON, ("Json",)),
+    PluginEntry(Kind.HEADER_CONVERTER, "connect.converters.json.converter:JsonConverter", _JSON, ("Json",)),
     PluginEntry(Kind.HEADER_CONVERTER, "connect.converters.string:StringConverter", _STRING, ("String",)),
     PluginEntry(Kind.HEADER_CONVERTER, "connect.converters.byte_array:ByteArrayConverter", _BYTES, ("ByteArray",)),
     PluginEntry(

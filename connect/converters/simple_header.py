@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from connect.config.definition import ConfigDef
 from connect.converters.api import HeaderConverter
-from connect.converters.charsets import charset
 from connect.data.schema import Schema
 from connect.data.values import convert_to_string, parse_string, parse_string_strictly
 from connect.errors import DataError
+from connect.java.charsets import charset
 from connect.record import NULL, SchemaAndValue
 from connect.strict import STRICT, is_strict
 

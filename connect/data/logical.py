@@ -16,10 +16,10 @@ import datetime as dt
 import decimal
 from typing import Any, Final
 
-from connect.data.java_numbers import NumberFormatError, parse_integer
-from connect.data.narrow import wrap_integer
 from connect.data.schema import Schema, Type
+from connect.data.sized_numbers import wrap_integer
 from connect.errors import DataError
+from connect.java.numbers import NumberFormatError, parse_integer
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 DATE = "org.apache.kafka.connect.data.Date"

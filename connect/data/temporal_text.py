@@ -6,8 +6,6 @@ import decimal
 import re
 from typing import Any
 
-from connect.data.java_calendar import date_of_day, day_of_date
-from connect.data.java_numbers import float_to_integer
 from connect.data.logical import (
     DATE,
     MILLIS_PER_DAY,
@@ -20,8 +18,10 @@ from connect.data.logical import (
     time_schema,
     timestamp_schema,
 )  # fmt: skip
-from connect.data.narrow import wrap_integer
 from connect.data.schema import Schema
+from connect.data.sized_numbers import wrap_integer
+from connect.java.calendar import date_of_day, day_of_date
+from connect.java.numbers import float_to_integer
 from connect.record import SchemaAndValue
 
 _FIELD = r"[ \t]*(NaN|-?(?:∞|\d{1,9}(?:E-?\d{1,9})?))"

@@ -12,15 +12,15 @@ import datetime as dt
 import decimal
 from typing import Any
 
-from connect.data.java_calendar import date_of_day
-from connect.data.java_names import java_class_name
-from connect.data.java_text import MILLIS_PER_DAY, decimal_text, double_text, float_text
 from connect.data.logical import FarInstant, epoch_millis
-from connect.data.narrow import Float32, Int8, Int16, Int32
 from connect.data.schema import Schema, Type
+from connect.data.sized_numbers import Float32, Int8, Int16, Int32
 from connect.data.struct import Struct
 from connect.data.values_parser import parse_value, parse_with_losses
 from connect.errors import DataError, SchemaError
+from connect.java.calendar import date_of_day
+from connect.java.class_names import java_class_name
+from connect.java.text import MILLIS_PER_DAY, decimal_text, double_text, float_text
 from connect.record import NULL, SchemaAndValue
 
 

@@ -7,14 +7,14 @@ import math
 import re
 from typing import Any
 
-from connect.data.java_numbers import nearest_float32
-from connect.data.java_text import double_text, float_text
 from connect.data.logical import DATE, TIME, TIMESTAMP, date_of, decimal_schema, instant_of, millis_to_time
-from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32
 from connect.data.schema import Schema, Type
+from connect.data.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32
 from connect.data.temporal_text import iso_text, parse_temporal
 from connect.data.validation import INT_RANGES
 from connect.errors import DataError
+from connect.java.numbers import nearest_float32
+from connect.java.text import double_text, float_text
 from connect.record import SchemaAndValue
 
 _DELIMITERS = frozenset(':,{}[]"')

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
 from typing import Any
 
-from connect.expressions.bounds import MOST_BITS, check_bits, check_members, check_text
 from connect.expressions.dialect import JAVASCRIPT, Dialect, is_number, kind_of, script_number
-from connect.expressions.problems import EvaluationError
+from connect.expressions.errors import EvaluationError
+from connect.expressions.limits import MOST_BITS, check_bits, check_members, check_text
 
 _EXTRA_DIGITS = 10
 """Digits that a quotient of decimals has more than its operands, and behind the point, as Groovy's have."""

@@ -7,12 +7,12 @@ from typing import Any
 
 from connect.data.struct import Struct
 from connect.expressions.arithmetic import negated, operation
-from connect.expressions.bounds import check_text
 from connect.expressions.dialect import JAVASCRIPT, Dialect, is_number, kind_of, script_number, strictly_equals
+from connect.expressions.errors import EvaluationError, ExpressionError
 from connect.expressions.functions import FUNCTIONS
+from connect.expressions.limits import check_text
 from connect.expressions.members import JSON_READER, contains, read_index, read_property
 from connect.expressions.methods import METHODS
-from connect.expressions.problems import EvaluationError, ExpressionError
 from connect.expressions.regular_expressions import compile_regex
 from connect.expressions.syntax import (
     Binary,

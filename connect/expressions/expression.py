@@ -7,8 +7,8 @@ from typing import Any
 
 from connect.expressions.compiler import Evaluate, compile_tree
 from connect.expressions.dialect import GROOVY, Dialect
+from connect.expressions.errors import EvaluationError
 from connect.expressions.parser import parse
-from connect.expressions.problems import EvaluationError
 
 
 class Expression:

@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-from connect.expressions.bounds import MOST_TEXT
 from connect.expressions.dialect import Dialect, script_number
-from connect.expressions.problems import EvaluationError
+from connect.expressions.errors import EvaluationError
+from connect.expressions.limits import MOST_TEXT
 
 _LEADING_INTEGER = re.compile(r"\s*([+-]?\d{1,300})")
 _LEADING_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")

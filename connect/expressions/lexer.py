@@ -8,7 +8,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
-from connect.expressions.problems import ExpressionError
+from connect.expressions.errors import ExpressionError
 
 MOST_CHARACTERS = 20_000
 """Characters an expression may have."""

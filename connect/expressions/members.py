@@ -11,7 +11,7 @@ from connect.data.logical import FarInstant, epoch_millis
 from connect.data.schema import Field, Schema
 from connect.data.struct import Struct
 from connect.expressions.dialect import Dialect, kind_of
-from connect.expressions.problems import EvaluationError
+from connect.expressions.errors import EvaluationError
 
 _FIELDS_SHOWN = 20
 

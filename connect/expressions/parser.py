@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Collection, Iterable
 
 from connect.expressions.dialect import Dialect
+from connect.expressions.errors import ExpressionError
 from connect.expressions.functions import FUNCTIONS
 from connect.expressions.lexer import Kind, Token, tokenize
 from connect.expressions.methods import METHODS
-from connect.expressions.problems import ExpressionError
 from connect.expressions.syntax import (
     Binary,
     Call,

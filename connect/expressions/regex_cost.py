@@ -13,8 +13,8 @@ import math
 import re
 from typing import Any, NamedTuple
 
-from connect.transforms import code_points
-from connect.transforms.code_points import Ranges
+from connect.java import code_points
+from connect.java.code_points import Ranges
 
 # The parser that re.compile uses. It is not documented, but the alternative, a second parser, could disagree with it.
 _parser: Any = importlib.import_module("re._parser")

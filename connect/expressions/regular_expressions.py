@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from connect.expressions.problems import EvaluationError
+from connect.expressions.errors import EvaluationError
 from connect.expressions.regex_cost import CostlyRegexError, longest_subject
-from connect.transforms.java_regex import RegexError, compile_java_regex
+from connect.java.regex import RegexError, compile_java_regex
 
 MOST_PATTERN = 2_000
 """Characters a pattern may have."""

@@ -8,11 +8,11 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from connect.expressions.arithmetic import repeated
-from connect.expressions.bounds import MOST_TEXT, check_members, check_text
 from connect.expressions.dialect import Dialect, kind_of
-from connect.expressions.problems import EvaluationError
+from connect.expressions.errors import EvaluationError
+from connect.expressions.limits import MOST_TEXT, check_members, check_text
 from connect.expressions.regular_expressions import Match, Regex, regex_of
-from connect.transforms.java_replacement import compile_replacement
+from connect.java.regex_replacement import compile_replacement
 
 _CONTROL_AND_SPACE = "".join(map(chr, range(33)))
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)

@@ -17,7 +17,7 @@ from typing import Any, get_type_hints
 
 from connect.config.definition import NO_DEFAULT, ConfigDef
 from connect.errors import ConfigError, ConnectError
-from connect.functions.settings import Setting, setting_of
+from connect.functions.config import Setting, setting_of
 from connect.functions.user_code import FAILURES, UserCode, load_callable
 from connect.strict import STRICT
 

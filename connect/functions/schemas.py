@@ -17,8 +17,8 @@ from operator import is_, itemgetter
 from typing import Any
 
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
-from connect.data.narrow import round_to_float32
 from connect.data.schema import Schema, Type
+from connect.data.sized_numbers import round_to_float32
 from connect.data.struct import Struct
 from connect.data.validation import validate_field_value
 from connect.errors import DataError

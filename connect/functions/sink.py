@@ -25,8 +25,8 @@ from typing import Any, ClassVar, overload
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import SinkConnector
 from connect.errors import ConfigError, ConnectError, RetriableError
+from connect.functions.config import SettingsTable
 from connect.functions.schemas import plain_copy
-from connect.functions.settings import SettingsTable
 from connect.functions.user_code import FAILURES, UserCode
 from connect.record import SinkRecord, TopicPartition
 from connect.sink import Offsets, SinkTask

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, overload
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError, RetriableError
-from connect.functions.settings import SettingsTable
+from connect.functions.config import SettingsTable
 from connect.functions.source_context import SourceFunctionContext, Wait
 from connect.functions.user_code import FAILURES, UserCode
 from connect.record import SourceRecord
@@ -266,7 +266,7 @@ def source_connector(
     where it stands. When it ends by itself there is nothing more to read. It may raise RetriableError: then it is called anew,
     and goes on from ``context.offset``, which is behind the last record it gave.
 
-    ``config`` is a dataclass (see :mod:`connect.functions.settings`) or a ConfigDef: the function gets its instance, or a dict.
+    ``config`` is a dataclass (see :mod:`connect.functions.config`) or a ConfigDef: the function gets its instance, or a dict.
     ``partitions`` lists the source partitions, or is a function that lists them given the config; they are shared out among the
     tasks. ``exactly_once`` says whether a restart at any stored offset gives exactly the records after it.
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from connect.config.definition import NO_DEFAULT
 from connect.connector import Connector, SinkConnector, SourceConnector
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.errors import ConnectError
 from connect.record import SinkRecord, SourceRecord, TopicPartition
 from connect.sink import SinkTask

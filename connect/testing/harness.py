@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from connect.converters.api import Converter
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema
 from connect.errors import ConnectError, RetriableError
 from connect.record import RawBatch, SinkRecord, SourceRecord, TopicPartition

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import struct
 
-from connect.tls.contents import Contents
+from connect.tls.store_contents import Contents
 
 MAGIC = b"\xfe\xed\xfe\xed"
 JCEKS_MAGIC = b"\xce\xce\xce\xce"

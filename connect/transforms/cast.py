@@ -7,18 +7,18 @@ from typing import Any
 
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
-from connect.data.java_hash_order import hash_map_order
 from connect.data.schema import Schema, Type
 from connect.data.validation import validate_value
 from connect.errors import ConfigError, DataError, SchemaError
+from connect.java.hash_order import hash_map_order
 from connect.record import ConnectRecord
 from connect.strict import is_strict
 from connect.transforms.casting import OUTPUT_TYPES, Caster, caster_for, schemaless_caster, type_names
-from connect.transforms.column_casting import ColumnCaster, column_caster, schemaless_column_caster
-from connect.transforms.columns import RecordColumns, SideColumns, column_settler
+from connect.transforms.columnar.casting import ColumnCaster, column_caster, schemaless_column_caster
+from connect.transforms.columnar.columns import RecordColumns, SideColumns, column_settler
+from connect.transforms.config import list_text, replaces_nulls, with_replace_null
+from connect.transforms.key_or_value import InColumns, KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.named_fields import naming
-from connect.transforms.record_sides import InColumns, KeySide, Plan, SideTransformation, ValueSide
-from connect.transforms.settings import list_text, replaces_nulls, with_replace_null
 from connect.transforms.spec_text import split_spec
 from connect.transforms.structs import basics_of, copier, fields_of, raise_first, require_map, struct_schema_like
 

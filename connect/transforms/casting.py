@@ -8,18 +8,6 @@ import decimal
 from collections.abc import Callable
 from typing import Any
 
-from connect.data.java_numbers import (
-    NumberFormatError,
-    decimal_to_double,
-    decimal_to_float32,
-    decimal_to_integer,
-    float_to_integer,
-    integer_to_float32,
-    parse_double,
-    parse_float32,
-    parse_integer,
-)
-from connect.data.java_text import decimal_text, double_text, float_text, java_text
 from connect.data.logical import (
     DATE,
     TIME,
@@ -30,12 +18,24 @@ from connect.data.logical import (
     time_to_millis,
     timestamp_to_millis,
 )  # fmt: skip
-from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32, wrap_integer
 from connect.data.schema import Schema, Type
+from connect.data.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32, wrap_integer
 from connect.data.struct import Struct
 from connect.data.validation import LOGICAL_CLASSES
 from connect.data.values import format_instant
 from connect.errors import DataError
+from connect.java.numbers import (
+    NumberFormatError,
+    decimal_to_double,
+    decimal_to_float32,
+    decimal_to_integer,
+    float_to_integer,
+    integer_to_float32,
+    parse_double,
+    parse_float32,
+    parse_integer,
+)
+from connect.java.text import decimal_text, double_text, float_text, java_text
 from connect.transforms.strict_casting import strict_caster
 from connect.transforms.structs import class_name_under
 

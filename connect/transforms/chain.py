@@ -19,7 +19,7 @@ from connect.plugins import Kind, Plugins
 from connect.record import ConnectRecord
 from connect.strict import strict_settings
 from connect.transforms.api import Predicate, Transformation
-from connect.transforms.column_batches import ColumnTransformation, apply_in_columns
+from connect.transforms.columnar.batches import ColumnTransformation, apply_in_columns
 
 _LISTS = {Kind.TRANSFORMATION: "transforms", Kind.PREDICATE: "predicates"}
 _NOUNS = {Kind.TRANSFORMATION: "Transformation", Kind.PREDICATE: "Predicate"}
@@ -98,7 +98,8 @@ def apply_steps(steps: Sequence[Step], record: ConnectRecord) -> ConnectRecord |
 def apply_steps_batch(steps: Sequence[Step], records: Sequence[ConnectRecord]) -> Sequence[ConnectRecord | None]:
     """The same for many: one result a record, in order. Raises on a bad record, and does not say which it was.
 
-    What comes may be :class:`connect.transforms.columns.ChangedRecords`, whose records are made when they are looked at."""
+    What comes may be :class:`connect.transforms.columnar.columns.ChangedRecords`, whose records are made when they are looked
+    at."""
     results: Sequence[ConnectRecord | None] = records
     at = 0
     while at < len(steps):

@@ -13,10 +13,10 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
-from connect.transforms.columns import RecordColumns, SideColumns
+from connect.transforms.columnar.columns import RecordColumns, SideColumns
+from connect.transforms.config import FIELD, replaces_nulls, require_given, with_replace_null
 from connect.transforms.field_path import parse_field_path
-from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide, checked_plan
-from connect.transforms.settings import FIELD, replaces_nulls, require_given, with_replace_null
+from connect.transforms.key_or_value import KeySide, Plan, SideTransformation, ValueSide, checked_plan
 from connect.transforms.strict_casting import shown
 from connect.transforms.structs import read_field, require_map, require_struct, struct_under
 

@@ -15,8 +15,8 @@ from connect.errors import DataError
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
 from connect.transforms.casting import inferred_type
-from connect.transforms.columns import Column, RecordColumns, SideColumns, Unfit, has_null
-from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide, checked_plan
+from connect.transforms.columnar.columns import Column, RecordColumns, SideColumns, Unfit, has_null
+from connect.transforms.key_or_value import KeySide, Plan, SideTransformation, ValueSide, checked_plan
 from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
     NullTest,

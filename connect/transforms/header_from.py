@@ -15,9 +15,9 @@ from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
-from connect.transforms.columns import Column, RecordColumns, SideColumns, Unfit, column_settler, has_null
-from connect.transforms.record_sides import InColumns, KeySide, Plan, SideTransformation, ValueSide, checked_plan
-from connect.transforms.settings import FIELDS, NonEmptyList, replaces_nulls, with_replace_null
+from connect.transforms.columnar.columns import Column, RecordColumns, SideColumns, Unfit, column_settler, has_null
+from connect.transforms.config import FIELDS, NonEmptyList, replaces_nulls, with_replace_null
+from connect.transforms.key_or_value import InColumns, KeySide, Plan, SideTransformation, ValueSide, checked_plan
 from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
     fields_of,

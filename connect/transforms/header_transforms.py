@@ -16,8 +16,8 @@ from connect.data.values import format_instant, parse_string
 from connect.errors import ConfigError
 from connect.record import ConnectRecord, SchemaAndValue
 from connect.strict import STRICT, is_strict
-from connect.transforms.column_batches import ColumnTransformation
-from connect.transforms.columns import RecordColumns
+from connect.transforms.columnar.batches import ColumnTransformation
+from connect.transforms.columnar.columns import RecordColumns
 from connect.transforms.record_copies import copy_record
 from connect.transforms.strict_casting import shown
 

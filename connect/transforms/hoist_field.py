@@ -9,9 +9,9 @@ from connect.config.definition import ConfigDef
 from connect.config.types import ConfigType
 from connect.data.schema import Schema
 from connect.record import ConnectRecord
-from connect.transforms.columns import RecordColumns, SideColumns
-from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
-from connect.transforms.settings import FIELD
+from connect.transforms.columnar.columns import RecordColumns, SideColumns
+from connect.transforms.config import FIELD
+from connect.transforms.key_or_value import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.structs import new_struct, null_error, struct_schema_like
 
 _TABLE = ConfigDef().define(

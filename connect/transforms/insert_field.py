@@ -9,14 +9,14 @@ from typing import Any
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.data.logical import instant_of, timestamp_schema
-from connect.data.narrow import Int32
 from connect.data.schema import Schema
+from connect.data.sized_numbers import Int32
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord, SinkRecord, SourceRecord
 from connect.strict import STRICT, is_strict
-from connect.transforms.columns import Column, RecordColumns, SideColumns, Unfit, column_settler, constant, has_null
-from connect.transforms.record_sides import InColumns, KeySide, Plan, SideTransformation, ValueSide, checked_plan
-from connect.transforms.settings import replaces_nulls, with_replace_null
+from connect.transforms.columnar.columns import Column, RecordColumns, SideColumns, Unfit, column_settler, constant, has_null
+from connect.transforms.config import replaces_nulls, with_replace_null
+from connect.transforms.key_or_value import InColumns, KeySide, Plan, SideTransformation, ValueSide, checked_plan
 from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
     copier,

@@ -11,17 +11,17 @@ from typing import Any
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import DistinctList, NonEmpty
-from connect.data.java_hash_order import hash_set_order
-from connect.data.java_numbers import NumberFormatError, decimal_to_double, decimal_to_integer, parse_big_decimal
 from connect.data.logical import DATE, EPOCH, EPOCH_DAY, FarInstant
-from connect.data.narrow import Float32, Int8, Int16, Int32, round_to_float32
 from connect.data.schema import Field, Schema, Type
+from connect.data.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32
 from connect.errors import DataError
+from connect.java.hash_order import hash_set_order
+from connect.java.numbers import NumberFormatError, decimal_to_double, decimal_to_integer, parse_big_decimal
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
-from connect.transforms.columns import Column, RecordColumns, SideColumns, Unfit, column_settler, constant
-from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
-from connect.transforms.settings import FIELDS, replaces_nulls, with_replace_null
+from connect.transforms.columnar.columns import Column, RecordColumns, SideColumns, Unfit, column_settler, constant
+from connect.transforms.config import FIELDS, replaces_nulls, with_replace_null
+from connect.transforms.key_or_value import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.strict_casting import is_kept
 from connect.transforms.structs import class_name_under, copier, fields_of, raise_first, require_map, require_struct
 

@@ -10,7 +10,7 @@ from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty
 from connect.record import ConnectRecord
 from connect.transforms.api import Predicate
-from connect.transforms.settings import JavaRegex, compiled_regex
+from connect.transforms.config import JavaRegex, compiled_regex
 
 _HAS_HEADER = ConfigDef().define(
     "name", ConfigType.STRING, validator=NonEmpty(), importance=Importance.MEDIUM, doc="The header name."

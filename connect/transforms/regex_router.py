@@ -8,12 +8,12 @@ from typing import Any
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.errors import DataError
+from connect.java.regex_replacement import compile_replacement
 from connect.record import ConnectRecord
-from connect.transforms.column_batches import ColumnTransformation
-from connect.transforms.columns import RecordColumns
-from connect.transforms.java_replacement import compile_replacement
+from connect.transforms.columnar.batches import ColumnTransformation
+from connect.transforms.columnar.columns import RecordColumns
+from connect.transforms.config import JavaRegex, compiled_regex
 from connect.transforms.record_copies import copy_record
-from connect.transforms.settings import JavaRegex, compiled_regex
 
 _TABLE = (
     ConfigDef()

@@ -9,15 +9,15 @@ from typing import Any
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import DistinctList
-from connect.data.java_hash_order import hash_map_order
 from connect.data.schema import Field, Schema, Type
 from connect.data.validation import LOGICAL_CLASSES, validate_field_value
 from connect.errors import ConfigError, DataError
+from connect.java.hash_order import hash_map_order
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
-from connect.transforms.columns import RecordColumns, SideColumns, column_settler
-from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide, checked_plan
-from connect.transforms.settings import list_text, replaces_nulls, with_replace_null
+from connect.transforms.columnar.columns import RecordColumns, SideColumns, column_settler
+from connect.transforms.config import list_text, replaces_nulls, with_replace_null
+from connect.transforms.key_or_value import KeySide, Plan, SideTransformation, ValueSide, checked_plan
 from connect.transforms.spec_text import split_spec
 from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (

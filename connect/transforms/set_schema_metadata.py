@@ -10,9 +10,9 @@ from connect.config.types import ConfigType
 from connect.data.schema import Schema
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
-from connect.transforms.columns import RecordColumns, SideColumns, column_settler
-from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
-from connect.transforms.settings import replaces_nulls, with_replace_null
+from connect.transforms.columnar.columns import RecordColumns, SideColumns, column_settler
+from connect.transforms.config import replaces_nulls, with_replace_null
+from connect.transforms.key_or_value import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.structs import copier, fields_of
 
 _TABLE = with_replace_null(

@@ -26,13 +26,13 @@ from connect.data.logical import (
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError, ConnectError, DataError
+from connect.java.simple_date_format import PatternError, SimpleDateFormat
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
-from connect.transforms.columns import RecordColumns, SideColumns, column_settler, map_column
+from connect.transforms.columnar.columns import RecordColumns, SideColumns, column_settler, map_column
+from connect.transforms.config import FIELD, replaces_nulls, with_replace_null
+from connect.transforms.key_or_value import KeySide, Plan, SideTransformation, ValueSide
 from connect.transforms.named_fields import naming
-from connect.transforms.record_sides import KeySide, Plan, SideTransformation, ValueSide
-from connect.transforms.settings import FIELD, replaces_nulls, with_replace_null
-from connect.transforms.simple_date_format import PatternError, SimpleDateFormat
 from connect.transforms.strict_casting import has_milliseconds_only, shown
 from connect.transforms.structs import (
     class_name_under,

@@ -8,11 +8,11 @@ from typing import Any
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.errors import DataError
+from connect.java.simple_date_format import PatternError, SimpleDateFormat
 from connect.record import ConnectRecord
-from connect.transforms.column_batches import ColumnTransformation
-from connect.transforms.columns import RecordColumns, Unfit
+from connect.transforms.columnar.batches import ColumnTransformation
+from connect.transforms.columnar.columns import RecordColumns, Unfit
 from connect.transforms.record_copies import copy_record
-from connect.transforms.simple_date_format import PatternError, SimpleDateFormat
 
 _TABLE = (
     ConfigDef()

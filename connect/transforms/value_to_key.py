@@ -13,10 +13,10 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
-from connect.transforms.columns import RecordColumns, SideColumns, Unfit, column_settler
+from connect.transforms.columnar.columns import RecordColumns, SideColumns, Unfit, column_settler
+from connect.transforms.config import FIELDS, replaces_nulls, with_replace_null
+from connect.transforms.key_or_value import Plan, SideTransformation, checked_plan
 from connect.transforms.record_copies import copy_record
-from connect.transforms.record_sides import Plan, SideTransformation, checked_plan
-from connect.transforms.settings import FIELDS, replaces_nulls, with_replace_null
 from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
     fields_of,

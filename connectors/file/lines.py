@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import accumulate, count
 from operator import add
 
-from connect.converters.charsets import decode_utf8
+from connect.java.charsets import decode_utf8
 
 
 class LineSplitter:

@@ -1,6 +1,6 @@
 """JDBC-style source and sink for every database that SQLAlchemy speaks to, and Debezium's JDBC sink."""
 
-from connectors.jdbc.debezium import DebeziumJdbcSink
+from connectors.jdbc.debezium_sink import DebeziumJdbcSink
 from connectors.jdbc.sink.connector import AivenJdbcSink, JdbcSink
 from connectors.jdbc.source.connector import AivenJdbcSource, JdbcSource
 

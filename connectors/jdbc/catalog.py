@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from connectors.jdbc.names import TableName
+from connectors.jdbc.table_name import TableName
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, PollingStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from connect.errors import ConnectError
-from connectors.postgres.failures import ConnectionLostError, Interrupted, connect_failure, server_failure
-from connectors.postgres.settings import Address
+from connectors.postgres.config import Address
+from connectors.postgres.errors import ConnectionLostError, Interrupted, connect_failure, server_failure
 
 CONNECT_TIMEOUT_S = 10.0
 

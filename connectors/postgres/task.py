@@ -20,24 +20,24 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from connect import crash
+from connect import crash_points
 from connect.data.struct import Struct
 from connect.errors import ConfigError, ConnectError, UnreachableError
 from connect.record import SourceRecord
 from connect.source import SourceTask
-from connectors.postgres import envelope as env
-from connectors.postgres import slots
-from connectors.postgres.catalog import Table, estimated_rows, read_tables
-from connectors.postgres.confirmation import Confirmation
+from connectors.postgres.config import Settings, parse_settings
 from connectors.postgres.connection import Connection, Interrupt
-from connectors.postgres.failures import ConnectionLostError, Interrupted, PositionGoneError, SlotInUseError
-from connectors.postgres.filters import Filters, name_matches
+from connectors.postgres.errors import ConnectionLostError, Interrupted, PositionGoneError, SlotInUseError
 from connectors.postgres.offsets import Position, StoredOffset, format_lsn, load_offset, source_partition
-from connectors.postgres.replication import ReplicationStream
-from connectors.postgres.settings import Settings, parse_settings
-from connectors.postgres.snapshot import Snapshot, SnapshotPoint, begin_snapshot
-from connectors.postgres.streaming import CaughtUp, ChangeReader
-from connectors.postgres.tables import Tables
+from connectors.postgres.schema import envelope as env
+from connectors.postgres.schema.captured_tables import Tables
+from connectors.postgres.schema.catalog import Table, estimated_rows, read_tables
+from connectors.postgres.schema.filters import Filters, name_matches
+from connectors.postgres.snapshot.snapshot import Snapshot, SnapshotPoint, begin_snapshot
+from connectors.postgres.streaming import slots
+from connectors.postgres.streaming.event_emitter import CaughtUp, ChangeReader
+from connectors.postgres.streaming.flush_lsn import Confirmation
+from connectors.postgres.streaming.replication import ReplicationStream
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class PostgresSourceTask(SourceTask):
         if more and self._stream is not None:
             with contextlib.suppress(ConnectionLostError):  # the next poll finds it, and reports it
                 self._stream.send_status()
-            crash.point("postgres.confirmed")
+            crash_points.point("postgres.confirmed")
 
     def progress(self) -> Mapping[str, Any]:
         answer: dict[str, Any] = {"phase": self._phase}

@@ -20,7 +20,7 @@ from confluent_kafka.schema_registry.error import OAuthTokenError
 from connect.errors import ConfigError, ConnectError, DataError, RetriableError, SchemaError
 from connectors.registry.config import CREDENTIALS_SOURCE, URL, USER_INFO, RegistrySettings
 from connectors.registry.tls import pem_files
-from connectors.registry.wire import SchemaKey
+from connectors.registry.wire_format import SchemaKey
 
 _MAX_REFERENCES = 1000
 _T = TypeVar("_T")

@@ -17,7 +17,7 @@ from connect.record import NULL, SchemaAndValue
 from connect.strict import is_strict
 from connectors.registry.client import RegisteredSchema, SchemaRegistry, refuse_rules
 from connectors.registry.config import RegistrySettings, registry_settings
-from connectors.registry.wire import PREFIX_SIZE, SchemaKey, of_headers, parse_prefix, prefix_of
+from connectors.registry.wire_format import PREFIX_SIZE, SchemaKey, of_headers, parse_prefix, prefix_of
 
 log = logging.getLogger(__name__)
 _K = TypeVar("_K")

@@ -1,5 +1,5 @@
 """Apache Spark: change events and plain records into lake tables."""
 
-from connectors.spark.sink import SparkSink
+from connectors.spark.connector import SparkSink
 
 __all__ = ["SparkSink"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.spark.changes import OPERATION, SOURCE_MS, Changes
+from connectors.spark.decode.change_batch import OPERATION, SOURCE_MS, Changes
 
 _KEPT = 100_000
 _LIVE = pa.array(["c", "u", "d"])

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from connect.errors import ConfigError, ConnectError
 from connectors.spark.config import SparkSettings
-from connectors.spark.warmup import merge_once
+from connectors.spark.tables.merge_warmup import merge_once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

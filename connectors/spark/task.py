@@ -11,24 +11,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.converters.api import Converter
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema
 from connect.errors import ConfigError, ConnectError, DataError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import Offsets, SinkTask
 from connectors.spark import session
-from connectors.spark.apart import Refused
-from connectors.spark.changes import DATABASE, PARTITION_ID, SCHEMA, TABLE, Changes
+from connectors.spark.batch_bisection import Refused
 from connectors.spark.config import PARQUET, SparkSinkConfig, parse_config
-from connectors.spark.decoding import TopicDecoder
-from connectors.spark.delta_table import DeltaTable
+from connectors.spark.decode.change_batch import DATABASE, PARTITION_ID, SCHEMA, TABLE, Changes
+from connectors.spark.decode.raw_buffer import Raw
+from connectors.spark.decode.tolerant_decoding import decode_good_raw, decode_good_records
+from connectors.spark.decode.topic_decoder import TopicDecoder
+from connectors.spark.errant_records import Refusals
 from connectors.spark.latency import Latency
-from connectors.spark.parquet_table import ParquetTable
-from connectors.spark.raw import Raw
-from connectors.spark.refusals import Refusals
-from connectors.spark.salvage import decode_good_raw, decode_good_records
-from connectors.spark.staging import Staging, list_tables
-from connectors.spark.writer import Extents, TableWriter, widen
+from connectors.spark.tables.delta import DeltaTable
+from connectors.spark.tables.parquet import ParquetTable
+from connectors.spark.tables.staging import Staging, list_tables
+from connectors.spark.tables.writer import Extents, TableWriter, widen
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ _LOOK_AGAIN_S = 0.25
 class SparkSinkTask(SinkTask):
     """Delivers exactly once: the tables know what they hold (promise 6), the consumer group follows them.
 
-    Records that it has to refuse go the way of :mod:`connectors.spark.refusals`; the others of their batch go on.
+    Records that it has to refuse go the way of :mod:`connectors.spark.errant_records`; the others of their batch go on.
     """
 
     reports_raw = True

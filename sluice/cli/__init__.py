@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from sluice.cli.app import Command, build
-from sluice.cli.failures import run
+from sluice.cli.errors import run
 
 # One line per command: where it lives, and its line in ``sluice --help`` (shown without importing it).
 COMMANDS: dict[str, Command] = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sluice.cli.failures import UNREACHABLE
+from sluice.cli.errors import UNREACHABLE
 from sluice.cli.output import notice, output_option, print_json
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _data_dir = click.option(
 
 def _handle(data_dir: Path | None, port: int | None = None) -> EmbeddedBroker:
     from sluice.embedded.broker import EmbeddedBroker
-    from sluice.embedded.places import data_home
+    from sluice.embedded.locations import data_home
 
     return EmbeddedBroker(data_dir or data_home() / "broker", port=port)
 

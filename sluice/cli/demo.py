@@ -10,8 +10,8 @@ import click
 from sluice.cli.output import notice, output_option, print_json
 
 if TYPE_CHECKING:
+    from sluice.demo.environment import Sizes, Stage
     from sluice.demo.run import Result
-    from sluice.demo.stage import Sizes, Stage
 
 _home = click.option(
     "--data-dir",
@@ -22,7 +22,7 @@ _small = click.option("--small", is_flag=True, help="A shop of a hundredth of th
 
 
 def _sizes(small: bool) -> Sizes:
-    from sluice.demo.stage import Sizes
+    from sluice.demo.environment import Sizes
 
     return Sizes(1_000, 3_000, 2_000, 100) if small else Sizes()
 
@@ -40,9 +40,9 @@ def demo(keep: bool, seconds: float, small: bool, data_dir: Path | None, output:
     """
     from sluice.cli.setup import fetch_jars
     from sluice.demo.display import Display
+    from sluice.demo.environment import new_home
     from sluice.demo.run import run_demo
-    from sluice.demo.stage import new_home
-    from sluice.embedded.places import data_home
+    from sluice.embedded.locations import data_home
 
     for jar_set in ("kafka", "spark"):
         fetch_jars(jar_set)
@@ -101,15 +101,15 @@ def down(data_dir: Path | None, output: str) -> None:
 
 
 def _stage(data_dir: Path | None, small: bool) -> Stage:
-    from sluice.demo.stage import Stage
-    from sluice.embedded.places import data_home
+    from sluice.demo.environment import Stage
+    from sluice.embedded.locations import data_home
 
     return Stage((data_dir or data_home()) / "up", _sizes(small), tied=False)
 
 
 def _refuse_second(home: Path) -> None:
     from connect.errors import IllegalStateError
-    from sluice.demo.stage import Stage
+    from sluice.demo.environment import Stage
 
     if home.exists():
         stage = Stage(home, _sizes(small=True), tied=False)

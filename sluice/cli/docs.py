@@ -28,27 +28,27 @@ def docs(component: str | None, folder: Path | None, output: str) -> None:
     path as package.module:Class.
     """
     from connect.plugins import Plugins
-    from sluice import reference
+    from sluice.reference import pages
 
     plugins = Plugins.discover()
     if folder is not None:
         if component is not None:
             raise click.UsageError("--write takes no COMPONENT: it writes all pages")
-        _write(folder, reference.pages(plugins), output)
+        _write(folder, pages.pages(plugins), output)
     elif component is not None:
-        found = reference.find_component(component, plugins)
+        found = pages.find_component(component, plugins)
         if output == "json":
-            print_json(reference.as_json(found))
+            print_json(pages.as_json(found))
         elif output == "json-schema":
-            from sluice.json_schema import json_schema
+            from sluice.reference.json_schema import json_schema
 
             print_json(json_schema(found))
         else:
-            click.echo(reference.page(found, markdown=False), nl=False)
+            click.echo(pages.page(found, markdown=False), nl=False)
     elif output == "json-schema":
         raise click.UsageError("-o json-schema is of one COMPONENT")
     else:
-        known = reference.components(plugins, distribution=None)
+        known = pages.components(plugins, distribution=None)
         rows = [[one.name, one.kind, ", ".join(one.names)] for one in known]
         value = [{"name": one.name, "kind": one.kind, "names": list(one.names)} for one in known]
         emit(output, value, ["name", "kind", "names"], rows)
@@ -56,7 +56,7 @@ def docs(component: str | None, folder: Path | None, output: str) -> None:
 
 def _write(folder: Path, pages: dict[str, str], output: str) -> None:
     from connect.errors import ConnectError
-    from sluice.reference import MARK
+    from sluice.reference.pages import MARK
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

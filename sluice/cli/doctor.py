@@ -13,7 +13,7 @@ import click
 
 from connect.errors import ConnectError
 from sluice.cli.connection import bootstrap_options, client_properties
-from sluice.cli.failures import FAILED
+from sluice.cli.errors import FAILED
 from sluice.cli.output import as_dict, emit, output_option
 
 GOOD, NOTE, BAD = "ok", "note", "wrong"
@@ -92,13 +92,13 @@ def _drivers() -> Iterator[Finding]:
     import importlib
 
     # By name, as all that belongs to a connector.
-    drivers = importlib.import_module("connectors.jdbc.addresses.drivers")
+    drivers = importlib.import_module("connectors.jdbc.urls.drivers")
     for database, found, fix in drivers.installed():
         yield Finding(f"driver: {database}", GOOD if found else NOTE, found or "not installed", fix)
 
 
 def _disk() -> Finding:
-    from sluice.embedded.places import cache_dir
+    from sluice.embedded.locations import cache_dir
 
     folder = cache_dir()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
@@ -136,7 +136,7 @@ def _postgres() -> Finding:
 
 def _embedded_broker() -> Finding:
     from sluice.embedded.broker import EmbeddedBroker
-    from sluice.embedded.places import data_home
+    from sluice.embedded.locations import data_home
 
     broker = EmbeddedBroker(data_home() / "broker")
     if not broker.running:

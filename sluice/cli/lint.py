@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sluice.cli.failures import BAD_USAGE, OK
+from sluice.cli.errors import BAD_USAGE, OK
 from sluice.cli.output import notice, output_option, print_json, wants_colour
 
 if TYPE_CHECKING:
     from connect.config.finding import Finding
-    from worker.checks import Report
+    from worker.lint import Report
 
 _COLOURS = {"error": "1;31", "warning": "33", "note": "36"}
 _INDENT = "    "
@@ -33,7 +33,7 @@ def lint(files: tuple[str, ...], strict: bool, output: str) -> int:
     like ${file:...} stay unresolved. Ends with 2 when there is an error, 0 otherwise: warnings and notes only tell.
     """
     from connect.config.finding import Severity
-    from worker.checks import check_files
+    from worker.lint import check_files
 
     report = check_files(files, strict=strict)
     if output == "json":

@@ -17,9 +17,9 @@ from sluice.cli.output import output_option, wants_colour
 if TYPE_CHECKING:
     from connect.record import ConnectRecord
     from worker.preview.conversion import Conversion, Message
-    from worker.preview.failure import Failure
+    from worker.preview.errors import Failure
     from worker.preview.plan import PreviewPlan
-    from worker.preview.transforming import Outcome, Passage, Transforming
+    from worker.preview.transform_steps import Outcome, Passage, Transforming
 
 _SAMPLES = 3
 
@@ -58,9 +58,9 @@ def preview(
     ends it with 2.
     """
     from connect.plugins import Plugins
-    from worker.preview.failure import CONFIGURE, failure_of
+    from worker.preview.errors import CONFIGURE, failure_of
     from worker.preview.plan import PreviewPlan
-    from worker.preview.transforming import Transforming
+    from worker.preview.transform_steps import Transforming
 
     if (is_base64 or key_separator is not None) and not raw:
         raise click.UsageError("--base64 and --key-separator go with --raw")
@@ -97,8 +97,8 @@ def _inputs(
     records: str, plan: PreviewPlan, conversion: Conversion | None, is_base64: bool, key_separator: str | None
 ) -> Iterator[ConnectRecord | Failure]:
     """The record of each line, or why it is none. Blank lines are passed over, unless they are raw."""
-    from worker.preview.failure import READ, failure_of
-    from worker.preview.lines import record_of
+    from worker.preview.errors import READ, failure_of
+    from worker.preview.record_lines import record_of
 
     try:
         file = click.open_file(records, "rb")
@@ -142,15 +142,15 @@ def _message(data: bytes, topic: str, is_base64: bool, key_separator: str | None
 
 
 def _text_printer(stages: bool, plan: PreviewPlan) -> Callable[[ConnectRecord | Failure, Transforming], None]:
-    from sluice.preview_text import PreviewText
+    from sluice.cli.preview_text import PreviewText
 
     text = PreviewText(stages=stages, conversion=plan.writing(), colour=wants_colour(sys.stdout))
     return lambda given, transforming: print(text.of(given, transforming), flush=True)
 
 
 def _json_printer(stages: bool, plan: PreviewPlan) -> Callable[[ConnectRecord | Failure, Transforming], None]:
-    from worker.preview.failure import Failure
-    from worker.preview.transforming import Outcome
+    from worker.preview.errors import Failure
+    from worker.preview.transform_steps import Outcome
 
     conversion = plan.writing() if stages else None
 
@@ -162,7 +162,7 @@ def _json_printer(stages: bool, plan: PreviewPlan) -> Callable[[ConnectRecord | 
 
 
 def _as_json(outcome: Outcome, stages: bool, conversion: Conversion | None) -> dict[str, Any]:
-    from worker.preview.failure import Failure
+    from worker.preview.errors import Failure
 
     record = _record_json(outcome.record)
     failure = record if isinstance(record, Failure) else outcome.failure
@@ -180,7 +180,7 @@ def _as_json(outcome: Outcome, stages: bool, conversion: Conversion | None) -> d
 def _record_json(record: ConnectRecord | None) -> dict[str, Any] | Failure | None:
     """The record, or why it has no form as one: functions of users may make anything."""
     from connect.record_format import record_to_json
-    from worker.preview.failure import APPLY, failure_of
+    from worker.preview.errors import APPLY, failure_of
 
     try:
         return None if record is None else record_to_json(record)

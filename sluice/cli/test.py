@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sluice.cli.failures import FAILED, OK
+from sluice.cli.errors import FAILED, OK
 from sluice.cli.output import output_option, print_json, wants_colour
 
 

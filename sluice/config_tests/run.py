@@ -14,14 +14,14 @@ from connect.errors import ConfigError, ConnectError
 from connect.plugins import Plugins
 from connect.record import ConnectRecord
 from connect.record_format import payload_from_json, record_to_json
-from sluice.config_tests.documents import ENDING, ConfigTest, TestFile, is_record_node, read_test_file
-from sluice.config_tests.plain import ABSENT, at_path, is_same, plain_record
-from worker.checks import check_files
+from sluice.config_tests.files import ENDING, ConfigTest, TestFile, is_record_node, read_test_file
+from sluice.config_tests.plain_values import ABSENT, at_path, is_same, plain_record
+from worker.lint import check_files
 from worker.preview.conversion import Conversion, Message
-from worker.preview.failure import CONFIGURE, Failure, failure_of
-from worker.preview.lines import is_record, record_of_json
+from worker.preview.errors import CONFIGURE, Failure, failure_of
 from worker.preview.plan import PreviewPlan
-from worker.preview.transforming import Outcome, Transforming
+from worker.preview.record_lines import is_record, record_of_json
+from worker.preview.transform_steps import Outcome, Transforming
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from connect.errors import ConnectError, UnreachableError
 from rest.client import ConnectClient
 from sluice.demo.compare import Comparison, compare_table
 from sluice.demo.display import Display
-from sluice.demo.stage import APPEND_SINK, CONNECTOR_FILES, SOURCE, TABLES, UPSERT_SINK, Sizes, Stage
+from sluice.demo.environment import APPEND_SINK, CONNECTOR_FILES, SOURCE, TABLES, UPSERT_SINK, Sizes, Stage
 from sluice.demo.workload import Workload
 
 _START_TIMEOUT_S = 60.0

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from connect.errors import ConfigError, ConnectError, IllegalStateError
-from sluice.embedded import class_archive, jars, places
+from sluice.embedded import class_archive, jars, locations
 from sluice.embedded.jarsets import KAFKA_VERSION
 from sluice.embedded.java import Java, ensure_java
 from sluice.embedded.server import EmbeddedServer
@@ -108,14 +108,14 @@ class EmbeddedBroker(EmbeddedServer):
     @property
     def bootstrap(self) -> str:
         """What a client takes as ``bootstrap.servers``."""
-        return f"{places.LOOPBACK}:{self.port}"
+        return f"{locations.LOOPBACK}:{self.port}"
 
     def bootstrap_of(self, listener: str) -> str:
         """The same for one of the further listeners, once the broker was started."""
         found = self._ports_before().get(listener)
         if found is None:
             raise IllegalStateError(f"the broker in {self.data_dir} has no listener {listener}")
-        return f"{places.LOOPBACK}:{found}"
+        return f"{locations.LOOPBACK}:{found}"
 
     def _serves(self, port: int) -> bool:
         return has_live_broker(port)
@@ -135,16 +135,16 @@ class EmbeddedBroker(EmbeddedServer):
         before = self._ports_before()
         port = self._wanted_port or before.get(_PLAIN)
         if port is not None:
-            places.require_free_port(port, self._place, instead)
+            locations.require_free_port(port, self._place, instead)
         names = [_CONTROLLER, *self._protocols]
-        spare = [free for free in places.free_ports(2 + len(names)) if free != port]
+        spare = [free for free in locations.free_ports(2 + len(names)) if free != port]
         if port is None:
             port = spare.pop()
         ports = {_PLAIN: port}
         for name in names:
             # These are nobody's business by their numbers: if one was taken meanwhile, another will do.
             same = before.get(name) if before.get(_PLAIN) == port else None
-            ports[name] = same if same is not None and places.port_is_free(same) else spare.pop()
+            ports[name] = same if same is not None and locations.port_is_free(same) else spare.pop()
         return ports
 
     def _ports_before(self) -> dict[str, int]:
@@ -157,7 +157,7 @@ class EmbeddedBroker(EmbeddedServer):
         return {name: int(port) for name, port in _LISTENER.findall(line[1])} if line else {}
 
     def _write_properties(self, ports: Mapping[str, int]) -> None:
-        here = places.LOOPBACK
+        here = locations.LOOPBACK
         protocols = {_PLAIN: "PLAINTEXT", _CONTROLLER: "PLAINTEXT", **self._protocols}
         settings = {
             **_SETTINGS,
@@ -174,7 +174,7 @@ class EmbeddedBroker(EmbeddedServer):
         """Give the folder an identity. The rest of a fresh format is the same every time and kept in the cache."""
         log_dir = self.data_dir / "log"
         log_dir.mkdir(parents=True, exist_ok=True)
-        template = places.cache_dir() / f"kafka-{KAFKA_VERSION}-bootstrap.checkpoint"
+        template = locations.cache_dir() / f"kafka-{KAFKA_VERSION}-bootstrap.checkpoint"
         if not template.exists():
             self._make_template(template, java, class_path)
         shutil.copyfile(template, log_dir / "bootstrap.checkpoint")
@@ -209,7 +209,7 @@ class EmbeddedBroker(EmbeddedServer):
         self._process.launch(command, port, lambda: has_live_broker(port), timeout_s)
 
 
-def has_live_broker(port: int, host: str = places.LOOPBACK) -> bool:
+def has_live_broker(port: int, host: str = locations.LOOPBACK) -> bool:
     """Whether a broker at ``host:port`` answers a Metadata request (version 1, no topics) with a live broker in it.
 
     A port that is open proves nothing: the broker opens it before it may serve. Written out by hand because a client library

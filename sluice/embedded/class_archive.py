@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from connect.errors import ConnectError
-from sluice.embedded import jars, places
+from sluice.embedded import jars, locations
 from sluice.embedded.java import Java
 
 
@@ -22,7 +22,7 @@ def path_for(java: Java) -> Path:
     release = java.home / "release"
     build = release.read_bytes() if release.is_file() else str(java.executable).encode()
     digest = hashlib.sha256(build + str(folder).encode()).hexdigest()[:12]
-    return places.cache_dir() / f"broker-{java.version}-{digest}.jsa"
+    return locations.cache_dir() / f"broker-{java.version}-{digest}.jsa"
 
 
 def present(java: Java) -> bool:

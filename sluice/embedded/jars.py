@@ -19,7 +19,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from connect.errors import ConfigError, ConnectError, UnreachableError
-from sluice.embedded import places, process
+from sluice.embedded import locations, process
 from sluice.embedded.jarsets import JAR_SETS, Jar, JarSet
 from sluice.embedded.java import ensure_java
 
@@ -39,7 +39,7 @@ def folder_of(jar_set: JarSet) -> Path:
     """Where the set lies, or will lie."""
     coordinates = "\n".join(str(jar) for jar in jar_set.jars)
     digest = hashlib.sha256(coordinates.encode()).hexdigest()[:12]
-    return places.cache_dir() / "jars" / f"{jar_set.name}-{digest}"
+    return locations.cache_dir() / "jars" / f"{jar_set.name}-{digest}"
 
 
 def jar_set(name: str | JarSet) -> JarSet:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from connect.errors import ConfigError, ConnectError
-from sluice.embedded import places, process
+from sluice.embedded import locations, process
 from sluice.embedded.jarsets import MARIADB, MARIADB_VERSION, this_machine
 from sluice.embedded.server import EmbeddedDatabase
 from sluice.embedded.unpacked import unpacked
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pymysql.connections import Connection
 
 _SETTINGS: Mapping[str, str] = {
-    "bind_address": places.LOOPBACK,
+    "bind_address": locations.LOOPBACK,
     "ssl": "0",  # else the server makes RSA keys at each start, which takes nine seconds of CPU
     "skip_name_resolve": "1",
     "character_set_server": "utf8mb4",
@@ -220,7 +220,7 @@ class EmbeddedMariaDB(EmbeddedDatabase):
     def _serves(self, port: int) -> bool:
         import pymysql
 
-        if places.port_is_free(port):  # cheaper than a refused login
+        if locations.port_is_free(port):  # cheaper than a refused login
             return False
         with contextlib.suppress(pymysql.OperationalError):
             pymysql.connect(host=self.host, port=port, user=self.user, password=self.password, connect_timeout=5).close()

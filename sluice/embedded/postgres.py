@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connect.errors import ConfigError, ConnectError
-from sluice.embedded import places, process
+from sluice.embedded import locations, process
 from sluice.embedded.server import EmbeddedDatabase
 
 if TYPE_CHECKING:
     import psycopg
 
 _SETTINGS: Mapping[str, str] = {
-    "listen_addresses": places.LOOPBACK,
+    "listen_addresses": locations.LOOPBACK,
     "unix_socket_directories": "",
     "wal_level": "logical",
     "max_wal_senders": "20",
@@ -165,7 +165,7 @@ class EmbeddedPostgres(EmbeddedDatabase):
     def _serves(self, port: int) -> bool:
         import psycopg
 
-        if places.port_is_free(port):  # cheaper than a refused login
+        if locations.port_is_free(port):  # cheaper than a refused login
             return False
         with contextlib.suppress(psycopg.OperationalError):
             dsn = f"host={self.host} port={port} user={self.user} dbname=postgres"

@@ -10,7 +10,7 @@ import os
 import tarfile
 from pathlib import Path
 
-from sluice.embedded import places
+from sluice.embedded import locations
 from sluice.embedded.jarsets import REGISTRY, REGISTRY_VERSION
 from sluice.embedded.java import ensure_java
 from sluice.embedded.server import EmbeddedServer
@@ -47,7 +47,7 @@ class EmbeddedRegistry(EmbeddedServer):
     @property
     def url(self) -> str:
         """What a converter takes as ``schema.registry.url``."""
-        return f"http://{places.LOOPBACK}:{self.port}{_API}"
+        return f"http://{locations.LOOPBACK}:{self.port}{_API}"
 
     def _serves(self, port: int) -> bool:
         connection = http.client.HTTPConnection(self.host, port, timeout=5)
@@ -62,11 +62,11 @@ class EmbeddedRegistry(EmbeddedServer):
     def _launch(self, timeout_s: float) -> None:
         program = unpacked(REGISTRY, f"apicurio-registry-{REGISTRY_VERSION}", _RUNNER, _unpack)
         if self._port is None:
-            self._port = places.free_ports(1)[0]
+            self._port = locations.free_ports(1)[0]
         else:
-            places.require_free_port(self._port, self._place, "choose another")
+            locations.require_free_port(self._port, self._place, "choose another")
         port = self._port
-        settings = (f"-Dquarkus.http.host={places.LOOPBACK}", f"-Dquarkus.http.port={port}", "-Dapicurio.storage.kind=sql")
+        settings = (f"-Dquarkus.http.host={locations.LOOPBACK}", f"-Dquarkus.http.port={port}", "-Dapicurio.storage.kind=sql")
         self._process.launch(
             [ensure_java().executable, *_JVM, *settings, "-jar", program / _RUNNER],
             port,

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from connect.errors import IllegalStateError
-from sluice.embedded import places, process
+from sluice.embedded import locations, process
 from sluice.embedded.server_process import ServerProcess
 
 
@@ -19,7 +19,7 @@ class EmbeddedServer(ABC):
     """One server over ``data_dir``. Objects are handles: a second one on the same folder controls the same server. Not
     thread-safe; processes are kept apart by a lock file."""
 
-    host = places.LOOPBACK
+    host = locations.LOOPBACK
 
     name: ClassVar[str]
     """How messages call it."""
@@ -131,7 +131,7 @@ class EmbeddedDatabase(EmbeddedServer):
 
     def __init__(self, data_dir: Path | str, *, port: int | None, password: str | None, dies_with_parent: bool) -> None:
         super().__init__(data_dir, dies_with_parent=dies_with_parent)
-        self._kept_port = places.KeptPort(self.data_dir / "port", port)
+        self._kept_port = locations.KeptPort(self.data_dir / "port", port)
         self._wanted_password = password
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from connect.errors import ConnectError
-from sluice.embedded import jars, places, process
+from sluice.embedded import jars, locations, process
 from sluice.embedded.jarsets import JarSet
 
 _TIMEOUT_S = 120.0
@@ -20,7 +20,7 @@ def unpacked(wanted: JarSet, folder_name: str, program: str, unpack: Callable[[P
     then be. The folder appears in the cache by one rename when it is complete. Safe to call from many processes at once: one of
     them unpacks. Raises `ConnectError` when the archive has no such program, and what `jars.ensure_jars` raises.
     """
-    folder = places.cache_dir() / folder_name
+    folder = locations.cache_dir() / folder_name
     if (folder / program).is_file():
         return folder
     (archive,) = jars.ensure_jars(wanted)

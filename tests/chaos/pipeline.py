@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from rest.client import ConnectClient
 from sluice.embedded import jars, process
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.places import free_ports
+from sluice.embedded.locations import free_ports
 from sluice.embedded.postgres import EmbeddedPostgres
 
 SOURCE, UPSERT, APPEND = "chaos-source", "chaos-upsert", "chaos-append"
@@ -153,7 +153,7 @@ class Pipeline:
         environment = {**os.environ, "SLUICE_SPARK_JARS": str(jars.folder_of(jars.jar_set("spark")))}
         if crash_at:
             environment["SLUICE_CRASH_AT"] = f"worker/{crash_at}"  # its executors are part of it
-        command = [sys.executable, "-m", "sluice.standalone", *self._files]
+        command = [sys.executable, "-m", "sluice.run.standalone", *self._files]
         self.child = process.spawn(command, log=self.log, cwd=Path.cwd(), environment=environment, death_signal=signal.SIGKILL)
 
     def wait_for_crash(self, timeout_s: float) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from connect.crash import POINTS
+from connect.crash_points import POINTS
 from connect.errors import NotFoundError
 from sluice.demo.compare import compare_table
 from sluice.demo.delta_table import open_delta

@@ -34,7 +34,7 @@ class Namespace:
         """Sluice's worker in this namespace."""
 
         def launch(files: Sequence[Path], log: Path) -> Launch:
-            return Launch([_program(), "netns", "exec", self.name, sys.executable, "-m", "sluice.distributed", *files])
+            return Launch([_program(), "netns", "exec", self.name, sys.executable, "-m", "sluice.run.distributed", *files])
 
         return Kind("Sluice in a namespace", launch)
 

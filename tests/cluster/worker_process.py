@@ -26,7 +26,7 @@ import psutil
 
 from connect.errors import UnreachableError
 from rest.client import ConnectClient
-from sluice.embedded import places, process
+from sluice.embedded import locations, process
 
 _LOOKED_AT = 100_000_000
 """Bytes at the end of what a worker printed: verifiable connectors print much between two lines of the log."""
@@ -62,8 +62,8 @@ def _launch_sluice(module: str, files: Sequence[Path], log: Path) -> Launch:
     return Launch([sys.executable, "-m", module, *files])
 
 
-SLUICE = Kind("Sluice", partial(_launch_sluice, "sluice.distributed"))
-SLUICE_STANDALONE = Kind("Sluice standalone", partial(_launch_sluice, "sluice.standalone"))
+SLUICE = Kind("Sluice", partial(_launch_sluice, "sluice.run.distributed"))
+SLUICE_STANDALONE = Kind("Sluice standalone", partial(_launch_sluice, "sluice.run.standalone"))
 
 
 class WorkerProcess:
@@ -77,7 +77,7 @@ class WorkerProcess:
         properties: Mapping[str, str],
         *,
         connector_files: Sequence[Path] = (),
-        host: str = places.LOOPBACK,
+        host: str = locations.LOOPBACK,
     ) -> None:
         """``connector_files`` are for standalone workers. ``listeners`` in the properties is set here, at ``host``."""
         self.kind = kind
@@ -85,7 +85,7 @@ class WorkerProcess:
         self.home = home
         self.out = home / f"{name}.out"
         self.log = home / f"{name}.log"
-        self.port = places.free_ports(1)[0]
+        self.port = locations.free_ports(1)[0]
         self.worker_id = f"{host}:{self.port}"
         self.url = f"http://{self.worker_id}"
         self.client = ConnectClient(self.url)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from connect.data.narrow import round_to_float32
+from connect.data.sized_numbers import round_to_float32
 from connect.errors import ConfigError, ConnectError, DataError, SchemaError
 
 _CLASSES: dict[str, type[ConnectError]] = {

@@ -13,7 +13,7 @@ import pytest
 from connect.record_format import record_from_json, record_to_json
 from sluice.cli import COMMANDS
 from sluice.cli.app import build
-from sluice.cli.failures import run
+from sluice.cli.errors import run
 
 CASES = Path(__file__).parent / "cases" / "transforms.jsonl"
 ACCIDENTS = ("NullPointerException", "ClassCastException")

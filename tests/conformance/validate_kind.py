@@ -22,7 +22,7 @@ from starlette.testclient import TestClient
 
 from connect.plugins import Plugins
 from rest.app import build_api
-from worker.config import WorkerConfig
+from worker.config.worker_config import WorkerConfig
 from worker.herder import Herder
 from worker.validation import DiscoveredCatalogue, plugin_config, plugin_list, validate
 

@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from worker.distributed.statuses import StatusWriter
-from worker.herder import TaskId
-from worker.provided_values import ProvidedValues
-from worker.stores.codec import RestartRequest, SessionKey
+from worker.config.resolved_config import ProvidedValues
+from worker.distributed.status_writer import StatusWriter
+from worker.model import TaskId
+from worker.storage.record_codec import RestartRequest, SessionKey
 
 if TYPE_CHECKING:
-    from worker.distributed.coordination import Coordination
+    from worker.distributed.herder_core import Coordination
 
 _OBSERVE_AFTER_S = 2.0
 """Whoever made a change records it with where it came from; only then is it looked whether it is known."""
 
 
 class ConfigChanges:
-    """Implements :class:`worker.stores.config_store.ConfigListener`. Changes that come close together are followed together."""
+    """Implements :class:`worker.storage.config_store.ConfigListener`. Changes that come close together are followed together."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """The herder of a distributed worker, as REST sees it.
 
 What only looks is answered at once, from snapshots, on the caller's thread: no connector, broker or rebalance holds it up. What
-changes something becomes a job of the herder's thread (:mod:`worker.distributed.coordination`), and is the leader's to do;
+changes something becomes a job of the herder's thread (:mod:`worker.distributed.herder_core`), and is the leader's to do;
 another worker raises NotLeaderError, and REST passes the request on.
 """
 
@@ -25,19 +25,15 @@ from connect.errors import (
     NotLeaderError,
     PluginNotFoundError,
 )
-from worker.config_check import masked_error
-from worker.connector_files import ConnectorDirectory
-from worker.current_stage import CurrentStage
-from worker.distributed.assembly import Parts
-from worker.distributed.coordination import Coordination
-from worker.distributed.keys import ExactlyOnce
-from worker.distributed.publishing import task_configs_changed
+from worker.config.distributed_config import ExactlyOnce
+from worker.distributed.bootstrap import Parts
+from worker.distributed.herder_core import Coordination
 from worker.distributed.session_keys import verify
-from worker.executors.api import ConnectorSpec
+from worker.distributed.task_config_publisher import task_configs_changed
+from worker.executor import ConnectorSpec
 from worker.executors.futures import outcome
-from worker.files_target import FilesTarget
 from worker.group.protocol import Protocol
-from worker.herder import (
+from worker.model import (
     ConfigVersion,
     ConnectorFileState,
     ConnectorInfo,
@@ -55,12 +51,16 @@ from worker.herder import (
     TaskInfo,
     TaskProgress,
 )
-from worker.history.versions import config_to_restore, unknown
-from worker.offsets.alteration import alter_sink_offsets, alter_source_offsets
-from worker.offsets.changes import require_offsets, require_stopped, shown_entries
-from worker.restart import planned_restart, to_restart
-from worker.stores.codec import RestartRequest
-from worker.stores.config_state import ConfigState
+from worker.observability.herder_activity import CurrentStage
+from worker.operations.connectors_dir.sync import ConnectorDirectory
+from worker.operations.connectors_dir.target import FilesTarget
+from worker.operations.history.versions import config_to_restore, unknown
+from worker.operations.offsets.alter import alter_sink_offsets, alter_source_offsets
+from worker.operations.offsets.changes import require_offsets, require_stopped, shown_entries
+from worker.operations.restart_plan import planned_restart, to_restart
+from worker.storage.config_state import ConfigState
+from worker.storage.record_codec import RestartRequest
+from worker.validation.config_check import masked_error
 from worker.version import server_info
 
 T = TypeVar("T")

@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from connect import crash
+from connect import crash_points
 from connect.errors import FencedError, IllegalStateError, NotFoundError
-from worker.distributed.keys import DistributedSettings, ExactlyOnce
-from worker.distributed.loop import HerderLoop
+from worker.config.distributed_config import DistributedSettings, ExactlyOnce
+from worker.distributed.herder_loop import HerderLoop
 from worker.distributed.session_keys import expires_in_ms, is_due, new_session_key
 from worker.group.assignor import IncrementalCooperativeAssignor, owner_urls
-from worker.group.eager import assign_eagerly
+from worker.group.eager_assignor import assign_eagerly
 from worker.group.protocol import Assignment, Protocol, WorkerMetadata
-from worker.herder import TaskId
-from worker.stores.config_store import ConfigStore
+from worker.model import TaskId
+from worker.storage.config_store import ConfigStore
 
 T = TypeVar("T")
 
@@ -149,7 +149,7 @@ class Leader:
                 outcome.set_exception(error)
                 return
             if ids:
-                crash.point("cluster.fenced")
+                crash_points.point("cluster.fenced")
             try:
                 self.write(lambda: self._count_tasks(name, generation))
             except Exception as e:

@@ -12,20 +12,20 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
 from connect.errors import ConnectError, UnreachableError
-from worker.client_overrides import client_properties, with_transactions
-from worker.config import WorkerConfig
-from worker.distributed.keys import ExactlyOnce
-from worker.executors.api import ConnectorSpec, OffsetRecord
-from worker.herder import OffsetEntry, TaskId
+from worker.config.client_overrides import client_properties, with_transactions
+from worker.config.distributed_config import ExactlyOnce
+from worker.config.worker_config import WorkerConfig
+from worker.executor import ConnectorSpec, OffsetRecord
 from worker.kafka.log_writer import TransactionalWriter, Written
 from worker.kafka.settings import ClientKind
-from worker.offsets.store import OffsetPair, OffsetStore
-from worker.stores.offset_topic import OffsetTopic
-from worker.stores.own_offsets import OwnOffsets
-from worker.stores.topics import offset_log, own_offset_log
+from worker.model import OffsetEntry, TaskId
+from worker.storage.connector_offset_store import OwnOffsets
+from worker.storage.kafka_offset_store import OffsetTopic
+from worker.storage.offset_store import OffsetPair, OffsetStore
+from worker.storage.topic_logs import offset_log, own_offset_log
 
 if TYPE_CHECKING:
-    from worker.distributed.coordination import Coordination
+    from worker.distributed.herder_core import Coordination
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class TopicOffsets(OffsetStore, Protocol):
 
 
 class ClusterServices:
-    """Implements :class:`worker.executors.api.WorkerServices`, and is the offset store that it offers."""
+    """Implements :class:`worker.executor.WorkerServices`, and is the offset store that it offers."""
 
     def __init__(self, config: WorkerConfig, coordination: Callable[[], Coordination]) -> None:
         """``coordination`` is asked for when something is asked of it."""

@@ -9,9 +9,9 @@ import secrets
 from dataclasses import dataclass, field
 
 from connect.errors import BadRequestError, ForbiddenError, NotReadyError
-from worker.distributed.keys import DistributedSettings, hash_name
-from worker.herder import RequestSignature
-from worker.stores.codec import SessionKey
+from worker.config.distributed_config import DistributedSettings, hash_name
+from worker.model import RequestSignature
+from worker.storage.record_codec import SessionKey
 
 _SIZES = {"sha1": 64, "md5": 64, "sha224": 28, "sha256": 32, "sha384": 48, "sha512": 64}
 """Bytes of a key where inter.worker.key.size is not set, by hash: what Java's generators choose."""

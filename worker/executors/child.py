@@ -21,10 +21,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from connect import crash
+from connect import crash_points
 from connect.errors import ConnectError, DataError
 from connect.plugins import Plugins
-from worker.config import WorkerConfig
+from worker.config.plugin_path import extend_python_path
+from worker.config.secrets import SecretMask
+from worker.config.worker_config import WorkerConfig
+from worker.config.worker_converters import checked_secret_keys
+from worker.errors.trace import trace_of
 from worker.executors.channel import Channel
 from worker.executors.futures import done, failed, in_thread, outcome
 from worker.executors.local import LocalExecutor
@@ -38,14 +42,10 @@ from worker.executors.messages import (
     text,
     texts,
 )
-from worker.executors.remote_worker import RemoteListener, RemoteServices
-from worker.herder import TargetState
-from worker.loggers import Loggers
-from worker.logs import set_up_logging
-from worker.plugin_path import extend_python_path
-from worker.secrets import SecretMask
-from worker.trace import trace_of
-from worker.worker_converters import checked_secret_keys
+from worker.executors.worker_proxy import RemoteListener, RemoteServices
+from worker.model import TargetState
+from worker.observability.log_setup import set_up_logging
+from worker.observability.loggers import Loggers
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def main() -> NoReturn:
     descriptor, control_pid, stacks = (int(argument) for argument in sys.argv[1:4])
     _end_with(control_pid)
     _show_as(f"sluice {sys.argv[4]}")
-    crash.in_executor_of(control_pid)
+    crash_points.in_executor_of(control_pid)
     with open(stacks, "wb", buffering=0, closefd=False) as file:
         faulthandler.register(STACKS_SIGNAL, file, all_threads=True)
         os.set_inheritable(descriptor, False)

@@ -11,7 +11,7 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect import crash
+from connect import crash_points
 
 # Nothing of a configuration is told this way: command lines and environments can be read by others.
 _BEGIN_HERE = "import sys; sys.path[:] = sys.argv[5:]"
@@ -30,7 +30,7 @@ class Launched:
     """Descriptor of what the process writes its stacks to. The caller closes it."""
 
 
-def launch(key: str, environment: Path | None, *, crash_points: bool) -> Launched:
+def launch(key: str, environment: Path | None, *, with_crash_points: bool) -> Launched:
     """Starts a process; ``key`` is what it is called in lists of processes. In a virtual environment its own packages win over
     the worker's, which come after them.
 
@@ -43,8 +43,8 @@ def launch(key: str, environment: Path | None, *, crash_points: bool) -> Launche
     else:
         python, program, paths = str(environment / "bin" / "python"), f"{_BEGIN_IN_ENVIRONMENT}; {_MAIN}", _library_paths()
     variables = dict(os.environ)
-    if not crash_points:
-        variables.pop(crash.VARIABLE, None)
+    if not with_crash_points:
+        variables.pop(crash_points.VARIABLE, None)
     # Until the process ignores them itself; it inherits what is blocked.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:

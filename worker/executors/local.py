@@ -14,22 +14,22 @@ from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.errors import BadRequestError, ConfigError, IllegalStateError
 from connect.plugins import Kind, PluginDesc, Plugins
 from connect.record import TopicPartition
-from worker.config import WorkerConfig
-from worker.executors.api import ConnectorFacts, ConnectorSpec, ExecutorListener, TaskSpec, WorkerServices
+from worker.config.secrets import SecretMask
+from worker.config.worker_config import WorkerConfig
+from worker.config.worker_converters import checked_secret_keys
+from worker.executor import ConnectorFacts, ConnectorSpec, ExecutorListener, TaskSpec, WorkerServices
+from worker.executors.connector_instance import ConnectorClass, ConnectorInstance
 from worker.executors.deadlines import Deadlines
 from worker.executors.futures import all_done, done, failed
-from worker.executors.instance import ConnectorClass, ConnectorInstance
-from worker.executors.lane import Lane
+from worker.executors.serial_queue import Lane
 from worker.executors.task_configs import task_class_of
+from worker.executors.task_factory import TaskFactory, TaskRequest
 from worker.executors.task_slot import TaskSlot
-from worker.herder import TargetState, TaskId, TaskProgress
-from worker.offsets.store import OffsetPair
-from worker.secrets import SecretMask
-from worker.task import TaskListener, WorkerTask
-from worker.task_factory import TaskFactory, TaskRequest
-from worker.topic_creation import topic_creation_rules
+from worker.model import TargetState, TaskId, TaskProgress
+from worker.source.topic_creation import topic_creation_rules
+from worker.storage.offset_store import OffsetPair
+from worker.tasks.worker_task import TaskListener, WorkerTask
 from worker.validation import Check, DiscoveredCatalogue, cluster_check, plugin_config, plugin_list, validate
-from worker.worker_converters import checked_secret_keys
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class _Place:
 
 
 class LocalExecutor:
-    """Implements :class:`worker.executors.api.Executor`. An instance's code runs in the lane of its connector, a task's on the
+    """Implements :class:`worker.executor.Executor`. An instance's code runs in the lane of its connector, a task's on the
     task's own thread; there is no thread for a connector that has nothing to do."""
 
     def __init__(

@@ -10,9 +10,9 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from connect.errors import DataError
-from worker.executors.api import ConnectorFacts, ConnectorSpec, OffsetRecord, TaskSpec
-from worker.herder import ErrorCounts, OffsetEntry, TaskId, TaskProgress
-from worker.offsets.store import OffsetPair
+from worker.executor import ConnectorFacts, ConnectorSpec, OffsetRecord, TaskSpec
+from worker.model import ErrorCounts, OffsetEntry, TaskId, TaskProgress
+from worker.storage.offset_store import OffsetPair
 
 Plain = dict[str, Any]
 

@@ -16,12 +16,15 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
 
 from connect.errors import ConnectError, DataError, IllegalStateError
-from worker.config import WorkerConfig
-from worker.executors.api import ConnectorFacts, ConnectorSpec, ExecutorListener, TaskSpec, WorkerServices
+from worker.config.isolation import isolation_of
+from worker.config.plugin_path import environments_of
+from worker.config.secrets import SecretMask
+from worker.config.worker_config import WorkerConfig
+from worker.errors.trace import trace_of
+from worker.executor import ConnectorFacts, ConnectorSpec, ExecutorListener, TaskSpec, WorkerServices
 from worker.executors.channel import ChannelClosedError
 from worker.executors.deadlines import Deadlines
 from worker.executors.futures import all_done, done, fail, failed, pass_on, succeed
-from worker.executors.lane import Lane
 from worker.executors.messages import (
     connector_to_plain,
     id_to_plain,
@@ -31,16 +34,13 @@ from worker.executors.messages import (
     task_to_plain,
 )
 from worker.executors.placement import Aftermath, CrashHistory, aftermath
-from worker.executors.plugin_questions import PluginQuestions
-from worker.executors.process import Ending, ProcessHandle
-from worker.executors.processes import Processes
-from worker.executors.residents import ConnectorEntry, Entry, Register, TaskEntry
-from worker.herder import State, TargetState, TaskId, TaskProgress
-from worker.isolation import isolation_of
-from worker.offsets.store import OffsetPair
-from worker.plugin_path import environments_of
-from worker.secrets import SecretMask
-from worker.trace import trace_of
+from worker.executors.plugin_queries import PluginQuestions
+from worker.executors.process_handle import Ending, ProcessHandle
+from worker.executors.process_registry import Processes
+from worker.executors.serial_queue import Lane
+from worker.executors.work_registry import ConnectorEntry, Entry, Register, TaskEntry
+from worker.model import State, TargetState, TaskId, TaskProgress
+from worker.storage.offset_store import OffsetPair
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class _Lanes:
 
 
 class ExecutorPool:
-    """Implements :class:`worker.executors.api.Executor` over processes."""
+    """Implements :class:`worker.executor.Executor` over processes."""
 
     def __init__(self, config: WorkerConfig, services: WorkerServices, listener: ExecutorListener, mask: SecretMask) -> None:
         self._config = config

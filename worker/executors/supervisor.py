@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from worker.executors.process import Ending, ProcessHandle
+from worker.executors.process_handle import Ending, ProcessHandle
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from connect.connector import Connector, SinkConnector
 from connect.errors import ConnectError
 from connect.sink import SinkTask
 from connect.source import SourceTask
-from worker.executors.api import ConnectorSpec
-from worker.provided_values import with_references
+from worker.config.resolved_config import with_references
+from worker.executor import ConnectorSpec
 
 log = logging.getLogger(__name__)
 

@@ -8,18 +8,19 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from worker.executors.api import ExecutorListener, TaskSpec
-from worker.herder import State, TaskId, TaskProgress
-from worker.secrets import SecretMask
-from worker.stages import describe
-from worker.task import TaskListener, WorkerTask
-from worker.trace import trace_of
+from worker.config.secrets import SecretMask
+from worker.errors.stages import describe
+from worker.errors.trace import trace_of
+from worker.executor import ExecutorListener, TaskSpec
+from worker.model import State, TaskId, TaskProgress
+from worker.tasks.worker_task import TaskListener, WorkerTask
 
 log = logging.getLogger(__name__)
 
 
 class TaskSlot:
-    """Holds a task and passes on what it tells (:class:`worker.task.TaskListener`), until it is cut off. Safe from any thread."""
+    """Holds a task and passes on what it tells (:class:`worker.tasks.worker_task.TaskListener`), until it is cut off. Safe from
+    any thread."""
 
     def __init__(self, run: int, spec: TaskSpec, listener: ExecutorListener, mask: SecretMask) -> None:
         self.spec = spec

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from worker.group.balance import Work, deal, excess, give_connectors, give_tasks, held_more_than_once
 from worker.group.config_view import ConfigView, FreshConfig, newest_offset, view_to_assign_by
 from worker.group.protocol import CONFIG_MISMATCH, NO_ERROR, Assignment, Protocol, WorkerMetadata
-from worker.herder import TaskId
+from worker.model import TaskId
 
 _BACKOFF_FACTOR = 40
 _NO_GENERATION = -1

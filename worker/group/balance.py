@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from worker.herder import TaskId
+from worker.model import TaskId
 
 _T = TypeVar("_T")
 

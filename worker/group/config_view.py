@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from worker.group.protocol import WorkerMetadata
-from worker.herder import TaskId
+from worker.model import TaskId
 
 
 class ConfigView(Protocol):

@@ -28,10 +28,10 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.net.wakeup_notifier import WakeupNotifier
 
 from connect.errors import ConnectError, UnreachableError
+from worker.group.config import GroupSettings
 from worker.group.membership import Membership
+from worker.group.oauth_tokens import Tokens
 from worker.group.protocol import PROTOCOL_TYPE, Protocol, WorkerMetadata, encode_metadata
-from worker.group.settings import GroupSettings
-from worker.group.tokens import Tokens
 
 log = logging.getLogger(__name__)
 

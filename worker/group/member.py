@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from connect.errors import IllegalStateError
+from worker.group.config import GroupSettings
 from worker.group.coordinator import CoordinatorLink, Cure
 from worker.group.events import GroupEvent
-from worker.group.library_logs import quieten
+from worker.group.library_logging import quieten
 from worker.group.membership import Assign, Membership
+from worker.group.oauth_tokens import Tokens
 from worker.group.protocol import Protocol, WorkerMetadata
-from worker.group.settings import GroupSettings
-from worker.group.tokens import Tokens
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import TypeVar
 
 from connect.errors import DataError
-from worker.herder import TaskId
+from worker.model import TaskId
 
 PROTOCOL_TYPE = "connect"
 """The kind of group, as the coordinator lists it."""

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect.errors import ConnectError, FencedError, UnreachableError
 from worker.kafka.clients import BrokerNotices, kafka_error, make_producer
-from worker.kafka.numbering import ENDED, WITHOUT, no_numbers_given, raised_by_client, with_order
+from worker.kafka.idempotence import ENDED, WITHOUT, no_numbers_given, raised_by_client, with_order
 from worker.kafka.partitioner import JAVA_PARTITIONER
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,8 @@ def writer_settings(java: Mapping[str, str]) -> dict[str, str]:
 class LogWriter:
     """Writes to one topic. Safe from any thread. Futures are resolved while :meth:`serve` or :meth:`send_all` runs.
 
-    A client that can go on no more (:mod:`worker.kafka.numbering`) is replaced; the next gets what it had not written, in order.
+    A client that can go on no more (:mod:`worker.kafka.idempotence`) is replaced; the next gets what it had not written, in
+    order.
     """
 
     def __init__(self, java: Mapping[str, str], topic: str) -> None:

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect.errors import ConnectError
 from worker.kafka.clients import UNAUTHORIZED, UNREACHABLE, BrokerNotices, kafka_error, make_producer
-from worker.kafka.numbering import ENDED, PURGED, no_numbers_given, raised_by_client
+from worker.kafka.idempotence import ENDED, PURGED, no_numbers_given, raised_by_client
 
 _SLICE_S = 0.1
 """How long a wait goes on before it looks whether it is still wanted."""

@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from connect.errors import ConnectError
 from worker.kafka.clients import UNREACHABLE, kafka_error
-from worker.kafka.numbering import PURGED
+from worker.kafka.idempotence import PURGED
 from worker.kafka.record_producer import ProduceCancelled, RecordProducer
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from connect.data.headers import Headers
 from connect.errors import ConfigError
 from connect.plugins import Plugins
 from connect.record import CREATE_TIME, ConnectRecord, SinkRecord
-from worker.converter_settings import converter_settings
-from worker.preview.failure import Failure, failure_of
+from worker.preview.errors import Failure, failure_of
+from worker.tasks.converters import converter_settings
 
 KEY, VALUE, HEADER = "key.converter", "value.converter", "header.converter"
 _SIMPLE_HEADERS = "org.apache.kafka.connect.storage.SimpleHeaderConverter"

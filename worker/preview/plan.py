@@ -13,11 +13,11 @@ from connect.connector import SinkConnector, SourceConnector
 from connect.errors import ConfigError, ConnectError
 from connect.plugins import Kind, Plugins
 from connect.record import SourceRecord
-from worker.config_providers import ConfigProviders
-from worker.plugin_path import extend_python_path
+from worker.config.plugin_path import extend_python_path
+from worker.config.providers import ConfigProviders
+from worker.config.secrets import SecretMask
 from worker.preview.conversion import Conversion, has_converters
-from worker.preview.lines import PlainPlace
-from worker.secrets import SecretMask
+from worker.preview.record_lines import PlainPlace
 
 _TOPIC = "records"
 """The topic of plain records when neither the configuration nor the user names one."""

@@ -1,13 +1,13 @@
 """Validation of connector configurations: the tables of the framework and the answers that REST gives."""
 
-from worker.validation.answer import create_error_message
-from worker.validation.catalogue import CONNECTORS, Catalogue, Kind, Plugin
-from worker.validation.checks import dlq_topic, topics_of
-from worker.validation.cluster import cluster_check
-from worker.validation.discovered import DiscoveredCatalogue
-from worker.validation.framework import plain_def
-from worker.validation.listing import plugin_config, plugin_list
-from worker.validation.references_shown import show_references
+from worker.validation.cluster_checks import cluster_check
+from worker.validation.discovered_plugins import DiscoveredCatalogue
+from worker.validation.framework_keys import plain_def
+from worker.validation.plugin_catalog import CONNECTORS, Catalogue, Kind, Plugin
+from worker.validation.plugin_listing import plugin_config, plugin_list
+from worker.validation.provider_references import show_references
+from worker.validation.response import create_error_message
+from worker.validation.sink_checks import dlq_topic, topics_of
 from worker.validation.validate import Check, kind_of, new_connector, validate
 
 __all__ = [

@@ -9,7 +9,7 @@ import inspect
 from dataclasses import dataclass
 
 from connect.config.parsing import JAVA_BLANKS
-from worker.validation.catalogue import INTERFACES, Catalogue, Kind, Plugin
+from worker.validation.plugin_catalog import INTERFACES, Catalogue, Kind, Plugin
 
 _CONNECT = "org.apache.kafka.connect."
 INSTANTIATION_ERROR = "Instantiation error"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from connect.config.definition import ConfigKey, Importance, Width
 from connect.config.types import ConfigType
 from connect.config.validators import DistinctList
-from connect.transforms.settings import JavaRegex
+from connect.transforms.config import JavaRegex
 
 SINK_KEYS = (
     ConfigKey(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from connect.config.definition import ConfigKey, Importance, Width
 from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty, Range, one_of
-from worker.validation.rules import UniqueAliases
+from worker.validation.key_rules import UniqueAliases
 
 SOURCE_KEYS = (
     ConfigKey(

@@ -9,16 +9,16 @@ from typing import Any
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.config.types import ConfigType
 from connect.connector import Connector, SinkConnector, SourceConnector
-from connect.data.java_hash_order import computed_map_order, copied_map_order, describe_map
 from connect.errors import BadRequestError, ConfigError
-from worker.config import WorkerConfig
-from worker.validation.answer import infos_of, merged_answer
-from worker.validation.catalogue import CONNECTORS, Catalogue, Kind, Plugin
-from worker.validation.checks import check_sink
-from worker.validation.framework import CONVERTERS, VERSION_SUFFIX, framework_def, unversioned_def
+from connect.java.hash_order import computed_map_order, copied_map_order, describe_map
+from worker.config.worker_config import WorkerConfig
+from worker.validation.component_keys import clients_infos, converter_infos
+from worker.validation.framework_keys import CONVERTERS, VERSION_SUFFIX, framework_def, unversioned_def
 from worker.validation.named_classes import INSTANTIATION_ERROR, is_abstract_connector, named_class, plugin_of
-from worker.validation.parts import clients_infos, converter_infos
-from worker.validation.stages import add_stage_keys
+from worker.validation.plugin_catalog import CONNECTORS, Catalogue, Kind, Plugin
+from worker.validation.response import infos_of, merged_answer
+from worker.validation.sink_checks import check_sink
+from worker.validation.transform_keys import add_stage_keys
 from worker.validation.versions import Requirement, version_error
 
 _VERSION = "connector.plugin.version"

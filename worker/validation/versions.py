@@ -11,8 +11,8 @@ from typing import Any
 
 from connect.config.parsing import JAVA_BLANKS
 from connect.errors import ConfigError
-from worker.validation.catalogue import Plugin
 from worker.validation.maven_versions import MavenVersion
+from worker.validation.plugin_catalog import Plugin
 
 LATEST = "latest"
 _UNISOLATED = "org.apache.kafka.connect.tools."

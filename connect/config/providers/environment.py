@@ -9,7 +9,7 @@ from connect.config.definition import ConfigDef
 from connect.config.providers.api import ConfigData, ConfigProvider
 from connect.config.types import ConfigType
 from connect.errors import ConfigError
-from connect.transforms.java_regex import RegexError, compile_java_regex
+from connect.java.regex import RegexError, compile_java_regex
 
 _PATTERN = "allowlist.pattern"
 

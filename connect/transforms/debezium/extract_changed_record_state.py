@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from connect.change_events.envelope import AFTER, BEFORE, envelope_struct, is_envelope_map, is_envelope_schema
 from connect.config.definition import ConfigDef, Importance, Width
 from connect.config.types import ConfigType
 from connect.data.headers import Header, Headers
@@ -12,7 +13,6 @@ from connect.data.schema import Schema, Type
 from connect.errors import DataError
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
-from connect.transforms.debezium.envelope import AFTER, BEFORE, envelope_struct, is_envelope_map, is_envelope_schema
 from connect.transforms.record_copies import copy_record
 from connect.transforms.structs import require_struct
 

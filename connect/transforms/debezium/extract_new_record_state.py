@@ -6,15 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connect.config.definition import ConfigDef
-from connect.data.headers import Header, Headers
-from connect.data.schema import Field, Schema, Type
-from connect.data.struct import Struct
-from connect.errors import DataError
-from connect.record import ConnectRecord
-from connect.transforms.api import Transformation
-from connect.transforms.debezium.dropped_fields import FieldDropper
-from connect.transforms.debezium.envelope import (
+from connect.change_events.envelope import (
     AFTER,
     BEFORE,
     DELETE,
@@ -24,7 +16,15 @@ from connect.transforms.debezium.envelope import (
     is_envelope_schema,
     text_field,
 )
-from connect.transforms.debezium.extract_settings import TABLE, DeleteHandling, ExtractSettings, read_settings
+from connect.config.definition import ConfigDef
+from connect.data.headers import Header, Headers
+from connect.data.schema import Field, Schema, Type
+from connect.data.struct import Struct
+from connect.errors import DataError
+from connect.record import ConnectRecord
+from connect.transforms.api import Transformation
+from connect.transforms.debezium.dropped_fields import FieldDropper
+from connect.transforms.debezium.extract_config import TABLE, DeleteHandling, ExtractSettings, read_settings
 from connect.transforms.debezium.field_references import FieldReference, ReadValues
 from connect.transforms.record_copies import copy_record
 from connect.transforms.structs import copier, fields_of, new_struct, struct_schema_like, struct_under

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from connect.change_events.envelope import OPERATION, SOURCE, TRANSACTION
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
-from connect.transforms.debezium.envelope import OPERATION, SOURCE, TRANSACTION
 from connect.transforms.structs import fields_of
 
 _OF_TRANSACTION = frozenset(("id", "data_collection_order", "total_order"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from connect.change_events.envelope import AFTER, BEFORE, SOURCE
 from connect.errors import ConfigError
-from connect.transforms.debezium.envelope import AFTER, BEFORE, SOURCE
 
 _TOPIC = "topic"
 _FORMS = "source:<table>:<field>, topic:<topic>:<field> or <name>:<field>, the first two with or without a field"

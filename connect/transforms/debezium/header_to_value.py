@@ -17,8 +17,8 @@ from connect.errors import ConfigError, DataError, SchemaError
 from connect.record import ConnectRecord
 from connect.strict import is_strict
 from connect.transforms.api import Transformation
+from connect.transforms.config import NonEmptyList
 from connect.transforms.record_copies import copy_record
-from connect.transforms.settings import NonEmptyList
 from connect.transforms.structs import fields_of, new_struct, null_error, require_struct, struct_schema_like
 
 PURPOSE = "Header field insertion"

@@ -7,27 +7,20 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from connect.change_events.envelope import AFTER, BEFORE, envelope_struct, is_envelope_schema, renamed_struct, under_schema
 from connect.config.definition import ConfigDef, Importance, Width
 from connect.config.types import ConfigType
 from connect.config.validators import one_of
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import ConfigError
+from connect.java.regex_replacement import Replacement, compile_replacement
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
-from connect.transforms.debezium.envelope import (
-    AFTER,
-    BEFORE,
-    envelope_struct,
-    is_envelope_schema,
-    renamed_struct,
-    under_schema,
-)
+from connect.transforms.config import JavaRegex, compiled_regex
 from connect.transforms.debezium.optional_regex import OptionalRegex
 from connect.transforms.debezium.schema_names import name_adjuster
-from connect.transforms.java_replacement import Replacement, compile_replacement
 from connect.transforms.record_copies import copy_record
-from connect.transforms.settings import JavaRegex, compiled_regex
 from connect.transforms.structs import fields_of, new_struct, require_struct
 
 PURPOSE = "Updating schema"

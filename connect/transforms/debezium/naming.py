@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from connect.change_events.envelope import AFTER, BEFORE, is_envelope_schema
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.data.schema import Schema, Type
@@ -14,7 +15,6 @@ from connect.data.struct import Struct
 from connect.errors import ConfigError
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
-from connect.transforms.debezium.envelope import AFTER, BEFORE, is_envelope_schema
 from connect.transforms.record_copies import copy_record
 from connect.transforms.structs import fields_of, new_struct, struct_schema_like, struct_under
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from connect.transforms.settings import JavaRegex
+from connect.transforms.config import JavaRegex
 
 
 class OptionalRegex(JavaRegex):

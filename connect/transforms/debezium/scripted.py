@@ -15,9 +15,9 @@ from connect.errors import ConfigError, DataError
 from connect.expressions import GROOVY, JAVASCRIPT, RECORD_VARIABLES, Dialect, Expression, compile_expression
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
+from connect.transforms.config import compiled_regex
 from connect.transforms.debezium.optional_regex import OptionalRegex
 from connect.transforms.record_copies import copy_record
-from connect.transforms.settings import compiled_regex
 
 _PREFIX = "jsr223."
 _LANGUAGES: dict[str, Dialect] = {

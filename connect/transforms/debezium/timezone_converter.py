@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from connect.change_events.envelope import AFTER, BEFORE, SOURCE, envelope_struct, is_envelope_schema
 from connect.config.definition import ConfigDef, Importance, Width
 from connect.config.types import ConfigType
 from connect.data.logical import DATE, TIME, TIMESTAMP
@@ -16,7 +17,6 @@ from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
 from connect.strict import is_strict
 from connect.transforms.api import Transformation
-from connect.transforms.debezium.envelope import AFTER, BEFORE, SOURCE, envelope_struct, is_envelope_schema
 from connect.transforms.debezium.field_rules import Choice, FieldRules, parse_rules
 from connect.transforms.debezium.time_zones import (
     Zone,

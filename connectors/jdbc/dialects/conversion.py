@@ -22,7 +22,7 @@ from connect.data.logical import (
 )
 from connect.data.struct import Struct
 from connect.errors import DataError
-from connectors.jdbc.dialects.kinds import Form, Kind, Logical
+from connectors.jdbc.dialects.field_kinds import Form, Kind, Logical
 from connectors.jdbc.dialects.types import (
     NS_PER_DAY,
     NS_PER_SECOND,

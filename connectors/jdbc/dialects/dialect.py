@@ -1,7 +1,7 @@
 """What a database must be able to do for the source and the sink. All SQL text comes from here.
 
-A dialect is made once a :class:`connectors.jdbc.database.Database` and holds no connection; every method that talks to the server
-takes a :class:`Session`. Errors of the driver leave a session only as the classes of :mod:`connectors.jdbc.failures`.
+A dialect is made once a :class:`connectors.jdbc.connection.database.Database` and holds no connection; every method that talks
+to the server takes a :class:`Session`. Errors of the driver leave a session only as the classes of :mod:`connectors.jdbc.errors`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from connect.data.schema import Schema
 from connect.errors import ConfigError, ConnectError, DataError
 from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.dialects.losses import Keeps
-from connectors.jdbc.failures import Blame
-from connectors.jdbc.names import TableName, split_name
+from connectors.jdbc.dialects.lossless import Keeps
+from connectors.jdbc.errors import Blame
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql, joined
-from connectors.jdbc.urls import Target
+from connectors.jdbc.table_name import TableName, split_name
+from connectors.jdbc.urls.connection_url import Target
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from connectors.jdbc.database import Session
+    from connectors.jdbc.connection.database import Session
 
 _PLAIN = re.compile(r"[^\W\d][\w$#]*")
 """A name that means itself without quotes."""

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from connectors.jdbc.catalog import Table
-from connectors.jdbc.dialects import merging
+from connectors.jdbc.dialects import merge_sql
+from connectors.jdbc.dialects.field_kinds import Form, Kind, logical_of
 from connectors.jdbc.dialects.generic import GenericDialect
-from connectors.jdbc.dialects.kinds import Form, Kind, logical_of
-from connectors.jdbc.failures import Blame
+from connectors.jdbc.errors import Blame
 from connectors.jdbc.options import SinkField
 from connectors.jdbc.sql import Bind, Sql
 
@@ -66,4 +66,4 @@ class OracleDialect(GenericDialect):
 
     def upsert_sql(self, table: Table, keys: Sequence[str], others: Sequence[str], marks: Sequence[Sql | Bind | str]) -> Sql:
         quoted, rest = [self.quote(key) for key in keys], [self.quote(other) for other in others]
-        return merging.merge_from_dual(self.table_ref(table.name), quoted, rest, marks)
+        return merge_sql.merge_from_dual(self.table_ref(table.name), quoted, rest, marks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from connectors.jdbc.dialects.dialect import Dialect
-from connectors.jdbc.urls import Target
+from connectors.jdbc.urls.connection_url import Target
 
 _MODULES: dict[str, tuple[str, str]] = {
     "postgresql": ("connectors.jdbc.dialects.postgres", "PostgresDialect"),

@@ -9,17 +9,17 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from connectors.jdbc.catalog import Table
-from connectors.jdbc.dialects import merging
+from connectors.jdbc.dialects import merge_sql
+from connectors.jdbc.dialects.field_kinds import Form, Kind, logical_of
 from connectors.jdbc.dialects.generic import GenericDialect
 from connectors.jdbc.dialects.generic.errors import sqlstate
-from connectors.jdbc.dialects.kinds import Form, Kind, logical_of
-from connectors.jdbc.failures import Blame
-from connectors.jdbc.names import TableName
+from connectors.jdbc.errors import Blame
 from connectors.jdbc.options import SinkField
 from connectors.jdbc.sql import Bind, Sql
+from connectors.jdbc.table_name import TableName
 
 if TYPE_CHECKING:
-    from connectors.jdbc.database import Session
+    from connectors.jdbc.connection.database import Session
 
 _TYPES = {
     Kind.BOOLEAN: "bit",
@@ -85,4 +85,4 @@ class SqlServerDialect(GenericDialect):
 
     def upsert_sql(self, table: Table, keys: Sequence[str], others: Sequence[str], marks: Sequence[Sql | Bind | str]) -> Sql:
         quoted, rest = [self.quote(key) for key in keys], [self.quote(other) for other in others]
-        return merging.merge_from_select(self.table_ref(table.name), quoted, rest, marks, hold_lock=True)
+        return merge_sql.merge_from_select(self.table_ref(table.name), quoted, rest, marks, hold_lock=True)

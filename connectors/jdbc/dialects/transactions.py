@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from connectors.jdbc.database import Session
+    from connectors.jdbc.connection.database import Session
 
 
 def begin(session: Session) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, Final
 
-from connect.data.java_calendar import CUTOVER_DAY, date_of_day, day_of_date
 from connect.data.logical import (
     DECIMAL,
     END_OF_DAY,
@@ -24,6 +23,7 @@ from connect.data.logical import (
 )
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
+from connect.java.calendar import CUTOVER_DAY, date_of_day, day_of_date
 from connectors.jdbc.options import Calendar, Granularity, NumericMapping, ReadOptions
 
 PRECISION_PARAMETER: Final = "connect.decimal.precision"

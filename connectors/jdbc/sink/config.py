@@ -9,16 +9,16 @@ from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
 from connect.errors import ConfigError
 from connect.strict import is_strict
-from connectors.jdbc.database import ConnectionSettings
-from connectors.jdbc.faces import Face
+from connectors.jdbc.connection.database import ConnectionSettings
+from connectors.jdbc.flavor import Face
 from connectors.jdbc.options import Calendar, InsertMode, WriteOptions
-from connectors.jdbc.sink.field_planner import PlanRules
-from connectors.jdbc.sink.fields import COORDINATES, FieldRules, KeyMode
-from connectors.jdbc.sink.keys import PK_FIELDS_OF, config_def
-from connectors.jdbc.sink.settings import SinkSettings
+from connectors.jdbc.sink.config_keys import PK_FIELDS_OF, config_def
+from connectors.jdbc.sink.planner import PlanRules
+from connectors.jdbc.sink.rows import COORDINATES, FieldRules, KeyMode
 from connectors.jdbc.sink.table_names import TableNames, parse_mapping
-from connectors.jdbc.source.rules import check_dialect, zone_named
-from connectors.jdbc.urls import Target, target_of
+from connectors.jdbc.sink.writer_config import SinkSettings
+from connectors.jdbc.source.config_validators import check_dialect, zone_named
+from connectors.jdbc.urls.connection_url import Target, target_of
 
 _OWN_CONNECTION_KEYS = frozenset(
     ("connection.url", "connection.user", "connection.password", "connection.attempts", "connection.backoff.ms")

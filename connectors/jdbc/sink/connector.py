@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from connect.config.definition import ConfigDef
-from connectors.jdbc.faces import Face
+from connectors.jdbc.flavor import Face
 from connectors.jdbc.sink.config import parse_sink, problems_between_keys
-from connectors.jdbc.sink.database_sink import DatabaseSink
-from connectors.jdbc.sink.keys import OPEN_PREFIXES, config_def
-from connectors.jdbc.sink.settings import SinkSettings
+from connectors.jdbc.sink.config_keys import OPEN_PREFIXES, config_def
+from connectors.jdbc.sink.database_connector import DatabaseSink
 from connectors.jdbc.sink.task import AivenJdbcSinkTask, JdbcSinkTask
+from connectors.jdbc.sink.writer_config import SinkSettings
 
 
 class JdbcSink(DatabaseSink):

@@ -11,13 +11,13 @@ from typing import Any
 from connect.errors import ConnectError, RetriableError
 from connect.record import SinkRecord
 from connect.sink import SinkTask
-from connectors.jdbc.database import Interrupted
+from connectors.jdbc.connection.database import Interrupted
 from connectors.jdbc.dialects.dialect import Dialect
-from connectors.jdbc.failures import DatabaseUnreachableError, StatementError
-from connectors.jdbc.sink.changes import Planner, RefusedError
-from connectors.jdbc.sink.engine import SinkEngine
-from connectors.jdbc.sink.refusals import Refusals
-from connectors.jdbc.sink.settings import SinkSettings
+from connectors.jdbc.errors import DatabaseUnreachableError, StatementError
+from connectors.jdbc.sink.errant_records import Refusals
+from connectors.jdbc.sink.row_changes import Planner, RefusedError
+from connectors.jdbc.sink.writer import SinkEngine
+from connectors.jdbc.sink.writer_config import SinkSettings
 
 log = logging.getLogger(__name__)
 

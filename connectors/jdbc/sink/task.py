@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from connectors.jdbc.dialects.dialect import Dialect
-from connectors.jdbc.faces import Face
-from connectors.jdbc.sink.changes import Planner
+from connectors.jdbc.flavor import Face
 from connectors.jdbc.sink.config import parse_sink
 from connectors.jdbc.sink.database_task import DatabaseSinkTask
-from connectors.jdbc.sink.field_planner import FieldPlanner
-from connectors.jdbc.sink.settings import SinkSettings
+from connectors.jdbc.sink.planner import FieldPlanner
+from connectors.jdbc.sink.row_changes import Planner
+from connectors.jdbc.sink.writer_config import SinkSettings
 
 
 class JdbcSinkTask(DatabaseSinkTask):

@@ -11,16 +11,16 @@ from typing import Any, ClassVar, cast
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import ExactlyOnceSupport, SourceConnector, SourceConnectorContext
 from connect.errors import BadRequestError
-from connectors.jdbc.database import Database, Interrupted, Session
-from connectors.jdbc.faces import Face
-from connectors.jdbc.key_checks import add_failure, add_problems, has_errors
-from connectors.jdbc.source.feeds import incremental_columns, require_non_null
-from connectors.jdbc.source.keys import OPEN_PREFIXES, config_def
+from connectors.jdbc.config_checks import add_failure, add_problems, has_errors
+from connectors.jdbc.connection.database import Database, Interrupted, Session
+from connectors.jdbc.flavor import Face
+from connectors.jdbc.source.config import Settings, parse_settings, problems_between_keys, require_file
+from connectors.jdbc.source.config_keys import OPEN_PREFIXES, config_def
 from connectors.jdbc.source.modes import Mode
-from connectors.jdbc.source.monitor import TableMonitor
 from connectors.jdbc.source.offsets import INCREMENTING, QUERY_PARTITION, TIMESTAMP, problem_with
-from connectors.jdbc.source.settings import Settings, parse_settings, problems_between_keys, require_file
-from connectors.jdbc.source.survey import TABLES, Surveyor, deal, list_tables
+from connectors.jdbc.source.table_discovery import TABLES, Surveyor, deal, list_tables
+from connectors.jdbc.source.table_monitor import TableMonitor
+from connectors.jdbc.source.table_queries import incremental_columns, require_non_null
 from connectors.jdbc.source.task import AivenJdbcSourceTask, JdbcSourceTask
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.errors import DataError
-from connectors.jdbc.names import TableName
+from connectors.jdbc.table_name import TableName
 
 INCREMENTING, TIMESTAMP, TIMESTAMP_NANOS = "incrementing", "timestamp", "timestamp_nanos"
 QUERY_PARTITION: Mapping[str, str] = {"query": "query"}

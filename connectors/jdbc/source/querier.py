@@ -11,11 +11,11 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import SourceRecord
 from connectors.jdbc.catalog import Table
-from connectors.jdbc.database import Session
+from connectors.jdbc.connection.database import Session
 from connectors.jdbc.dialects.dialect import RowReader
-from connectors.jdbc.source.feeds import Feed
+from connectors.jdbc.source.offset_tracking import Exact
 from connectors.jdbc.source.record_keys import KeyMaker, KeyRules
-from connectors.jdbc.source.stamps import Exact
+from connectors.jdbc.source.table_queries import Feed
 
 
 class Querier:

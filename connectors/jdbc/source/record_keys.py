@@ -10,7 +10,7 @@ from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError, ConnectError
 from connectors.jdbc.catalog import Table
-from connectors.jdbc.names import TableName
+from connectors.jdbc.table_name import TableName
 
 AUTO = "auto"
 

@@ -13,19 +13,19 @@ from typing import Any, ClassVar
 from connect.errors import ConnectError, DataError, UnreachableError
 from connect.record import SourceRecord
 from connect.source import SourceTask
-from connectors.jdbc.database import Database, Interrupted, Session
-from connectors.jdbc.faces import Face
-from connectors.jdbc.failures import DatabaseLostError, DatabaseUnreachableError, LoginError, TableChangedError, without_words
-from connectors.jdbc.in_use import InUse
-from connectors.jdbc.names import TableName
-from connectors.jdbc.source.chunk_feeds import ChunkFeed, HandoverFeed
-from connectors.jdbc.source.chunks import Progress, chunk_partition
-from connectors.jdbc.source.feeds import BulkFeed, Feed, IncrementalFeed, QueryFeed, TableGoneError
+from connectors.jdbc.connection.database import Database, Interrupted, Session
+from connectors.jdbc.connection.statement_cancel import InUse
+from connectors.jdbc.errors import DatabaseLostError, DatabaseUnreachableError, LoginError, TableChangedError, without_words
+from connectors.jdbc.flavor import Face
+from connectors.jdbc.source.chunk_plans import Progress, chunk_partition
+from connectors.jdbc.source.chunk_queries import ChunkFeed, HandoverFeed
+from connectors.jdbc.source.config import Settings, parse_settings
 from connectors.jdbc.source.modes import Mode
 from connectors.jdbc.source.offsets import QUERY_PARTITION, old_table_partition, table_partition
 from connectors.jdbc.source.querier import Querier
-from connectors.jdbc.source.settings import Settings, parse_settings
-from connectors.jdbc.source.survey import Share, parse_share
+from connectors.jdbc.source.table_discovery import Share, parse_share
+from connectors.jdbc.source.table_queries import BulkFeed, Feed, IncrementalFeed, QueryFeed, TableGoneError
+from connectors.jdbc.table_name import TableName
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from connect.data.logical import DECIMAL, decimal_scale
 from connect.data.schema import Schema, Type
-from connectors.postgres.settings import TypeSettings
-from connectors.postgres.types.model import ColumnType, refuse
+from connectors.postgres.config import TypeSettings
+from connectors.postgres.types.column_type import ColumnType, refuse
 
 
 def parse_array(text: str) -> list[str | None]:

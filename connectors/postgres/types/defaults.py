@@ -13,7 +13,7 @@ from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.data.validation import validate_value
 from connect.errors import DataError
-from connectors.postgres.types.model import ColumnType
+from connectors.postgres.types.column_type import ColumnType
 
 _LITERAL = re.compile(r"'((?:[^']|'')*)'(?:::[\w .\"\[\](),]+)?", re.DOTALL)
 _RAW = re.compile(r"\(?(-?[0-9][0-9.eE+-]*|true|false)\)?(?:::[\w .\"(),]+)?")

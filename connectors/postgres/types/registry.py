@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from connect.data.schema import Type
-from connectors.postgres.catalog import PgType
-from connectors.postgres.settings import TypeSettings
+from connectors.postgres.config import TypeSettings
+from connectors.postgres.schema.catalog import PgType
 from connectors.postgres.types import arrays, numbers, temporal, text
-from connectors.postgres.types.model import ColumnType
+from connectors.postgres.types.column_type import ColumnType
 
 Maker = Callable[[int, TypeSettings], ColumnType]
 

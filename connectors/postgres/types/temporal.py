@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from connect.data.logical import EPOCH, EPOCH_ORDINAL, date_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
-from connectors.postgres.settings import TypeSettings
-from connectors.postgres.types.model import ColumnType, Inline, refuse
+from connectors.postgres.config import TypeSettings
+from connectors.postgres.types.column_type import ColumnType, Inline, refuse
 
 _DAY_US = 86_400_000_000
 _NAIVE_EPOCH = EPOCH.replace(tzinfo=None)

@@ -10,8 +10,8 @@ from typing import Any
 
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
-from connectors.postgres.settings import TypeSettings
-from connectors.postgres.types.model import ColumnType, Inline, refuse
+from connectors.postgres.config import TypeSettings
+from connectors.postgres.types.column_type import ColumnType, Inline, refuse
 
 
 def text(settings: TypeSettings, name: str | None = None, zero: str = "", parameters: dict[str, str] | None = None) -> ColumnType:

@@ -10,11 +10,11 @@ from connect.data.logical import DECIMAL, bytes_to_decimal, decimal_scale
 from connect.data.schema import Schema
 from connect.errors import DataError, SchemaError
 from connect.record import SchemaAndValue
-from connectors.registry.avro.anything import decode_anything, encode_anything
+from connectors.registry.avro.config import ANYTHING, CONFIG, AvroOptions, avro_options
 from connectors.registry.avro.decode import compile_decoder
 from connectors.registry.avro.encode import compile_encoder
 from connectors.registry.avro.from_connect import avro_schema
-from connectors.registry.avro.options import ANYTHING, CONFIG, AvroOptions, avro_options
+from connectors.registry.avro.schemaless import decode_anything, encode_anything
 from connectors.registry.avro.to_connect import connect_schema
 from connectors.registry.avro.types import AvroType, avro_text, parse_avro
 from connectors.registry.client import RegisteredSchema

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from connect.data.java_text import float_text
 from connect.data.logical import (
     DATE,
     DECIMAL,
@@ -21,13 +20,14 @@ from connect.data.logical import (
     time_to_millis,
     timestamp_to_millis,
 )
-from connect.data.narrow import round_to_float32
 from connect.data.schema import Schema, Type
+from connect.data.sized_numbers import round_to_float32
 from connect.data.struct import Struct
 from connect.data.validation import INT_RANGES, validate_value
 from connect.errors import DataError
+from connect.java.text import float_text
+from connectors.registry.avro.config import AvroOptions
 from connectors.registry.avro.names import is_union, scrub
-from connectors.registry.avro.options import AvroOptions
 
 _FROM_STORED: dict[str, Any] = {DATE: date_of, TIME: millis_to_time, TIMESTAMP: instant_of}
 _TO_STORED: dict[str, Any] = {DATE: date_to_days, TIME: time_to_millis, TIMESTAMP: timestamp_to_millis}

@@ -22,9 +22,9 @@ from connect.data.schema import Field, Schema, Type
 from connect.data.struct import Struct
 from connect.data.validation import INT_RANGES
 from connect.errors import DataError, SchemaError
+from connectors.registry.avro.config import AvroOptions
+from connectors.registry.avro.generated_code import FieldFinder, SourceText
 from connectors.registry.avro.names import is_union, scrub
-from connectors.registry.avro.options import AvroOptions
-from connectors.registry.avro.source_text import FieldFinder, SourceText
 from connectors.registry.avro.types import MISSING, AvroField, AvroType
 from connectors.registry.values import bytes_of, day_millis_of, days_of, decimal_of, integer_of, millis_of, short, unfit
 from connectors.registry.zigzag import write_long

@@ -8,9 +8,7 @@ from typing import Any
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, decimal_scale
 from connect.data.schema import Schema, Type
 from connect.errors import DataError, SchemaError
-from connectors.registry.avro.defaults import json_of_default
-from connectors.registry.avro.names import AVRO_KINDS, avro_name, branch_name, is_enum, is_fixed, is_union, scrub_full
-from connectors.registry.avro.options import (
+from connectors.registry.avro.config import (
     ANYTHING,
     CONNECT_ENUM_DOC,
     CONNECT_RECORD_DOC,
@@ -27,6 +25,8 @@ from connectors.registry.avro.options import (
     RECORD_DOC,
     AvroOptions,
 )
+from connectors.registry.avro.defaults import json_of_default
+from connectors.registry.avro.names import AVRO_KINDS, avro_name, branch_name, is_enum, is_fixed, is_union, scrub_full
 from connectors.registry.avro.types import MAX_DEPTH, AvroField, AvroType, avro_text
 
 log = logging.getLogger(__name__)

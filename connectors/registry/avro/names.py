@@ -7,7 +7,7 @@ from urllib.parse import quote_plus
 
 from connect.data.schema import Schema, Type
 from connect.errors import SchemaError
-from connectors.registry.avro.options import ENUM, FIXED_SIZE, SUM_ENUM, SUM_UNION, SUM_UNION_PREFIX, UNION, AvroOptions
+from connectors.registry.avro.config import ENUM, FIXED_SIZE, SUM_ENUM, SUM_UNION, SUM_UNION_PREFIX, UNION, AvroOptions
 from connectors.registry.avro.types import AvroType
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

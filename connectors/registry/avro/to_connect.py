@@ -8,9 +8,7 @@ from typing import Any
 from connect.data.logical import DATE, DECIMAL, SCALE_PARAMETER, TIME, TIMESTAMP
 from connect.data.schema import Schema, Type
 from connect.errors import DataError, SchemaError
-from connectors.registry.avro.defaults import default_of_json
-from connectors.registry.avro.names import branch_name
-from connectors.registry.avro.options import (
+from connectors.registry.avro.config import (
     ANYTHING,
     CONNECT_ENUM_DOC,
     CONNECT_RECORD_DOC,
@@ -30,6 +28,8 @@ from connectors.registry.avro.options import (
     UNION,
     AvroOptions,
 )
+from connectors.registry.avro.defaults import default_of_json
+from connectors.registry.avro.names import branch_name
 from connectors.registry.avro.types import MISSING, AvroField, AvroType
 
 log = logging.getLogger(__name__)

@@ -19,10 +19,10 @@ from connect.errors import DataError, SchemaError
 from connect.record import SchemaAndValue
 from connectors.registry.client import RegisteredSchema
 from connectors.registry.converter import Decoder, Described, Encoder, RegistryConverter
+from connectors.registry.json_schema.config import CONFIG, JsonSchemaOptions, json_schema_options
 from connectors.registry.json_schema.decode import compile_reader, parse
 from connectors.registry.json_schema.encode import ABSENT, compile_writer, json_bytes
 from connectors.registry.json_schema.from_connect import json_schema
-from connectors.registry.json_schema.options import CONFIG, JsonSchemaOptions, json_schema_options
 from connectors.registry.json_schema.to_connect import Documents, connect_schema, load
 
 Check = Callable[[bytes], None]

@@ -12,16 +12,16 @@ from typing import Any
 
 import orjson
 
-from connect.converters.base64_text import decode_base64
-from connect.converters.json_read import ReadOptions, read_value
-from connect.converters.json_strict import check_kept
-from connect.converters.json_text import MISSING, parse_json
+from connect.converters.json.base64_text import decode_base64
+from connect.converters.json.parser import MISSING, parse_json
+from connect.converters.json.strict_checks import check_kept
+from connect.converters.json.value_reader import ReadOptions, read_value
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.data.validation import INT_RANGES
 from connect.errors import DataError, SchemaError
-from connectors.registry.json_schema.options import JsonSchemaOptions, is_native_map, is_union
+from connectors.registry.json_schema.config import JsonSchemaOptions, is_native_map, is_union
 from connectors.registry.values import short, within_field
 
 Read = Callable[[Any], Any]

@@ -10,7 +10,6 @@ from typing import Any
 
 import orjson
 
-from connect.data.java_text import decimal_text, float_text
 from connect.data.logical import (
     DATE,
     DECIMAL,
@@ -19,13 +18,14 @@ from connect.data.logical import (
     decimal_scale,
     decimal_to_bytes,
 )
-from connect.data.narrow import round_to_float32
 from connect.data.schema import Schema, Type
+from connect.data.sized_numbers import round_to_float32
 from connect.data.struct import Struct
 from connect.data.validation import INT_RANGES
 from connect.errors import DataError, SchemaError
+from connect.java.text import decimal_text, float_text
 from connect.strict import STRICT
-from connectors.registry.json_schema.options import JsonSchemaOptions, is_native_map, is_union
+from connectors.registry.json_schema.config import JsonSchemaOptions, is_native_map, is_union
 from connectors.registry.values import (
     bytes_of,
     day_millis_of,

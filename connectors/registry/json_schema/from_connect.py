@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from connect.data.java_hash_order import hash_map_order
 from connect.data.logical import DECIMAL
 from connect.data.schema import Schema, Type
 from connect.errors import DataError, SchemaError
-from connectors.registry.json_schema.encode import json_value
-from connectors.registry.json_schema.options import (
+from connect.java.hash_order import hash_map_order
+from connectors.registry.json_schema.config import (
     CONNECT_TYPES,
     NAMESPACE,
     NULL_MARKER,
@@ -17,6 +16,7 @@ from connectors.registry.json_schema.options import (
     is_native_map,
     is_union,
 )
+from connectors.registry.json_schema.encode import json_value
 
 _MAX_DEPTH = 64
 _NULL = {"type": "null"}

@@ -10,8 +10,7 @@ import orjson
 
 from connect.data.schema import Schema, Type
 from connect.errors import DataError, SchemaError
-from connectors.registry.json_schema.decode import compile_reader
-from connectors.registry.json_schema.options import (
+from connectors.registry.json_schema.config import (
     CONNECT_TYPES,
     NULL_MARKER,
     ONE_OF,
@@ -19,6 +18,7 @@ from connectors.registry.json_schema.options import (
     SUM_UNION_PREFIX,
     JsonSchemaOptions,
 )
+from connectors.registry.json_schema.decode import compile_reader
 
 _MAX_DEPTH = 64
 _MAX_PARTS = 100_000

@@ -15,11 +15,11 @@ from connect.errors import DataError
 from connect.record import SchemaAndValue
 from connectors.registry.client import RegisteredSchema
 from connectors.registry.converter import Decoder, Described, Encoder, RegistryConverter
+from connectors.registry.protobuf.config import CONFIG, ProtobufOptions, protobuf_options
 from connectors.registry.protobuf.decode import compile_reader
 from connectors.registry.protobuf.encode import compile_filler
 from connectors.registry.protobuf.files import ProtoSchema, of_file, proto_schema
 from connectors.registry.protobuf.from_connect import proto_file
-from connectors.registry.protobuf.options import CONFIG, ProtobufOptions, protobuf_options
 from connectors.registry.protobuf.print import proto_text
 from connectors.registry.protobuf.to_connect import connect_schema
 from connectors.registry.zigzag import read_number, write_long

@@ -7,14 +7,14 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor
 
-from connect.data.java_calendar import date_of_day
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, decimal_to_bytes
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.data.validation import INT_RANGES
 from connect.errors import DataError, SchemaError
+from connect.java.calendar import date_of_day
+from connectors.registry.protobuf.config import WRAPPED, ProtobufOptions, is_union
 from connectors.registry.protobuf.from_connect import proto_name
-from connectors.registry.protobuf.options import WRAPPED, ProtobufOptions, is_union
 from connectors.registry.protobuf.parse import SCALARS
 from connectors.registry.protobuf.to_connect import Member, members
 from connectors.registry.values import (

@@ -11,7 +11,7 @@ from connect.data.logical import DATE, DECIMAL, SCALE_PARAMETER, TIME, TIMESTAMP
 from connect.data.schema import Schema, Type
 from connect.errors import DataError, SchemaError
 from connectors.registry.avro.names import scrub
-from connectors.registry.protobuf.options import (
+from connectors.registry.protobuf.config import (
     CONNECT_TYPE,
     DATE_MESSAGE,
     DECIMAL_MESSAGE,

@@ -11,8 +11,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
 from connect.errors import SchemaError
-from connectors.registry.protobuf.files import ProtoSchema
-from connectors.registry.protobuf.options import (
+from connectors.registry.protobuf.config import (
     CONNECT_TYPE,
     DATE_MESSAGE,
     DECIMAL_MESSAGE,
@@ -27,6 +26,7 @@ from connectors.registry.protobuf.options import (
     WRAPPER,
     ProtobufOptions,
 )
+from connectors.registry.protobuf.files import ProtoSchema
 from connectors.registry.protobuf.parse import SCALARS
 
 _MAX_DEPTH = 64

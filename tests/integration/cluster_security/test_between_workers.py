@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from connect.errors import UnreachableError
-from rest.outgoing import Outgoing
-from rest.server import RestServer
+from rest.forwarding.worker_client import Outgoing
+from rest.server.server import RestServer
 from tests.integration.rest.certificates import Authority
 from tests.unit.rest.fake_herder import FakeHerder
-from worker.config import WorkerConfig
+from worker.config.worker_config import WorkerConfig
 
 COMPANY, STRANGERS = Authority("company"), Authority("strangers")
 

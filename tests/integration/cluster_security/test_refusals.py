@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from connect.errors import ConnectError, IllegalStateError, NotFoundError, NotReadyError
-from rest.peers import RestPeers
+from rest.forwarding.leader_client import RestPeers
 from tests.integration.cluster_security.secured_cluster import SECRETS, TASK_ACLS, WORKER_ACLS, SecuredCluster
 from tests.integration.rest.certificates import Authority
-from worker.config import WorkerConfig
-from worker.distributed.assembly import assemble
+from worker.config.worker_config import WorkerConfig
+from worker.distributed.bootstrap import assemble
 from worker.distributed.herder import DistributedHerder
 
 Properties = Mapping[str, str]

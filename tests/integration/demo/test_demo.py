@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sluice.demo.stage import CONNECTOR_FILES, configs_dir
+from sluice.demo.environment import CONNECTOR_FILES, configs_dir
 from sluice.demo.workload import Workload
 
 _SLUICE = [sys.executable, "-c", "from sluice.cli import main; main()"]

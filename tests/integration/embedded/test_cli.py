@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sluice.embedded import places
+from sluice.embedded import locations
 from sluice.embedded.broker import EmbeddedBroker
 
 Sluice = Callable[..., subprocess.CompletedProcess[str]]
@@ -166,7 +166,7 @@ def test_a_group_with_members_is_not_reset(sluice: Sluice, broker: EmbeddedBroke
 
 @pytest.mark.parametrize("command", [["topic", "ls"], ["topic", "consume", "t"], ["group", "ls"]])
 def test_no_broker_is_exit_code_3_with_the_address(sluice: Sluice, command: list[str]) -> None:
-    (port,) = places.free_ports(1)
+    (port,) = locations.free_ports(1)
     done = sluice(*command, "--bootstrap-server", f"127.0.0.1:{port}")
     assert done.returncode == 3
     assert done.stderr.startswith(f"error: no Kafka broker answers at 127.0.0.1:{port}; start one with 'sluice broker start'")
@@ -175,7 +175,7 @@ def test_no_broker_is_exit_code_3_with_the_address(sluice: Sluice, command: list
 def test_the_broker_command_starts_shows_and_stops(sluice: Sluice, tmp_path: Path) -> None:
     folder = str(tmp_path / "own")
     assert sluice("broker", "status", "--data-dir", folder).returncode == 3
-    (port,) = places.free_ports(1)
+    (port,) = locations.free_ports(1)
     try:
         started = document(sluice("broker", "start", "--port", str(port), "--data-dir", folder, "-o", "json"))
         assert (started["bootstrap"], started["running"]) == (f"127.0.0.1:{port}", True)
@@ -187,7 +187,7 @@ def test_the_broker_command_starts_shows_and_stops(sluice: Sluice, tmp_path: Pat
         stopped = document(sluice("broker", "stop", "--data-dir", folder, "-o", "json"))
     assert stopped["stopped"]
     assert document(sluice("broker", "stop", "--data-dir", folder, "-o", "json"))["stopped"] is False
-    assert places.port_is_free(port)
+    assert locations.port_is_free(port)
 
 
 def test_the_doctor_finds_this_machine_well(sluice: Sluice, broker: EmbeddedBroker) -> None:

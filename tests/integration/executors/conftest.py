@@ -12,11 +12,11 @@ import psutil
 import pytest
 
 from tests.integration.executors.plugins import PATH
-from tests.unit.worker_executors.conftest import MemoryServices, Told
-from worker.config import WorkerConfig
-from worker.executors.api import ConnectorSpec, TaskSpec
+from tests.unit.worker.executors.conftest import MemoryServices, Told
+from worker.config.worker_config import WorkerConfig
+from worker.executor import ConnectorSpec, TaskSpec
 from worker.executors.pool import ExecutorPool
-from worker.herder import TargetState, TaskId
+from worker.model import TargetState, TaskId
 
 
 def eventually(claim: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from connect.errors import BadRequestError, ConfigError, PluginNotFoundError
 from tests.integration.executors.conftest import StartPool, eventually
-from worker.executors.api import ConnectorFacts, ConnectorSpec
-from worker.herder import TaskId
+from worker.executor import ConnectorFacts, ConnectorSpec
+from worker.model import TaskId
 
 CONNECTOR = """
 import far

@@ -15,8 +15,8 @@ import pytest
 from connect.errors import BadRequestError, ConnectError, IllegalStateError, PluginNotFoundError
 from tests.integration.executors.conftest import Pool, StartPool, eventually, processes
 from tests.integration.executors.plugins import PATH
-from worker.executors.api import ConnectorFacts
-from worker.herder import TargetState, TaskId
+from worker.executor import ConnectorFacts
+from worker.model import TargetState, TaskId
 
 
 def test_connectors_and_tasks_run_in_processes_and_two_tasks_of_one_in_two(pool: Pool) -> None:

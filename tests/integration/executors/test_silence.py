@@ -16,7 +16,7 @@ from tests.integration.executors.conftest import eventually
 from worker.executors.channel import Channel
 from worker.executors.futures import done
 from worker.executors.launch import launch
-from worker.executors.process import Ending, Housing, ProcessHandle
+from worker.executors.process_handle import Ending, Housing, ProcessHandle
 from worker.executors.supervisor import Supervisor
 
 
@@ -38,7 +38,7 @@ def settings(folder: Path, leash_s: float) -> dict[str, Any]:
 
 def assert_ends_by_silence(folder: Path, leash_s: float) -> None:
     """An executor that begins, hears one thing, and then nothing for longer than that, ends itself."""
-    launched = launch("test", None, crash_points=False)
+    launched = launch("test", None, with_crash_points=False)
     channel = Channel(launched.connection, Deaf(), "test")
     channel.start()
     try:
@@ -74,7 +74,7 @@ def test_signs_of_life_keep_it_alive(tmp_path: Path) -> None:
     ended: list[Ending] = []
     supervisor = Supervisor(lambda _, ending: ended.append(ending), hang_timeout_s=30, sign_of_life_s=0.7)
     supervisor.start()
-    handle = Counting(Housing("test"), lambda _: Deaf(), settings(tmp_path, 4.0), 30, crash_points=False)
+    handle = Counting(Housing("test"), lambda _: Deaf(), settings(tmp_path, 4.0), 30, with_crash_points=False)
     supervisor.add(handle)
     try:
         eventually(lambda: handle.pings > 7 or bool(ended), "more signs of life than it could do without", 60)
@@ -85,7 +85,7 @@ def test_signs_of_life_keep_it_alive(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_was_held_up_itself_takes_no_process_for_hanging(tmp_path: Path) -> None:
-    handle = ProcessHandle(Housing("test"), lambda _: Deaf(), settings(tmp_path, 600), 1.0, crash_points=False)
+    handle = ProcessHandle(Housing("test"), lambda _: Deaf(), settings(tmp_path, 600), 1.0, with_crash_points=False)
     handle.spawn()
     assert handle.pid is not None
     process = psutil.Process(handle.pid)

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sluice.embedded.places import free_ports
+from sluice.embedded.locations import free_ports
 from sluice.embedded.process import spawn
 from tests.integration.executors.conftest import eventually
 from tests.integration.executors.plugins import PATH
@@ -45,7 +45,7 @@ def start(tmp_path: Path, log: Path) -> Iterator[Start]:
         for name, settings in (("worker", worker), ("c", connector)):
             files.append(str(tmp_path / f"{name}.properties"))
             Path(files[-1]).write_text("".join(f"{key.replace('__', '.')}={value}\n" for key, value in settings.items()))
-        command = [sys.executable, "-m", "sluice.standalone", *files]
+        command = [sys.executable, "-m", "sluice.run.standalone", *files]
         process = spawn(command, log=log, cwd=ROOT, environment=os.environ, death_signal=signal.SIGKILL)
         made.append(process)
         waiting = [f"[c|task-{number}] No Kafka broker answers at localhost:1; waiting until" for number in range(2)]

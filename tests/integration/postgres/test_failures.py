@@ -174,8 +174,8 @@ def test_unreachable_host(source: Any) -> None:
 
 
 def test_a_host_that_does_not_answer_is_given_up(source: Any) -> None:
+    from connectors.postgres.config import parse_settings
     from connectors.postgres.connection import Connection, Interrupt
-    from connectors.postgres.settings import parse_settings
 
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

@@ -30,7 +30,7 @@ from connectors.registry.json_schema.converter import JsonSchemaConverter
 from connectors.registry.protobuf.converter import ProtobufConverter
 from connectors.registry.protobuf.files import proto_schema
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.places import free_ports
+from sluice.embedded.locations import free_ports
 from sluice.embedded.registry import EmbeddedRegistry
 
 Name = Callable[[str], str]
@@ -211,7 +211,7 @@ def test_lines_go_through_a_worker_as_avro_and_come_out_as_they_were(
     log = tmp_path / "worker.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "sluice.standalone", *map(str, files)],
+            [sys.executable, "-m", "sluice.run.standalone", *map(str, files)],
             cwd=tmp_path,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -17,12 +17,12 @@ import pytest
 from cryptography import x509
 
 from connect.errors import ConfigError
-from rest import connection
-from rest.lanes import Kind
-from rest.server import RestServer
+from rest.server import connection
+from rest.server.server import RestServer
+from rest.server.thread_pools import Kind
 from tests.integration.rest.certificates import Authority
 from tests.unit.rest.fake_herder import FakeHerder
-from worker.config import WorkerConfig
+from worker.config.worker_config import WorkerConfig
 
 PLAIN = {
     "bootstrap.servers": "localhost:1",

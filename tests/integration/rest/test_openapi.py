@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from rest import failures
+from rest import errors
 from rest.app import build_api
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.rest.workers import Running, Workers
@@ -100,7 +100,7 @@ def test_every_answer_is_one_that_the_document_names(
 ) -> None:
     worker.herder.put_connector("a", SOURCE, replace=True)
     uncaught = _Uncaught()
-    monkeypatch.setattr(failures, "log", uncaught)
+    monkeypatch.setattr(errors, "log", uncaught)
 
     # No shrinking: a request is short as it is, and each costs time.
     @settings(

@@ -12,14 +12,14 @@ from uuid import uuid4
 from confluent_kafka import Producer
 
 from connect.errors import ConnectError
-from rest.outgoing import Outgoing
-from rest.peers import RestPeers
-from rest.server import RestServer
+from rest.forwarding.leader_client import RestPeers
+from rest.forwarding.worker_client import Outgoing
+from rest.server.server import RestServer
 from tests.integration.rest.replay import Target
-from worker.config import WorkerConfig
-from worker.distributed.assembly import assemble
+from worker.config.worker_config import WorkerConfig
+from worker.distributed.bootstrap import assemble
 from worker.distributed.herder import DistributedHerder
-from worker.standalone import StandaloneHerder
+from worker.standalone.herder import StandaloneHerder
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 STOP_S = 10.0

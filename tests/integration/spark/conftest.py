@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.evolution import arrow_type
+from connectors.spark.plan.evolution import arrow_type
 from connectors.spark.task import SparkSinkTask
 from sluice.embedded.jars import ensure_jars, folder_of, jar_set
 

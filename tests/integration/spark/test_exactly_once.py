@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from connect import crash
+from connect import crash_points
 from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
 from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.delta_table import DeltaTable
-from connectors.spark.sink import SparkSink
+from connectors.spark.connector import SparkSink
+from connectors.spark.tables.delta import DeltaTable
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -43,7 +43,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, time: int) -> None:
             if left[0] == 0:
                 raise Crash
 
-    monkeypatch.setattr(crash, "point", point)
+    monkeypatch.setattr(crash_points, "point", point)
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])

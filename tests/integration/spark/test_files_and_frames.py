@@ -17,7 +17,7 @@ import pytest
 from connect.errors import DataError
 from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.delta_files import FileAppender
+from connectors.spark.tables.delta_files import FileAppender
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),

@@ -13,13 +13,13 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from connect.record import TopicPartition as place
 from connect.testing.harness import MemoryReporter
-from connectors.spark.delta_files import FileAppender
+from connectors.spark.tables.delta_files import FileAppender
 from connectors.spark.task import SparkSinkTask
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.spark.conftest import Context
-from worker.config import WorkerConfig
-from worker.herder import TaskId
-from worker.standalone import StandaloneHerder
+from worker.config.worker_config import WorkerConfig
+from worker.model import TaskId
+from worker.standalone.herder import StandaloneHerder
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [

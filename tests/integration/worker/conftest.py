@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from sluice.embedded.broker import EmbeddedBroker
-from worker.config import WorkerConfig
-from worker.connector_unit import ConnectorUnit
-from worker.herder import State, TaskId
-from worker.standalone import StandaloneHerder
+from worker.config.worker_config import WorkerConfig
+from worker.model import State, TaskId
+from worker.standalone.connector import ConnectorUnit
+from worker.standalone.herder import StandaloneHerder
 
 if TYPE_CHECKING:
     from tests.integration.worker.transactions import Setting

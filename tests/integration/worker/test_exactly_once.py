@@ -15,12 +15,12 @@ from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.worker.conftest import FAKES, eventually
 from tests.integration.worker.fakes import source_record
 from tests.integration.worker.transactions import Setting, read_topic
-from worker.config import WorkerConfig
-from worker.executors.api import ConnectorSpec, TaskSpec
+from worker.config.secrets import SecretMask
+from worker.config.worker_config import WorkerConfig
+from worker.executor import ConnectorSpec, TaskSpec
 from worker.executors.local import LocalExecutor
-from worker.herder import State, TaskId
 from worker.kafka.fencing import fence_producers
-from worker.secrets import SecretMask
+from worker.model import State, TaskId
 
 Name = Callable[[str], str]
 
@@ -266,7 +266,7 @@ def test_overrides_that_would_end_exactly_once_are_ignored(setting: Setting) -> 
 
 
 class Heard:
-    """Hears of an executor's tasks (:class:`worker.executors.api.ExecutorListener`)."""
+    """Hears of an executor's tasks (:class:`worker.executor.ExecutorListener`)."""
 
     def __init__(self) -> None:
         self.states: list[tuple[int, State]] = []

@@ -15,7 +15,7 @@ from connect import SourceRecord
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.worker.conftest import eventually
 from tests.integration.worker.transactions import Setting, count_up
-from worker import source_task
+from worker.source import task as source_task
 
 Name = Callable[[str], str]
 

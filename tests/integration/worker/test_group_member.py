@@ -13,18 +13,18 @@ import pytest
 
 from connect.errors import ConnectError, UnreachableError
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.places import free_ports
+from sluice.embedded.locations import free_ports
 from tests.integration.worker.conftest import eventually
-from tests.unit.worker_group.cluster import Config
+from tests.unit.worker.group.cluster import Config
 from tests.within import within_limits
 from worker.group.assignor import IncrementalCooperativeAssignor
+from worker.group.config import GroupSettings
 from worker.group.config_view import ConfigView
-from worker.group.eager import assign_eagerly
+from worker.group.eager_assignor import assign_eagerly
 from worker.group.events import Assigned, GroupEvent, Revoked
 from worker.group.member import GroupMember
 from worker.group.protocol import Assignment, Protocol, WorkerMetadata, allocation_after
-from worker.group.settings import GroupSettings
-from worker.herder import TaskId
+from worker.model import TaskId
 
 Start = Callable[..., "Herder"]
 

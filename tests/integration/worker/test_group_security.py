@@ -11,12 +11,12 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 
 from connect.errors import ConnectError, UnreachableError
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.places import free_ports
-from tests.unit.worker_group import certificates
+from sluice.embedded.locations import free_ports
+from tests.unit.worker.group import certificates
+from worker.group.config import GroupSettings
 from worker.group.events import Assigned, GroupEvent
 from worker.group.member import GroupMember
 from worker.group.protocol import Assignment, WorkerMetadata
-from worker.group.settings import GroupSettings
 
 AUTHORITY = certificates.make("authority")
 JAAS = 'org.apache.kafka.common.security.{module} required username="worker" password="{password}";'

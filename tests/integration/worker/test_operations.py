@@ -15,10 +15,10 @@ from connect.errors import BadRequestError, ConnectError, NotFoundError
 from connect.record import TopicPartition
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.worker.conftest import STRING, StartWorker, Told, Worker, eventually
-from worker.config import WorkerConfig
-from worker.herder import OffsetEntry, Origin, State, TargetState
-from worker.history.making import history_of, history_topic
-from worker.offsets.sink_groups import SinkGroups
+from worker.config.worker_config import WorkerConfig
+from worker.model import OffsetEntry, Origin, State, TargetState
+from worker.operations.history.factory import history_of, history_topic
+from worker.operations.offsets.sink_groups import SinkGroups
 
 Name = Callable[[str], str]
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"

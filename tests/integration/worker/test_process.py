@@ -19,7 +19,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.places import free_ports
+from sluice.embedded.locations import free_ports
 from tests.integration.worker.conftest import STRING, Worker, eventually
 
 Name = Callable[[str], str]
@@ -51,7 +51,7 @@ class Process:
         worker.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
         with self.log.open("ab") as log:
             self.popen = subprocess.Popen(
-                [sys.executable, "-m", "sluice.standalone", str(worker), *map(str, connectors)],
+                [sys.executable, "-m", "sluice.run.standalone", str(worker), *map(str, connectors)],
                 cwd=self.folder,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
@@ -152,11 +152,11 @@ def test_sigterm_leaves_no_process_thread_or_draft_behind(process: Callable[...,
     assert not [child for child in children if child.is_running()]
     assert sorted(path.name for path in one.folder.iterdir()) == ["offsets.lock", "worker.log", "worker.properties"]
     assert "Kafka Connect started" in one.text()
-    assert one.text().rstrip().endswith("Kafka Connect stopped (sluice.standalone)")
+    assert one.text().rstrip().endswith("Kafka Connect stopped (sluice.run.standalone)")
 
 
 def test_usage_is_exit_code_1() -> None:
-    done = subprocess.run([sys.executable, "-m", "sluice.standalone"], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-m", "sluice.run.standalone"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "connect-standalone worker.properties" in done.stderr
 
@@ -181,7 +181,7 @@ def test_a_bad_worker_configuration_is_exit_code_2(
 
 def test_a_worker_file_that_is_not_there_is_exit_code_2(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "sluice.standalone", str(tmp_path / "none.properties")],
+        [sys.executable, "-m", "sluice.run.standalone", str(tmp_path / "none.properties")],
         capture_output=True,
         text=True,
         check=False,

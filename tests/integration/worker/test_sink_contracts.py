@@ -12,7 +12,7 @@ from connect import TopicPartition
 from tests.integration.worker.conftest import StartWorker, Worker, eventually
 from tests.integration.worker.fakes import SCRIPTS, Offsets, ScriptedSinkTask
 from tests.integration.worker.test_sink_task import committed, config_of, create_topic, values
-from worker.herder import State, TargetState
+from worker.model import State, TargetState
 
 Name = Callable[[str], str]
 

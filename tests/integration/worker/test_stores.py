@@ -14,16 +14,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from connect.errors import ConfigError, FencedError, IllegalStateError, UnreachableError
 from sluice.embedded.broker import EmbeddedBroker
-from worker.config import WorkerConfig
-from worker.herder import OffsetEntry, State, Status, TargetState, TaskId
+from worker.config.worker_config import WorkerConfig
 from worker.kafka.internal_topics import InternalTopic
 from worker.kafka.log_writer import Written
 from worker.kafka.topic_log import LogRecord, TopicLog, TopicLogSettings
-from worker.stores import topics
-from worker.stores.codec import RestartRequest, SessionKey
-from worker.stores.config_store import ConfigStore
-from worker.stores.offset_topic import OffsetTopic
-from worker.stores.status_store import StatusStore
+from worker.model import OffsetEntry, State, Status, TargetState, TaskId
+from worker.storage import topic_logs
+from worker.storage.config_store import ConfigStore
+from worker.storage.kafka_offset_store import OffsetTopic
+from worker.storage.record_codec import RestartRequest, SessionKey
+from worker.storage.status_store import StatusStore
 
 Named = Callable[[str], str]
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -120,7 +120,7 @@ StartStore = Callable[[WorkerConfig], tuple[ConfigStore, Heard]]
 def config_store(closing: Closing) -> StartStore:
     def start(config: WorkerConfig) -> tuple[ConfigStore, Heard]:
         heard = Heard()
-        store: ConfigStore = closing(ConfigStore(topics.config_log(config), heard))
+        store: ConfigStore = closing(ConfigStore(topic_logs.config_log(config), heard))
         store.start(20)
         return store, heard
 
@@ -210,7 +210,7 @@ def test_what_is_not_committed_is_neither_read_nor_waited_for(
 ) -> None:
     config = worker(exactly_once_source_support="enabled")
     store, _ = config_store(config)
-    settings = topics.config_log(config)
+    settings = topic_logs.config_log(config)
     assert settings.leader is not None
     dead = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": settings.leader["transactional.id"]})
     dead.init_transactions(30)
@@ -228,7 +228,7 @@ def test_a_topic_that_loses_records_by_age_is_refused(
     broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], config_store: StartStore
 ) -> None:
     config = worker()
-    name = topics.config_log(config).topic.name
+    name = topic_logs.config_log(config).topic.name
     make_topic(broker.bootstrap, name, 1, cleanup_policy="compact,delete")
     with pytest.raises(ConfigError, match=r"found the topic currently has 'cleanup.policy=compact,delete'") as caught:
         config_store(config)
@@ -240,7 +240,7 @@ def test_configurations_in_two_partitions_are_refused(
     broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], config_store: StartStore
 ) -> None:
     config = worker()
-    make_topic(broker.bootstrap, topics.config_log(config).topic.name, 2, cleanup_policy="compact")
+    make_topic(broker.bootstrap, topic_logs.config_log(config).topic.name, 2, cleanup_policy="compact")
     with pytest.raises(ConfigError, match=r"required to have a single partition .* but found 2 partitions"):
         config_store(config)
 
@@ -257,7 +257,7 @@ def test_a_topic_is_made_with_the_workers_settings(
     broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], closing: Closing
 ) -> None:
     config = worker(status_storage_partitions="3", status_storage_min_insync_replicas="1", status_storage_replication_factor="-1")
-    log = closing(TopicLog(topics.status_log(config), lambda _: None))
+    log = closing(TopicLog(topic_logs.status_log(config), lambda _: None))
     log.start(20)
     assert log.partitions == 3
     found = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(log.topic, timeout=10).topics[log.topic]
@@ -266,7 +266,7 @@ def test_a_topic_is_made_with_the_workers_settings(
 
 def test_states_are_shared_and_late_words_do_not_count(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
     config = worker()
-    one, two = (closing(StatusStore(topics.status_log(config), name)) for name in ("a:1", "b:1"))
+    one, two = (closing(StatusStore(topic_logs.status_log(config), name)) for name in ("a:1", "b:1"))
     one.start(20)
     two.start(20)
     task = TaskId("c", 0)
@@ -294,7 +294,7 @@ def test_states_are_shared_and_late_words_do_not_count(worker: Callable[..., Wor
 
 
 def test_topics_that_were_forgotten_are_no_longer_shown(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
-    store = closing(StatusStore(topics.status_log(worker()), "a:1"))
+    store = closing(StatusStore(topic_logs.status_log(worker()), "a:1"))
     store.start(20)
     for _ in range(10):
         for topic in ("orders", "payments"):
@@ -306,9 +306,9 @@ def test_topics_that_were_forgotten_are_no_longer_shown(worker: Callable[..., Wo
 
 def test_offsets_keep_the_bytes_of_their_keys(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
     config = worker(offset_storage_partitions="5")
-    one, two = (closing(OffsetTopic(topics.offset_log(config))) for _ in range(2))
+    one, two = (closing(OffsetTopic(topic_logs.offset_log(config))) for _ in range(2))
     records: list[LogRecord] = []
-    raw = closing(TopicLog(topics.offset_log(config), records.append))
+    raw = closing(TopicLog(topic_logs.offset_log(config), records.append))
     one.start(20)
     raw.start(20)
     java = b'["c",{"table":"t","db":"d"}]'
@@ -332,7 +332,7 @@ def test_offsets_that_lie_behind_the_open_transaction_of_another_task_are_waited
     broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], closing: Closing
 ) -> None:
     config = worker(exactly_once_source_support="enabled", offset_storage_partitions="1")
-    store = closing(OffsetTopic(topics.offset_log(config)))
+    store = closing(OffsetTopic(topic_logs.offset_log(config)))
     store.start(20)
     other, own = (Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"{store.topic}-{n}"}) for n in "ab")
     for task, connector, at in ((other, "other", 1), (own, "own", 2)):
@@ -354,7 +354,7 @@ def test_offsets_of_a_transaction_lie_where_plain_ones_do(
     broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], closing: Closing
 ) -> None:
     config = worker(exactly_once_source_support="enabled")
-    store = closing(OffsetTopic(topics.offset_log(config)))
+    store = closing(OffsetTopic(topic_logs.offset_log(config)))
     store.start(20)
     offsets = [({"n": number}, {"at": number}) for number in range(8)]
     task = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"{store.topic}-c-0"})

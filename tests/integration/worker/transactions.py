@@ -25,14 +25,14 @@ from tests.integration.worker.fakes import (
     ScriptedSourceTask,
     source_record,
 )
-from worker.config import WorkerConfig
-from worker.executors.api import OffsetRecord
-from worker.herder import OffsetEntry, TaskId
-from worker.offsets.codec import decode_key, decode_value, encode_key, encode_value, partition_id
-from worker.offsets.store import OffsetPair
-from worker.secrets import SecretMask
-from worker.task import WorkerTask
-from worker.task_factory import TaskFactory, TaskRequest
+from worker.config.secrets import SecretMask
+from worker.config.worker_config import WorkerConfig
+from worker.executor import OffsetRecord
+from worker.executors.task_factory import TaskFactory, TaskRequest
+from worker.model import OffsetEntry, TaskId
+from worker.storage.offset_codec import decode_key, decode_value, encode_key, encode_value, partition_id
+from worker.storage.offset_store import OffsetPair
+from worker.tasks.worker_task import WorkerTask
 
 _FAKES = "tests.integration.worker.fakes"
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -66,7 +66,7 @@ def texts(found: Found) -> list[str]:
 
 
 class TopicOffsets:
-    """Offsets as the committed records of an offsets topic tell them (:class:`worker.offsets.store.OffsetStore`)."""
+    """Offsets as the committed records of an offsets topic tell them (:class:`worker.storage.offset_store.OffsetStore`)."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._bootstrap = bootstrap
@@ -90,7 +90,7 @@ class TopicOffsets:
 
 
 class TopicServices:
-    """What a task asks of its worker (:class:`worker.executors.api.WorkerServices`)."""
+    """What a task asks of its worker (:class:`worker.executor.WorkerServices`)."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.offsets = TopicOffsets(bootstrap, topic)
@@ -114,7 +114,7 @@ class TopicServices:
 
 
 class Ear:
-    """Hears what becomes of a task (:class:`worker.task.TaskListener`)."""
+    """Hears what becomes of a task (:class:`worker.tasks.worker_task.TaskListener`)."""
 
     def __init__(self) -> None:
         self.events: list[str] = []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connect.connector import SinkConnector, SourceConnector
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.errors import ConfigError, PluginNotFoundError
 from connect.plugins import Kind, PluginDesc, Plugins
 
@@ -67,7 +67,7 @@ def test_a_python_path_needs_no_registration(plugins: Plugins) -> None:
 
 def test_a_path_to_something_else_is_refused(plugins: Plugins) -> None:
     with pytest.raises(ConfigError, match="is no connector"):
-        plugins.resolve(Kind.CONNECTOR, "connect.converters.json:JsonConverter")
+        plugins.resolve(Kind.CONNECTOR, "connect.converters.json.converter:JsonConverter")
     with pytest.raises(PluginNotFoundError, match="cannot be loaded"):
         plugins.resolve(Kind.CONNECTOR, "no.such.module:Connector")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.converters.simple_header import SimpleHeaderConverter
 from connect.errors import DataError
 

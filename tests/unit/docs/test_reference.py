@@ -9,11 +9,11 @@ import jsonschema
 import pytest
 
 from connect.plugins import Kind, PluginDesc, Plugins
-from sluice import reference
 from sluice.cli import COMMANDS
 from sluice.cli.app import build
-from sluice.cli.failures import run
-from sluice.json_schema import json_schema
+from sluice.cli.errors import run
+from sluice.reference import pages
+from sluice.reference.json_schema import json_schema
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 HOW = "run: sluice docs --write docs/reference"
@@ -24,7 +24,7 @@ def _sluice(*words: str) -> int:
 
 
 def test_the_pages_are_what_the_tables_say() -> None:
-    expected = reference.pages(Plugins.discover())
+    expected = pages.pages(Plugins.discover())
     stored = {path.name: path.read_text("utf-8") for path in REFERENCE.glob("*.md")}
     assert sorted(stored) == sorted(expected), HOW
     different = [name for name, text in expected.items() if stored[name] != text]
@@ -32,8 +32,8 @@ def test_the_pages_are_what_the_tables_say() -> None:
 
 
 def test_every_key_has_a_page_and_a_text() -> None:
-    for component in reference.components(Plugins.discover()):
-        text = reference.page(component)
+    for component in pages.components(Plugins.discover()):
+        text = pages.page(component)
         for key in component.table.keys.values():
             assert key.internal or f"# `{key.name}`" in text, f"{component.name}: {key.name}"
             assert key.doc, f"{component.name}: {key.name} has no text that says what it is for"
@@ -41,8 +41,8 @@ def test_every_key_has_a_page_and_a_text() -> None:
 
 def test_every_plugin_with_a_table_is_a_component() -> None:
     plugins = Plugins.discover()
-    named = {name for component in reference.components(plugins) for name in component.names}
-    own = [d for d in plugins.all() if d.distribution == reference.OWN_DISTRIBUTION and d.kind is not Kind.CONFIG_PROVIDER]
+    named = {name for component in pages.components(plugins) for name in component.names}
+    own = [d for d in plugins.all() if d.distribution == pages.OWN_DISTRIBUTION and d.kind is not Kind.CONFIG_PROVIDER]
     assert own
     for desc in own:
         assert {desc.path, *desc.java_names, *desc.aliases} <= named
@@ -111,7 +111,7 @@ def test_json_schema_takes_what_the_table_takes(
 
 
 def test_json_schema_knows_ranges_and_choices() -> None:
-    (sources,) = (one for one in reference.framework_components() if one.name == "source-connectors")
+    (sources,) = (one for one in pages.framework_components() if one.name == "source-connectors")
     schema = jsonschema.Draft202012Validator(json_schema(sources))
     config = {"name": "a", "connector.class": "FileStreamSource"}
     assert schema.is_valid({**config, "tasks.max": 1, "errors.tolerance": "all", "exactly.once.support": "Required"})
@@ -120,7 +120,7 @@ def test_json_schema_knows_ranges_and_choices() -> None:
 
 
 def test_json_schema_of_every_component_is_one(capsys: pytest.CaptureFixture[str]) -> None:
-    for component in reference.components(Plugins.discover()):
+    for component in pages.components(Plugins.discover()):
         jsonschema.Draft202012Validator.check_schema(json_schema(component))
 
 
@@ -128,11 +128,11 @@ def test_a_page_for_the_terminal_has_no_escapes(capsys: pytest.CaptureFixture[st
     assert _sluice("docs", "SparkSink") == 0
     shown = capsys.readouterr().out
     assert "soft sets __deleted" in shown
-    assert reference.MARK not in shown
+    assert pages.MARK not in shown
 
 
 def test_write_removes_only_its_own_pages_of_what_is_gone(tmp_path: Path) -> None:
-    (tmp_path / "gone.md").write_text(f"# Gone\n\n{reference.MARK}\n")
+    (tmp_path / "gone.md").write_text(f"# Gone\n\n{pages.MARK}\n")
     (tmp_path / "mine.md").write_text("# Mine\n")
     assert _sluice("docs", "--write", str(tmp_path)) == 0
     names = {path.name for path in tmp_path.iterdir()}
@@ -146,17 +146,17 @@ def test_write_takes_no_component(tmp_path: Path) -> None:
 
 def test_two_classes_of_one_name_get_pages_of_their_own() -> None:
     def desc(path: str) -> PluginDesc:
-        return PluginDesc(Kind.CONNECTOR, path, (), (), "sink", "1", reference.OWN_DISTRIBUTION)
+        return PluginDesc(Kind.CONNECTOR, path, (), (), "sink", "1", pages.OWN_DISTRIBUTION)
 
     plugins = Plugins([desc("connect.testing:MemorySink"), desc("connect.testing.memory:MemorySink")])
-    names = {component.name for component in reference.components(plugins)}
-    framework = {component.name for component in reference.framework_components()}
-    workers = {component.name for component in reference.worker_components()}
+    names = {component.name for component in pages.components(plugins)}
+    framework = {component.name for component in pages.framework_components()}
+    workers = {component.name for component in pages.worker_components()}
     assert names - framework - workers == {"connect-testing-memory-sink", "connect-testing-memory-memory-sink"}
 
 
 def test_a_broken_plugin_of_somebody_else_does_not_hide_the_rest(caplog: pytest.LogCaptureFixture) -> None:
     broken = PluginDesc(Kind.CONNECTOR, "no.such.module:Sink", (), (), "sink", "1", "elsewhere")
-    found = reference.components(Plugins([broken, *Plugins.discover().all()]), distribution=None)
+    found = pages.components(Plugins([broken, *Plugins.discover().all()]), distribution=None)
     assert "spark-sink" in {component.name for component in found}
     assert "no.such.module:Sink" in caplog.text

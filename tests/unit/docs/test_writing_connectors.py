@@ -11,7 +11,7 @@ import pytest
 
 from connect.plugins import Kind, Plugins
 from connect.testing import check_source_connector, run_sink, run_source, run_transforms
-from sluice import reference
+from sluice.reference import pages
 
 ROOT = Path(__file__).parents[3]
 CLASSES, FUNCTIONS, README = ROOT / "docs" / "writing-connectors.md", ROOT / "docs" / "functions.md", ROOT / "README.md"
@@ -82,7 +82,7 @@ def test_the_readme_connector_is_as_short_as_it_says_and_runs(blocks: dict[Path,
 
 
 def test_a_function_connector_has_a_reference_page(blocks: dict[Path, list[str]]) -> None:
-    found = reference.find_component("feed:entries", Plugins.discover())
-    text = reference.page(found)
+    found = pages.find_component("feed:entries", Plugins.discover())
+    text = pages.page(found)
     assert "Seconds between two looks." in text
     assert "`pause.s`" in text

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, ForbiddenError, NotFoundError
-from worker.herder import (
+from worker.model import (
     ConfigVersion,
     ConnectorFileState,
     ConnectorInfo,

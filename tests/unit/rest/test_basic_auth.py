@@ -11,9 +11,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Scope
 
 from connect.errors import ConfigError
-from rest.basic_auth import MODULE, BasicAuth
 from rest.extensions import BASIC_AUTH, ClusterView, load_extensions
-from rest.jaas import parse_jaas
+from rest.middleware.basic_auth import MODULE, BasicAuth
+from rest.middleware.jaas import parse_jaas
 from tests.unit.rest.fake_herder import FakeHerder
 
 KEY = "rest.basic.auth.jaas.config.file"

@@ -6,9 +6,9 @@ import pytest
 
 from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, ConnectError, NotFoundError, UnreachableError
 from rest.client import ConnectClient
-from rest.server import RestServer
+from rest.server.server import RestServer
 from tests.unit.rest.fake_herder import FakeHerder
-from worker.herder import ConnectorStatus, State, Status
+from worker.model import ConnectorStatus, State, Status
 
 SOURCE = {"connector.class": "x"}
 

@@ -6,7 +6,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from connect.errors import ConfigError
-from rest.cors import CorsRules
+from rest.middleware.cors import CorsRules
 
 
 def _rules(origins: str, methods: str = "") -> CorsRules:

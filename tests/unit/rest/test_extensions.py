@@ -10,10 +10,10 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from connect.errors import ConfigError
-from rest.door import DoorSettings
 from rest.extensions import ClusterView, load_extensions
-from rest.listeners import ListenSettings
-from rest.server import RestServer
+from rest.server.listeners import ListenSettings
+from rest.server.server import RestServer
+from rest.settings import DoorSettings
 from tests.integration.rest.replay import Target
 from tests.unit.rest.fake_herder import FakeHerder
 

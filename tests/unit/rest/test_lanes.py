@@ -10,7 +10,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from rest.app import build_api
-from rest.lanes import Kind, Lane, Lanes, kind_of
+from rest.server.thread_pools import Kind, Lane, Lanes, kind_of
 from tests.unit.rest.fake_herder import FakeHerder
 
 

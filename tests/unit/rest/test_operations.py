@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from rest.client import ConnectClient
-from rest.server import RestServer
+from rest.server.server import RestServer
 from tests.integration.rest.replay import Answer, Target
 from tests.unit.rest.fake_herder import FakeHerder
-from worker.herder import ConfigVersion, OffsetEntry, Origin, Restarts, State, Status
+from worker.model import ConfigVersion, OffsetEntry, Origin, Restarts, State, Status
 
 SOURCE = {"connector.class": "x"}
 

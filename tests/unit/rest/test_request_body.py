@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from rest.request_body import RequestBody
+from rest.middleware.request_body import RequestBody
 
 
 async def _given_up(turns: int) -> bool:

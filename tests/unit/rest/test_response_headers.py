@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
 from connect.errors import ConfigError
-from rest.response_headers import HeaderRule, ResponseHeaders, header_rules
+from rest.middleware.response_headers import HeaderRule, ResponseHeaders, header_rules
 
 
 def test_rules_are_separated_by_commas_unless_they_are_quoted() -> None:

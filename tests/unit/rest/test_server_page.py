@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from worker.config import standalone_config_def
-from worker.loggers import JAVA_LOGGERS
+from worker.config.worker_config import standalone_config_def
+from worker.observability.loggers import JAVA_LOGGERS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "rest-server.md").read_text("utf-8")
 

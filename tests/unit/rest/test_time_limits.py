@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rest import app
-from rest.lanes import Kind
-from rest.listeners import ListenSettings
-from rest.request_body import RequestBody
-from rest.routing import ConnectRoute
-from rest.server import RestServer
+from rest.middleware.request_body import RequestBody
+from rest.routes.routing import ConnectRoute
+from rest.server.listeners import ListenSettings
+from rest.server.server import RestServer
+from rest.server.thread_pools import Kind
 from tests.integration.rest.replay import Answer, Target
 from tests.unit.rest.fake_herder import FakeHerder
-from worker.current_stage import CurrentStage
-from worker.herder import ConnectorInfo
+from worker.model import ConnectorInfo
+from worker.observability.herder_activity import CurrentStage
 
 Serve = Callable[[FakeHerder], Target]
 CREATE = {"name": "c", "config": {"connector.class": "x"}}

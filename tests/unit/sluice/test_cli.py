@@ -15,7 +15,7 @@ from connect.errors import ConfigError, ConnectError, DataError, NotFoundError, 
 from sluice.cli import COMMANDS
 from sluice.cli.app import Command, build
 from sluice.cli.connection import client_properties
-from sluice.cli.failures import exit_code_of, run
+from sluice.cli.errors import exit_code_of, run
 from sluice.cli.group import planned
 from sluice.cli.records import formatter, parse_lines
 from worker.kafka.console import ConsoleRecord
@@ -26,7 +26,7 @@ TOMBSTONE = ConsoleRecord("t", 0, 8, None, b"k", None, [])
 
 def test_help_imports_no_client_and_no_command() -> None:
     code = (
-        "import sys; from sluice.cli import COMMANDS; from sluice.cli.failures import run; from sluice.cli.app import build;"
+        "import sys; from sluice.cli import COMMANDS; from sluice.cli.errors import run; from sluice.cli.app import build;"
         "run(build(COMMANDS), ['--help']);"
         "print([m for m in ('confluent_kafka', 'rich', 'pyspark', 'psycopg', 'fastapi', 'sluice.cli.topic') if m in sys.modules])"
     )

@@ -11,7 +11,7 @@ import pytest
 
 from sluice.cli import COMMANDS
 from sluice.cli.app import build
-from sluice.cli.failures import run
+from sluice.cli.errors import run
 
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.M | re.S)

@@ -13,7 +13,7 @@ import pytest
 
 from sluice.cli import COMMANDS
 from sluice.cli.app import build
-from sluice.cli.failures import run
+from sluice.cli.errors import run
 
 FOLDER = Path(__file__).parent / "golden"
 CASES = sorted(path for path in FOLDER.iterdir() if path.is_dir())

@@ -13,7 +13,7 @@ import pytest
 
 from sluice.cli import COMMANDS
 from sluice.cli.app import build
-from sluice.cli.failures import run
+from sluice.cli.errors import run
 
 ROOT = Path(__file__).parents[3]
 HEAVY = ("confluent_kafka", "fastapi", "uvicorn", "pyspark", "pyarrow", "psycopg", "sqlalchemy", "rich")
@@ -32,7 +32,7 @@ FILES = {name: ROOT / "configs" / f"{name}.properties" for name in ("connect-fil
 )
 def test_nothing_heavy_is_imported(words: list[str]) -> None:
     code = (
-        "import sys; from sluice.cli import COMMANDS; from sluice.cli.failures import run; from sluice.cli.app import build;"
+        "import sys; from sluice.cli import COMMANDS; from sluice.cli.errors import run; from sluice.cli.app import build;"
         f"code = run(build(COMMANDS), {words!r}); assert code == 0, code;"
         f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
     )

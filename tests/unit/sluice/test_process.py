@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from connect.errors import ConfigError, ConnectError
-from sluice.embedded import places, process
+from sluice.embedded import locations, process
 
 
 def sleeper(tmp_path: Path, code: str = "import time; time.sleep(60)") -> subprocess.Popen[bytes]:
@@ -49,10 +49,10 @@ def test_a_process_runs_until_its_last_thread_has_ended(tmp_path: Path) -> None:
     pid_file = process.PidFile(tmp_path / "pid")
     server = pid_file.write(child.pid, port)
     assert pid_file.read() == server
-    assert not places.port_is_free(port)
+    assert not locations.port_is_free(port)
     assert process.end(server, first=signal.SIGKILL, grace_s=30)
     assert pid_file.read() is None
-    assert places.port_is_free(port)
+    assert locations.port_is_free(port)
     child.wait(30)
 
 
@@ -137,30 +137,30 @@ def test_a_lock_is_waited_for_and_then_refused(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_is_refused_with_the_way_out() -> None:
-    with socket.create_server((places.LOOPBACK, 0)) as taken:
+    with socket.create_server((locations.LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"it cannot listen on 127.0.0.1:{port}: the port is taken; choose another"):
-            places.require_free_port(port, "it", "choose another")
+            locations.require_free_port(port, "it", "choose another")
 
 
 def test_free_ports_are_distinct_and_free() -> None:
-    ports = places.free_ports(5)
+    ports = locations.free_ports(5)
     assert len(set(ports)) == 5
-    assert all(places.port_is_free(port) for port in ports)
+    assert all(locations.port_is_free(port) for port in ports)
 
 
 def test_a_port_that_nobody_has_bound_yet_is_not_chosen_again() -> None:
-    ports = [port for _ in range(400) for port in places.free_ports(2)]
+    ports = [port for _ in range(400) for port in locations.free_ports(2)]
     assert len(set(ports)) == len(ports)
 
 
 def test_where_ports_are_taken_others_are_chosen_far_from_them() -> None:
-    (before,) = places.free_ports(1)
+    (before,) = locations.free_ports(1)
     with contextlib.ExitStack() as stack:
         for port in range(before + 1, before + 3):
-            if port < places._LAST_PORT and places.port_is_free(port):
-                stack.enter_context(socket.create_server((places.LOOPBACK, port)))
-        (after,) = places.free_ports(1)
+            if port < locations._LAST_PORT and locations.port_is_free(port):
+                stack.enter_context(socket.create_server((locations.LOOPBACK, port)))
+        (after,) = locations.free_ports(1)
     assert not before < after < before + 100
 
 
@@ -168,9 +168,9 @@ def test_folders_follow_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_pat
     for name in ("SLUICE_CACHE_DIR", "SLUICE_DATA_DIR", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert places.cache_dir() == tmp_path / ".cache" / "sluice"
-    assert places.data_home() == tmp_path / ".local" / "share" / "sluice"
+    assert locations.cache_dir() == tmp_path / ".cache" / "sluice"
+    assert locations.data_home() == tmp_path / ".local" / "share" / "sluice"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert places.cache_dir() == tmp_path / "xdg" / "sluice"
+    assert locations.cache_dir() == tmp_path / "xdg" / "sluice"
     monkeypatch.setenv("SLUICE_CACHE_DIR", str(tmp_path / "own"))
-    assert places.cache_dir() == tmp_path / "own"
+    assert locations.cache_dir() == tmp_path / "own"

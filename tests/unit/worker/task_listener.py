@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 
-from worker.task import WorkerTask
+from worker.tasks.worker_task import WorkerTask
 
 
 class Listener:
-    """Implements :class:`worker.task.TaskListener`."""
+    """Implements :class:`worker.tasks.worker_task.TaskListener`."""
 
     def __init__(self) -> None:
         self.said: list[str] = []

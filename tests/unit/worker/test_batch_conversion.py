@@ -10,10 +10,11 @@ import pytest
 from connect import DataError, Headers, RetriableError, SchemaAndValue, SinkRecord, SourceRecord, TopicPartition
 from connect.converters.simple_header import SimpleHeaderConverter
 from connect.converters.string import StringConverter
-from worker.sink_batches import ConsumedSinkRecord, consumed, decode
-from worker.source_batches import Converters, encode
-from worker.stages import Stage, StageError
-from worker.tolerance.batch_failures import BatchFailures, salvage
+from worker.errors.batch_failures import BatchFailures, salvage
+from worker.errors.stages import Stage, StageError
+from worker.sink.decoding import ConsumedSinkRecord, consumed, decode
+from worker.source.encoding import encode
+from worker.tasks.converters import Converters
 
 PLACE = TopicPartition("t", 0)
 

@@ -12,20 +12,21 @@ import pytest
 
 from connect import ConnectError, SourceRecord, SourceTask
 from connect.errors import UnreachableError
+from tests.unit.worker.executors.conftest import MemoryServices
 from tests.unit.worker.task_listener import Listener
-from tests.unit.worker_executors.conftest import MemoryServices
-from worker import source_task, source_transactions
-from worker.chain import TransformChain
-from worker.herder import TaskId
+from worker.errors.config import error_settings
+from worker.errors.handler import ErrorHandler
+from worker.errors.resend import RefusedRecords
 from worker.kafka.record_producer import RecordProducer
 from worker.kafka.transactions import ProducerFencedError, TransactionLostError, Transactions
-from worker.source_batches import Converters
-from worker.source_parts import Exactly, FlushTiming, SourceParts
-from worker.source_task import SourceWorkerTask
-from worker.tolerance.handler import ErrorHandler
-from worker.tolerance.refused_records import RefusedRecords
-from worker.tolerance.settings import error_settings
-from worker.transaction_context import Boundary, BoundarySettings
+from worker.model import TaskId
+from worker.source import exactly_once
+from worker.source import task as source_task
+from worker.source.runtime import Exactly, FlushTiming, SourceParts
+from worker.source.task import SourceWorkerTask
+from worker.source.transaction_boundary import Boundary, BoundarySettings
+from worker.tasks.converters import Converters
+from worker.tasks.transformation_chain import TransformChain
 
 ID = TaskId("c", 0)
 LOST = TransactionLostError("The transaction is over", "no broker took it")
@@ -122,7 +123,7 @@ class FakeTransactions:
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_task, "_RETRY_FIRST_S", 0.001)
-    monkeypatch.setattr(source_transactions, "_ASK_AGAIN_S", 0.001)
+    monkeypatch.setattr(exactly_once, "_ASK_AGAIN_S", 0.001)
 
 
 @pytest.fixture

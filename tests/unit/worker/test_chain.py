@@ -11,9 +11,9 @@ import pytest
 from connect import ConfigDef, ConnectRecord, Predicate, RetriableError, SourceRecord, Transformation
 from connect.plugins import Kind, PluginDesc, Plugins
 from connect.transforms.chain import build_steps
-from worker.chain import TransformChain
-from worker.stages import Stage
-from worker.tolerance.batch_failures import BatchFailures
+from worker.errors.batch_failures import BatchFailures
+from worker.errors.stages import Stage
+from worker.tasks.transformation_chain import TransformChain
 
 
 class Append(Transformation):

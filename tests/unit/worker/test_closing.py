@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from connect.errors import UnreachableError
-from worker.closing import close_all
+from worker.operations.shutdown import close_all
 
 
 def test_parts_are_closed_side_by_side_and_one_that_hangs_is_named_and_left(caplog: pytest.LogCaptureFixture) -> None:

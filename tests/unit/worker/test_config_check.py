@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from connect.errors import BadRequestError
-from worker.config_check import ConfigCheck
-from worker.secrets import SecretMask
+from worker.config.secrets import SecretMask
+from worker.validation.config_check import ConfigCheck
 
 
 def check_of(*errors: str) -> ConfigCheck:

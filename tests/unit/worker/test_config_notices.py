@@ -11,10 +11,10 @@ import pytest
 
 from connect.config.properties import read_properties
 from connect.plugins import Kind, Plugins
-from worker.config import WorkerConfig, standalone_config_def
-from worker.config_notices import UNUSED, config_notices
-from worker.plugin_path import environments_of, extend_python_path
-from worker.standalone import StandaloneHerder
+from worker.config.plugin_path import environments_of, extend_python_path
+from worker.config.startup_warnings import UNUSED, config_notices
+from worker.config.worker_config import WorkerConfig, standalone_config_def
+from worker.standalone.herder import StandaloneHerder
 
 ROOT = Path(__file__).parents[3]
 
@@ -117,10 +117,10 @@ def test_a_worker_warns_once_at_start(tmp_path: Path, caplog: pytest.LogCaptureF
         "plugin.path": str(tmp_path / "none"),
     }
     herder = StandaloneHerder(WorkerConfig.standalone(props))
-    with caplog.at_level(logging.WARNING, "worker.standalone"):
+    with caplog.at_level(logging.WARNING, "worker.standalone.herder"):
         herder.start()
     herder.close(1.0)
-    told = [r.getMessage() for r in caplog.records if r.name == "worker.standalone"]
+    told = [r.getMessage() for r in caplog.records if r.name == "worker.standalone.herder"]
     assert told == [
         "The setting topic.tracking.enabled is not known and is ignored; did you mean topic.tracking.enable?",
         f"plugin.path: {tmp_path / 'none'} is no folder and is left out",
@@ -153,7 +153,7 @@ def test_packages_installed_into_a_folder_bring_their_entry_points(tmp_path: Pat
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: far\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[connect.transforms]\nFarSame = far_plugin:Same\n")
     program = (
-        "import sys; from worker.plugin_path import extend_python_path; extend_python_path([sys.argv[1]]);"
+        "import sys; from worker.config.plugin_path import extend_python_path; extend_python_path([sys.argv[1]]);"
         "from connect.plugins import Kind, Plugins; print(Plugins.discover().resolve(Kind.TRANSFORMATION, 'FarSame').path)"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, cwd=ROOT, check=True)

@@ -16,20 +16,20 @@ from connect.errors import BadRequestError, ConfigError, ConnectError
 from connect.plugins import Plugins
 from connect.testing import ManualClock
 from tests.unit.worker.providers import CONNECTOR, HERE, JSON, Noted, Turned
-from worker.config import WorkerConfig
-from worker.config_providers import ConfigProviders
-from worker.connector_unit import ConnectorDefinition, ConnectorUnit, UnitTools
-from worker.executors.api import ConnectorFacts
+from worker.config.providers import ConfigProviders
+from worker.config.reload_timer import ReloadTimer
+from worker.config.resolved_config import ProvidedValues, with_references, with_values
+from worker.config.secrets import SecretMask
+from worker.config.worker_config import WorkerConfig
+from worker.executor import ConnectorFacts
 from worker.executors.local import LocalExecutor
-from worker.herder import State, TargetState
-from worker.offsets.file_store import OffsetFile
-from worker.provided_values import ProvidedValues, with_references, with_values
-from worker.reload_timer import ReloadTimer
-from worker.secrets import SecretMask
-from worker.self_healing import Healer
-from worker.standalone import StandaloneHerder
-from worker.standalone_services import StandaloneServices
-from worker.unit_healing import UnitHealing
+from worker.model import State, TargetState
+from worker.operations.auto_restart import Healer
+from worker.standalone.auto_restart import UnitHealing
+from worker.standalone.connector import ConnectorDefinition, ConnectorUnit, UnitTools
+from worker.standalone.herder import StandaloneHerder
+from worker.standalone.services import StandaloneServices
+from worker.storage.file_offset_store import OffsetFile
 
 PROVIDER = {"config.providers": "p", "config.providers.p.class": f"{HERE}:Turned"}
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from connect.errors import BadRequestError, NotFoundError
-from worker.connector_files import ConnectorDirectory
-from worker.connector_plan import Step, Wanted, plan
-from worker.files_target import FilesTarget
-from worker.herder import ConnectorFileState, Origin, TargetState
-from worker.history.memory import MemoryHistory
+from worker.model import ConnectorFileState, Origin, TargetState
+from worker.operations.connectors_dir.plan import Step, Wanted, plan
+from worker.operations.connectors_dir.sync import ConnectorDirectory
+from worker.operations.connectors_dir.target import FilesTarget
+from worker.operations.history.memory import MemoryHistory
 
 Config = Mapping[str, str | None]
 NOW = 1_700_000_000.0

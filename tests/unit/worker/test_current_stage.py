@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from worker.current_stage import CurrentStage
+from worker.observability.herder_activity import CurrentStage
 
 
 def test_sentences_are_apaches() -> None:

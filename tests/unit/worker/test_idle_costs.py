@@ -9,7 +9,7 @@ import pytest
 
 from worker.kafka import clients
 from worker.kafka.settings import ClientKind
-from worker.sink_loop import wait_slice_s
+from worker.sink.loop import wait_slice_s
 
 
 @pytest.mark.parametrize(("quiet_s", "slice_s"), [(0.0, 0.25), (5.0, 0.25), (10.0, 0.5), (20.0, 1.0), (86_400.0, 1.0)])

@@ -9,10 +9,10 @@ import logging
 import pytest
 
 from connect.errors import ConnectError, NotFoundError
-from worker.herder import LoggerLevel
-from worker.loggers import JAVA_LOGGERS, Loggers, level_named
-from worker.logs import set_up_logging
-from worker.secrets import SecretMask
+from worker.config.secrets import SecretMask
+from worker.model import LoggerLevel
+from worker.observability.log_setup import set_up_logging
+from worker.observability.loggers import JAVA_LOGGERS, Loggers, level_named
 
 SINK = "org.apache.kafka.connect.runtime.WorkerSinkTask"
 
@@ -39,24 +39,24 @@ def test_root_and_names_of_apache_are_there_from_the_start(loggers: Loggers) -> 
 
 def test_a_level_for_a_class_of_apache_holds_for_the_modules_that_do_its_work(loggers: Loggers) -> None:
     assert loggers.set_worker_logger(SINK, "debug") == [SINK]
-    assert logging.getLogger("worker.sink_task").isEnabledFor(logging.DEBUG)
-    assert logging.getLogger("worker.sink_loop").isEnabledFor(logging.DEBUG)
-    assert not logging.getLogger("worker.source_task").isEnabledFor(logging.DEBUG)
+    assert logging.getLogger("worker.sink.task").isEnabledFor(logging.DEBUG)
+    assert logging.getLogger("worker.sink.loop").isEnabledFor(logging.DEBUG)
+    assert not logging.getLogger("worker.source.task").isEnabledFor(logging.DEBUG)
     assert loggers.logger(SINK) == LoggerLevel("DEBUG", 1000)
-    assert loggers.logger("worker.sink_task") == LoggerLevel("DEBUG", 1000)
+    assert loggers.logger("worker.sink.task") == LoggerLevel("DEBUG", 1000)
 
 
 def test_a_level_holds_for_all_names_that_begin_so(loggers: Loggers) -> None:
     loggers.set_worker_logger("com.x.child", "DEBUG")
     loggers.set_worker_logger("com.xz", "WARN")
-    loggers.set_worker_logger("worker.sink_task", "TRACE")
+    loggers.set_worker_logger("worker.sink.task", "TRACE")
     # Letters count, not packages, as in Apache's worker.
     assert loggers.set_worker_logger("com.x", "ERROR") == ["com.x", "com.x.child", "com.xz"]
     changed = loggers.set_worker_logger("org.apache.kafka.connect.runtime.Worker", "WARN")
     assert SINK in changed
     assert all(name.startswith("org.apache.kafka.connect.runtime.Worker") for name in changed)
-    assert logging.getLogger("worker.sink_task").getEffectiveLevel() == logging.WARNING
-    assert logging.getLogger("worker.standalone").getEffectiveLevel() == logging.INFO
+    assert logging.getLogger("worker.sink.task").getEffectiveLevel() == logging.WARNING
+    assert logging.getLogger("worker.standalone.herder").getEffectiveLevel() == logging.INFO
 
 
 def test_the_same_level_again_changes_nothing(loggers: Loggers) -> None:
@@ -115,7 +115,7 @@ def test_the_log_follows(loggers: Loggers) -> None:
     written = io.StringIO()
     set_up_logging(SecretMask(), stream=written)
     logging.captureWarnings(False)
-    log = logging.getLogger("worker.sink_task")
+    log = logging.getLogger("worker.sink.task")
     log.debug("before")
     loggers.set_worker_logger("org.apache.kafka.connect", "DEBUG")
     log.debug("while")

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from connect import Schema, SchemaBuilder, SinkRecord, Struct
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Type
 from connect.errors import DataError
 from connect.plugins import Plugins
 from connect.transforms.chain import build_steps
-from worker.chain import TransformChain
-from worker.stages import Stage, StageError, unnamed_field
-from worker.tolerance.batch_failures import BatchFailures
+from worker.errors.batch_failures import BatchFailures
+from worker.errors.stages import Stage, StageError, unnamed_field
+from worker.tasks.transformation_chain import TransformChain
 
 ROW = SchemaBuilder.struct().field("id", Schema(Type.INT64)).field("amount", Schema(Type.STRING)).build()
 TRANSFORMS: list[dict[str, str]] = [

@@ -16,17 +16,17 @@ from confluent_kafka import KafkaError, Message
 from connect import Schema, SourceConnector, SourceRecord, SourceTask
 from connect.plugins import Plugins
 from tests.mock_kafka import MockKafka, Request
+from tests.unit.worker.executors.conftest import MemoryServices
 from tests.unit.worker.task_listener import Listener
-from tests.unit.worker_executors.conftest import MemoryServices
-from worker import source_task
-from worker.client_overrides import client_properties
-from worker.config import WorkerConfig
-from worker.herder import TaskId
-from worker.kafka.numbering import with_order
+from worker.config.client_overrides import client_properties
+from worker.config.secrets import SecretMask
+from worker.config.worker_config import WorkerConfig
+from worker.executors.task_factory import TaskFactory, TaskRequest
+from worker.kafka.idempotence import with_order
 from worker.kafka.record_producer import ProducerRun, RecordProducer
 from worker.kafka.settings import ClientKind
-from worker.secrets import SecretMask
-from worker.task_factory import TaskFactory, TaskRequest
+from worker.model import TaskId
+from worker.source import task as source_task
 
 ID = TaskId("c", 0)
 TOPIC = "t"

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.errors import ConfigError, ConnectError, DataError
-from worker.offsets import java_map
-from worker.offsets.codec import decode_key, encode_key, encode_value, partition_id
-from worker.offsets.file_store import OffsetFile
+from connect.java import serialized_map
+from worker.storage.file_offset_store import OffsetFile
+from worker.storage.offset_codec import decode_key, encode_key, encode_value, partition_id
 
 # Written by Java 17: ObjectOutputStream.writeObject(new HashMap<byte[], byte[]>()) with one, and with no entry.
 JAVA_ONE = (
@@ -31,34 +31,34 @@ JAVA_NONE = (
 
 
 def test_what_java_wrote_is_read_and_written_byte_for_byte() -> None:
-    assert java_map.decode(JAVA_ONE) == {b'["c",{"f":0}]': b'{"p":0}'}
-    assert java_map.encode({b'["c",{"f":0}]': b'{"p":0}'}) == JAVA_ONE
-    assert java_map.decode(JAVA_NONE) == {}
-    assert java_map.encode({}) == JAVA_NONE
+    assert serialized_map.decode(JAVA_ONE) == {b'["c",{"f":0}]': b'{"p":0}'}
+    assert serialized_map.encode({b'["c",{"f":0}]': b'{"p":0}'}) == JAVA_ONE
+    assert serialized_map.decode(JAVA_NONE) == {}
+    assert serialized_map.encode({}) == JAVA_NONE
 
 
 @given(st.dictionaries(st.binary(max_size=40), st.none() | st.binary(max_size=40), max_size=40))
 def test_any_map_comes_back(entries: dict[bytes, bytes | None]) -> None:
-    assert java_map.decode(java_map.encode(entries)) == entries
+    assert serialized_map.decode(serialized_map.encode(entries)) == entries
 
 
 @given(st.integers(min_value=0, max_value=len(JAVA_ONE) - 1))
 def test_a_file_that_ends_early_is_an_error(size: int) -> None:
     with pytest.raises(DataError):
-        java_map.decode(JAVA_ONE[:size])
+        serialized_map.decode(JAVA_ONE[:size])
 
 
 @given(st.binary(max_size=200))
 def test_rubbish_is_an_error(data: bytes) -> None:
     with pytest.raises(DataError):
-        java_map.decode(data)
+        serialized_map.decode(data)
 
 
 @given(st.integers(min_value=0, max_value=len(JAVA_ONE) - 1), st.integers(min_value=0, max_value=255))
 def test_a_changed_byte_is_an_error_or_another_map_but_never_a_crash(at: int, byte: int) -> None:
     changed = JAVA_ONE[:at] + bytes([byte]) + JAVA_ONE[at + 1 :]
     with contextlib.suppress(DataError):
-        java_map.decode(changed)
+        serialized_map.decode(changed)
 
 
 def test_a_key_has_the_bytes_that_java_looks_up() -> None:
@@ -113,11 +113,11 @@ def test_stored_offsets_are_there_after_a_restart(tmp_path: Path) -> None:
 
 def test_a_key_keeps_the_bytes_it_was_stored_under(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
-    path.write_bytes(java_map.encode({b'["c",{"b":1,"a":2}]': b'{"p":1}'}))
+    path.write_bytes(serialized_map.encode({b'["c",{"b":1,"a":2}]': b'{"p":1}'}))
     with OffsetFile(path) as store:
         assert store.get("c", {"a": 2, "b": 1}) == {"p": 1}
         store.put("c", [({"a": 2, "b": 1}, {"p": 2})])
-    assert java_map.decode(path.read_bytes()) == {b'["c",{"b":1,"a":2}]': b'{"p":2}'}
+    assert serialized_map.decode(path.read_bytes()) == {b'["c",{"b":1,"a":2}]': b'{"p":2}'}
 
 
 def test_a_second_worker_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_after_close_nothing_is_written(tmp_path: Path) -> None:
 
 KILLED = """
 import sys
-from worker.offsets.file_store import OffsetFile
+from worker.storage.file_offset_store import OffsetFile
 store = OffsetFile(sys.argv[1])
 for i in range(100000):
     store.put("c", [({"f": "x"}, {"p": i}), ({"f": "y" * 20000}, {"p": i})])

@@ -6,7 +6,7 @@ import threading
 
 from connect.config.providers.references import Expiry
 from connect.testing import ManualClock
-from worker.reload_timer import ReloadTimer
+from worker.config.reload_timer import ReloadTimer
 
 
 def expiry(ttl_ms: int, *, only_if_changed: bool = False, path: str = "a") -> Expiry:

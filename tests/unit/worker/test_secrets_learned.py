@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connect.config.parsing import HIDDEN
-from worker.secrets import SecretMask
+from worker.config.secrets import SecretMask
 
 
 def test_secrets_are_told_when_they_are_learned_and_those_known_before_at_once() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from connect.errors import ConfigError
 from connect.testing import ManualClock
-from worker.config import WorkerConfig
-from worker.herder import Restarts
-from worker.self_healing import Healer, RestartPolicy
+from worker.config.worker_config import WorkerConfig
+from worker.model import Restarts
+from worker.operations.auto_restart import Healer, RestartPolicy
 
 POLICY = RestartPolicy(max_attempts=3, initial_ms=1000, max_ms=3000, reset_after_ms=60_000)
 JSON = "org.apache.kafka.connect.json.JsonConverter"

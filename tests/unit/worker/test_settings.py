@@ -9,8 +9,8 @@ import pytest
 
 from connect.errors import ConfigError
 from tests.integration.rest.certificates import Authority
-from worker.client_overrides import allows_override, canonical_policy, client_properties
-from worker.config import WorkerConfig
+from worker.config.client_overrides import allows_override, canonical_policy, client_properties
+from worker.config.worker_config import WorkerConfig
 from worker.kafka.clients import make_consumer, make_producer
 from worker.kafka.security import jaas_options
 from worker.kafka.settings import ClientKind, client_settings_of, librdkafka_settings

@@ -10,14 +10,14 @@ from connect.converters.simple_header import SimpleHeaderConverter
 from connect.converters.string import StringConverter
 from connect.sink import SinkTask
 from tests.unit.worker.test_batch_conversion import Message
-from worker.chain import TransformChain
-from worker.herder import TaskId
+from worker.errors.config import ErrorSettings
+from worker.errors.handler import ErrorHandler
 from worker.kafka.sink_consumer import SinkConsumer
-from worker.sink_loop import SinkHost, SinkLoop, SinkParts, Subscription
-from worker.source_batches import Converters
-from worker.task import TaskControl
-from worker.tolerance.handler import ErrorHandler
-from worker.tolerance.settings import ErrorSettings
+from worker.model import TaskId
+from worker.sink.loop import SinkHost, SinkLoop, SinkParts, Subscription
+from worker.tasks.converters import Converters
+from worker.tasks.transformation_chain import TransformChain
+from worker.tasks.worker_task import TaskControl
 
 STAYS, GOES = TopicPartition("t", 0), TopicPartition("t", 1)
 

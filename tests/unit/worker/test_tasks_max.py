@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from connect import ConfigDef, ConnectError, SourceConnector, SourceRecord, SourceTask
-from worker.config import WorkerConfig
-from worker.standalone import StandaloneHerder
+from worker.config.worker_config import WorkerConfig
+from worker.standalone.herder import StandaloneHerder
 
 
 class Idle(SourceTask):

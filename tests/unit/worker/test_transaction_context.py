@@ -8,8 +8,8 @@ import pytest
 
 from connect import ConfigError, SourceRecord
 from connect.errors import IllegalStateError
-from worker.client_overrides import with_transactions
-from worker.transaction_context import Boundary, BoundarySettings, End, RequestedBoundaries, boundary_settings
+from worker.config.client_overrides import with_transactions
+from worker.source.transaction_boundary import Boundary, BoundarySettings, End, RequestedBoundaries, boundary_settings
 
 
 def records(count: int) -> list[SourceRecord]:

@@ -6,14 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from connect.config.definition import ConfigDef
-from connect.data.headers import Header, Headers
-from connect.data.schema import Schema, Type
-from connect.data.struct import Struct
-from connect.errors import DataError
-from connect.record import ConnectRecord
-from connect.transforms.api import Transformation
-from connect.transforms.debezium.envelope import (
+from connect.change_events.envelope import (
     AFTER,
     DELETE,
     OPERATION,
@@ -23,8 +16,15 @@ from connect.transforms.debezium.envelope import (
     is_envelope_schema,
     text_field,
 )
+from connect.config.definition import ConfigDef
+from connect.data.headers import Header, Headers
+from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
+from connect.errors import DataError
+from connect.record import ConnectRecord
+from connect.transforms.api import Transformation
+from connect.transforms.debezium.outbox.config import TABLE, Columns, InvalidOperation, Placement, read_settings
 from connect.transforms.debezium.outbox.json_payload import JsonExpansion
-from connect.transforms.debezium.outbox.settings import TABLE, Columns, InvalidOperation, Placement, read_settings
 from connect.transforms.record_copies import copy_record
 from connect.transforms.regex_router import RegexRouter
 from connect.transforms.structs import require_struct

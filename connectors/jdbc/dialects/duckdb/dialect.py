@@ -15,26 +15,26 @@ import sqlalchemy
 from connect.errors import DataError
 from connectors.jdbc.catalog import Column, Table
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
-from connectors.jdbc.dialects.duckdb import catalogue
-from connectors.jdbc.dialects.duckdb.clock import Clock
-from connectors.jdbc.dialects.duckdb.keeping import keeps_of
-from connectors.jdbc.dialects.duckdb.reading import DuckDbReader
-from connectors.jdbc.dialects.duckdb.staging import stage_of
-from connectors.jdbc.dialects.duckdb.writing import DuckDbWriter
-from connectors.jdbc.dialects.kinds import Form, Kind, Logical, logical_of
-from connectors.jdbc.dialects.losses import Keeps
-from connectors.jdbc.dialects.texts import to_text
+from connectors.jdbc.dialects.duckdb import catalog as system_catalog
+from connectors.jdbc.dialects.duckdb.arrow_staging import stage_of
+from connectors.jdbc.dialects.duckdb.column_limits import keeps_of
+from connectors.jdbc.dialects.duckdb.reader import DuckDbReader
+from connectors.jdbc.dialects.duckdb.statement_timeout import Clock
+from connectors.jdbc.dialects.duckdb.writer import DuckDbWriter
+from connectors.jdbc.dialects.field_kinds import Form, Kind, Logical, logical_of
+from connectors.jdbc.dialects.lossless import Keeps
+from connectors.jdbc.dialects.text_values import to_text
 from connectors.jdbc.dialects.types import text_of_wall, wall_of_instant
-from connectors.jdbc.failures import Blame
-from connectors.jdbc.names import TableName
+from connectors.jdbc.errors import Blame
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql
-from connectors.jdbc.urls import Target
+from connectors.jdbc.table_name import TableName
+from connectors.jdbc.urls.connection_url import Target
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from connectors.jdbc.database import Session
+    from connectors.jdbc.connection.database import Session
 
 _ROW = (
     duckdb.ConstraintException, duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.TypeMismatchException,
@@ -154,10 +154,10 @@ class DuckDbDialect(Dialect):
     def tables(
         self, session: Session, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
     ) -> list[tuple[TableName, str]]:
-        return catalogue.tables(session, kinds, catalog, schema)
+        return system_catalog.tables(session, kinds, catalog, schema)
 
     def describe(self, session: Session, name: TableName) -> Table | None:
-        return catalogue.describe(session, name)
+        return system_catalog.describe(session, name)
 
     def now(self, session: Session) -> int:
         # It runs in this process; its own now() stands still in a transaction.

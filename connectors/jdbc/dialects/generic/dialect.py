@@ -12,25 +12,25 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from connect.errors import DataError, UnsupportedError
 from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.dialects import merging
+from connectors.jdbc.dialects import merge_sql
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
-from connectors.jdbc.dialects.generic.catalogue import Catalogue
+from connectors.jdbc.dialects.field_kinds import Form, Kind, Logical, logical_of
+from connectors.jdbc.dialects.generic.catalog import Catalogue
 from connectors.jdbc.dialects.generic.errors import blame_of
-from connectors.jdbc.dialects.generic.reading import GenericReader
-from connectors.jdbc.dialects.generic.writing import GenericWriter, converter
-from connectors.jdbc.dialects.kinds import Form, Kind, Logical, logical_of
-from connectors.jdbc.dialects.losses import Keeps
+from connectors.jdbc.dialects.generic.reader import GenericReader
+from connectors.jdbc.dialects.generic.writer import GenericWriter, converter
+from connectors.jdbc.dialects.lossless import Keeps
 from connectors.jdbc.dialects.types import instant_ns, naive_of_wall, wall_ns, wall_of_instant
-from connectors.jdbc.failures import Blame
-from connectors.jdbc.names import TableName
+from connectors.jdbc.errors import Blame
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql, joined
-from connectors.jdbc.urls import Target
+from connectors.jdbc.table_name import TableName
+from connectors.jdbc.urls.connection_url import Target
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from connectors.jdbc.database import Session
+    from connectors.jdbc.connection.database import Session
 
 _KEY_LENGTH = 255
 """Of text in a primary key: most databases cannot index text of any length."""
@@ -185,11 +185,11 @@ class GenericDialect(Dialect):
         quoted, rest = [self.quote(key) for key in keys], [self.quote(other) for other in others]
         match self.backend:
             case "sybase":
-                return merging.merge_from_select(name, quoted, rest, marks, hold_lock=False)
+                return merge_sql.merge_from_select(name, quoted, rest, marks, hold_lock=False)
             case "db2" | "ibm_db_sa" | "derby":
-                return merging.merge_from_values(name, quoted, rest, marks)
+                return merge_sql.merge_from_values(name, quoted, rest, marks)
             case "hana":
-                return merging.upsert_with_primary_key(name, [*quoted, *rest], marks)
+                return merge_sql.upsert_with_primary_key(name, [*quoted, *rest], marks)
             case "cockroachdb" | "postgresql":
                 changes = ",".join(f"{column}=EXCLUDED.{column}" for column in rest)
                 action = f"DO UPDATE SET {changes}" if rest else "DO NOTHING"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from connectors.jdbc.failures import Blame
+from connectors.jdbc.errors import Blame
 
 _SQLSTATE = re.compile(r"[0-9A-Z]{5}")
 

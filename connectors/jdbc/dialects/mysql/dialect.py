@@ -11,22 +11,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from connect.errors import ConfigError, DataError
 from connectors.jdbc.catalog import Column, Table
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
-from connectors.jdbc.dialects.losses import Keeps
-from connectors.jdbc.dialects.mysql import catalogue, creating, writing
-from connectors.jdbc.dialects.mysql.catalogue import Native
+from connectors.jdbc.dialects.lossless import Keeps
+from connectors.jdbc.dialects.mysql import catalog as system_catalog
+from connectors.jdbc.dialects.mysql import ddl, writer
+from connectors.jdbc.dialects.mysql.catalog import Native
+from connectors.jdbc.dialects.mysql.column_limits import keeps_of
 from connectors.jdbc.dialects.mysql.errors import blame_of, words_of
-from connectors.jdbc.dialects.mysql.keeping import keeps_of
-from connectors.jdbc.dialects.mysql.reading import Plans, open_reader
-from connectors.jdbc.dialects.mysql.wire import kill_query
+from connectors.jdbc.dialects.mysql.protocol import kill_query
+from connectors.jdbc.dialects.mysql.reader import Plans, open_reader
 from connectors.jdbc.dialects.types import text_of_wall, wall_ns, wall_of_instant
-from connectors.jdbc.failures import Blame
-from connectors.jdbc.names import TableName, split_name
+from connectors.jdbc.errors import Blame
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql, joined
-from connectors.jdbc.urls import Target
+from connectors.jdbc.table_name import TableName, split_name
+from connectors.jdbc.urls.connection_url import Target
 
 if TYPE_CHECKING:
-    from connectors.jdbc.database import Session
+    from connectors.jdbc.connection.database import Session
 
 log = logging.getLogger(__name__)
 
@@ -107,11 +108,11 @@ class MySqlDialect(Dialect):
     ) -> list[tuple[TableName, str]]:
         if catalog is None and not schema and self.target.current_database_only:
             catalog = re.sub(r"([\\%_])", r"\\\1", self.target.url.database or "") or None
-        return catalogue.tables(session, kinds, catalog, schema)
+        return system_catalog.tables(session, kinds, catalog, schema)
 
     def describe(self, session: Session, name: TableName) -> Table | None:
         self.table_ref(name)  # what cannot be a name is not looked for
-        return catalogue.describe(session, name)
+        return system_catalog.describe(session, name)
 
     def now(self, session: Session) -> int:
         rows = session.query(Sql("SELECT UTC_TIMESTAMP(6)"), "asking for the time")
@@ -130,11 +131,11 @@ class MySqlDialect(Dialect):
     # --- creating and changing tables
 
     def column_type(self, field: SinkField) -> str:
-        return creating.column_type(field)
+        return ddl.column_type(field)
 
     def create_table(self, name: TableName, fields: Sequence[SinkField]) -> Sql:
         keys = [self.quote(field.name) for field in fields if field.is_key]
-        lines = [self._definition(field, field.sql_type or creating.column_type(field, len(keys))) for field in fields]
+        lines = [self._definition(field, field.sql_type or ddl.column_type(field, len(keys))) for field in fields]
         if keys:
             lines.append(Sql(f"PRIMARY KEY({','.join(keys)})"))
         return Sql(f"CREATE TABLE {self.table_ref(name)} (\n", joined(",\n", lines), ") DEFAULT CHARACTER SET utf8mb4")
@@ -150,14 +151,14 @@ class MySqlDialect(Dialect):
         return Sql(f"{head} {null}")
 
     def literal(self, field: SinkField) -> str:
-        return creating.default_literal(field)
+        return ddl.default_literal(field)
 
     # --- writing
 
     def writer(self, table: Table, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
         match mode:
             case InsertMode.INSERT:
-                return writing.insert_writer(self, table, fields, options)
+                return writer.insert_writer(self, table, fields, options)
             case InsertMode.UPSERT:
                 if not (table.primary_key or table.unique_keys):
                     # No error: an index over the beginnings of texts is not known here, and does.
@@ -166,11 +167,11 @@ class MySqlDialect(Dialect):
                         "adds a row for each record; create one: CREATE UNIQUE INDEX",
                         table.name,
                     )
-                return writing.upsert_writer(self, table, fields, options)
-        return writing.update_writer(self, table, fields, options)
+                return writer.upsert_writer(self, table, fields, options)
+        return writer.update_writer(self, table, fields, options)
 
     def deleter(self, table: Table, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
-        return writing.delete_writer(self, table, keys, options)
+        return writer.delete_writer(self, table, keys, options)
 
     def keeps(self, column: Column) -> Keeps | None:
         return keeps_of(column.native) if isinstance(column.native, Native) else None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pymysql
 
-from connectors.jdbc.dialects.cures import FULL, LOCKED, READ_ONLY, TOO_MANY, TOO_WIDE, with_cure
-from connectors.jdbc.failures import Blame
+from connectors.jdbc.dialects.error_hints import FULL, LOCKED, READ_ONLY, TOO_MANY, TOO_WIDE, with_cure
+from connectors.jdbc.errors import Blame
 
 _NUMBERS: dict[Blame, str] = {
     # 1927 and 3169: KILL; 1053: shutdown; 4031: idle too long; 1047: a Galera node that is not ready.

@@ -27,9 +27,9 @@ from connectors.jdbc.dialects.conversion import (
     to_time_ns,
     to_wall_ns,
 )
-from connectors.jdbc.dialects.kinds import FLOATS, INTEGERS, TEXTS, Form, Kind, Logical, logical_of
-from connectors.jdbc.dialects.mysql.catalogue import Native
-from connectors.jdbc.dialects.texts import to_text
+from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, Form, Kind, Logical, logical_of
+from connectors.jdbc.dialects.mysql.catalog import Native
+from connectors.jdbc.dialects.text_values import to_text
 from connectors.jdbc.dialects.types import NS_PER_DAY, NS_PER_SECOND, naive_of_wall, time_of_ns
 from connectors.jdbc.options import Calendar, SinkField, WriteOptions
 

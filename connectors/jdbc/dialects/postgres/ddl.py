@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
-from connectors.jdbc.dialects.kinds import Form, Kind, Logical, logical_of
-from connectors.jdbc.dialects.postgres.catalogue import PgType
-from connectors.jdbc.dialects.postgres.encoding import encoder_of
+from connectors.jdbc.dialects.field_kinds import Form, Kind, Logical, logical_of
+from connectors.jdbc.dialects.postgres.catalog import PgType
+from connectors.jdbc.dialects.postgres.value_encoder import encoder_of
 from connectors.jdbc.options import SinkField, WriteOptions
 
 _TYPES: dict[Kind, tuple[str, str]] = {

@@ -13,35 +13,30 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sqlalchemy.event import listen
 
 from connect.errors import ConfigError, DataError
+from connectors.databases.postgresql.dates import moment_text, offset_text
 from connectors.jdbc.catalog import Column, Table
 from connectors.jdbc.dialects import types as shared
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
-from connectors.jdbc.dialects.losses import Keeps
-from connectors.jdbc.dialects.postgres import catalogue, ddl, wire
-from connectors.jdbc.dialects.postgres.catalogue import Native, PostgresTable, Types
-from connectors.jdbc.dialects.postgres.decoding import Plan, plan_of
+from connectors.jdbc.dialects.lossless import Keeps
+from connectors.jdbc.dialects.postgres import catalog as system_catalog
+from connectors.jdbc.dialects.postgres import ddl, libpq
+from connectors.jdbc.dialects.postgres.catalog import Native, PostgresTable, Types
+from connectors.jdbc.dialects.postgres.column_limits import keeps_of
 from connectors.jdbc.dialects.postgres.errors import blame_of, words_of
-from connectors.jdbc.dialects.postgres.keeping import keeps_of
-from connectors.jdbc.dialects.postgres.reading import inlined, open_reader, result_columns
-from connectors.jdbc.dialects.postgres.times import moment_text, offset_text
+from connectors.jdbc.dialects.postgres.reader import inlined, open_reader, result_columns
+from connectors.jdbc.dialects.postgres.row_decoder import Plan, plan_of
 from connectors.jdbc.dialects.postgres.types import ResultColumn
-from connectors.jdbc.dialects.postgres.writing import (
-    CopyWriter,
-    StatementWriter,
-    WrittenField,
-    selected_rows,
-    written_fields,
-)
-from connectors.jdbc.failures import Blame
-from connectors.jdbc.names import TableName
+from connectors.jdbc.dialects.postgres.writer import CopyWriter, StatementWriter, WrittenField, selected_rows, written_fields
+from connectors.jdbc.errors import Blame
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql
-from connectors.jdbc.urls import Target
+from connectors.jdbc.table_name import TableName
+from connectors.jdbc.urls.connection_url import Target
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from connectors.jdbc.database import Session
+    from connectors.jdbc.connection.database import Session
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +99,7 @@ class PostgresDialect(Dialect):
         return words_of(error)
 
     def cancel(self, driver_connection: Any) -> None:
-        wire.cancel(driver_connection.pgconn)
+        libpq.cancel(driver_connection.pgconn)
 
     # --- the catalogue
 
@@ -112,13 +107,13 @@ class PostgresDialect(Dialect):
         self, session: Session, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
     ) -> list[tuple[TableName, str]]:
         """As the JDBC driver does, an empty pattern narrows nothing."""
-        return catalogue.tables(session, kinds, catalog, schema)
+        return system_catalog.tables(session, kinds, catalog, schema)
 
     def describe(self, session: Session, name: TableName) -> Table | None:
-        return catalogue.describe(session, name, self._types)
+        return system_catalog.describe(session, name, self._types)
 
     def now(self, session: Session) -> int:
-        clock = "getdate()" if wire.server_of(session) is wire.Server.REDSHIFT else "pg_catalog.clock_timestamp()"
+        clock = "getdate()" if libpq.server_of(session) is libpq.Server.REDSHIFT else "pg_catalog.clock_timestamp()"
         # Not the time of the transaction's begin, which stands still.
         sql = Sql(f"SELECT CAST(extract(epoch FROM {clock}) * 1000000 AS bigint)")
         return int(session.query(sql, "reading the database's clock")[0][0]) * 1000
@@ -130,7 +125,7 @@ class PostgresDialect(Dialect):
         nested = session.connection.in_transaction()
         text = inlined(session, query)
         with session.guarded(doing):
-            pgconn = wire.begin(session)
+            pgconn = libpq.begin(session)
         columns = result_columns(session, pgconn, text, self._types, doing)
         plan = self._plan(columns, options, table)
         return open_reader(session, text, plan, options.batch_rows, doing, nested=nested)

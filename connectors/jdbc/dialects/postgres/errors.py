@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import psycopg
 
-from connectors.jdbc.dialects.cures import FULL, LOCKED, NO_UNIQUE_KEY, READ_ONLY, TOO_MANY, TOO_WIDE, with_cure
-from connectors.jdbc.failures import Blame
+from connectors.jdbc.dialects.error_hints import FULL, LOCKED, NO_UNIQUE_KEY, READ_ONLY, TOO_MANY, TOO_WIDE, with_cure
+from connectors.jdbc.errors import Blame
 
 # The longest prefix counts.
 _STATES: dict[str, Blame] = {

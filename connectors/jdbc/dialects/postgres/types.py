@@ -15,14 +15,14 @@ from typing import Any, Final
 from connect.data.logical import EPOCH_ORDINAL, FarInstant, date_of, date_schema, time_schema
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
+from connectors.databases.postgresql.arrays import array_decoder
+from connectors.databases.postgresql.dates import INFINITY_MS, MINUS_INFINITY_MS, day_of, moment_ns, time_ns, zoned_time_ns
 from connectors.jdbc.catalog import Column
 from connectors.jdbc.dialects import types as shared
 from connectors.jdbc.dialects.dialect import unsupported_type
-from connectors.jdbc.dialects.postgres.arrays import array_decoder
-from connectors.jdbc.dialects.postgres.catalogue import PgType
-from connectors.jdbc.dialects.postgres.times import INFINITY_MS, MINUS_INFINITY_MS, day_of, moment_ns, time_ns, zoned_time_ns
-from connectors.jdbc.names import TableName
+from connectors.jdbc.dialects.postgres.catalog import PgType
 from connectors.jdbc.options import Calendar, Granularity, NumericMapping, ReadOptions
+from connectors.jdbc.table_name import TableName
 
 Decode = Callable[[str], Any]
 

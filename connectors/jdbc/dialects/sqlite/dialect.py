@@ -11,27 +11,27 @@ import sqlalchemy
 from connect.data.schema import Type
 from connect.errors import DataError, UnsupportedError
 from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.dialects.cures import FULL, with_cure
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
-from connectors.jdbc.dialects.kinds import Form, Kind, logical_of
-from connectors.jdbc.dialects.losses import Keeps
-from connectors.jdbc.dialects.sqlite import catalogue
-from connectors.jdbc.dialects.sqlite.affinity import declared
-from connectors.jdbc.dialects.sqlite.clock import Clock
-from connectors.jdbc.dialects.sqlite.instants import comparable
-from connectors.jdbc.dialects.sqlite.keeping import keeps_of
-from connectors.jdbc.dialects.sqlite.reading import Needs, SqliteReader
-from connectors.jdbc.dialects.sqlite.writing import SqliteWriter, converter, rows_converter
-from connectors.jdbc.failures import Blame
-from connectors.jdbc.names import TableName
+from connectors.jdbc.dialects.error_hints import FULL, with_cure
+from connectors.jdbc.dialects.field_kinds import Form, Kind, logical_of
+from connectors.jdbc.dialects.lossless import Keeps
+from connectors.jdbc.dialects.sqlite import catalog as system_catalog
+from connectors.jdbc.dialects.sqlite.column_limits import keeps_of
+from connectors.jdbc.dialects.sqlite.reader import Needs, SqliteReader
+from connectors.jdbc.dialects.sqlite.statement_timeout import Clock
+from connectors.jdbc.dialects.sqlite.temporal import comparable
+from connectors.jdbc.dialects.sqlite.types import declared
+from connectors.jdbc.dialects.sqlite.writer import SqliteWriter, converter, rows_converter
+from connectors.jdbc.errors import Blame
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql, joined
-from connectors.jdbc.urls import Target
+from connectors.jdbc.table_name import TableName
+from connectors.jdbc.urls.connection_url import Target
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from connectors.jdbc.database import Session
+    from connectors.jdbc.connection.database import Session
 
 _UPSERT_SINCE = (3, 24, 0)
 
@@ -131,10 +131,10 @@ class SqliteDialect(Dialect):
     def tables(
         self, session: Session, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
     ) -> list[tuple[TableName, str]]:
-        return catalogue.tables(session, kinds)
+        return system_catalog.tables(session, kinds)
 
     def describe(self, session: Session, name: TableName) -> Table | None:
-        return catalogue.describe(session, name)
+        return system_catalog.describe(session, name)
 
     def now(self, session: Session) -> int:
         row = session.query(Sql("SELECT strftime('%s','now'), strftime('%f','now')"), "reading the clock")[0]
@@ -165,7 +165,7 @@ class SqliteDialect(Dialect):
     def literal(self, field: SinkField) -> str:
         convert = converter(field, declared(self.column_type(field)), self._write_options)
         default = field.schema.default
-        return catalogue.literal(default if convert is None else convert(default))
+        return system_catalog.literal(default if convert is None else convert(default))
 
     # --- writing
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.record import SinkRecord, SourceRecord
 from tests.integration.jdbc.debezium.conftest import Copy
 from tests.integration.postgres.conftest import Source

@@ -14,10 +14,10 @@ import pytest
 from connect.errors import ConnectError
 from connect.testing.harness import MemoryOffsets
 from connectors.jdbc import JdbcSource
-from connectors.jdbc.database import ConnectionSettings, Database
-from connectors.jdbc.failures import DatabaseUnreachableError
+from connectors.jdbc.connection.database import ConnectionSettings, Database
+from connectors.jdbc.errors import DatabaseUnreachableError
 from connectors.jdbc.sql import Sql
-from connectors.jdbc.urls import target_of
+from connectors.jdbc.urls.connection_url import target_of
 from tests.integration.jdbc.source.conftest import Source
 
 _OPEN = "import sys, duckdb; con = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == 'read'); "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.data.logical import FarInstant
 from connect.record import SinkRecord, SourceRecord
 from connect.testing.harness import MemoryOffsets

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.jdbc.database import ConnectionSettings, Database
-from connectors.jdbc.failures import DatabaseUnreachableError
+from connectors.jdbc.connection.database import ConnectionSettings, Database
+from connectors.jdbc.errors import DatabaseUnreachableError
 from connectors.jdbc.sql import Sql
-from connectors.jdbc.urls import target_of
+from connectors.jdbc.urls.connection_url import target_of
 from sluice.embedded.mariadb import EmbeddedMariaDB
 
 
@@ -23,7 +23,7 @@ def silent() -> Iterator[int]:
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql", "mariadb"])
 def test_a_login_that_nobody_answers_ends(kind: str, silent: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.jdbc.logins.LOGIN_TIMEOUT_S", 1)
+    monkeypatch.setattr("connectors.jdbc.connection.connect_timeout.LOGIN_TIMEOUT_S", 1)
     # PyMySQL has a limit of its own for the TCP connection, which is taken here.
     limit = "" if kind == "postgresql" else "?connectTimeout=1000"
     target = target_of(f"jdbc:{kind}://127.0.0.1:{silent}/shop{limit}", "shop", "hidden", {})

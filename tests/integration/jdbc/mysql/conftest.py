@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from connectors.jdbc.catalog import Table
-from connectors.jdbc.database import ConnectionSettings, Database, Session
-from connectors.jdbc.names import TableName
+from connectors.jdbc.connection.database import ConnectionSettings, Database, Session
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Sql
-from connectors.jdbc.urls import target_of
+from connectors.jdbc.table_name import TableName
+from connectors.jdbc.urls.connection_url import target_of
 from sluice.embedded.mariadb import EmbeddedMariaDB
 
 Connect = Callable[..., Database]

@@ -13,11 +13,11 @@ import pytest
 
 from connect.data.schema import Schema
 from connect.errors import ConnectError, DataError
-from connectors.jdbc.dialects.mysql.wire import INSIDES, RESULT_INSIDES, kill_query
-from connectors.jdbc.failures import DatabaseLostError, LoginError, RowRefusedError, StatementError, TableChangedError
-from connectors.jdbc.names import TableName
+from connectors.jdbc.dialects.mysql.protocol import INSIDES, RESULT_INSIDES, kill_query
+from connectors.jdbc.errors import DatabaseLostError, LoginError, RowRefusedError, StatementError, TableChangedError
 from connectors.jdbc.options import Calendar, ReadOptions
 from connectors.jdbc.sql import Bind, Sql
+from connectors.jdbc.table_name import TableName
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.jdbc.mysql.conftest import Connect, Rig
 

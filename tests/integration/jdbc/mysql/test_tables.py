@@ -10,8 +10,8 @@ import pytest
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
-from connectors.jdbc.names import TableName
 from connectors.jdbc.options import InsertMode, SinkField
+from connectors.jdbc.table_name import TableName
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.jdbc.mysql.conftest import Connect, Rig
 

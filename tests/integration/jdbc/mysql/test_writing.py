@@ -16,11 +16,11 @@ from connect.data.logical import date_schema, decimal_schema, time_schema, times
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
-from connectors.jdbc.dialects.mysql import writing
-from connectors.jdbc.failures import DatabaseLostError, RowRefusedError, StatementError, TableChangedError
-from connectors.jdbc.names import TableName
+from connectors.jdbc.dialects.mysql import writer
+from connectors.jdbc.errors import DatabaseLostError, RowRefusedError, StatementError, TableChangedError
 from connectors.jdbc.options import InsertMode, SinkField, WriteOptions
 from connectors.jdbc.sql import Sql
+from connectors.jdbc.table_name import TableName
 from tests.integration.jdbc.mysql.conftest import Connect, Rig
 
 K = SinkField("k", Schema.INT32, is_key=True)
@@ -295,13 +295,13 @@ def test_random_rows_are_read_as_they_were_written(rig: Rig, rows: list[tuple[An
 
 def test_rows_beyond_one_statement_are_written_and_a_row_beyond_the_servers_limit_is_refused(rig: Rig, monkeypatch: Any) -> None:
     rig.run("drop table if exists large", "create table large (k int primary key, v longblob)")
-    most = writing.most_bytes(rig.session)
+    most = writer.most_bytes(rig.session)
     fields = [K, SinkField("v", Schema.BYTES)]
     rig.write("large", fields, [[n, bytes([n]) * 300_000] for n in range(30)], InsertMode.UPSERT)
     assert rig.rows("select count(*), sum(length(v)) from large") == [(30, 9_000_000)]
     with pytest.raises(RowRefusedError, match=f"the server takes {most}; raise its max_allowed_packet"):
         rig.write("large", fields, [[31, b"x" * (most // 2)]])
-    monkeypatch.setitem(writing._limits, rig.session.driver, 2_000)
+    monkeypatch.setitem(writer._limits, rig.session.driver, 2_000)
     rig.write("large", fields, [[n, b"y" * 700] for n in range(100, 110)])
     rig.run("delete from large where k < 100")
     rig.write("large", fields, [[n, b"z" * 700] for n in range(100, 110)], InsertMode.UPDATE)

@@ -12,12 +12,12 @@ import pytest
 
 from connect.data.schema import Schema
 from connectors.jdbc.catalog import Table
-from connectors.jdbc.database import ConnectionSettings, Database, Session
+from connectors.jdbc.connection.database import ConnectionSettings, Database, Session
 from connectors.jdbc.dialects.dialect import Dialect, RowReader
-from connectors.jdbc.names import TableName
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Sql
-from connectors.jdbc.urls import target_of
+from connectors.jdbc.table_name import TableName
+from connectors.jdbc.urls.connection_url import target_of
 from sluice.embedded.postgres import EmbeddedPostgres
 
 

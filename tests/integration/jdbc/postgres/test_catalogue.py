@@ -7,9 +7,9 @@ import time
 import pytest
 
 from connect.errors import ConnectError
-from connectors.jdbc.names import TableName
 from connectors.jdbc.options import ReadOptions
 from connectors.jdbc.sql import Sql
+from connectors.jdbc.table_name import TableName
 from tests.integration.jdbc.postgres.conftest import Desk
 
 

@@ -7,9 +7,9 @@ import pytest
 from connect.data.schema import Schema, Type
 from connect.errors import ConfigError
 from connectors.jdbc.dialects.dialect import Dialect
-from connectors.jdbc.names import TableName
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Sql
+from connectors.jdbc.table_name import TableName
 from tests.integration.jdbc.postgres.conftest import Desk
 
 NAMES = [

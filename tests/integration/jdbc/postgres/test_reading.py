@@ -11,8 +11,8 @@ import pytest
 
 from connect.data.logical import END_OF_DAY, FarInstant
 from connect.errors import ConnectError, DataError
-from connectors.jdbc.dialects.postgres import wire
-from connectors.jdbc.failures import DatabaseLostError, StatementError, TableChangedError
+from connectors.jdbc.dialects.postgres import libpq
+from connectors.jdbc.errors import DatabaseLostError, StatementError, TableChangedError
 from connectors.jdbc.options import Granularity, ReadOptions
 from connectors.jdbc.sql import Bind, Sql
 from tests.integration.jdbc.postgres.conftest import Desk
@@ -321,4 +321,4 @@ def test_a_statement_that_was_run_often_takes_a_changed_table(desk: Desk) -> Non
 
 
 def test_the_server_is_known_without_asking(desk: Desk) -> None:
-    assert wire.server_of(desk.session) is wire.Server.POSTGRES
+    assert libpq.server_of(desk.session) is libpq.Server.POSTGRES

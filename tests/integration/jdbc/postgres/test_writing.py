@@ -13,7 +13,7 @@ from connect.data.logical import END_OF_DAY, FarInstant, date_schema, decimal_sc
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
-from connectors.jdbc.failures import DatabaseLostError, RowRefusedError, StatementError
+from connectors.jdbc.errors import DatabaseLostError, RowRefusedError, StatementError
 from connectors.jdbc.options import InsertMode, SinkField, WriteOptions
 from connectors.jdbc.sql import Sql
 from tests.integration.jdbc.postgres.conftest import Desk, sink_fields

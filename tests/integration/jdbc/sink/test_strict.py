@@ -12,22 +12,22 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import SinkRecord
 from connect.testing.harness import MemoryReporter, SinkContext
-from connectors.jdbc.database import ConnectionSettings, Database, Session
-from connectors.jdbc.debezium.sink import DebeziumJdbcSinkTask
-from connectors.jdbc.dialects.losses import strict_writer
-from connectors.jdbc.names import TableName
+from connectors.jdbc.connection.database import ConnectionSettings, Database, Session
+from connectors.jdbc.debezium_sink.connector import DebeziumJdbcSinkTask
+from connectors.jdbc.dialects.lossless import strict_writer
 from connectors.jdbc.options import InsertMode, SinkField, WriteOptions
 from connectors.jdbc.sink.database_task import DatabaseSinkTask
 from connectors.jdbc.sink.task import JdbcSinkTask
 from connectors.jdbc.sql import Sql
-from connectors.jdbc.urls import target_of
+from connectors.jdbc.table_name import TableName
+from connectors.jdbc.urls.connection_url import target_of
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema
 from connect.record import SourceRecord
 from connect.testing.harness import MemoryOffsets

@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.data.logical import FarInstant
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connectors.jdbc.catalog import Table
-from connectors.jdbc.database import ConnectionSettings, Database, Session
+from connectors.jdbc.connection.database import ConnectionSettings, Database, Session
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
-from connectors.jdbc.names import TableName
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Sql
-from connectors.jdbc.urls import target_of
+from connectors.jdbc.table_name import TableName
+from connectors.jdbc.urls.connection_url import target_of
 
 Row = Sequence[Any]
 

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from connect.data.logical import date_schema, decimal_schema, timestamp_schema
 from connect.data.schema import Schema
 from connect.errors import ConfigError, ConnectError, DataError
-from connectors.jdbc.database import Database
-from connectors.jdbc.failures import DatabaseLostError, RowRefusedError, StatementError, TableChangedError
-from connectors.jdbc.names import TableName
+from connectors.jdbc.connection.database import Database
+from connectors.jdbc.errors import DatabaseLostError, RowRefusedError, StatementError, TableChangedError
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql
+from connectors.jdbc.table_name import TableName
 from tests.integration.jdbc.sqlite.desk import Desk, open_database, session_of, sink_fields, through_json
 
 UPSERT, UPDATE, INSERT = InsertMode.UPSERT, InsertMode.UPDATE, InsertMode.INSERT

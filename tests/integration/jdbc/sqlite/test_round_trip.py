@@ -13,9 +13,9 @@ import pytest
 from connect.data.logical import EPOCH, decimal_schema, timestamp_schema
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
-from connectors.jdbc.failures import RowRefusedError, StatementError
-from connectors.jdbc.names import TableName
+from connectors.jdbc.errors import RowRefusedError, StatementError
 from connectors.jdbc.options import Calendar, Granularity, InsertMode, NumericMapping, ReadOptions, SinkField, WriteOptions
+from connectors.jdbc.table_name import TableName
 from tests.integration.jdbc.sqlite.desk import Desk, sink_fields, through_json
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect import Schema, Struct, Type
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.data.logical import END_OF_DAY, FarInstant, date_schema, decimal_schema, time_schema, timestamp_schema
-from connect.data.narrow import round_to_float32
+from connect.data.sized_numbers import round_to_float32
 from connect.errors import ConfigError, DataError
 from connect.strict import STRICT
 

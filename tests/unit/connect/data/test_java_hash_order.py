@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from connect.data.java_hash_order import describe_map, hash_code, hash_map_order, hash_set_order
+from connect.java.hash_order import describe_map, hash_code, hash_map_order, hash_set_order
 
 
 def test_string_hash_is_javas() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.data import Schema, Struct, Type
 from connect.data.struct_columns import StructColumns
 from connect.errors import DataError

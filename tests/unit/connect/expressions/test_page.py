@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 from connect.expressions import RECORD_VARIABLES, compile_expression
-from connect.expressions.bounds import MOST_BITS, MOST_MEMBERS, MOST_TEXT
 from connect.expressions.dialect import GROOVY, JAVASCRIPT
 from connect.expressions.functions import FUNCTIONS
 from connect.expressions.lexer import MOST_CHARACTERS
+from connect.expressions.limits import MOST_BITS, MOST_MEMBERS, MOST_TEXT
 from connect.expressions.methods import METHODS
 from connect.expressions.regular_expressions import MOST_PATTERN
 

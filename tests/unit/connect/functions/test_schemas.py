@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from connect import DataError, Schema, SchemaAndValue, SchemaBuilder, SinkRecord, Struct
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.data.logical import decimal_schema, timestamp_schema
-from connect.data.narrow import round_to_float32
+from connect.data.sized_numbers import round_to_float32
 from connect.functions.transformation import PythonTransformation
 
 SHOP = "tests.unit.connect.functions.shop"

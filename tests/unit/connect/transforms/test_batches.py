@@ -12,8 +12,8 @@ from connect.transforms.header_from import HeaderFromValue
 from connect.transforms.header_transforms import InsertHeader
 from connect.transforms.hoist_field import HoistFieldValue
 from connect.transforms.insert_field import InsertFieldValue
+from connect.transforms.key_or_value import copy_record
 from connect.transforms.mask_field import MaskFieldValue
-from connect.transforms.record_sides import copy_record
 
 ONE = Schema(Type.STRUCT, fields=[("id", Schema.INT64)])
 TWO = Schema(Type.STRUCT, fields=[("id", Schema.STRING), ("more", Schema.OPTIONAL_STRING)])

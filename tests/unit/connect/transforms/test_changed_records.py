@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.data import Headers, Schema, Struct, Type
 from connect.plugins import Plugins
 from connect.record import SourceRecord
 from connect.transforms.chain import apply_steps_batch, build_steps
-from connect.transforms.columns import ChangedRecords
-from worker.source_batches import Converters, encode
-from worker.tolerance.batch_failures import BatchFailures
+from connect.transforms.columnar.columns import ChangedRecords
+from worker.errors.batch_failures import BatchFailures
+from worker.source.encoding import encode
+from worker.tasks.converters import Converters
 
 HOIST = {
     "transforms": "a",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from connect.data import Headers, Schema, Struct, Type
 from connect.data.logical import date_of, date_schema, decimal_schema, instant_of, timestamp_schema
-from connect.data.narrow import Float32, Int8
+from connect.data.sized_numbers import Float32, Int8
 from connect.errors import ConnectError
 from connect.plugins import Plugins
 from connect.record import ConnectRecord, SinkRecord, SourceRecord

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.errors import DataError
-from connect.transforms.java_regex import RegexError, compile_java_regex
-from connect.transforms.java_replacement import compile_replacement
+from connect.java.regex import RegexError, compile_java_regex
+from connect.java.regex_replacement import compile_replacement
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect.transforms.simple_date_format import PatternError, SimpleDateFormat
+from connect.java.simple_date_format import PatternError, SimpleDateFormat
 
 NOON = 1_700_000_000_123  # Tuesday, 14 November 2023, 22:13:20.123 UTC
 DAY = 86_400_000

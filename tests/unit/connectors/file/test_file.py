@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from connect import RawBatch, Schema, SinkRecord
 from connect.connector import ExactlyOnceSupport
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.converters.string import StringConverter
 from connect.errors import ConfigError, ConnectError
 from connect.testing import SinkHarness, SourceHarness, check_sink_connector, check_source_connector

@@ -9,7 +9,7 @@ from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.record import SinkRecord
 from connect.sink import ErrantRecordReporter
-from connectors.jdbc.debezium.sink import DebeziumJdbcSinkTask
+from connectors.jdbc.debezium_sink.connector import DebeziumJdbcSinkTask
 from tests.unit.connectors.jdbc.sink_rig import StartedSink, Topic
 
 KEY = SchemaBuilder.struct().name("srv.sch.people.Key").field("id", Schema.INT32).build()

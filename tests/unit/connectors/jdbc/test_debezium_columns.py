@@ -8,7 +8,7 @@ import pytest
 
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
-from connectors.jdbc.debezium.columns import SOURCE_LENGTH, SOURCE_TYPE, sink_field
+from connectors.jdbc.debezium_sink.types import SOURCE_LENGTH, SOURCE_TYPE, sink_field
 
 
 def named(name: str, type: Type, **parameters: str) -> Schema:

@@ -10,10 +10,10 @@ import pytest
 from connect.config.definition import NO_DEFAULT
 from connect.errors import ConfigError, ConnectError
 from connectors.jdbc.aliases import PLUGINS
-from connectors.jdbc.debezium import DebeziumJdbcSink
-from connectors.jdbc.debezium.config import parse_debezium
-from connectors.jdbc.debezium.keys import config_def
-from connectors.jdbc.debezium.rules import KeyMode
+from connectors.jdbc.debezium_sink import DebeziumJdbcSink
+from connectors.jdbc.debezium_sink.config import parse_debezium
+from connectors.jdbc.debezium_sink.config_keys import config_def
+from connectors.jdbc.debezium_sink.rules import KeyMode
 from connectors.jdbc.options import InsertMode
 from tests.unit.connectors.jdbc.debezium_rig import DebeziumSink
 

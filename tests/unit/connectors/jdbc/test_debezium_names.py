@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.jdbc.debezium.names import CollectionNames, FieldFilter, Folding
-from connectors.jdbc.names import TableName
+from connectors.jdbc.debezium_sink.naming import CollectionNames, FieldFilter, Folding
+from connectors.jdbc.table_name import TableName
 
 
 def test_dots_of_a_topic_become_underscores_and_dots_of_the_format_stay() -> None:

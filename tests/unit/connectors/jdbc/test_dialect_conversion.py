@@ -22,8 +22,8 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connectors.jdbc.dialects import conversion
 from connectors.jdbc.dialects.conversion import Geometry, to_python
-from connectors.jdbc.dialects.kinds import Kind, logical_of
-from connectors.jdbc.dialects.texts import to_json, to_text
+from connectors.jdbc.dialects.field_kinds import Kind, logical_of
+from connectors.jdbc.dialects.text_values import to_json, to_text
 from connectors.jdbc.options import Calendar, WriteOptions
 
 OPTIONS = WriteOptions(calendar=Calendar.PROLEPTIC_GREGORIAN)

@@ -6,7 +6,7 @@ import importlib.metadata
 
 import pytest
 
-from connectors.jdbc.addresses import drivers
+from connectors.jdbc.urls import drivers
 
 
 def test_each_database_is_told_with_its_driver_and_version_or_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

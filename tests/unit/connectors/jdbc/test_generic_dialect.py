@@ -17,22 +17,22 @@ from sqlalchemy.engine import make_url
 from connect.data.logical import EPOCH, date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
 from connect.errors import DataError, UnsupportedError
-from connectors.jdbc import database as database_module
 from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.database import ConnectionSettings, Database, Session
-from connectors.jdbc.dialects import merging
+from connectors.jdbc.connection import database as database_module
+from connectors.jdbc.connection.database import ConnectionSettings, Database, Session
+from connectors.jdbc.dialects import merge_sql
 from connectors.jdbc.dialects.generic import GenericDialect
-from connectors.jdbc.dialects.generic.catalogue import like
+from connectors.jdbc.dialects.generic.catalog import like
 from connectors.jdbc.dialects.generic.errors import blame_of
 from connectors.jdbc.dialects.generic.types import reading_of
-from connectors.jdbc.dialects.generic.writing import converter
+from connectors.jdbc.dialects.generic.writer import converter
 from connectors.jdbc.dialects.oracle import OracleDialect
 from connectors.jdbc.dialects.sqlserver import SqlServerDialect
-from connectors.jdbc.failures import Blame, RowRefusedError
-from connectors.jdbc.names import TableName
+from connectors.jdbc.errors import Blame, RowRefusedError
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql
-from connectors.jdbc.urls import Target, target_of
+from connectors.jdbc.table_name import TableName
+from connectors.jdbc.urls.connection_url import Target, target_of
 
 # Their constructors have no types.
 mssql: Any = importlib.import_module("sqlalchemy.dialects.mssql")
@@ -93,14 +93,14 @@ def test_oracle_merges_from_dual() -> None:
 
 
 def test_db2_merges_from_values_and_hana_upserts_by_primary_key() -> None:
-    assert merging.merge_from_values('"t"', ['"k"'], ['"v"'], [Bind(1), Bind(2)]).text == (
+    assert merge_sql.merge_from_values('"t"', ['"k"'], ['"v"'], [Bind(1), Bind(2)]).text == (
         'merge into "t" using (values(?, ?)) as DAT("k", "v") on "t"."k"=DAT."k" when matched then update set "t"."v"=DAT."v" '
         'when not matched then insert("t"."v","t"."k") values(DAT."v",DAT."k")'
     )
-    assert merging.upsert_with_primary_key('"t"', ['"k"', '"v"'], [Bind(1), Bind(2)]).text == (
+    assert merge_sql.upsert_with_primary_key('"t"', ['"k"', '"v"'], [Bind(1), Bind(2)]).text == (
         'UPSERT "t"("k","v") VALUES(?,?) WITH PRIMARY KEY'
     )
-    sybase = merging.merge_from_select('"t"', ['"k"'], [], [Bind(1)], hold_lock=False).text
+    sybase = merge_sql.merge_from_select('"t"', ['"k"'], [], [Bind(1)], hold_lock=False).text
     assert sybase.startswith('merge into "t" AS target using (select ? AS "k") AS incoming on (target."k"=incoming."k") when not')
 
 

@@ -14,19 +14,19 @@ from pymysql.constants import FIELD_TYPE, FLAG
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
-from connectors.jdbc.dialects.mysql.catalogue import _column, _keys, _kind
-from connectors.jdbc.dialects.mysql.columns import VECTOR, Described, reading_of
-from connectors.jdbc.dialects.mysql.creating import column_type
+from connectors.jdbc.dialects.mysql.catalog import _column, _keys, _kind
+from connectors.jdbc.dialects.mysql.ddl import column_type
 from connectors.jdbc.dialects.mysql.dialect import MySqlDialect
 from connectors.jdbc.dialects.mysql.errors import blame_of, words_of
 from connectors.jdbc.dialects.mysql.literals import literal_of
-from connectors.jdbc.dialects.mysql.reading import Plans
-from connectors.jdbc.dialects.mysql.rows import decoder
-from connectors.jdbc.dialects.mysql.wire import Stream
-from connectors.jdbc.dialects.mysql.writing import portions, upsert_tail, wants_alias
-from connectors.jdbc.failures import Blame
+from connectors.jdbc.dialects.mysql.protocol import Stream
+from connectors.jdbc.dialects.mysql.reader import Plans
+from connectors.jdbc.dialects.mysql.row_decoder import decoder
+from connectors.jdbc.dialects.mysql.types import VECTOR, Described, reading_of
+from connectors.jdbc.dialects.mysql.writer import portions, upsert_tail, wants_alias
+from connectors.jdbc.errors import Blame
 from connectors.jdbc.options import ReadOptions, SinkField, WriteOptions
-from connectors.jdbc.urls import target_of
+from connectors.jdbc.urls.connection_url import target_of
 
 
 def dialect(url: str = "jdbc:mysql://host/shop", **options: Any) -> MySqlDialect:

@@ -14,10 +14,10 @@ from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.errors import DataError
 from connectors.jdbc.dialects.postgres import PostgresDialect
 from connectors.jdbc.dialects.postgres.errors import blame_of, words_of
-from connectors.jdbc.failures import Blame
-from connectors.jdbc.names import TableName
+from connectors.jdbc.errors import Blame
 from connectors.jdbc.options import SinkField
-from connectors.jdbc.urls import target_of
+from connectors.jdbc.table_name import TableName
+from connectors.jdbc.urls.connection_url import target_of
 
 DIALECT = PostgresDialect(target_of("jdbc:postgresql://localhost/shop", "u", "p", {}))
 

@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.errors import DataError
-from connectors.jdbc.dialects.postgres.arrays import array_decoder, array_text
-from connectors.jdbc.dialects.postgres.blocks import array_of, copy_lines
-from connectors.jdbc.dialects.postgres.encoding import Style
-from connectors.jdbc.dialects.postgres.times import (
+from connectors.databases.postgresql.arrays import array_decoder, array_text
+from connectors.databases.postgresql.dates import (
     date_text,
     day_of,
     moment_ns,
@@ -22,7 +20,9 @@ from connectors.jdbc.dialects.postgres.times import (
     time_text,
     zoned_time_ns,
 )
-from connectors.postgres.rows import unescape
+from connectors.jdbc.dialects.postgres.copy_text import array_of, copy_lines
+from connectors.jdbc.dialects.postgres.value_encoder import Style
+from connectors.postgres.schema.row_decoder import unescape
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")) | st.sampled_from(["NULL", "\\N", "{", ""])
 CELLS = st.none() | TEXT

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from connect.data.schema import Schema, SchemaBuilder
 from connect.record import SinkRecord
-from connectors.jdbc.names import TableName
 from connectors.jdbc.options import InsertMode, SinkField
-from connectors.jdbc.sink.batches import Step, by_table, halves, portions, steps
-from connectors.jdbc.sink.changes import Changes, Operation, Shape
+from connectors.jdbc.sink.row_changes import Changes, Operation, Shape
+from connectors.jdbc.sink.statement_batches import Step, by_table, halves, portions, steps
+from connectors.jdbc.table_name import TableName
 
 TABLE = TableName("t")
 KEY = SinkField("k", Schema.INT32, is_key=True)

@@ -8,12 +8,12 @@ import pytest
 
 from connect.config.definition import NO_DEFAULT
 from connect.errors import ConfigError
-from connectors.jdbc.faces import Face
+from connectors.jdbc.flavor import Face
 from connectors.jdbc.options import InsertMode
 from connectors.jdbc.sink.config import parse_sink
+from connectors.jdbc.sink.config_keys import config_def
 from connectors.jdbc.sink.connector import AivenJdbcSink, JdbcSink
-from connectors.jdbc.sink.fields import KeyMode
-from connectors.jdbc.sink.keys import config_def
+from connectors.jdbc.sink.rows import KeyMode
 
 GOOD = {"name": "s", "topics": "t", "connection.url": "jdbc:sqlite::memory:"}
 

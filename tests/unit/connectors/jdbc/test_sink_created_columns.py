@@ -11,7 +11,7 @@ import pytest
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
 from connectors.jdbc.options import SinkField, WriteOptions
-from connectors.jdbc.sink.created_columns import created_fields
+from connectors.jdbc.sink.ddl import created_fields
 
 NEW_YORK = zoneinfo.ZoneInfo("America/New_York")
 MICRO = Schema(Type.INT64, optional=True, name="io.debezium.time.MicroTimestamp", version=1)

@@ -10,11 +10,11 @@ from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.errors import ConnectError
 from connect.record import SinkRecord
-from connectors.jdbc.names import TableName, split_name
-from connectors.jdbc.sink.changes import Changes, Operation
-from connectors.jdbc.sink.field_planner import FieldPlanner, PlanRules
-from connectors.jdbc.sink.fields import FieldRules, KeyMode
+from connectors.jdbc.sink.planner import FieldPlanner, PlanRules
+from connectors.jdbc.sink.row_changes import Changes, Operation
+from connectors.jdbc.sink.rows import FieldRules, KeyMode
 from connectors.jdbc.sink.table_names import TableNames, parse_mapping
+from connectors.jdbc.table_name import TableName, split_name
 
 VALUE = SchemaBuilder.struct().field("b", Schema.STRING).field("id", Schema.INT32).field("a", Schema.OPTIONAL_STRING).build()
 KEY = SchemaBuilder.struct().field("z", Schema.INT64).field("id", Schema.INT32).build()

@@ -13,12 +13,12 @@ import pytest
 from connect.config.definition import ConfigKey
 from connect.connector import ExactlyOnceSupport
 from connect.errors import BadRequestError, ConfigError
-from connectors.jdbc.faces import Face
+from connectors.jdbc.flavor import Face
 from connectors.jdbc.options import NumericMapping
+from connectors.jdbc.source.config import parse_settings
+from connectors.jdbc.source.config_keys import config_def
 from connectors.jdbc.source.connector import AivenJdbcSource, JdbcSource
-from connectors.jdbc.source.keys import config_def
 from connectors.jdbc.source.modes import Mode
-from connectors.jdbc.source.settings import parse_settings
 
 BASE = {"connection.url": "jdbc:sqlite:/nowhere/shop.db", "mode": "bulk", "topic.prefix": "shop-"}
 SECRET = "s3cr3t-w0rd"

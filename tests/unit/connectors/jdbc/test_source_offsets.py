@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from connect.errors import ConnectError, DataError
-from connectors.jdbc.names import TableName
 from connectors.jdbc.source.modes import Columns, Range, incremental_query, with_suffix
+from connectors.jdbc.source.offset_tracking import ByNumber, ByTime, ByTimeAndNumber
 from connectors.jdbc.source.offsets import (
     NOWHERE,
     Position,
@@ -16,8 +16,8 @@ from connectors.jdbc.source.offsets import (
     problem_with,
     table_partition,
 )
-from connectors.jdbc.source.stamps import ByNumber, ByTime, ByTimeAndNumber
 from connectors.jdbc.sql import Bind, Sql
+from connectors.jdbc.table_name import TableName
 
 ORDERS = TableName("orders", "public")
 NS = 1_700_000_000_123_456_000

@@ -12,13 +12,14 @@ from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError, ConnectError
 from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.database import Database
-from connectors.jdbc.faces import Face
-from connectors.jdbc.names import TableName
-from connectors.jdbc.source.chunks import Plan, Progress, stored_plan
+from connectors.jdbc.connection.database import Database
+from connectors.jdbc.flavor import Face
+from connectors.jdbc.source.chunk_plans import Plan, Progress, stored_plan
+from connectors.jdbc.source.config import parse_settings
+from connectors.jdbc.source.config_validators import pattern
 from connectors.jdbc.source.record_keys import KeyMaker, KeyRules, parse_key_columns
-from connectors.jdbc.source.rules import pattern
-from connectors.jdbc.source.selection import (
+from connectors.jdbc.source.table_discovery import Survey, deal, list_tables, parse_share
+from connectors.jdbc.source.table_selection import (
     column_for,
     grouped,
     names_text,
@@ -27,8 +28,7 @@ from connectors.jdbc.source.selection import (
     require_topics_apart,
     topic_of,
 )
-from connectors.jdbc.source.settings import parse_settings
-from connectors.jdbc.source.survey import Survey, deal, list_tables, parse_share
+from connectors.jdbc.table_name import TableName
 
 ORDERS, ITEMS, OTHER = TableName("orders", "public"), TableName("items", "public"), TableName("orders", "other")
 

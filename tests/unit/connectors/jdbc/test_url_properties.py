@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connect.errors import ConfigError
-from connectors.jdbc.urls import Target, target_of
+from connectors.jdbc.urls.connection_url import Target, target_of
 from tests.unit.connectors.jdbc.test_urls import UTF8, read
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from connect.config.url_secrets import secrets_of
 from connect.errors import ConfigError
-from connectors.jdbc.urls import target_of
+from connectors.jdbc.urls.connection_url import target_of
 
 
 @pytest.mark.parametrize(

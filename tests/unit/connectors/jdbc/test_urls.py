@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import URL, make_url
 
 from connect.errors import ConfigError
-from connectors.jdbc.urls import Target, require_driver, target_of
+from connectors.jdbc.urls.connection_url import Target, require_driver, target_of
 
 
 def read(url: str, user: str | None = None, password: str | None = None, **properties: str) -> Target:

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from connect.errors import BadRequestError, ConfigError
 from connectors.postgres import PostgresSource
-from connectors.postgres.confirmation import Confirmation
+from connectors.postgres.config import parse_settings
 from connectors.postgres.connection import literal, quoted
-from connectors.postgres.envelope import topic_name
-from connectors.postgres.filters import Filters
 from connectors.postgres.offsets import Position, format_lsn, load_offset, parse_lsn, snapshot_offset
-from connectors.postgres.settings import parse_settings
-from connectors.postgres.unsupported import findings_outside_table
+from connectors.postgres.schema.envelope import topic_name
+from connectors.postgres.schema.filters import Filters
+from connectors.postgres.streaming.flush_lsn import Confirmation
+from connectors.postgres.unsupported_keys import findings_outside_table
 
 BASE = {
     "topic.prefix": "p",

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from connect.data.logical import bytes_to_decimal
 from connect.data.struct import Struct
 from connect.errors import DataError
-from connectors.postgres import envelope
-from connectors.postgres.catalog import Column, PgType, Table
-from connectors.postgres.filters import Filters
-from connectors.postgres.rows import TableRows, snapshot_decoder, unescape
-from connectors.postgres.settings import TypeSettings, parse_settings
+from connectors.postgres.config import TypeSettings, parse_settings
+from connectors.postgres.schema import envelope
+from connectors.postgres.schema.catalog import Column, PgType, Table
+from connectors.postgres.schema.filters import Filters
+from connectors.postgres.schema.row_decoder import TableRows, snapshot_decoder, unescape
 from connectors.postgres.types import column_type, numbers, temporal, text
 from connectors.postgres.types.arrays import parse_array
 

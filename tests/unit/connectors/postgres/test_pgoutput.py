@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.errors import DataError
-from connectors.postgres import pgoutput
-from connectors.postgres.catalog import Column, PgType, Table
-from connectors.postgres.filters import Filters
-from connectors.postgres.rows import NullInRequiredError, TableRows
-from connectors.postgres.settings import parse_settings
+from connectors.postgres.config import parse_settings
+from connectors.postgres.schema.catalog import Column, PgType, Table
+from connectors.postgres.schema.filters import Filters
+from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows
+from connectors.postgres.streaming import pgoutput
 
 uint32 = st.integers(0, 2**32 - 1)
 uint64 = st.integers(0, 2**63 - 1)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from connect.errors import DataError
 from connect.record import SchemaAndValue
-from connectors.registry.avro.anything import decode_anything
+from connectors.registry.avro.config import AvroOptions
 from connectors.registry.avro.converter import AvroConverter
 from connectors.registry.avro.decode import compile_decoder
-from connectors.registry.avro.options import AvroOptions
+from connectors.registry.avro.schemaless import decode_anything
 from connectors.registry.avro.to_connect import connect_schema
 from connectors.registry.avro.types import parse_avro
 from connectors.registry.client import RegisteredSchema

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect.errors import DataError
-from connectors.spark.changes import Changes, make_meta
 from connectors.spark.config import UNAVAILABLE
-from connectors.spark.fold import fold, with_key_columns
+from connectors.spark.decode.change_batch import Changes, make_meta
+from connectors.spark.plan.deduplicate import fold, with_key_columns
 
 VALUES = st.sampled_from(["a", "b", None, UNAVAILABLE])
 EVENTS = st.lists(st.tuples(st.sampled_from("cuud"), st.integers(0, 4), VALUES, VALUES), max_size=30)

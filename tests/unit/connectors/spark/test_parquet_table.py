@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connect.record import TopicPartition
-from connectors.spark.ledger import Commit
-from connectors.spark.parquet_table import ParquetTable
+from connectors.spark.tables.committed_offsets import Commit
+from connectors.spark.tables.parquet import ParquetTable
 
 PARTITION = TopicPartition("t", 0)
 

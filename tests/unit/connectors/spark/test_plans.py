@@ -16,14 +16,14 @@ from connect.errors import ConfigError, ConnectError, DataError, RetriableError,
 from connect.record import TopicPartition
 from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.delta_files import objection, statistics
-from connectors.spark.evolution import additions, arrow_type, check_names, fit, quote, sql_type, union, with_additions
-from connectors.spark.failures import explain, root_cause
-from connectors.spark.json_text import NotBatchable, Prefix, find_prefix, split_by_prefix
-from connectors.spark.ledger import Commit, read_commit, scan
-from connectors.spark.schemaless import Shape, dump, misfit_of
-from connectors.spark.sink import SparkSink
-from connectors.spark.statements import literal, merge_statement
+from connectors.spark.connector import SparkSink
+from connectors.spark.decode.json import NotBatchable, Prefix, find_prefix, split_by_prefix
+from connectors.spark.decode.schema_inference import Shape, dump, misfit_of
+from connectors.spark.errors import explain, root_cause
+from connectors.spark.plan.evolution import additions, arrow_type, check_names, fit, quote, sql_type, union, with_additions
+from connectors.spark.plan.sql import literal, merge_statement
+from connectors.spark.tables.committed_offsets import Commit, read_commit, scan
+from connectors.spark.tables.delta_files import objection, statistics
 
 PROPS = {"name": "lake", "topics": "t", "table.location": "/lake"}
 TP = TopicPartition("t", 0)

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.errors import ConnectError, DataError, RetriableError, SchemaError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import RawRecord
 from connect.testing.harness import MemoryReporter, SinkContext
-from connectors.spark import refusals
-from connectors.spark.apart import find_refused
-from connectors.spark.ledger import Commit, read_commit
+from connectors.spark import errant_records
+from connectors.spark.batch_bisection import find_refused
+from connectors.spark.tables.committed_offsets import Commit, read_commit
 from connectors.spark.task import SparkSinkTask
 
 TP = TopicPartition("t", 0)
@@ -253,7 +253,7 @@ class Slow(MemoryReporter):
 
 @pytest.mark.parametrize("end", ["acknowledged", "failed"])
 def test_nothing_is_committed_before_the_reports_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
-    monkeypatch.setattr(refusals, "_SETTLE_S", 0.01)
+    monkeypatch.setattr(errant_records, "_SETTLE_S", 0.01)
     reporter = Slow()
     sink = Sink(tmp_path, reporter=reporter)
     sink.put({"id": 1}, b"{")

@@ -11,18 +11,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connect.converters.json import JsonConverter
+from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.record import SinkRecord
-from connectors.postgres.catalog import PgType
-from connectors.postgres.settings import TypeSettings
+from connectors.postgres.config import TypeSettings
+from connectors.postgres.schema.catalog import PgType
 from connectors.postgres.types import registry
-from connectors.postgres.types.model import ColumnType
+from connectors.postgres.types.column_type import ColumnType
 from connectors.spark.config import UNAVAILABLE
-from connectors.spark.decoding import TopicDecoder
-from connectors.spark.raw import Raw
-from connectors.spark.unavailable import placeholders
+from connectors.spark.decode.raw_buffer import Raw
+from connectors.spark.decode.toast import placeholders
+from connectors.spark.decode.topic_decoder import TopicDecoder
 
 BYTES = UNAVAILABLE.encode()
 NUMBERS = list(BYTES)

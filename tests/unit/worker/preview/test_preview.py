@@ -13,10 +13,10 @@ from connect.errors import ConfigError, ConnectError, DataError, SchemaError
 from connect.plugins import Plugins
 from connect.record import SinkRecord, SourceRecord
 from worker.preview.conversion import Conversion, Message
-from worker.preview.failure import Failure, failure_of
-from worker.preview.leaves import changes_between, leaves_of
-from worker.preview.lines import PlainPlace, is_record, record_of
+from worker.preview.errors import Failure, failure_of
 from worker.preview.plan import PreviewPlan
+from worker.preview.record_diff import changes_between, leaves_of
+from worker.preview.record_lines import PlainPlace, is_record, record_of
 
 PLACE = PlainPlace("t", is_sink=False)
 PLUGINS = Plugins.discover()

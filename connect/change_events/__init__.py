@@ -1,0 +1,1 @@
+"""Change events: the envelope, its semantic types, and placeholders for unavailable values."""

@@ -1,0 +1,241 @@
+"""Whole batches of parsed JSON to values, compiled once per schema.
+
+The mirror of :mod:`connect.converters.json.batch_encoder`: columns are checked as a whole and rows built by generated code. Only
+JSON that needs no leniency goes this way; anything else raises :class:`Unfit` and is read value by value from its text.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from itertools import chain, islice
+from operator import itemgetter
+from typing import Any
+
+from connect.converters.json.base64_text import decode_base64
+from connect.converters.json.batch_encoder import Unfit
+from connect.converters.json.fast_path import read_alike
+from connect.converters.json.value_reader import ReadOptions
+from connect.data.logical import (
+    DATE,
+    DECIMAL,
+    TIME,
+    TIMESTAMP,
+    bytes_to_decimal,
+    date_of,
+    decimal_scale,
+    instant_of,
+    millis_to_time,
+)  # fmt: skip
+from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
+from connect.data.validation import INT_RANGES
+
+Column = Callable[[Sequence[Any]], Sequence[Any]]
+_NONE = type(None)
+_DOUBLE = struct.Struct("<d")
+_LONG = struct.Struct("<q")
+_FLOAT = struct.Struct("<f")
+_SMALLEST, _LARGEST = INT_RANGES[Type.INT64]
+
+
+def compile_decoder(schema: Schema, options: ReadOptions) -> Column:
+    """Takes what the C codec parsed and gives values of the schema."""
+    return _column(schema, options)
+
+
+def _plain_values(nodes: Sequence[Any]) -> Sequence[Any]:
+    if not read_alike(nodes):
+        raise Unfit
+    return nodes
+
+
+def _column(schema: Schema, options: ReadOptions) -> Column:
+    wanted, convert = _kind(schema, options)
+    null = schema.default if options.replace_null_with_default else None
+    allows_null = schema.optional or null is not None
+
+    def column(nodes: Sequence[Any]) -> Sequence[Any]:
+        types = set(map(type, nodes))
+        if types == wanted:
+            return convert(nodes)
+        types.discard(_NONE)
+        if (types and types != wanted) or not allows_null:
+            raise Unfit
+        present = [n for n in nodes if n is not None]
+        converted = convert(present) if present else present
+        if len(present) == len(nodes):
+            return converted
+        if converted is present and null is None:
+            return nodes
+        following = iter(converted)
+        return [null if n is None else next(following) for n in nodes]
+
+    return column
+
+
+def _kind(schema: Schema, options: ReadOptions) -> tuple[set[type], Column]:
+    if schema.name in _LOGICAL:
+        return _LOGICAL[schema.name](schema)
+    match schema.type:
+        case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
+            return {int}, _integers(*INT_RANGES[schema.type])
+        case Type.FLOAT64:
+            # Adding zero takes the sign off -0.0, which the original's decimals do not keep.
+            return {float}, lambda nodes: [n + 0.0 for n in nodes]
+        case Type.FLOAT32:
+            # How many digits the text had decides what strict reading says; the codec does not tell.
+            return {float}, _refuse if options.strict else lambda nodes: [_float32(n) for n in nodes]
+        case Type.BOOLEAN:
+            return {bool}, _same
+        case Type.STRING:
+            return {str}, _same
+        case Type.BYTES:
+            return {str}, _bytes
+        case Type.ARRAY:
+            return {list}, _arrays(_element(schema.value_schema, options))
+        case Type.MAP:
+            return _maps(schema, options)
+        case Type.STRUCT:
+            return {dict}, _structs(schema, options)
+
+
+def _element(schema: Schema | None, options: ReadOptions) -> Column:
+    return _column(schema, options) if schema is not None else _plain_values
+
+
+def _same(nodes: Sequence[Any]) -> Sequence[Any]:
+    return nodes
+
+
+def _integers(low: int, high: int) -> Column:
+    def check(nodes: Sequence[int]) -> Sequence[int]:
+        if min(nodes) < low or max(nodes) > high:
+            raise Unfit
+        return nodes
+
+    return check
+
+
+def _float32(node: float) -> float:
+    try:
+        rounded: float = _FLOAT.unpack(_FLOAT.pack(node))[0] + 0.0
+    except OverflowError as e:
+        raise Unfit from e
+    # A double exactly in the middle of two floats may be the rounded form of a text that is not.
+    in_the_middle = rounded != node and _LONG.unpack(_DOUBLE.pack(node))[0] & 0x1FFFFFFF == 0x10000000
+    if in_the_middle or (abs(rounded) < 1.2e-38 and node != 0.0):
+        raise Unfit
+    return rounded
+
+
+def _bytes(nodes: Sequence[str]) -> list[bytes]:
+    try:
+        return [decode_base64(n) for n in nodes]
+    except ValueError as e:
+        raise Unfit from e
+
+
+def _arrays(element: Column) -> Column:
+    def convert(nodes: Sequence[list[Any]]) -> Sequence[Any]:
+        flat = list(chain.from_iterable(nodes))
+        if not flat:
+            return nodes
+        converted = element(flat)
+        if converted is flat:
+            return nodes
+        following = iter(converted)
+        return [list(islice(following, len(n))) for n in nodes]
+
+    return convert
+
+
+def _maps(schema: Schema, options: ReadOptions) -> tuple[set[type], Column]:
+    if schema.key_schema is None or schema.key_schema.type is not Type.STRING:
+        return {list}, _refuse
+    element = _element(schema.value_schema, options)
+
+    def convert(nodes: Sequence[dict[str, Any]]) -> Sequence[Any]:
+        flat = list(chain.from_iterable(n.values() for n in nodes))
+        if not flat:
+            return nodes
+        converted = element(flat)
+        if converted is flat:
+            return nodes
+        following = iter(converted)
+        return [dict(zip(n, islice(following, len(n)), strict=True)) for n in nodes]
+
+    return {dict}, convert
+
+
+def _refuse(nodes: Sequence[Any]) -> Sequence[Any]:
+    raise Unfit
+
+
+def _structs(schema: Schema, options: ReadOptions) -> Column:
+    fields = schema.fields or ()
+    names = [f.name for f in fields]
+    columns = [_column(f.schema, options) for f in fields]
+    build = _struct_builder(len(fields))
+    pick = itemgetter(*names) if len(names) > 1 else None
+
+    def convert(nodes: Sequence[dict[str, Any]]) -> Sequence[Any]:
+        if options.strict and not set(map(len, nodes)) <= {len(names)}:
+            raise Unfit
+        if pick is None:
+            return (
+                build(schema, *[columns[0]([n.get(names[0]) for n in nodes])]) if names else [Struct(schema, []) for _ in nodes]
+            )
+        try:
+            rows = [pick(n) for n in nodes]
+        except KeyError:
+            rows = [tuple(map(n.get, names)) for n in nodes]
+        taken = list(zip(*rows, strict=True))
+        return build(schema, *[column(cells) for column, cells in zip(columns, taken, strict=True)])
+
+    return convert
+
+
+def _struct_builder(width: int) -> Callable[..., list[Struct]]:
+    """Code that zips columns into structs, without the checks of the constructor."""
+    columns = ", ".join(f"c{i}" for i in range(width))
+    cells = ", ".join(f"v{i}" for i in range(width))
+    source = (
+        f"def build(schema, {columns}):\n"
+        f"    made = []\n"
+        f"    for {cells}, in zip({columns}):\n"
+        f"        row = new(Struct)\n"
+        f"        row.schema = schema\n"
+        f"        row.values = [{cells}]\n"
+        f"        made.append(row)\n"
+        f"    return made\n"
+    )
+    scope: dict[str, Any] = {"new": Struct.__new__, "Struct": Struct}
+    if width:
+        exec(source, scope)
+    build: Callable[..., list[Struct]] = scope.get("build", lambda schema: [])
+    return build
+
+
+def _decimals(schema: Schema) -> tuple[set[type], Column]:
+    def convert(nodes: Sequence[str]) -> list[Any]:
+        scale = decimal_scale(schema)
+        datas = _bytes(nodes)
+        if b"" in datas:
+            raise Unfit
+        return [bytes_to_decimal(data, scale) for data in datas]
+
+    return {str}, convert
+
+
+def _logical_integers(low: int, high: int, convert: Callable[[int], Any]) -> Callable[[Schema], tuple[set[type], Column]]:
+    check = _integers(low, high)
+    return lambda schema: ({int}, lambda nodes: [convert(n) for n in check(nodes)])
+
+
+_LOGICAL: dict[str | None, Callable[[Schema], tuple[set[type], Column]]] = {
+    DECIMAL: _decimals,
+    DATE: _logical_integers(*INT_RANGES[Type.INT32], date_of),
+    TIME: _logical_integers(*INT_RANGES[Type.INT32], millis_to_time),
+    TIMESTAMP: _logical_integers(_SMALLEST, _LARGEST, instant_of),
+}

@@ -1,0 +1,154 @@
+"""What JsonConverter loses in silence while it reads, found beforehand: for ``conversion.strict=true``.
+
+The rules of reading stay in :mod:`connect.converters.json.value_reader`. Here a parsed node is only looked at: whatever those
+rules would cut, wrap, round to another number, replace or leave out is an error that names the field (promise 8).
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Iterable
+from typing import Any
+
+from connect.converters.json.parser import MISSING
+from connect.converters.json.value_reader import float32_of, float_of, node_type
+from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP
+from connect.data.schema import Schema, Type
+from connect.data.validation import INT_RANGES
+from connect.errors import DataError
+from connect.strict import STRICT
+
+_TEXT = {Type.STRING: "text", Type.BYTES: "base64 text"}
+_SHOWN_CHARACTERS = 60
+_OTHERWISE_CHECKED = {DECIMAL, DATE, TIME}
+"""Logical types of which nothing is lost: reading refuses what does not fit."""
+
+
+def check_kept(schema: Schema | None, node: Any) -> None:
+    """Raises DataError when reading this node under the schema would lose something."""
+    try:
+        _check(schema, node, "")
+    except RecursionError as e:
+        raise DataError("A JSON value is nested too deeply") from e
+
+
+def _check(schema: Schema | None, node: Any, path: str) -> None:
+    if schema is None:
+        _check_schemaless(node, path)
+        return
+    if node is None:
+        return
+    if schema.name == TIMESTAMP or schema.name in _OTHERWISE_CHECKED:
+        if schema.name == TIMESTAMP and type(node) is int:
+            _check_integer(Type.INT64, node, path)
+        return
+    match schema.type:
+        case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
+            _check_integer(schema.type, node, path)
+        case Type.FLOAT32 | Type.FLOAT64:
+            _check_float(schema.type, node, path)
+        case Type.BOOLEAN:
+            if not isinstance(node, bool):
+                raise _lost(path, node, "is neither true nor false")
+        case Type.STRING | Type.BYTES:
+            if type(node) is not str:
+                raise _lost(path, node, f"is no {_TEXT[schema.type]}")
+        case Type.ARRAY:
+            if not isinstance(node, list):
+                raise _lost(path, node, "is no array")
+            _check_all(schema.value_schema, ((f"{path}[{i}]", element) for i, element in enumerate(node)))
+        case Type.MAP:
+            _check_map(schema, node, path)
+        case Type.STRUCT:
+            _check_struct(schema, node, path)
+
+
+def _check_all(schema: Schema | None, members: Iterable[tuple[str, Any]]) -> None:
+    for path, member in members:
+        _check(schema, member, path)
+
+
+def _check_map(schema: Schema, node: Any, path: str) -> None:
+    if isinstance(node, dict):
+        _check_all(schema.value_schema, ((f"{path}[{key!r}]", element) for key, element in node.items()))
+        return
+    entries = [entry for entry in node if isinstance(entry, list) and len(entry) == 2] if isinstance(node, list) else []
+    keys: set[str] = set()
+    for key, element in entries:
+        at = f"{path}[{_shown(key)}]"
+        _check(schema.key_schema, key, at)
+        _check(schema.value_schema, element, at)
+        if repr(key) in keys:
+            raise _lost(at, element, "is the second value of the same key")
+        keys.add(repr(key))
+
+
+def _check_struct(schema: Schema, node: Any, path: str) -> None:
+    if not isinstance(node, dict):
+        return  # reading refuses it
+    dot = f"{path}." if path else ""
+    for field in schema.fields or ():
+        if field.name in node:
+            _check(field.schema, node[field.name], dot + field.name)
+    unknown = [name for name in node if schema.field(name) is None]
+    if unknown:
+        raise _lost(dot + unknown[0], node[unknown[0]], "has no field in the schema and would be left out")
+
+
+def _check_integer(type_: Type, node: Any, path: str) -> None:
+    low, high = INT_RANGES[type_]
+    if type(node) is not int and not (type(node) is decimal.Decimal and _is_whole(node)):
+        raise _lost(path, node, "is no whole number")
+    if not low <= node <= high:
+        raise _lost(path, node, f"is not between {low} and {high}, the range of {type_.value}")
+
+
+def _is_whole(number: decimal.Decimal) -> bool:
+    exponent = number.as_tuple().exponent
+    # 1E+400 is whole too, but beyond every range: it need not be written out to tell.
+    return isinstance(exponent, int) and abs(exponent) < 400 and number == number.to_integral_value()
+
+
+def _check_float(type_: Type, node: Any, path: str) -> None:
+    if type(node) is not int and type(node) is not decimal.Decimal:
+        raise _lost(path, node, "is no number")
+    if _rounds(node, float32_of(node) if type_ is Type.FLOAT32 else float_of(node)):
+        raise _lost(path, node, f"has more digits than {type_.value} keeps, or is beyond its range")
+
+
+def _check_schemaless(node: Any, path: str) -> None:
+    if type(node) is int:
+        low, high = INT_RANGES[Type.INT64]
+        if not low <= node <= high:
+            raise _lost(path, node, "is beyond 64 bits")
+    elif type(node) is decimal.Decimal:
+        if _rounds(node, float_of(node)):
+            raise _lost(path, node, "has more digits than a double keeps, or is beyond its range")
+    elif isinstance(node, list):
+        _check_all(None, ((f"{path}[{i}]", element) for i, element in enumerate(node)))
+    elif isinstance(node, dict):
+        dot = f"{path}." if path else ""
+        _check_all(None, ((f"{dot}{name}", element) for name, element in node.items()))
+
+
+def _rounds(node: int | decimal.Decimal, number: float) -> bool:
+    """Whether a binary number is another one than the text said. 0.1 is not rounded: written with as many digits as the text
+    has, its double is 0.1 again."""
+    if number in (float("inf"), float("-inf")):
+        return True
+    digits = max(len(decimal.Decimal(node).as_tuple().digits), 1)
+    return decimal.Decimal(format(number, f".{digits - 1}e")) != node
+
+
+def _lost(path: str, node: Any, why: str) -> DataError:
+    where = f'Field "{path}"' if path else "The value"
+    return DataError(f"{where}: {_shown(node)} {why} ({STRICT} is on)")
+
+
+def _shown(node: Any) -> str:
+    if node is MISSING:
+        return "nothing"
+    if isinstance(node, list | dict):
+        return f"an {node_type(node).lower()}"
+    text = repr(node) if isinstance(node, str) else {True: "true", False: "false"}[node] if isinstance(node, bool) else str(node)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."

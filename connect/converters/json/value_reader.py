@@ -1,0 +1,245 @@
+"""Parsed JSON to values, one at a time, with the original's rules: the careful way of reading.
+
+JsonConverter reads loosely: int8 from 300 is 44, from ``"a"`` 0; a string from 128 is null; a boolean from 1.5 is false. Those
+rules are kept (promise 8), and pinned by the vectors of converters.jsonl. Nodes come from :mod:`connect.converters.json.parser`:
+None, bool, str, int, Decimal, list, dict or MISSING.
+"""
+
+from __future__ import annotations
+
+import decimal
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from connect.converters.json.base64_text import decode_base64
+from connect.converters.json.parser import MISSING
+from connect.data.logical import (
+    DATE,
+    DECIMAL,
+    TIME,
+    TIMESTAMP,
+    bytes_to_decimal,
+    date_of,
+    decimal_scale,
+    instant_of,
+    millis_to_time,
+)  # fmt: skip
+from connect.data.schema import Schema, Type
+from connect.data.sized_numbers import round_to_float32, wrap_integer
+from connect.data.struct import Struct
+from connect.data.validation import validate_put
+from connect.errors import DataError
+
+_INT_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
+_INT32_RANGE = (-(1 << 31), (1 << 31) - 1)
+_INT64_RANGE = (-(1 << 63), (1 << 63) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What JsonConverter's keys say about reading."""
+
+    replace_null_with_default: bool = True
+    strict: bool = False
+
+
+def read_value(schema: Schema | None, node: Any, options: ReadOptions) -> Any:
+    """The value of a node under a schema. Raises DataError."""
+    try:
+        return _read(schema, node, options)
+    except RecursionError as e:
+        raise DataError("A JSON value is nested too deeply") from e
+
+
+def node_type(node: Any) -> str:
+    """Jackson's name of a node's type, which error texts hold."""
+    if node is None:
+        return "NULL"
+    names: tuple[tuple[type | tuple[type, ...], str], ...] = (
+        (bool, "BOOLEAN"), (str, "STRING"), ((int, decimal.Decimal), "NUMBER"), (list, "ARRAY"), (dict, "OBJECT"),
+    )  # fmt: skip
+    return next((name for kind, name in names if isinstance(node, kind)), "MISSING")
+
+
+def integer_of(node: Any, bits: int) -> int:
+    """A node as a Java integer: numbers lose their fraction and their high bits, everything else is 0.
+
+    The original has at least 32 bits in between, so that 2147483648 is 0 as int16, not -32768.
+    """
+    if type(node) is int:
+        return wrap_integer(node, bits)
+    if type(node) is decimal.Decimal:
+        return wrap_integer(_low_bits(node), bits)
+    return 0
+
+
+def float_of(node: Any) -> float:
+    """A node as a double; what is no number is 0."""
+    if type(node) is int or type(node) is decimal.Decimal:
+        try:
+            return float(node)
+        except OverflowError:
+            return float("inf") if node > 0 else float("-inf")
+    return 0.0
+
+
+def _low_bits(number: decimal.Decimal) -> int:
+    """The integer part modulo 2^64, without ever building the 10^n that a large exponent stands for."""
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits))
+    if exponent >= 0:
+        magnitude = int(text) * pow(10, exponent, 1 << 64)
+    else:
+        magnitude = int(text[:exponent] or "0")
+    return -magnitude if sign else magnitude
+
+
+def float32_of(node: Any) -> float:
+    """A node as a float. It is rounded once, from all the digits: by way of a double it could end on the wrong side of the
+    middle."""
+    if type(node) is not int and type(node) is not decimal.Decimal:
+        return 0.0
+    rounded = round_to_float32(float_of(node))
+    if rounded in (float("inf"), float("-inf"), 0.0):
+        return rounded
+    exact = decimal.Decimal(node)
+    if exact == decimal.Decimal(rounded):
+        return rounded
+    bits = struct.unpack("<i", struct.pack("<f", abs(rounded)))[0]
+    beyond = exact.copy_abs() > decimal.Decimal(abs(rounded))
+    other: float = struct.unpack("<f", struct.pack("<i", bits + (1 if beyond else -1)))[0]
+    if other == float("inf"):
+        return rounded
+    context = decimal.Context(prec=1200)
+    here = context.abs(context.subtract(exact.copy_abs(), decimal.Decimal(abs(rounded))))
+    there = context.abs(context.subtract(exact.copy_abs(), decimal.Decimal(other)))
+    nearest = other if there < here or (there == here and bits & 1) else abs(rounded)
+    return -nearest if node < 0 else nearest
+
+
+def _read(schema: Schema | None, node: Any, options: ReadOptions) -> Any:
+    if schema is None:
+        return _read_schemaless(node, options)
+    if node is None:
+        if schema.default is not None and options.replace_null_with_default:
+            return schema.default
+        if schema.optional:
+            return None
+        raise DataError(f"Invalid null value for required {schema.type.name} field")
+    logical = _LOGICAL.get(schema.name) if schema.name is not None else None
+    if logical is not None:
+        return logical(schema, node)
+    match schema.type:
+        case Type.INT8 | Type.INT16:
+            return wrap_integer(integer_of(node, 32), _INT_BITS[schema.type])
+        case Type.INT32 | Type.INT64:
+            return integer_of(node, _INT_BITS[schema.type])
+        case Type.FLOAT32:
+            return float32_of(node)
+        case Type.FLOAT64:
+            return float_of(node)
+        case Type.BOOLEAN:
+            return node is True
+        case Type.STRING:
+            return node if type(node) is str else None
+        case Type.BYTES:
+            if type(node) is not str:
+                return None
+            try:
+                return decode_base64(node)
+            except ValueError as e:
+                raise DataError("Invalid bytes field") from e
+        case Type.ARRAY:
+            # The original walks the children of whatever is there: an object's values, and none of a scalar.
+            elements = node if isinstance(node, list) else node.values() if isinstance(node, dict) else ()
+            return [_read(schema.value_schema, element, options) for element in elements]
+        case Type.MAP:
+            return _read_map(schema, node, options)
+        case Type.STRUCT:
+            return _read_struct(schema, node, options)
+
+
+def _read_schemaless(node: Any, options: ReadOptions) -> Any:
+    if node is None or node is MISSING or isinstance(node, bool | str):
+        return None if node is MISSING else node
+    if type(node) is int:
+        return wrap_integer(node, 64)
+    if type(node) is decimal.Decimal:
+        return float_of(node)
+    if isinstance(node, list):
+        return [_read_schemaless(element, options) for element in node]
+    return {key: _read_schemaless(element, options) for key, element in node.items()}
+
+
+def _read_map(schema: Schema, node: Any, options: ReadOptions) -> dict[Any, Any]:
+    keys, values = schema.key_schema, schema.value_schema
+    if keys is not None and keys.type is Type.STRING:
+        if not isinstance(node, dict):
+            raise DataError(f"Maps with string fields should be encoded as JSON objects, but found {node_type(node)}")
+        return {key: _read(values, element, options) for key, element in node.items()}
+    if not isinstance(node, list):
+        raise DataError(f"Maps with non-string fields should be encoded as JSON array of tuples, but found {node_type(node)}")
+    result = {}
+    for entry in node:
+        if not isinstance(entry, list):
+            raise DataError(f"Found invalid map entry instead of array tuple: {node_type(entry)}")
+        if len(entry) != 2:
+            raise DataError(f"Found invalid map entry, expected length 2 but found :{len(entry)}")
+        key, element = _read(keys, entry[0], options), _read(values, entry[1], options)
+        try:
+            result[key] = element
+        except TypeError as e:
+            raise DataError(f"A map key of type {type(key).__name__} cannot be held: keys must be hashable") from e
+    return result
+
+
+def _read_struct(schema: Schema, node: Any, options: ReadOptions) -> Struct:
+    if not isinstance(node, dict):
+        raise DataError(f"Structs should be encoded as JSON objects, but found {node_type(node)}")
+    values = []
+    for field in schema.fields or ():
+        try:
+            value = _read(field.schema, node.get(field.name), options)
+            validate_put(field.name, field.schema, value)
+        except DataError as e:
+            e.in_field(field.name)
+            raise
+        values.append(value)
+    return Struct(schema, values)
+
+
+def _read_decimal(schema: Schema, node: Any) -> decimal.Decimal:
+    if type(node) is int or type(node) is decimal.Decimal:
+        return decimal.Decimal(node)  # with the scale of its text, as the original keeps it
+    if type(node) is str:
+        try:
+            data = decode_base64(node)
+            if not data:
+                raise ValueError("Zero length BigInteger")
+            return bytes_to_decimal(data, decimal_scale(schema))
+        except (ValueError, DataError) as e:
+            raise DataError("Invalid bytes for Decimal field") from e
+    raise DataError(f"Invalid type for Decimal, underlying representation should be numeric or bytes but was {node_type(node)}")
+
+
+def _integer_node(node: Any, name: str, bounds: tuple[int, int], kind: str) -> int:
+    if type(node) is int and bounds[0] <= node <= bounds[1]:
+        return node
+    raise DataError(f"Invalid type for {name}, underlying representation should be {kind} but was {node_type(node)}")
+
+
+def _read_timestamp(schema: Schema, node: Any) -> Any:
+    if type(node) is not int:
+        _integer_node(node, "Timestamp", _INT64_RANGE, "integral")
+    return instant_of(wrap_integer(node, 64))
+
+
+_LOGICAL: dict[str, Callable[[Schema, Any], Any]] = {
+    DECIMAL: _read_decimal,
+    DATE: lambda schema, node: date_of(_integer_node(node, "Date", _INT32_RANGE, "integer")),
+    TIME: lambda schema, node: millis_to_time(_integer_node(node, "Time", _INT32_RANGE, "integer")),
+    TIMESTAMP: _read_timestamp,
+}

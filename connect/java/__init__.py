@@ -1,0 +1,1 @@
+"""Behavior of Java that Sluice reproduces: regular expressions, dates, numbers, text, and hash order."""

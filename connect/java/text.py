@@ -1,0 +1,105 @@
+"""Values as text, the way Java's ``toString`` writes them: what StringConverter and FileStreamSink put out.
+
+Numbers follow Double.toString and Float.toString of Java 17, decimals BigDecimal.toString, dates ``java.util.Date.toString``
+in UTC, lists ``[1, 2]``, maps ``{a=1}``, structs ``Struct{a=1,b=x}`` without their null fields.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import zlib
+from typing import Any
+
+from connect.data.logical import FarInstant, epoch_millis
+from connect.data.schema import Schema, Type
+from connect.data.sized_numbers import Float32, round_to_float32
+from connect.data.struct import Struct
+from connect.java.calendar import date_of_day
+from connect.java.float_digits import double_digits, float32_digits, shortest_float32
+
+_DAYS = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MILLIS_PER_DAY = 86_400_000
+
+
+def double_text(value: float) -> str:
+    """Double.toString, as Java up to version 18 has it."""
+    magnitude = abs(value)
+    if 1e-3 <= magnitude < 1e7 or value == 0.0:
+        return repr(value)  # here both show the shortest text, see java_digits
+    if value != value:
+        return "NaN"
+    sign = "-" if value < 0 else ""
+    if magnitude == float("inf"):
+        return f"{sign}Infinity"
+    digits, power = double_digits(magnitude)
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{power}"
+
+
+def float_text(value: float) -> str:
+    """Float.toString of the nearest 32-bit float, as Java up to version 18 has it."""
+    rounded = round_to_float32(value)
+    magnitude = abs(rounded)
+    if 1e-3 <= magnitude < 1e7:
+        return repr(shortest_float32(rounded))  # again both show the shortest text
+    if rounded == 0.0 or magnitude != magnitude or magnitude == float("inf"):
+        return double_text(rounded)
+    digits, power = float32_digits(magnitude)
+    return f"{'-' if rounded < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{power}"
+
+
+def decimal_text(value: decimal.Decimal) -> str:
+    """BigDecimal.toString; there is no negative zero."""
+    return str(value) if value else str(value.copy_abs())
+
+
+def instant_text(value: dt.date | dt.time | FarInstant) -> str:
+    """java.util.Date.toString in UTC."""
+    day, millis = divmod(epoch_millis(value), MILLIS_PER_DAY)
+    seconds = millis // 1000
+    year, month, day_of_month = date_of_day(day)
+    shown_year = year if year > 0 else 1 - year
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{_DAYS[day % 7]} {_MONTHS[month - 1]} {day_of_month:02} {clock} UTC {shown_year}"
+
+
+def bytes_text(value: bytes | bytearray | memoryview) -> str:
+    """The original prints an array's address (``[B@1b6d3586``), which means nothing; here a checksum of the content stands in
+    its place, so that equal bytes give equal text."""
+    return f"[B@{zlib.crc32(value):x}"
+
+
+def java_text(schema: Schema | None, value: Any) -> str:
+    """``String.valueOf(value)`` for a value of the given schema (None: schemaless). None gives ``null``."""
+    kind = type(value)
+    if kind is str:
+        return str(value)
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        narrow = schema.type is Type.FLOAT32 if schema is not None else kind is Float32
+        return float_text(value) if narrow else double_text(value)
+    if isinstance(value, Struct):
+        fields = value.schema.fields or ()
+        shown = (f"{f.name}={java_text(f.schema, v)}" for f, v in zip(fields, value.values, strict=True) if v is not None)
+        return f"Struct{{{','.join(shown)}}}"
+    if isinstance(value, list | tuple):
+        element = schema.value_schema if schema is not None else None
+        return f"[{', '.join([java_text(element, v) for v in value])}]"
+    if isinstance(value, dict):
+        keys, values = (schema.key_schema, schema.value_schema) if schema is not None else (None, None)
+        return f"{{{', '.join([f'{java_text(keys, k)}={java_text(values, v)}' for k, v in value.items()])}}}"
+    if isinstance(value, decimal.Decimal):
+        return decimal_text(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes_text(value)
+    if isinstance(value, dt.date | dt.time | FarInstant):
+        return instant_text(value)
+    return str(value)

@@ -1,0 +1,1 @@
+"""Transformations that work on whole batches in columns."""

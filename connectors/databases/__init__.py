@@ -1,0 +1,1 @@
+"""What several connectors know about a database: its text forms, arrays, and dates."""

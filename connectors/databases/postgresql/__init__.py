@@ -1,0 +1,1 @@
+"""PostgreSQL: text forms of arrays, dates, and times."""

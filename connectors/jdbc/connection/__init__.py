@@ -1,0 +1,1 @@
+"""Database connections: opening, timeouts, and canceling statements."""

@@ -1,5 +1,0 @@
-"""Debezium's JDBC sink: change events, as they come from Debezium or with transformations behind it, into tables."""
-
-from connectors.jdbc.debezium.sink import DebeziumJdbcSink
-
-__all__ = ["DebeziumJdbcSink"]

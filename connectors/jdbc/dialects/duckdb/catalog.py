@@ -1,0 +1,83 @@
+"""What DuckDB tells of its tables. SQLAlchemy's inspector asks it for catalogues of PostgreSQL that it does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.dialects.duckdb.type_description import described
+from connectors.jdbc.sql import Bind, Sql
+from connectors.jdbc.table_name import TableName
+
+if TYPE_CHECKING:
+    from connectors.jdbc.connection.database import Session
+
+
+def tables(session: Session, kinds: Collection[str], catalog: str | None, schema: str | None) -> list[tuple[TableName, str]]:
+    """schema.table of the current database, or database.schema.table of those that ``catalog`` matches."""
+    where = Sql("NOT internal AND ")
+    where += Sql("database_name LIKE ", Bind(catalog), " ESCAPE '\\'") if catalog else "database_name = current_database()"
+    if schema is not None:
+        where += Sql(" AND schema_name LIKE ", Bind(schema), " ESCAPE '\\'")
+    rows = session.query(
+        Sql("SELECT database_name, schema_name, table_name, 'TABLE' FROM duckdb_tables() WHERE ", where,
+            " UNION ALL SELECT database_name, schema_name, view_name, 'VIEW' FROM duckdb_views() WHERE ", where),
+        "looking up the tables",
+    )  # fmt: skip
+    return sorted(
+        ((TableName(name, of, database if catalog else None), kind) for database, of, name, kind in rows if kind in kinds),
+        key=lambda entry: str(entry[0]),
+    )
+
+
+def describe(session: Session, name: TableName) -> Table | None:
+    """The table or view of that name in any case, of the schema in use where none is given."""
+    doing = f"looking up {name}"
+    where = Sql("lower(table_name) = lower(", Bind(name.name), ") AND schema_name = ")
+    where += Bind(name.schema) if name.schema is not None else "current_schema()"
+    where += Sql(" AND database_name = ", Bind(name.catalog) if name.catalog is not None else "current_database()")
+    columns = session.query(
+        Sql("SELECT schema_name, table_name, column_name, data_type, is_nullable, column_default, is_generated "
+            "FROM duckdb_columns() WHERE ", where, " ORDER BY table_name, column_index"), doing,
+    )  # fmt: skip
+    if not columns:
+        return None
+    schema, real = columns[0][:2]
+    found = TableName(real, name.schema or schema, name.catalog)
+    with session.guarded(doing):
+        relation = session.driver.sql(f"SELECT * FROM {session.dialect.table_ref(found)}")
+        types = [described(type_) for type_ in relation.types]
+        del relation
+    constraints = session.query(
+        Sql("SELECT constraint_type, constraint_column_names FROM duckdb_constraints() WHERE ", where, " AND constraint_type IN "
+            "('PRIMARY KEY', 'UNIQUE')"), doing,
+    )  # fmt: skip
+    views = session.query(
+        Sql("SELECT 1 FROM duckdb_views() WHERE view_name = ", Bind(real), " AND schema_name = ", Bind(schema)), doing
+    )
+    uniques = [tuple(names) for kind, names in constraints if kind == "UNIQUE"]
+    return Table(
+        found,
+        tuple(
+            Column(
+                column, type_name, nullable=bool(nullable), autoincrement=(default or "").lower().startswith("nextval("),
+                has_default=default is not None or bool(generated), generated=bool(generated), native=native,
+            )
+            for (_, _, column, type_name, nullable, default, generated), native in zip(columns, types, strict=True)
+        ),
+        next((tuple(names) for kind, names in constraints if kind == "PRIMARY KEY"), ()),
+        "VIEW" if views else "TABLE",
+        (*uniques, *_unique_indexes(session, where, {column for _, _, column, *_ in columns}, doing)),
+    )  # fmt: skip
+
+
+def _unique_indexes(session: Session, where: Sql, columns: set[str], doing: str) -> list[tuple[str, ...]]:
+    """Indexes of columns alone: DuckDB tells them as text, in which an expression is no column's name."""
+    rows = session.query(Sql("SELECT expressions FROM duckdb_indexes() WHERE is_unique AND ", where), doing)
+    found: list[tuple[str, ...]] = []
+    for (text,) in rows:
+        names = tuple(part.strip().strip("'\"") for part in text.strip("[]").split(","))
+        if all(name in columns for name in names):
+            found.append(names)
+    return found

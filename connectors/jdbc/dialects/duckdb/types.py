@@ -1,0 +1,193 @@
+"""How DuckDB's types are read: their schema in Connect, and what makes an Arrow column a list of its values.
+
+DuckDB has no JDBC original, so the schemas are what its types are for the originals elsewhere: integers by their width, unsigned
+ones the next wider, DECIMAL and what is wider than 64 bits as Decimal, timestamps by ``timestamp.granularity``. Types without
+counterpart (INTERVAL, BIT, ENUM, TIMETZ, ...) are text in DuckDB's own form, which it reads back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connect.data.logical import date_schema, time_schema
+from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
+from connectors.jdbc.dialects.duckdb.temporal import dates, timestamps
+from connectors.jdbc.dialects.types import decimal, integer, of_type, time_from_ns, timestamp_schema_of
+from connectors.jdbc.options import ReadOptions
+
+ToList = Callable[[Any], list[Any]]
+
+UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+
+_INTEGERS = {"tinyint": 8, "smallint": 16, "integer": 32, "bigint": 64}
+_UNSIGNED = {"utinyint": 8, "usmallint": 16, "uinteger": 32}
+_WIDE = {"ubigint": 20, "hugeint": 39, "uhugeint": 39, "bignum": None}
+"""With the most digits that their values have. Arrow has no type for all of their values, so they come as text."""
+TIMESTAMPS = (
+    "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamp with time zone", "timestamp_tz", "timestamp_us",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """How a type is read: what it must be cast to first (itself where that is ``type``), its schema, its values."""
+
+    type: str
+    schema: Schema
+    values: ToList
+    cast: bool = False
+
+
+def node_of(type_: Any, name: str, options: ReadOptions, optional: bool = True) -> Node:
+    """``type_`` is the driver's description of a type; ``name`` the column, for messages and for the names of structs."""
+    kind, written = type_.id, str(type_)
+    if kind == "boolean":
+        return Node(written, of_type(Type.BOOLEAN, optional), _as_is)
+    if kind in _INTEGERS:
+        return Node(written, integer(_INTEGERS[kind], optional), _as_is)
+    if kind in _UNSIGNED:
+        return Node(written, integer(_UNSIGNED[kind], optional, signed=False), _as_is)
+    if kind in _WIDE:
+        return Node("VARCHAR", decimal(_WIDE[kind], 0, optional, options), _decimals, cast=True)
+    if kind in ("float", "double"):
+        return Node(written, of_type(Type.FLOAT32 if kind == "float" else Type.FLOAT64, optional), _as_is)
+    if kind == "decimal":
+        parts = dict(type_.children)
+        return Node("VARCHAR", decimal(parts["precision"], parts["scale"], optional, options), _decimals, cast=True)
+    if kind in ("varchar", "uuid"):
+        return Node(written, of_type(Type.STRING, optional), _as_is)
+    if kind == "blob":
+        return Node(written, of_type(Type.BYTES, optional), _as_is)
+    if kind == "date":
+        return Node(written, date_schema(optional=optional), dates(options))
+    if kind == "time":
+        return Node(written, time_schema(optional=optional), _times(options, name))
+    if kind in TIMESTAMPS:
+        return Node(written, timestamp_schema_of(options, optional), timestamps(options, name))
+    nested = _nested(type_, name, options, optional)
+    return nested or Node("VARCHAR", of_type(Type.STRING, optional), _as_is, cast=True)
+
+
+def _nested(type_: Any, name: str, options: ReadOptions, optional: bool) -> Node | None:
+    match type_.id:
+        case "list" | "array":
+            parts = dict(type_.children)
+            element = node_of(parts["child"], name, options)
+            length = f"[{parts['size']}]" if type_.id == "array" else "[]"
+            schema = Schema(Type.ARRAY, optional=optional, value_schema=element.schema)
+            return Node(element.type + length, schema, _lists(element), element.cast)
+        case "struct":
+            members = [(member, node_of(part, f"{name}.{member}", options)) for member, part in type_.children]
+            schema = Schema(Type.STRUCT, optional=optional, name=name, fields=[(m, node.schema) for m, node in members])
+            written = ", ".join(f"{quoted(member)} {node.type}" for member, node in members)
+            return Node(f"STRUCT({written})", schema, _structs(schema, members), any(node.cast for _, node in members))
+        case "map":
+            parts = dict(type_.children)
+            key, value = node_of(parts["key"], name, options, optional=False), node_of(parts["value"], name, options)
+            if not key.schema.type.is_primitive:
+                return None
+            schema = Schema(Type.MAP, optional=optional, key_schema=key.schema, value_schema=value.schema)
+            return Node(f"MAP({key.type}, {value.type})", schema, _maps(key, value), key.cast or value.cast)
+        case "union":
+            members = [(member, node_of(part, f"{name}.{member}", options)) for member, part in type_.children[1:]]
+            schema = Schema(Type.STRUCT, optional=optional, name=name, fields=[(m, node.schema) for m, node in members])
+            written = ", ".join(f"{quoted(member)} {node.type}" for member, node in members)
+            return Node(f"UNION({written})", schema, _unions(schema, members), any(node.cast for _, node in members))
+    return None
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+# --- values
+
+
+def _as_is(column: Any) -> list[Any]:
+    found: list[Any] = column.to_pylist()
+    return found
+
+
+def _decimals(column: Any) -> list[Any]:
+    return [None if text is None else Decimal(text) for text in column.to_pylist()]
+
+
+def _times(options: ReadOptions, name: str) -> ToList:
+    from_ns = time_from_ns(options, name)
+
+    def convert(column: Any) -> list[Any]:
+        unit = UNIT_NS[column.type.unit]
+        return [None if v is None else from_ns(v * unit) for v in column.view(pa.int64()).to_pylist()]
+
+    return convert
+
+
+def _lists(element: Node) -> ToList:
+    def convert(column: Any) -> list[Any]:
+        lengths = pc.list_value_length(column).to_pylist()
+        values = element.values(column.flatten())
+        found: list[Any] = []
+        at = 0
+        for length in lengths:
+            if length is None:
+                found.append(None)
+                continue
+            found.append(values[at : at + length])
+            at += length
+        return found
+
+    return convert
+
+
+def _structs(schema: Schema, members: list[tuple[str, Node]]) -> ToList:
+    def convert(column: Any) -> list[Any]:
+        parts = [node.values(part) for (_, node), part in zip(members, column.flatten(), strict=True)]
+        rows = zip(*parts, strict=True)
+        return [
+            Struct(schema, list(row)) if valid else None for row, valid in zip(rows, column.is_valid().to_pylist(), strict=True)
+        ]
+
+    return convert
+
+
+def _maps(key: Node, value: Node) -> ToList:
+    def convert(column: Any) -> list[Any]:
+        pair = pa.struct([pa.field("k", column.type.key_type), pa.field("v", column.type.item_type)])
+        entries = column.cast(pa.list_(pair))
+        keys, values = entries.flatten().flatten()
+        pairs = list(zip(key.values(keys), value.values(values), strict=True))
+        found: list[Any] = []
+        at = 0
+        for length in pc.list_value_length(entries).to_pylist():
+            if length is None:
+                found.append(None)
+                continue
+            found.append(dict(pairs[at : at + length]))
+            at += length
+        return found
+
+    return convert
+
+
+def _unions(schema: Schema, members: list[tuple[str, Node]]) -> ToList:
+    """A struct whose only member that is not null is the one that the union holds. A union that holds a null is a null."""
+
+    def convert(column: Any) -> list[Any]:
+        tags = column.type_codes.to_pylist()
+        parts = [node.values(column.field(i)) for i, (_, node) in enumerate(members)]
+        found: list[Any] = []
+        for row, tag in enumerate(tags):
+            held = parts[tag][row]
+            values: list[Any] = [None] * len(members)
+            values[tag] = held
+            found.append(None if held is None else Struct(schema, values))
+        return found
+
+    return convert

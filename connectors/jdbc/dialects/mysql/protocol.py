@@ -1,0 +1,239 @@
+"""MySQL's protocol beneath PyMySQL: rows of a query as whole blocks of packets, without a Python call per packet.
+
+PyMySQL's connection stays the owner: it sends the query, reads the descriptions of the columns, and is idle again when the last
+row was read. What this module uses of its insides is named in :data:`INSIDES` and pinned by a test; where the connection has no
+file to read blocks from, packets are read one by one through PyMySQL. Errors are PyMySQL's, for the session to translate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+import pymysql
+from pymysql.constants import COMMAND, CR, SERVER_STATUS
+from pymysql.err import raise_mysql_exception
+
+from connectors.jdbc.urls.connection_url import Target
+
+if TYPE_CHECKING:
+    from connectors.jdbc.connection.database import Session
+
+INSIDES: Final = ("_rfile", "_result", "_force_close", "_read_packet", "_execute_command")
+"""Of ``pymysql.connections.Connection``; ``_rfile`` may be missing."""
+RESULT_INSIDES: Final = ("fields", "unbuffered_active", "connection", "has_next")
+"""Of ``pymysql.connections.MySQLResult``."""
+
+_BLOCK: Final = 1 << 18
+_MOST_IN_PACKET: Final = 0xFFFFFF
+_DRAINED: Final = 1 << 20
+"""So much of a result that nobody wants is read to its end before the server is asked to stop."""
+_SIDE_TIMEOUT_S: Final = 10
+
+
+def begin(session: Session) -> Any:
+    """PyMySQL's connection, inside of a transaction that SQLAlchemy knows of: it ends what it knows only."""
+    if not session.connection.in_transaction():
+        session.connection.begin()
+    return session.driver
+
+
+def execute(driver: Any, sql: bytes | str) -> int:
+    """Runs one statement; returns how many rows it found."""
+    return int(driver.query(sql))
+
+
+class Packets:
+    """What a connection sends after a command, read in blocks. ``data`` from ``at`` on is what has been read and not been used;
+    ``text`` is ``data`` as Latin-1, so that both count alike."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+        self.ended = False
+        self.data = b""
+        self.text = ""
+        self.at = 0
+        self._file = getattr(driver, "_rfile", None)
+
+    def _fill(self, missing: int) -> None:
+        block = self._read(missing)
+        self.data = self.data[self.at :] + block if self.at < len(self.data) else block
+        self.text = self.data.decode("latin-1")
+        self.at = 0
+
+    def _read(self, missing: int) -> bytes:
+        """At least one byte; all that are missing when they are many."""
+        if self._file is None:
+            return self._read_packet()
+        try:
+            block: bytes = self._file.read(missing) if missing > _BLOCK else self._file.read1(_BLOCK)
+        except (OSError, ValueError, AttributeError) as e:
+            # ValueError: the file was closed, by another thread that gave the connection up.
+            self._lose(e)
+        if not block:
+            self._lose(None)
+        return block
+
+    def _read_packet(self) -> bytes:
+        """For a PyMySQL that keeps its file elsewhere. Packets of more than 16 MB come whole, and are cut again."""
+        payload = self.driver._read_packet().get_all_data()
+        parts = [payload[at : at + _MOST_IN_PACKET] for at in range(0, len(payload) + 1, _MOST_IN_PACKET)]
+        return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+
+    def _lose(self, error: BaseException | None) -> Any:
+        self.ended = True
+        self.driver._force_close()
+        reason = f" ({error})" if error else ""
+        raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, f"Lost connection to MySQL server during query{reason}") from error
+
+    def _packet(self) -> bytes:
+        """The whole payload of the next packet."""
+        parts = []
+        while True:
+            while len(self.data) - self.at < 4:
+                self._fill(4 - (len(self.data) - self.at))
+            length = int.from_bytes(self.data[self.at : self.at + 3], "little")
+            while (missing := 4 + length - (len(self.data) - self.at)) > 0:
+                self._fill(missing)
+            parts.append(self.data[self.at + 4 : self.at + 4 + length])
+            self.at += 4 + length
+            if length < _MOST_IN_PACKET:
+                return b"".join(parts)
+
+    def skip_result(self) -> int:
+        """Reads over one result; returns the status after it."""
+        packet = self._packet()
+        if packet[0] == 0:
+            at = 1
+            for _ in range(2):  # affected rows, insert id
+                at = at + {0xFC: 3, 0xFD: 4, 0xFE: 9}.get(packet[at], 1)
+            return int.from_bytes(packet[at : at + 2], "little")
+        for _ in range(2):  # the columns, then the rows
+            while not (packet[0] == 0xFE and len(packet) < 9):
+                if packet[0] == 0xFF:
+                    raise_mysql_exception(packet)
+                packet = self._packet()
+            last, packet = packet, b"\0"
+        return int.from_bytes(last[3:5], "little")
+
+
+class Stream(Packets):
+    """One query's rows. Until :attr:`ended` the connection can be used for nothing else."""
+
+    def __init__(self, driver: Any, sql: bytes | str) -> None:
+        """Runs the query. ``fields`` is empty for a statement without rows."""
+        driver.query(sql, unbuffered=True)
+        super().__init__(driver)
+        result = driver._result
+        self.ended = not result.unbuffered_active
+        self.fields: list[Any] = [] if self.ended else list(result.fields)
+        # From here on the packets are ours: PyMySQL must not look for their end by itself.
+        result.unbuffered_active = False
+        result.has_next = False
+        result.connection = None
+
+    def advance(self) -> None:
+        """Called where the rows that are in ``data`` are used up, or what comes there is no row: reads on, or sets ``ended``.
+
+        Raises PyMySQL's error for what the server says, or when the connection is lost.
+        """
+        have = len(self.data) - self.at
+        length = int.from_bytes(self.data[self.at : self.at + 3], "little") if have >= 4 else 0
+        if have < 4 or have < 4 + length:
+            self._fill(4 + length - have if have >= 4 else 4 - have)
+            return
+        if length == _MOST_IN_PACKET:
+            self._join()
+            return
+        if self._is_last(length):
+            self._end(self._packet())
+
+    def _is_last(self, length: int) -> bool:
+        """Whether the whole packet that comes next is no row: an error, or the end."""
+        first = self.data[self.at + 4] if length else 0
+        return first == 0xFF or (first == 0xFE and length < 9)
+
+    def _join(self) -> None:
+        """Makes the packets of a row of 16 MB and more look like one of a little less, which it is not, to whoever decodes it."""
+        payload = self._packet()
+        rest = self.data[self.at :]
+        self.data = (_MOST_IN_PACKET - 1).to_bytes(4, "little") + payload + rest
+        self.text = self.data.decode("latin-1")
+        self.at = 0
+
+    def _end(self, packet: bytes) -> None:
+        self.ended = True
+        if packet[0] == 0xFF:
+            raise_mysql_exception(packet)
+        status = int.from_bytes(packet[3:5], "little")
+        # After CALL come the results of the other statements of the procedure, and its own end.
+        while status & SERVER_STATUS.SERVER_MORE_RESULTS_EXISTS:
+            status = self.skip_result()
+        self.data, self.text, self.at = b"", "", 0
+
+    def stop(self, target: Target) -> None:
+        """Ends the query before its last row; the connection can be used again, or is closed. Raises nothing."""
+        if self.ended:
+            return
+        try:
+            self._drain(_DRAINED)
+            if not self.ended:
+                kill_query(target, self.driver)
+                self._drain(None)
+                # A KILL that came when the query was through ends the next statement: let it be this one.
+                with contextlib.suppress(pymysql.err.MySQLError):
+                    self.driver.query("DO 0")
+        except Exception:
+            self.ended = True
+            self.driver._force_close()
+
+    def _drain(self, most: int | None) -> None:
+        read = 0
+        while not self.ended and (most is None or read < most):
+            have = len(self.data) - self.at
+            length = int.from_bytes(self.data[self.at : self.at + 3], "little") if have >= 4 else 0
+            if have < 4 or have < 4 + length:
+                self._fill(max(1, 4 + length - have))
+            elif length == _MOST_IN_PACKET:
+                self._packet()
+                read += length
+            elif self._is_last(length):
+                with contextlib.suppress(pymysql.err.MySQLError):
+                    self._end(self._packet())
+            else:
+                self.at += 4 + length
+                read += 4 + length
+
+
+def execute_all(driver: Any, sql: bytes) -> None:
+    """Runs several statements without rows in one text. Stops at the first that fails: those before it happened."""
+    _set_multi_statements(driver, on=True)
+    try:
+        driver.query(sql)
+        if driver._result.has_next:
+            driver._result = None  # the other results are ours
+            packets = Packets(driver)
+            while packets.skip_result() & SERVER_STATUS.SERVER_MORE_RESULTS_EXISTS:
+                pass
+    finally:
+        if driver.open:
+            _set_multi_statements(driver, on=False)
+
+
+def _set_multi_statements(driver: Any, *, on: bool) -> None:
+    """Off but for these texts, so that no other one is ever more than one statement."""
+    driver._execute_command(COMMAND.COM_SET_OPTION, b"\0\0" if on else b"\1\0")
+    driver._read_packet()
+
+
+def kill_query(target: Target, driver: Any) -> None:
+    """Ends what a connection runs, over a connection of its own, from any thread. Raises PyMySQL's errors."""
+    _, arguments = target.url.get_dialect()().create_connect_args(target.url)
+    arguments.update(target.connect_args)
+    arguments.update(connect_timeout=_SIDE_TIMEOUT_S, read_timeout=_SIDE_TIMEOUT_S, write_timeout=_SIDE_TIMEOUT_S)
+    number = int(driver.thread_id())
+    side = pymysql.connect(**arguments)
+    try:
+        side.query(f"KILL QUERY {number:d}")
+    finally:
+        side.close()

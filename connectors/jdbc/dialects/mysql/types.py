@@ -1,0 +1,358 @@
+"""What the columns of a result become: their schemas, and how the text of a value is read."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Final
+
+from pymysql.constants import FIELD_TYPE, FLAG
+
+from connect.data.logical import date_of, date_schema, time_schema
+from connect.data.schema import Schema, Type
+from connect.errors import DataError
+from connectors.jdbc.dialects.types import (
+    NS_PER_DAY,
+    NS_PER_SECOND,
+    civil_of_day,
+    day_of_civil,
+    decimal,
+    exactly_scaled,
+    instant_of_wall,
+    integer,
+    legacy_day,
+    of_type,
+    time_from_ns,
+    timestamp_from_ns,
+    timestamp_schema_of,
+)
+from connectors.jdbc.options import Calendar, Granularity, ReadOptions
+from connectors.jdbc.urls.target import ZeroDates
+
+VECTOR: Final = 242
+"""MySQL 9's type number of VECTOR, which PyMySQL has no name for."""
+_BINARY_CHARSET: Final = 63
+_GREGORIAN: Final = "1582-10-16"
+
+Read = Callable[[bytes], Any]
+"""Makes the bytes of a value (text, or what a column of bytes has) Connect's value. Raises DataError that names the column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A column as the server describes it before the rows."""
+
+    name: str
+    type: int
+    flags: int
+    charset: int
+    length: int
+    """Digits of a number with sign and point, bits of a BIT, bytes of a text."""
+    decimals: int
+    exact_float: bool = False
+    """Whether it is a FLOAT that was asked for as a DOUBLE, in which nothing of it is lost."""
+    nullable: bool = True
+
+    @property
+    def unsigned(self) -> bool:
+        return bool(self.flags & FLAG.UNSIGNED)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a column is read. ``inline`` is the code of a value: ``{x}`` is its text as Latin-1, ``{b}`` its bytes, ``{c}`` what
+    reads any value of the column; it may raise ValueError for what only that can read."""
+
+    schema: Schema
+    read: Read
+    inline: str = "{c}({b})"
+    exact: Callable[[bytes], int] | None = None
+    """The value as it is: an integer, or ns since 1970 UTC."""
+    exact_is_value: bool = False
+
+
+_INTEGERS: Final = {
+    FIELD_TYPE.TINY: 8,
+    FIELD_TYPE.SHORT: 16,
+    FIELD_TYPE.INT24: 32,
+    FIELD_TYPE.LONG: 32,
+    FIELD_TYPE.LONGLONG: 64,
+}
+_TEXTS: Final = frozenset(
+    {
+        FIELD_TYPE.VARCHAR,
+        FIELD_TYPE.VAR_STRING,
+        FIELD_TYPE.STRING,
+        FIELD_TYPE.ENUM,
+        FIELD_TYPE.SET,
+        FIELD_TYPE.TINY_BLOB,
+        FIELD_TYPE.BLOB,
+        FIELD_TYPE.MEDIUM_BLOB,
+        FIELD_TYPE.LONG_BLOB,
+    }
+)
+
+
+def reading_of(
+    column: Described, options: ReadOptions, *, booleans: bool, zero_dates: ZeroDates = ZeroDates.REFUSED
+) -> Reading | None:
+    """How a column is read, None for a type without mapping. ``booleans``: tinyint(1) and bit(1) are booleans, as with MariaDB's
+    JDBC driver; else int8, as with MySQL's."""
+    optional, name, type = column.nullable, column.name, column.type
+    if type in _INTEGERS:
+        if booleans and type == FIELD_TYPE.TINY and column.length == 1:
+            return _boolean(optional, name, strict=options.strict)
+        return _integer(column, _INTEGERS[type])
+    match type:
+        case FIELD_TYPE.DECIMAL | FIELD_TYPE.NEWDECIMAL:
+            return _decimal(column, options)
+        case FIELD_TYPE.FLOAT:
+            return Reading(of_type(Type.FLOAT32, optional), float, "float({x})")
+        case FIELD_TYPE.DOUBLE:
+            if column.exact_float:
+                return Reading(of_type(Type.FLOAT32, optional), _float32, "(float(x) if len(x := {x}) < 8 else {c}({b}))")
+            return Reading(of_type(Type.FLOAT64, optional), float, "float({x})")
+        case FIELD_TYPE.BIT:
+            return _bits(column, booleans=booleans)
+        case FIELD_TYPE.DATE | FIELD_TYPE.NEWDATE:
+            return _with_zeros(_date(optional, name, options), zero_dates)
+        case FIELD_TYPE.TIME:
+            return _time(optional, name, options)
+        case FIELD_TYPE.DATETIME | FIELD_TYPE.TIMESTAMP:
+            return _with_zeros(_timestamp(column, options), zero_dates)
+        case FIELD_TYPE.YEAR:
+            return _year(optional, name)
+        case FIELD_TYPE.JSON | FIELD_TYPE.NULL:
+            return Reading(of_type(Type.STRING, optional), bytes.decode, "{b}.decode()")
+        case FIELD_TYPE.GEOMETRY:
+            return Reading(of_type(Type.BYTES, optional), bytes, "{b}")
+    if type == VECTOR or (type in _TEXTS and column.charset == _BINARY_CHARSET):
+        return Reading(of_type(Type.BYTES, optional), bytes, "{b}")
+    if type in _TEXTS:
+        return Reading(of_type(Type.STRING, optional), bytes.decode, "{b}.decode()")
+    return None
+
+
+# --- numbers
+
+
+def _boolean(optional: bool, name: str, *, strict: bool) -> Reading:
+    schema = of_type(Type.BOOLEAN, optional)
+
+    def read(value: bytes) -> bool:
+        number = int(value)
+        if strict and number not in (0, 1):
+            raise DataError(
+                f"Column {name}: {number} is neither 0 nor 1, and MariaDB's driver makes a tinyint(1) a boolean; "
+                "conversion.strict=true forbids that"
+            )
+        return number != 0
+
+    return Reading(schema, read, "({x} != '0')" if not strict else "{c}({b})", exact=int)
+
+
+def _integer(column: Described, bits: int) -> Reading:
+    schema = integer(bits, column.nullable, signed=not column.unsigned)
+    if bits < 64 or not column.unsigned:
+        return Reading(schema, int, "int({x})", exact=int, exact_is_value=True)
+    most = 1 << 63
+
+    def read(value: bytes) -> int:
+        number = int(value)
+        if number >= most:
+            raise DataError(
+                f"Column {column.name}: {number} does not fit the int64 that a bigint unsigned becomes; "
+                "read it with a query that casts it to DECIMAL(20,0)"
+            )
+        return number
+
+    inline = "(n if (n := int({x})) < 9223372036854775808 else {c}({b}))"
+    return Reading(schema, read, inline, exact=int, exact_is_value=True)
+
+
+_single = struct.Struct("<f")
+
+
+def _float32(value: bytes) -> float:
+    """The number with the fewest digits that is the same as a float32: what Java writes of one, and what PostgreSQL does."""
+    number = float(value)
+    for digits in (6, 7, 8):
+        shorter = float(f"{number:.{digits}g}")
+        with contextlib.suppress(OverflowError):  # rounded up beyond the largest
+            if _single.pack(shorter) == _single.pack(number):
+                return shorter
+    return float(f"{number:.9g}")
+
+
+def _decimal(column: Described, options: ReadOptions) -> Reading:
+    scale = column.decimals
+    precision = column.length - (scale > 0) - (not column.unsigned)
+    scaled = exactly_scaled(scale, column.name)
+
+    def read(value: bytes) -> Decimal:
+        return scaled(Decimal(value.decode()))
+
+    whole = (lambda value: int(value)) if scale == 0 else None
+    # All places are written out; where the point is not where it should be, something else than a column was described.
+    inline = "Decimal({x})" if scale == 0 else f"(Decimal({{x}}) if s[j - {scale + 1}] == '.' else {{c}}({{b}}))"
+    return Reading(decimal(max(precision, 1), scale, column.nullable, options), read, inline, exact=whole)
+
+
+def _bits(column: Described, *, booleans: bool) -> Reading:
+    """int8 as in the originals, which are right up to eight bits; more bits are an int64. The highest bit of 8 or 64 is the
+    sign, as in the originals."""
+    bits, optional = column.length, column.nullable
+    if bits <= 1:
+        if booleans:
+            return Reading(of_type(Type.BOOLEAN, optional), lambda value: value != b"\0", "({b} != b'\\0')", exact=_unsigned)
+        return Reading(of_type(Type.INT8, optional), _unsigned, "d[j - 1]", exact=_unsigned)
+    type = Type.INT8 if bits <= 8 else Type.INT64
+    signed = bits in (8, 64)
+    return Reading(
+        of_type(type, optional),
+        lambda value: int.from_bytes(value, "big", signed=signed),
+        f"from_bytes({{b}}, 'big', signed={signed})",
+        exact=lambda value: int.from_bytes(value, "big", signed=signed),
+    )
+
+
+def _unsigned(value: bytes) -> int:
+    return int.from_bytes(value, "big")
+
+
+# --- dates and times
+
+_DATE_TEXT = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_TIME_TEXT = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
+
+
+def _day(text: str, name: str) -> int:
+    """Days since 1970 in the proleptic calendar."""
+    match = _DATE_TEXT.fullmatch(text)
+    if match is not None:
+        year, month, day = map(int, match.groups())
+        if (month == 0 or day == 0) and text != "0000-00-00":
+            raise DataError(
+                f"Column {name}: {text} lacks a month or a day, and Connect has nothing for such dates; store a whole date or "
+                f"null in its place, or read the column with a query as text: CAST({name} AS CHAR)"
+            )
+        if month == 0:
+            raise DataError(
+                f"Column {name}: {text} is no date, and Connect has nothing for MySQL's zero dates; store null in its place, "
+                f"read the column with a query: NULLIF({name}, 0), or put zeroDateTimeBehavior=CONVERT_TO_NULL into the JDBC URL"
+            )
+        number = day_of_civil(year, month, day)
+        if civil_of_day(number) == (year, month, day):
+            return number
+    raise DataError(f"Column {name}: {text!r} is no date")
+
+
+def _time_ns(text: str, name: str) -> int:
+    """ns of a TIME, which may be negative and longer than a day."""
+    match = _TIME_TEXT.fullmatch(text)
+    if match is None:
+        raise DataError(f"Column {name}: {text!r} is no time")
+    sign, hours, minutes, seconds, fraction = match.groups()
+    ns = ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * NS_PER_SECOND + int((fraction or "0").ljust(9, "0"))
+    return -ns if sign else ns
+
+
+def _wall(text: str, name: str) -> int:
+    """ns since 1970 of a date, or of a date and time, on its own clock."""
+    return _day(text[:10], name) * NS_PER_DAY + (_time_ns(text[11:], name) if len(text) > 10 else 0)
+
+
+def _date(optional: bool, name: str, options: ReadOptions) -> Reading:
+    legacy, zone = options.calendar is Calendar.LEGACY, options.zone
+
+    def read(value: bytes) -> Any:
+        day = _day(value.decode(), name)
+        return date_of(legacy_day(day) if legacy else day)
+
+    def exact(value: bytes) -> int:
+        return instant_of_wall(_wall(value.decode(), name), zone)
+
+    return Reading(date_schema(optional=optional), read, f"(date(x) if (x := {{x}}) > '{_GREGORIAN}' else {{c}}({{b}}))", exact)
+
+
+def _with_zeros(reading: Reading, zero_dates: ZeroDates) -> Reading:
+    """The same, for dates of zeros as well. The schema stays, so a column that is NOT NULL refuses the null later."""
+    if zero_dates is ZeroDates.REFUSED:
+        return reading
+    read, exact = reading.read, reading.exact
+    assert exact is not None
+    first = zero_dates is ZeroDates.FIRST
+
+    def of_zeros(given: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+        def either(value: bytes) -> Any:
+            if value[:10] != b"0000-00-00":
+                return given(value)
+            return given(b"0001-01-01" + value[10:]) if first else None
+
+        return either
+
+    return replace(reading, read=of_zeros(read), exact=of_zeros(exact))
+
+
+def _time(optional: bool, name: str, options: ReadOptions) -> Reading:
+    logical = time_from_ns(options, name)
+
+    def read(value: bytes) -> dt.time:
+        text = value.decode()
+        ns = _time_ns(text, name)
+        if not 0 <= ns <= NS_PER_DAY:
+            raise DataError(
+                f"Column {name}: {text} is no time of a day, which is all that Connect's Time can be; read it with a query "
+                f"as text or seconds: CAST({name} AS CHAR), TIME_TO_SEC({name})"
+            )
+        return logical(ns)
+
+    plain = options.zone is dt.UTC and not options.strict
+    # Hours of two digits, below 24; what is finer than a millisecond is cut, as in the originals.
+    inline = "(time(s[i:i + 12] if j > i + 12 else {x}) if s[i + 2] == ':' and s[i:i + 2] < '24' else {c}({b}))"
+    return Reading(time_schema(optional=optional), read, inline if plain else "{c}({b})")
+
+
+def _timestamp(column: Described, options: ReadOptions) -> Reading:
+    """A TIMESTAMP is an instant, and comes in UTC, the session's zone; a DATETIME is what a clock in ``db.timezone`` shows."""
+    name, zoned, zone = column.name, column.type == FIELD_TYPE.TIMESTAMP, options.zone
+    from_ns = timestamp_from_ns(options, name, zoned=zoned)
+    schema = timestamp_schema_of(options, column.nullable)
+
+    def exact(value: bytes) -> int:
+        wall = _wall(value.decode(), name)
+        return wall if zoned else instant_of_wall(wall, zone)
+
+    def read(value: bytes) -> Any:
+        return from_ns(_wall(value.decode(), name))
+
+    plain = options.granularity is Granularity.CONNECT_LOGICAL and (zoned or zone is dt.UTC)
+    if not plain:
+        return Reading(schema, read, exact=exact)
+    if column.decimals <= 3:
+        inline = "(stamp(x + 'Z') if (x := {x}) > '%s' else {c}({b}))"
+    elif options.strict:
+        inline = "(stamp(x[:23] + 'Z') if (x := {x}) > '%s' and x[23:].strip('0') == '' else {c}({b}))"
+    else:
+        inline = "(stamp(x + 'Z') if (x := s[i:i + 23 if j > i + 23 else j]) > '%s' else {c}({b}))"
+    return Reading(schema, read, inline % _GREGORIAN, exact)
+
+
+def _year(optional: bool, name: str) -> Reading:
+    """1 January of the year, as in the JDBC drivers."""
+
+    def read(value: bytes) -> dt.date:
+        year = int(value)
+        if year == 0:
+            raise DataError(
+                f"Column {name}: the year 0000 is no date, which a YEAR becomes; store null in its place, or read the column "
+                f"with a query as a number: {name} + 0"
+            )
+        return dt.date(year, 1, 1)
+
+    return Reading(date_schema(optional=optional), read, "day(int({x}), 1, 1)")

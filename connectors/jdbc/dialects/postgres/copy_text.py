@@ -1,0 +1,76 @@
+"""Columns of text as one text: the lines of a COPY, or an array. Only columns that hold something to escape pay for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeGuard
+
+from connect.errors import DataError
+from connectors.databases.postgresql.arrays import quoted_element
+from connectors.jdbc.dialects.postgres.value_encoder import Style
+
+Texts = Sequence[str | None]
+
+_COPY_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def copy_lines(columns: Sequence[tuple[str, Texts, Style]]) -> bytes:
+    """The rows as COPY's text format. Each column comes with the name of its field. Raises DataError for a text that
+    PostgreSQL cannot hold."""
+    cells: list[Iterable[str]] = [_copy_cells(name, texts, style) for name, texts, style in columns]
+    lines = "\n".join(map("\t".join, zip(*cells, strict=True))) + "\n"
+    try:
+        return lines.encode()
+    except UnicodeEncodeError:
+        raise _broken(columns) from None
+
+
+def _copy_cells(name: str, texts: Texts, style: Style) -> Iterable[str]:
+    if style is Style.TEXT:
+        joined = _joined(texts)
+        _refuse_nul(name, joined)
+        if "\\" in joined or "\t" in joined or "\n" in joined or "\r" in joined:
+            return ["\\N" if text is None else text.translate(_COPY_ESCAPES) for text in texts]
+    elif style is Style.HEX:
+        return ["\\N" if text is None else "\\" + text for text in texts]
+    return texts if _has_no_null(texts) else ["\\N" if text is None else text for text in texts]
+
+
+def array_of(name: str, texts: Texts, style: Style) -> str:
+    """The column as an array of one dimension."""
+    if style is Style.CLEAN:
+        return "{" + ",".join(texts if _has_no_null(texts) else ["NULL" if text is None else text for text in texts]) + "}"
+    if style is Style.HEX:
+        return "{" + ",".join("NULL" if text is None else f'"\\{text}"' for text in texts) + "}"
+    joined = _joined(texts)
+    _refuse_nul(name, joined)
+    try:
+        joined.encode()
+    except UnicodeEncodeError:
+        raise _broken([(name, texts, style)]) from None
+    if '"' not in joined and "\\" not in joined and _has_no_null(texts):
+        return '{"' + '","'.join(texts) + '"}'
+    return "{" + ",".join("NULL" if text is None else quoted_element(text) for text in texts) + "}"
+
+
+def _has_no_null(texts: Texts) -> TypeGuard[Sequence[str]]:
+    return None not in texts
+
+
+def _joined(texts: Texts) -> str:
+    return "".join(texts if _has_no_null(texts) else [text for text in texts if text is not None])
+
+
+def _refuse_nul(name: str, joined: str) -> None:
+    if "\0" in joined:
+        raise DataError(f"Field {name} holds the character U+0000, which PostgreSQL cannot store in text")
+
+
+def _broken(columns: Sequence[tuple[str, Texts, Style]]) -> DataError:
+    for name, texts, _ in columns:
+        for text in texts:
+            try:
+                (text or "").encode()
+            except UnicodeEncodeError:
+                return DataError(f"Field {name} holds half of a surrogate pair, which is no character that can be written")
+    raise AssertionError("unreachable")

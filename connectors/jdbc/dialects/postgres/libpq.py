@@ -1,0 +1,202 @@
+"""libpq beneath psycopg: statements, COPY and streamed results of a session's connection, without a Python call per value.
+
+psycopg's connection stays the owner: it begins the transaction (with its isolation level) and is idle between these calls.
+All waiting is on the socket, with the interpreter unlocked. Errors are psycopg's, for the session to translate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import generators, pq, waiting
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGconn, PGresult
+
+if TYPE_CHECKING:
+    from connectors.jdbc.connection.database import Session
+
+_COPY_CHUNK = 1 << 18
+_END_S = 30.0
+_CANCEL_S = 2.0
+
+
+class Server(Enum):
+    """What is at the other end."""
+
+    POSTGRES = "PostgreSQL"
+    COCKROACH = "CockroachDB"
+    REDSHIFT = "Redshift"
+
+
+def server_of(session: Session) -> Server:
+    """By what the server told when the connection was opened; no query."""
+    pgconn: PGconn = session.driver.pgconn
+    if pgconn.parameter_status(b"crdb_version"):
+        return Server.COCKROACH
+    # Redshift went off from PostgreSQL 8 and still says so.
+    return Server.REDSHIFT if pgconn.server_version < 90_000 else Server.POSTGRES
+
+
+def begin(session: Session) -> PGconn:
+    """The connection, inside of a transaction that both SQLAlchemy and psycopg know of."""
+    if not session.connection.in_transaction():
+        session.connection.begin()
+    driver: psycopg.Connection[Any] = session.driver
+    if driver.info.transaction_status == TransactionStatus.IDLE:
+        driver.execute("SELECT 1")  # psycopg sends the BEGIN that fits the isolation level before it
+    return driver.pgconn
+
+
+def run(pgconn: PGconn, sql: str) -> None:
+    """Runs statements that return no rows. Raises psycopg.Error."""
+    pgconn.send_query(sql.encode())
+    _succeeded(results(pgconn))
+
+
+def describe(pgconn: PGconn, sql: str) -> PGresult:
+    """The columns that a query would return, without running it."""
+    pgconn.send_prepare(b"", sql.encode())
+    _succeeded(results(pgconn))
+    pgconn.send_describe_prepared(b"")
+    return _succeeded(results(pgconn))[0]
+
+
+def start_copy(pgconn: PGconn, sql: str) -> None:
+    """Runs COPY up to where rows are sent or expected."""
+    pgconn.send_query(sql.encode())
+    found = results(pgconn)
+    if found[-1].status not in (ExecStatus.COPY_IN, ExecStatus.COPY_OUT):
+        _succeeded(found)
+        raise psycopg.ProgrammingError("the server did not take the COPY as one")
+
+
+def send_copy(pgconn: PGconn, rows: bytes) -> int:
+    """Sends all rows of a COPY FROM STDIN and ends it. Returns how many rows the server took."""
+    view = memoryview(rows)
+    for at in range(0, len(view), _COPY_CHUNK):
+        while pgconn.put_copy_data(view[at : at + _COPY_CHUNK]) == 0:
+            _wait(pgconn, write=True)
+        flush(pgconn)
+    while pgconn.put_copy_end() == 0:
+        _wait(pgconn, write=True)
+    return _succeeded(results(pgconn))[0].command_tuples or 0
+
+
+def end_copy_out(pgconn: PGconn) -> None:
+    """Takes what follows the last row. Raises the error that ended the COPY early."""
+    _succeeded(results(pgconn))
+
+
+def stream(pgconn: PGconn, sql: str, rows: int) -> None:
+    """Runs a query whose result comes in parts of so many rows: call :func:`next_result` until it gives None."""
+    pgconn.send_query(sql.encode())
+    if pq.version() >= 170_000 and pq.__build_version__ >= 170_000:
+        pgconn.set_chunked_rows_mode(rows)
+    else:
+        pgconn.set_single_row_mode()
+
+
+def next_result(pgconn: PGconn) -> PGresult | None:
+    """The next result of what was sent, None after the last. Raises the server's error."""
+    result = _next(pgconn)
+    if result is not None and result.status == ExecStatus.FATAL_ERROR:
+        raise error_from_result(result)
+    return result
+
+
+def results(pgconn: PGconn) -> list[PGresult]:
+    """All results of what was sent; stops where a COPY begins. Errors of the server are among them."""
+    found: list[PGresult] = []
+    while True:
+        try:
+            result = _next(pgconn)
+        except psycopg.Error:
+            if any(one.status == ExecStatus.FATAL_ERROR for one in found):
+                return found  # the server told why before it hung up
+            raise
+        if result is None:
+            return found
+        found.append(result)
+        if result.status in (ExecStatus.COPY_IN, ExecStatus.COPY_OUT):
+            return found
+
+
+def _next(pgconn: PGconn) -> PGresult | None:
+    flush(pgconn)
+    while pgconn.is_busy():
+        _wait(pgconn)
+        pgconn.consume_input()
+    while pgconn.notifies():
+        pass
+    return pgconn.get_result()
+
+
+def flush(pgconn: PGconn) -> None:
+    """Sends what libpq still holds back; reads meanwhile, for a server may not take more before it was heard."""
+    while pgconn.flush():
+        if _wait(pgconn, write=True) & select.POLLIN:
+            pgconn.consume_input()
+
+
+def wait_readable(pgconn: PGconn, seconds: float | None = None) -> bool:
+    """Waits for something to read; False when the time is up."""
+    return bool(_wait(pgconn, seconds=seconds))
+
+
+def _wait(pgconn: PGconn, *, write: bool = False, seconds: float | None = None) -> int:
+    poll = select.poll()
+    poll.register(pgconn.socket, select.POLLIN | select.POLLOUT if write else select.POLLIN)
+    events = poll.poll(None if seconds is None else max(0.0, seconds) * 1000)
+    return events[0][1] if events else 0
+
+
+def _succeeded(found: Sequence[PGresult]) -> list[PGresult]:
+    for result in found:
+        if result.status in (ExecStatus.FATAL_ERROR, ExecStatus.BAD_RESPONSE):
+            raise error_from_result(result)
+    if not found:
+        raise psycopg.OperationalError("the server closed the connection without an answer")
+    return list(found)
+
+
+def cancel(pgconn: PGconn) -> None:
+    """Asks the server to end what the connection runs, over a connection of its own; from any thread, raises nothing. A server
+    that does not answer is asked no longer than a moment, where libpq can do that (17 and newer)."""
+    with contextlib.suppress(Exception):
+        if not psycopg.capabilities.has_cancel_safe():
+            pgconn.get_cancel().cancel()
+            return
+        request = pgconn.cancel_conn()
+        request.start()
+        waiting.wait_conn(generators.cancel(request), interval=0.1, timeout=_CANCEL_S)
+
+
+def discard(pgconn: PGconn) -> None:
+    """Throws away what a statement that was cancelled still sends. Raises psycopg.Error when the connection is gone, or says
+    nothing for so long that it must be."""
+    while True:
+        while pgconn.is_busy():
+            _wait_for_end(pgconn)
+        result = pgconn.get_result()
+        if result is None:
+            return
+        if result.status != ExecStatus.COPY_OUT:
+            continue
+        while True:
+            length, _ = pgconn.get_copy_data(1)
+            if length == 0:
+                _wait_for_end(pgconn)
+            elif length < 0:
+                break
+
+
+def _wait_for_end(pgconn: PGconn) -> None:
+    if not _wait(pgconn, seconds=_END_S):
+        raise psycopg.OperationalError(f"the server did not end a cancelled query within {_END_S:g} s")
+    pgconn.consume_input()

@@ -1,0 +1,277 @@
+"""Connect's values as the text that PostgreSQL reads for a column's type, a column at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import Any, cast
+
+from connect.data.logical import FarInstant
+from connect.data.struct import Struct
+from connect.errors import DataError
+from connectors.databases.postgresql.arrays import array_text, quoted_element
+from connectors.databases.postgresql.dates import INFINITY_MS, MINUS_INFINITY_MS, date_text, moment_text, time_text
+from connectors.jdbc.dialects.conversion import (
+    Geometry,
+    to_day,
+    to_instant_ns,
+    to_python,
+    to_time_ns,
+    to_wall_ns,
+)
+from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, Form, Kind, Logical
+from connectors.jdbc.dialects.postgres.catalog import PgType
+from connectors.jdbc.dialects.text_values import to_json, to_text
+from connectors.jdbc.dialects.types import NS_PER_DAY
+from connectors.jdbc.options import Calendar, WriteOptions
+
+One = Callable[[Any], str]
+_UTC = dt.UTC
+_GREGORIAN = "1582-10-16"
+_USUAL_INSTANT = re.compile(
+    "(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.][0-9]{1,6})?"
+    "(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])"
+).fullmatch
+
+
+class Style(Enum):
+    """What the texts of a column may hold, for whoever writes them into something larger."""
+
+    CLEAN = "clean"
+    """Nothing that COPY or an array would have to escape or quote."""
+    HEX = "hex"
+    """``\\x6869``: one backslash, at the front."""
+    TEXT = "text"
+    """Anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """``one`` encodes any value of the field but null. ``fast``, where every value of a column is of exactly the class ``of``,
+    does the same without looking; None for values that are their own text. ``least`` is the least text that ``fast`` may give,
+    and ``zone`` what all of them must hold.
+    """
+
+    one: One
+    style: Style = Style.TEXT
+    of: type | None = None
+    fast: One | None = None
+    least: str = ""
+    zone: str = ""
+
+    def column(self, values: Sequence[Any], null: str | None) -> list[str | None]:
+        """The texts of a column; nulls become ``null``."""
+        if self.of is not None and set(map(type, values)) == {self.of}:
+            texts: list[str] = list(values) if self.fast is None else list(map(self.fast, values))
+            if not (self.least or self.zone) or self._plain(texts):
+                return cast("list[str | None]", texts)
+        one = self.one
+        return [null if value is None else one(value) for value in values]
+
+    def _plain(self, texts: list[str]) -> bool:
+        return min(texts) >= self.least and (not self.zone or "".join(texts).count(self.zone) == len(texts))
+
+
+_INTEGER_TYPES = ("int2", "int4", "int8", "oid")
+_JSON_TYPES = ("json", "jsonb")
+_BOOLEANS = {True: "t", False: "f"}.__getitem__
+_BITS = {True: "1", False: "0"}.__getitem__
+_OWN_TEXT = Encoder(str, of=str)
+
+
+def encoder_of(logical: Logical, type: PgType, typmod: int, options: WriteOptions, what: str) -> Encoder:
+    """How a field is written into a column of that type. Raises DataError for a field that does not go there; ``what`` names
+    it ("Field price")."""
+    kind, target = logical.kind, type.builtin
+    if type.element is not None:
+        return _array(logical, type, type.element, typmod, options, what)
+    if kind in TEXTS:
+        return _OWN_TEXT
+    if target in _JSON_TYPES:
+        return Encoder(to_json(logical, options, what))
+    if type.name == "hstore" and kind is Kind.MAP:
+        return Encoder(_hstore)
+    if target in _INTEGER_TYPES:
+        return _integer(logical, options, what)
+    if target in ("bit", "varbit"):
+        return _bit(logical, target, typmod, what)
+    if logical.is_temporal:
+        temporal = _temporal(logical, target, options, what)
+        if temporal is not None:
+            return temporal
+    if kind is Kind.DURATION and target == "interval":
+        return Encoder(lambda value: f"{value} microseconds", Style.CLEAN)
+    if kind in (Kind.BYTES, Kind.BITS) and target == "bytea":
+        return Encoder(lambda value: "\\x" + bytes(value).hex(), Style.HEX)
+    if kind is Kind.GEOMETRY:
+        return _geometry(logical, type, options, what)
+    return _plain(logical, options, what)
+
+
+def _plain(logical: Logical, options: WriteOptions, what: str) -> Encoder:
+    kind = logical.kind
+    if kind in INTEGERS or kind is Kind.DURATION:
+        return Encoder(str, Style.CLEAN, int, str)
+    if kind in FLOATS:
+        return Encoder(repr, Style.CLEAN, float, repr)
+    if kind is Kind.BOOLEAN:
+        return Encoder(_BOOLEANS, Style.CLEAN, bool, _BOOLEANS)
+    if kind is Kind.DECIMAL and logical.scale is not None:
+        return Encoder(str, Style.CLEAN, Decimal, str)
+    return Encoder(to_text(logical, options, what))
+
+
+def _integer(logical: Logical, options: WriteOptions, what: str) -> Encoder:
+    kind = logical.kind
+    if kind in INTEGERS or kind is Kind.DURATION or logical.form is Form.NUMBER:
+        return Encoder(str, Style.CLEAN, int, str)
+    if kind is Kind.DECIMAL or kind in FLOATS:
+        convert = to_python(logical, options, what)
+
+        def whole(value: Any) -> str:
+            number = value if convert is None else convert(value)
+            if number != number or number in (float("inf"), float("-inf")) or number != int(number):
+                raise DataError(f"{what}: {number} is no whole number, which its column takes")
+            return str(int(number))
+
+        return Encoder(whole, Style.CLEAN)
+    return _plain(logical, options, what)
+
+
+def _bit(logical: Logical, target: str, typmod: int, what: str) -> Encoder:
+    kind = logical.kind
+    if kind is Kind.BOOLEAN:
+        return Encoder(_BITS, Style.CLEAN, bool, _BITS)
+    if kind in INTEGERS:
+        width = max(typmod, 1) if target == "bit" else {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32}.get(kind, 64)
+
+        def digits(value: int) -> str:
+            # A negative one is what a signed type of the column's length holds.
+            if not -(1 << (width - 1)) <= value < 1 << width:
+                raise DataError(f"{what}: {value} has more bits than the {width} of its column")
+            return format(value & ((1 << width) - 1), f"0{width}b")
+
+        return Encoder(digits, Style.CLEAN)
+    if kind is Kind.BITS:
+        fixed = typmod if target == "bit" else logical.length
+
+        def debezium(value: bytes) -> str:
+            # Little-endian; a length without limit tells nothing of the value.
+            length = fixed if fixed is not None and 0 < fixed <= 8 * len(value) else 8 * len(value)
+            return format(int.from_bytes(value, "little"), "b").zfill(length) if length else ""
+
+        return Encoder(debezium, Style.CLEAN)
+    if kind is Kind.BYTES:
+
+        def ascii_digits(value: bytes) -> str:
+            if bytes(value).strip(b"01"):
+                raise DataError(f"{what}: a bit string is given as the ASCII digits 0 and 1, but the bytes hold others")
+            return bytes(value).decode("ascii")
+
+        return Encoder(ascii_digits, Style.CLEAN)
+    raise DataError(f"{what} is {kind.value}, which cannot be written to a column of bits")
+
+
+def _temporal(logical: Logical, target: str, options: WriteOptions, what: str) -> Encoder | None:
+    kind, connect = logical.kind, logical.form is Form.CONNECT
+    least = _GREGORIAN if options.calendar is Calendar.LEGACY else ""
+    clock = kind in (Kind.TIME, Kind.ZONED_TIME)
+    if target == "date" and kind is Kind.DATE:
+        day = to_day(logical, options, what)
+
+        def written_day(value: Any) -> str:
+            return date_text(day(value))
+
+        if connect and options.date_zone is _UTC:
+            return Encoder(written_day, Style.CLEAN, dt.date, str, least)
+        return Encoder(written_day, Style.CLEAN)
+    if target == "timestamp" and not clock:
+        wall = to_wall_ns(logical, options, what)
+        one = _or_infinity(logical, lambda value: moment_text(wall(value), what))
+        if connect and kind is Kind.INSTANT and options.zone is _UTC:
+            # PostgreSQL reads the time and passes over the zone.
+            return Encoder(one, Style.CLEAN, dt.datetime, str, least, "+00:00")
+        return Encoder(one, Style.CLEAN)
+    if target == "date" and not clock:
+        wall = to_wall_ns(logical, options, what)
+        return Encoder(lambda value: date_text(wall(value) // NS_PER_DAY), Style.CLEAN)
+    if target == "timestamptz" and not clock:
+        return _zoned_timestamp(logical, options, what, least)
+    if target in ("time", "timetz") and clock:
+        if kind is Kind.ZONED_TIME:
+            return _OWN_TEXT
+        # A time with zone is given in UTC; one without is what a clock in db.timezone shows.
+        own = options if target == "time" else dataclasses.replace(options, zone=_UTC)
+        ns = to_time_ns(logical, own, what)
+        zone = "" if target == "time" else "+00"
+
+        def written_time(value: Any) -> str:
+            return time_text(ns(value), what) + zone
+
+        return (
+            Encoder(written_time, Style.CLEAN, dt.time, str)
+            if connect and own.zone is _UTC
+            else Encoder(written_time, Style.CLEAN)
+        )
+    return None
+
+
+def _zoned_timestamp(logical: Logical, options: WriteOptions, what: str, least: str) -> Encoder:
+    instant = to_instant_ns(logical, options, what)
+
+    one = _or_infinity(logical, lambda value: moment_text(instant(value), what, "+00"))
+    if logical.form is Form.CONNECT and logical.kind is Kind.INSTANT:
+        return Encoder(one, Style.CLEAN, dt.datetime, str, least, "+00:00")
+    if logical.form is Form.TEXT and logical.kind is Kind.INSTANT:
+        # What Debezium writes PostgreSQL reads as it is.
+        return Encoder(lambda text: text if _USUAL_INSTANT(text) else one(text), Style.CLEAN)
+    return Encoder(one, Style.CLEAN)
+
+
+def _or_infinity(logical: Logical, one: One) -> One:
+    """The same, for whatever stands for infinity as well: text as PostgreSQL's own, the Java driver's numbers otherwise."""
+    plus: Any = FarInstant(INFINITY_MS)
+    minus: Any = FarInstant(MINUS_INFINITY_MS)
+    if logical.form is Form.TEXT:
+        plus, minus = "infinity", "-infinity"
+    elif logical.form is Form.NUMBER:
+        plus, minus = INFINITY_MS, MINUS_INFINITY_MS
+    return lambda value: "infinity" if value == plus else "-infinity" if value == minus else one(value)
+
+
+def _geometry(logical: Logical, type: PgType, options: WriteOptions, what: str) -> Encoder:
+    if type.builtin == "point" and logical.schema.field("x") is not None:
+        return Encoder(lambda value: f"({value.get('x')!r},{value.get('y')!r})")
+    if type.name in ("geometry", "geography"):
+        convert = to_python(logical, options, what)
+        assert convert is not None
+
+        def well_known(value: Struct) -> str:
+            shape: Geometry = convert(value)
+            return (f"SRID={shape.srid};" if shape.srid is not None else "") + shape.wkb.hex()
+
+        return Encoder(well_known)
+    raise DataError(f"{what} is a shape, which cannot be written to a column of type {type.sql}")
+
+
+def _array(logical: Logical, type: PgType, element: PgType, typmod: int, options: WriteOptions, what: str) -> Encoder:
+    if logical.kind in TEXTS:
+        return _OWN_TEXT
+    inner = logical
+    while inner.kind is Kind.ARRAY and inner.element is not None:
+        inner = inner.element
+    if inner is logical:
+        raise DataError(f"{what} is {logical.kind.value}, but its column is of type {type.sql}")
+    one = encoder_of(inner, element, typmod, options, what).one
+    return Encoder(lambda values: array_text(values, one, type.delimiter))
+
+
+def _hstore(value: dict[Any, Any]) -> str:
+    return ",".join(
+        f"{quoted_element(str(key))}=>{'NULL' if part is None else quoted_element(str(part))}" for key, part in value.items()
+    )

@@ -1,0 +1,151 @@
+"""Writers: a batch is one statement, whatever its size.
+
+Upserts, updates and deletes send each column as one array and join the rows that ``unnest`` makes of them; plain inserts of many
+rows are a COPY straight into the table. The arrays have the columns' own types, so the server reads each value as in a COPY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from connect.errors import DataError, UnsupportedError
+from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.dialects.field_kinds import logical_of
+from connectors.jdbc.dialects.postgres import libpq
+from connectors.jdbc.dialects.postgres.catalog import Native
+from connectors.jdbc.dialects.postgres.copy_text import Texts, array_of, copy_lines
+from connectors.jdbc.dialects.postgres.value_encoder import Encoder, Style, encoder_of
+from connectors.jdbc.options import SinkField, WriteOptions
+
+if TYPE_CHECKING:
+    from connectors.jdbc.connection.database import Session
+
+_MOST_ROWS = 20_000
+_COPY_FROM_ROWS = 20
+"""From here on COPY, which asks twice, is faster than a statement, which asks once."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenField:
+    """A field with the column it goes to."""
+
+    name: str
+    column: Column
+    encoder: Encoder
+    null: str | None
+    """What a null is written as: the schema's default, or null."""
+    is_key: bool
+
+    @property
+    def native(self) -> Native:
+        native: Native = self.column.native
+        return native
+
+
+def written_fields(table: Table, fields: Sequence[SinkField], options: WriteOptions) -> list[WrittenField]:
+    """Raises DataError for a field without a column, one for a generated column, or one that does not fit its column."""
+    found: list[WrittenField] = []
+    for field in fields:
+        column = table.column(field.name)
+        what = f"Field {field.name}"
+        if column is None:
+            raise DataError(f"{what} has no column in {table.name}, which has {', '.join(c.name for c in table.columns)}")
+        if column.generated:
+            raise DataError(f"{what} cannot be written: column {column.name} of {table.name} is computed (GENERATED ALWAYS AS)")
+        native: Native = column.native
+        encoder = encoder_of(logical_of(field.schema, options, field.name), native.type, native.typmod, options, what)
+        default = field.schema.default if options.null_as_default else None
+        null = None if default is None else encoder.one(default)
+        found.append(WrittenField(field.name, column, encoder, null, field.is_key))
+    return found
+
+
+def selected_rows(fields: Sequence[WrittenField]) -> tuple[str, str]:
+    """The select list and FROM clause of the rows: columns ``c0``, ``c1`` ... of relation ``r``, from one parameter a column."""
+    arrays: list[str] = []
+    values: list[str] = []
+    for i, field in enumerate(fields):
+        type = field.native.type
+        # unnest takes composite types and arrays of arrays apart.
+        if type.element is None and type.delimiter == "," and type.kind != "c":
+            arrays.append(f"${i + 1}::{type.sql}[]")
+            values.append(f"r.c{i}")
+        else:
+            arrays.append(f"${i + 1}::text[]")
+            values.append(f"r.c{i}::{type.sql} AS c{i}")
+    names = ", ".join(f"c{i}" for i in range(len(fields)))
+    return ", ".join(values), f"unnest({', '.join(arrays)}) AS r({names})"
+
+
+class StatementWriter:
+    """Writes by one statement whose parameters are the columns."""
+
+    def __init__(self, statement: str, fields: Sequence[WrittenField], doing: str, *, last_of_key: bool = False) -> None:
+        """``last_of_key``: of several rows with one key only the last is sent."""
+        self._statement = statement.encode()
+        self._fields = tuple(fields)
+        self._doing = doing
+        self._last_of_key = last_of_key
+
+    def write(self, session: Session, rows: Sequence[Sequence[Any]]) -> None:
+        for at in range(0, len(rows), _MOST_ROWS):
+            self._write(session, rows[at : at + _MOST_ROWS])
+
+    def _write(self, session: Session, rows: Sequence[Sequence[Any]]) -> None:
+        columns = encoded(self._fields, rows)
+        if self._last_of_key:
+            columns = _last_of_each_key(columns, self._fields)
+        parameters = [array_of(*column) for column in columns]
+        with session.guarded(self._doing):
+            _refuse_redshift(session)
+            libpq.begin(session)
+            with psycopg.RawCursor(session.driver) as cursor:
+                cursor.execute(self._statement, parameters, prepare=False)
+
+
+class CopyWriter:
+    """Inserts by COPY into the table; few rows at a time by a statement."""
+
+    def __init__(self, target: str, few: StatementWriter, fields: Sequence[WrittenField], doing: str) -> None:
+        self._copy = f"COPY {target} FROM STDIN"
+        self._few = few
+        self._fields = tuple(fields)
+        self._doing = doing
+
+    def write(self, session: Session, rows: Sequence[Sequence[Any]]) -> None:
+        if len(rows) < _COPY_FROM_ROWS:
+            self._few.write(session, rows)
+            return
+        for at in range(0, len(rows), _MOST_ROWS):
+            block = copy_lines(encoded(self._fields, rows[at : at + _MOST_ROWS]))
+            with session.guarded(self._doing):
+                _refuse_redshift(session)
+                pgconn = libpq.begin(session)
+                libpq.start_copy(pgconn, self._copy)
+                libpq.send_copy(pgconn, block)
+
+
+def encoded(fields: Sequence[WrittenField], rows: Sequence[Sequence[Any]]) -> list[tuple[str, Texts, Style]]:
+    """The rows by column, as texts."""
+    columns = zip(*rows, strict=True)
+    return [
+        (field.name, field.encoder.column(values, field.null), field.encoder.style)
+        for field, values in zip(fields, columns, strict=True)
+    ]
+
+
+def _last_of_each_key(columns: list[tuple[str, Texts, Style]], fields: Sequence[WrittenField]) -> list[tuple[str, Texts, Style]]:
+    keys = list(zip(*(column[1] for column, field in zip(columns, fields, strict=True) if field.is_key), strict=True))
+    last = {key: i for i, key in enumerate(keys)}
+    if len(last) == len(keys):
+        return columns
+    return [(name, [texts[i] for i in last.values()], style) for name, texts, style in columns]
+
+
+def _refuse_redshift(session: Session) -> None:
+    if libpq.server_of(session) is libpq.Server.REDSHIFT:
+        raise UnsupportedError(f"{session.label} is Redshift, which has no statement for what this sink writes")

@@ -1,0 +1,129 @@
+"""What SQLite tells of its tables, and of the columns of a query."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.sql import Bind, Sql
+from connectors.jdbc.table_name import TableName
+
+if TYPE_CHECKING:
+    from connectors.jdbc.connection.database import Session
+
+_VIRTUAL_HIDDEN = 1
+_GENERATED = (2, 3)
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_AUTOINCREMENT = re.compile(r"\bAUTOINCREMENT\b", re.IGNORECASE)
+
+_numbers = itertools.count(1)
+
+
+def tables(session: Session, kinds: Collection[str]) -> list[tuple[TableName, str]]:
+    """Tables and views of the main database. There are no catalogs or schemas to narrow them by."""
+    found: list[tuple[TableName, str]] = []
+    rows = session.query(
+        Sql("SELECT name, type FROM main.sqlite_master WHERE type IN ('table', 'view')"), "looking up the tables"
+    )
+    for name, kind in rows:
+        shown = "SYSTEM TABLE" if name.startswith("sqlite_") else kind.upper()
+        if shown in kinds:
+            found.append((TableName(name), shown))
+    return sorted(found, key=lambda entry: entry[0].name)
+
+
+def describe(session: Session, name: TableName) -> Table | None:
+    """The table or view of that name, in any case of ASCII letters, of the database that ``schema`` names (main without)."""
+    database = name.schema or "main"
+    doing = f"looking up {name}"
+    if name.schema is not None and not session.query(
+        Sql("SELECT 1 FROM pragma_database_list() WHERE name = ", Bind(name.schema), " COLLATE NOCASE"), doing
+    ):
+        return None
+    quoted = session.dialect.quote(database)
+    rows = session.query(
+        Sql(f"SELECT name, type, sql FROM {quoted}.sqlite_master WHERE type IN ('table', 'view') AND name = ",
+            Bind(name.name), " COLLATE NOCASE"), doing,
+    )  # fmt: skip
+    if not rows:
+        return None
+    real, kind, sql = rows[0]
+    columns = session.query(
+        Sql(
+            'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(', Bind(real), ", ", Bind(database), ")"
+        ),
+        doing,
+    )
+    autoincrement = bool(_AUTOINCREMENT.search(_QUOTED.sub(" ", sql or "")))
+    keys = sorted((place, column) for column, _, _, _, place, _ in columns if place)
+    alias = _rowid_alias(sql, [(column, type_name) for column, type_name, _, _, place, _ in columns if place])
+    return Table(
+        TableName(real, name.schema),
+        tuple(
+            Column(
+                column, type_name, nullable=not notnull, autoincrement=autoincrement and column == alias,
+                has_default=default is not None or column == alias or hidden in _GENERATED, generated=hidden in _GENERATED,
+            )
+            for column, type_name, notnull, default, _, hidden in columns
+            if hidden != _VIRTUAL_HIDDEN
+        ),
+        tuple(column for _, column in keys),
+        kind.upper(),
+        _unique_keys(session, real, database, doing),
+    )  # fmt: skip
+
+
+def _rowid_alias(sql: str | None, keys: list[tuple[str, str]]) -> str | None:
+    """The column that is another name of the rowid, and so is filled in by SQLite itself."""
+    if len(keys) != 1 or keys[0][1].upper() != "INTEGER" or "WITHOUT ROWID" in " ".join((sql or "").upper().split()):
+        return None
+    return keys[0][0]
+
+
+def _unique_keys(session: Session, table: str, database: str, doing: str) -> tuple[tuple[str, ...], ...]:
+    # An index that covers a part of the rows, or an expression, is no target of ON CONFLICT.
+    of_index = ("pragma_index_info(i.name, ", Bind(database), ") AS c ")
+    chosen = """WHERE i."unique" AND NOT i.partial AND i.origin <> 'pk' ORDER BY i.seq, c.seqno"""
+    of_table = ("pragma_index_list(", Bind(table), ", ", Bind(database), ") AS i, ")
+    rows = session.query(Sql("SELECT i.name, c.name FROM ", *of_table, *of_index, chosen), doing)
+    found: dict[str, list[str | None]] = {}
+    for index, column in rows:
+        found.setdefault(index, []).append(column)
+    return tuple(tuple(c for c in columns if c is not None) for columns in found.values() if None not in columns)
+
+
+def query_columns(session: Session, query: Sql) -> list[Column]:
+    """The columns of a query with their declared types, which SQLite tells of views alone. An expression has none."""
+    name = f"temp.sluice_query_{next(_numbers)}"
+    text = "".join(part if isinstance(part, str) else literal(part.value) for part in query.parts)
+    session.execute(Sql(f"CREATE TEMP VIEW {name.partition('.')[2]} AS {text}"), "looking up the query's columns")
+    try:
+        rows = session.query(
+            Sql("SELECT name, type FROM pragma_table_xinfo(", Bind(name.partition(".")[2]), ", 'temp')"),
+            "looking up the query's columns",
+        )
+    finally:
+        session.execute(Sql(f"DROP VIEW {name}"), "looking up the query's columns")
+    return [Column(column, type_name) for column, type_name in rows]
+
+
+def literal(value: object) -> str:
+    """A value as SQL."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return "9e999" if value == float("inf") else "-9e999" if value == float("-inf") else repr(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return f"x'{bytes(value).hex()}'"
+    text = str(value)
+    if "\0" in text:
+        # A literal ends at a zero.
+        return f"CAST(x'{text.encode().hex()}' AS TEXT)"
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,49 @@
+"""What SQLite's affinities change: text that looks like a number becomes one, numbers in columns of text become text.
+
+https://www.sqlite.org/datatype3.html, section 3. Decimals, dates and times come here as values that stay what they are.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from connectors.jdbc.dialects.lossless import Keeps
+from connectors.jdbc.dialects.sqlite.types import Affinity, Declared
+
+_NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)[ \t\n\v\f\r]*", re.ASCII)
+
+_WHOLE = re.compile(r"-?\d+", re.ASCII)
+
+
+def keeps_of(declared: Declared) -> Keeps | None:
+    match declared.affinity:
+        case Affinity.TEXT:
+            return Keeps(changed=_is_cut_as_text)
+        case Affinity.REAL:
+            return Keeps(changed=_is_rounded, float_bits=64)
+        case Affinity.INTEGER | Affinity.NUMERIC:
+            return Keeps(changed=_is_other_number)
+    return None
+
+
+def _is_cut_as_text(value: Any) -> bool:
+    """A double is written with 15 digits."""
+    return isinstance(value, float) and value - value == 0 and float(f"{value:.15g}") != value
+
+
+def _is_rounded(value: Any) -> bool:
+    if isinstance(value, str):
+        return _is_other_number(value) or (_WHOLE.fullmatch(value) is not None and float(value) != int(value))
+    return isinstance(value, int) and float(value) != value
+
+
+def _is_other_number(value: Any) -> bool:
+    """Text such as 007 and 1.50, of which the number does not tell how it was written."""
+    if not isinstance(value, str) or _NUMBER.fullmatch(value) is None:
+        return False
+    if value.removeprefix("-").isdigit():
+        number = int(value)
+        # Beyond 64 bits it is a double.
+        return value != str(number) or not -(1 << 63) <= number < 1 << 63
+    return value != repr(float(value))

@@ -1,0 +1,300 @@
+"""Reads rows of SQLite. Values can be of any storage class in any column, so each part of a result is looked at by column; a
+value that does not fit is refused by name, never cut."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+from connect.data.logical import date_schema
+from connect.data.schema import Schema, Type
+from connect.errors import DataError
+from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.dialects.dialect import Rows
+from connectors.jdbc.dialects.sqlite.catalog import query_columns
+from connectors.jdbc.dialects.sqlite.statement_timeout import Clock
+from connectors.jdbc.dialects.sqlite.temporal import date_reader, dates, instant_of, timestamp_reader, timestamps
+from connectors.jdbc.dialects.sqlite.types import Affinity, Declared, Expected, declared
+from connectors.jdbc.dialects.transactions import begin
+from connectors.jdbc.dialects.types import (
+    EXACT,
+    decimal,
+    exactly_scaled,
+    integer,
+    numeric,
+    of_type,
+    timestamp_schema_of,
+    whole_number,
+)
+from connectors.jdbc.options import ReadOptions
+from connectors.jdbc.sql import Sql, joined
+
+if TYPE_CHECKING:
+    from connectors.jdbc.connection.database import Session
+
+_NULL = type(None)
+
+Whole = Callable[[Sequence[Any]], list[Any]]
+_Fast = Mapping[type, Whole]
+
+# What the values of a column need, from least to most: an integer of the narrowest type, a wider one, a real, text, a blob.
+_NARROW, _WIDE, _REAL, _TEXT, _BLOB = range(5)
+_LIMITS: Mapping[int, tuple[int, int]] = {bits: (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (16, 32, 64)}
+
+Needs = dict[tuple[str, str], int]
+"""What was seen of a column so far, by table and column: it never becomes less, or a schema would go back and forth."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How one column is read: values of the types ``plain`` are as they should be, all others go through ``convert``."""
+
+    name: str
+    schema: Schema
+    plain: frozenset[type]
+    convert: Callable[[Any], Any]
+    fast: Mapping[type, Callable[[Sequence[Any]], list[Any]]] = field(default_factory=dict)
+    """For a part whose values are all of one type, or null. What it cannot do it raises, and ``convert`` says why."""
+
+    def column(self, values: Sequence[Any]) -> Sequence[Any]:
+        kinds = set(map(type, values))
+        if kinds <= self.plain:
+            return values
+        kinds.discard(_NULL)
+        fast = self.fast.get(kinds.pop()) if len(kinds) == 1 else None
+        if fast is not None:
+            with contextlib.suppress(ValueError, ArithmeticError):
+                return fast(values)
+        convert = self.convert
+        return [None if value is None else convert(value) for value in values]
+
+
+class SqliteReader:
+    """A query that runs, on a cursor of the driver's own."""
+
+    def __init__(
+        self, session: Session, query: Sql, options: ReadOptions, table: Table | None, needs: Needs, clock: Clock
+    ) -> None:
+        self._session, self._clock = session, clock
+        self._doing = f"reading {table.name}" if table is not None else "running the query"
+        columns = self._columns(query, table)
+        names = [column.name for column in columns]
+        seen = _needs(session, query, columns, str(table.name) if table is not None else query.text, needs)
+        self._plans = [_plan(column, declared(column.type_name), seen.get(column.name), options) for column in columns]
+        self.fields: Sequence[tuple[str, Schema]] = tuple((plan.name, plan.schema) for plan in self._plans)
+        self._exact = [
+            (names.index(name), _exact(columns[names.index(name)], options)) for name in options.exact if name in names
+        ]
+        if len(self._exact) != len(options.exact):
+            missing = next(name for name in options.exact if name not in names)
+            raise DataError(f"The result has no column {missing}; it has {', '.join(names)}")
+        text, values = query.render("qmark")
+        begin(session)
+        with session.guarded(self._doing):
+            self._cursor = session.driver.cursor()
+            clock.start(session.driver)
+            self._cursor.execute(text, () if values is None else values)
+        # What looked at the columns before gave those of one name different ones.
+        _require_different([entry[0] for entry in self._cursor.description])
+
+    def _columns(self, query: Sql, table: Table | None) -> list[Column]:
+        if table is None:
+            return query_columns(self._session, query)
+        text, values = query.render("qmark")
+        begin(self._session)
+        with self._session.guarded(self._doing):
+            self._clock.start(self._session.driver)
+            cursor = self._session.driver.execute(f"SELECT * FROM ({text}) LIMIT 0", () if values is None else values)
+            names = [entry[0] for entry in cursor.description]
+        return [table.by_name.get(name) or Column(name, "") for name in names]
+
+    def read(self, most: int) -> Rows:
+        with self._session.guarded(self._doing):
+            self._clock.start(self._session.driver)
+            rows = self._cursor.fetchmany(most)
+        if not rows:
+            return Rows([], [] if self._exact else None)
+        columns = list(zip(*rows, strict=True))
+        exact = None
+        if self._exact:
+            exact = list(zip(*([convert(v) for v in columns[i]] for i, convert in self._exact), strict=True))
+        read = [plan.column(values) for plan, values in zip(self._plans, columns, strict=True)]
+        return Rows(list(map(list, zip(*read, strict=True))), exact)
+
+    def close(self) -> None:
+        self._cursor.close()
+
+
+def _require_different(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"The query gives {names.count(name)} columns the name {name}; name each differently with AS")
+
+
+def _needs(session: Session, query: Sql, columns: Sequence[Column], key: str, known: Needs) -> dict[str, int]:
+    """Of the columns whose type says too little: what the values that will be read need. The rows cannot change between this and
+    the reading, for both are in one transaction."""
+    asked = [column.name for column in columns if _is_open(declared(column.type_name), known.get((key, column.name)))]
+    if asked:
+        by_name = {column.name: declared(column.type_name) for column in columns}
+        parts = [_needed(session.dialect.quote(name), by_name[name]) for name in asked]
+        found = session.query(Sql("SELECT ", joined(", ", parts), " FROM (", query, ")"), "looking at the values")[0]
+        for name, need in zip(asked, found, strict=True):
+            if need is not None:
+                known[key, name] = max(need, known.get((key, name), _NARROW))
+    return {column.name: known[key, column.name] for column in columns if (key, column.name) in known}
+
+
+def _is_open(type: Declared, known: int | None) -> bool:
+    if type.expected is Expected.ANY:
+        return known != _BLOB
+    return type.expected is Expected.INTEGER and type.bits < 64 and known != _WIDE
+
+
+def _needed(column: str, type: Declared) -> Sql:
+    low, high = _LIMITS[type.bits]
+    fits = f"{column} NOT BETWEEN {low} AND {high}" if type.bits < 64 else "0"
+    if type.expected is Expected.INTEGER:
+        return Sql(f"max(CASE typeof({column}) WHEN 'integer' THEN {fits} END)")
+    others = f"WHEN 'real' THEN {_REAL} WHEN 'text' THEN {_TEXT} WHEN 'blob' THEN {_BLOB}"
+    return Sql(f"max(CASE typeof({column}) WHEN 'integer' THEN {fits} {others} END)")
+
+
+def _plan(column: Column, type: Declared, need: int | None, options: ReadOptions) -> _Plan:
+    name, optional = column.name, column.nullable
+    match type.expected:
+        case Expected.INTEGER:
+            return _whole(column, 64 if need == _WIDE else type.bits)
+        case Expected.BOOLEAN:
+            fast: _Fast = {} if options.strict else {int: _nonzero}
+            return _Plan(name, of_type(Type.BOOLEAN, optional), frozenset((_NULL,)), _boolean(column, options.strict), fast)
+        case Expected.FLOAT:
+            return _Plan(name, of_type(Type.FLOAT64, optional), frozenset((float, _NULL)), _float(column))
+        case Expected.DECIMAL | Expected.NUMERIC:
+            assert type.precision is not None
+            assert type.scale is not None
+            if type.expected is Expected.NUMERIC:
+                schema = numeric(type.precision, type.scale, optional, options)
+            else:
+                schema = decimal(type.precision, type.scale, optional, options)
+            return _number(column, schema, type.scale)
+        case Expected.TEXT:
+            return _Plan(name, of_type(Type.STRING, optional), frozenset((str, _NULL)), _text(column))
+        case Expected.BYTES:
+            return _Plan(name, of_type(Type.BYTES, optional), frozenset((bytes, _NULL)), _only(bytes, column, "a blob"))
+        case Expected.DATE:
+            return _Plan(name, date_schema(optional=optional), frozenset((_NULL,)), date_reader(options, name), dates(options))
+        case Expected.TIMESTAMP:
+            schema = timestamp_schema_of(options, optional)
+            return _Plan(name, schema, frozenset((_NULL,)), timestamp_reader(options, name), timestamps(options))
+    match need:
+        case 2:
+            return _Plan(name, of_type(Type.FLOAT64, optional), frozenset((float, _NULL)), _float(column))
+        case 3:
+            # A column without a type keeps 5 and '5' apart; one of numbers makes a number of both.
+            others = _only(str, column, "text, as in other rows") if type.affinity is Affinity.BLOB else _text(column)
+            return _Plan(name, of_type(Type.STRING, optional), frozenset((str, _NULL)), others)
+        case 4:
+            return _Plan(name, of_type(Type.BYTES, optional), frozenset((bytes, _NULL)), _only(bytes, column, "a blob"))
+    return _whole(column, 64 if need == _WIDE else type.bits)
+
+
+def _nonzero(values: Sequence[Any]) -> list[Any]:
+    return [None if v is None else v != 0 for v in values]
+
+
+def _whole(column: Column, bits: int) -> _Plan:
+    # How large the values are was looked at before.
+    return _Plan(column.name, integer(bits, column.nullable), frozenset((int, _NULL)), _only(int, column, "a whole number"))
+
+
+def _does_not_fit(column: Column, value: Any, expected: str) -> DataError:
+    shown = f"a blob of {len(value)} bytes" if isinstance(value, bytes) else repr(value)
+    return DataError(f"Column {column.name} is declared {column.type_name or 'without a type'}, which asks for {expected}, "
+                     f"and holds {shown}; read it with a query that casts it")  # fmt: skip
+
+
+def _only(kind: type, column: Column, expected: str) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        if type(value) is kind:
+            return value
+        raise _does_not_fit(column, value, expected)
+
+    return convert
+
+
+def _boolean(column: Column, strict: bool) -> Callable[[Any], bool]:
+    def convert(value: Any) -> bool:
+        if type(value) is not int or (strict and value not in (0, 1)):
+            raise _does_not_fit(column, value, "0 or 1")
+        return value != 0
+
+    return convert
+
+
+def _float(column: Column) -> Callable[[Any], float]:
+    def convert(value: Any) -> float:
+        if type(value) is float:
+            return value
+        if type(value) is int and (number := float(value)) == value:
+            return number
+        raise _does_not_fit(column, value, "a number that a double can hold")
+
+    return convert
+
+
+def _text(column: Column) -> Callable[[Any], str]:
+    def convert(value: Any) -> str:
+        if isinstance(value, bytes):
+            raise _does_not_fit(column, value, "text")
+        return value if type(value) is str else repr(value)
+
+    return convert
+
+
+def _number(column: Column, schema: Schema, scale: int) -> _Plan:
+    if schema.type is Type.FLOAT64:
+        return _Plan(column.name, schema, frozenset((float, _NULL)), _float(column))
+    finish = exactly_scaled(scale, column.name) if schema.type is Type.BYTES else whole_number(schema.type, column.name)
+
+    def convert(value: Any) -> Any:
+        try:
+            number = Decimal(repr(value) if type(value) is float else value)
+        except (InvalidOperation, TypeError, ValueError) as e:
+            raise _does_not_fit(column, value, "a number") from e
+        if not number.is_finite():
+            raise _does_not_fit(column, value, "a number")
+        return finish(number)
+
+    return _Plan(column.name, schema, frozenset((_NULL,)), convert, {float: _doubles(scale)} if schema.type is Type.BYTES else {})
+
+
+def _doubles(scale: int) -> Callable[[Sequence[Any]], list[Any]]:
+    quantize, unit = EXACT.quantize, Decimal((0, (1,), -scale))
+    return lambda values: [None if v is None else quantize(Decimal(repr(v)), unit) for v in values]
+
+
+def _exact(column: Column, options: ReadOptions) -> Callable[[Any], int | None]:
+    """The value of an incremental column as it is: int, or ns since 1970 UTC."""
+    temporal = declared(column.type_name).is_temporal
+    what = f"Column {column.name}"
+
+    def convert(value: Any) -> int | None:
+        if value is None:
+            return None
+        if temporal:
+            if type(value) is str and value[-6:-5] in ("+", "-") and value[-3:-2] == ":":
+                raise DataError(
+                    f"{what}: {value!r} has an offset, so SQLite cannot compare it; write such timestamps in UTC with Z"
+                )
+            return instant_of(value, options.zone, what)
+        if type(value) is float and value.is_integer():
+            return int(value)
+        if type(value) is not int:
+            raise _does_not_fit(column, value, "a whole number")
+        return value
+
+    return convert

@@ -1,0 +1,124 @@
+"""Values of the sink's kinds as text: for columns of text, and as JSON for structures that a database has no columns for."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from connect.errors import DataError
+from connectors.jdbc.dialects.conversion import to_day, to_instant_ns, to_python, to_time_ns, to_wall_ns
+from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, Kind, Logical
+from connectors.jdbc.dialects.types import NS_PER_DAY, text_of_time, text_of_wall
+from connectors.jdbc.options import WriteOptions
+
+ToText = Callable[[Any], str]
+
+
+def to_text(logical: Logical, options: WriteOptions, what: str) -> ToText:
+    """ISO-8601 for dates and times, plain digits for numbers, JSON for arrays, maps and structs. Raises DataError for bytes and
+    shapes, which have no text of their own."""
+    kind = logical.kind
+    if kind in TEXTS or kind in INTEGERS or kind is Kind.DURATION:
+        return str
+    if kind in FLOATS:
+        return repr
+    if kind is Kind.BOOLEAN:
+        return lambda value: "true" if value else "false"
+    if kind is Kind.DECIMAL:
+        convert = to_python(logical, options, what)
+        return _decimal if convert is None else lambda value: _decimal(convert(value))
+    if logical.is_temporal:
+        return _temporal(logical, options, what)
+    if kind is Kind.BITS:
+        bits = to_python(logical, options, what)
+        assert bits is not None
+        return bits
+    if kind in (Kind.ARRAY, Kind.MAP, Kind.STRUCT):
+        return to_json(logical, options, what)
+    raise DataError(f"{what} is {kind.value}, which cannot be written to a column of text")
+
+
+def _decimal(value: Decimal) -> str:
+    return format(value, "f")
+
+
+def _temporal(logical: Logical, options: WriteOptions, what: str) -> ToText:
+    digits = logical.digits
+    match logical.kind:
+        case Kind.DATE:
+            day = to_day(logical, options, what)
+            return lambda value: text_of_wall(day(value) * NS_PER_DAY, 0)[:-9]
+        case Kind.TIME:
+            time = to_time_ns(logical, options, what)
+            return lambda value: text_of_time(time(value), _shown(time(value), digits))
+        case Kind.ZONED_TIME:
+            return str
+        case Kind.TIMESTAMP:
+            wall = to_wall_ns(logical, options, what)
+            return lambda value: text_of_wall(wall(value), _shown(wall(value), digits))
+    instant = to_instant_ns(logical, options, what)
+    return lambda value: text_of_wall(instant(value), _shown(instant(value), digits)) + "Z"
+
+
+def _shown(ns: int, digits: int) -> int:
+    """How many digits after the second: three at least where the type has them, and as many as the value needs."""
+    fraction = ns % 1_000_000_000
+    if fraction % 1_000_000 == 0:
+        return min(digits, 3)
+    return 6 if fraction % 1000 == 0 else 9
+
+
+def to_json(logical: Logical, options: WriteOptions, what: str) -> ToText:
+    """JSON text: numbers are exact, bytes are base64, dates and times ISO-8601. NaN and infinity are refused."""
+    kind = logical.kind
+    if kind in INTEGERS or kind is Kind.BOOLEAN or kind is Kind.DECIMAL or kind is Kind.DURATION:
+        return to_text(logical, options, what)
+    if kind in FLOATS:
+        return lambda value: _json_float(value, what)
+    if kind is Kind.JSON:
+        return str
+    if kind in TEXTS:
+        return _quote
+    if kind is Kind.BYTES:
+        return lambda value: f'"{base64.b64encode(value).decode()}"'
+    if kind is Kind.ARRAY:
+        assert logical.element is not None
+        element = to_json(logical.element, options, what)
+        return lambda values: f"[{','.join('null' if v is None else element(v) for v in values)}]"
+    if kind is Kind.MAP:
+        return _map(logical, options, what)
+    if kind is Kind.STRUCT:
+        members = [(f"{_quote(name)}:", to_json(member, options, f"{what}.{name}")) for name, member in logical.members]
+        return lambda struct: (
+            "{"
+            + ",".join(
+                f"{name}{'null' if value is None else convert(value)}"
+                for (name, convert), value in zip(members, struct.values, strict=True)
+            )
+            + "}"
+        )
+    text = to_text(logical, options, what)
+    return lambda value: _quote(text(value))
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _json_float(value: float, what: str) -> str:
+    if value - value != 0:
+        raise DataError(f"{what}: JSON has no number for {value}")
+    return repr(value)
+
+
+def _map(logical: Logical, options: WriteOptions, what: str) -> ToText:
+    assert logical.key is not None
+    assert logical.element is not None
+    key = to_text(logical.key, options, what)
+    element = to_json(logical.element, options, what)
+    return lambda values: (
+        "{" + ",".join(f"{_quote(key(k))}:{'null' if v is None else element(v)}" for k, v in values.items()) + "}"
+    )

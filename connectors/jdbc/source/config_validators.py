@@ -1,0 +1,206 @@
+"""Rules for single keys of the source, and what is suggested for them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import re
+import zoneinfo
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connect.config.definition import Recommender
+from connect.errors import ConfigError
+from connect.java.regex import RegexError, compile_java_regex
+
+DIALECTS = (
+    "", "Db2DatabaseDialect", "MySqlDatabaseDialect", "SybaseDatabaseDialect", "GenericDatabaseDialect", "OracleDatabaseDialect",
+    "SqlServerDatabaseDialect", "PostgreSqlDatabaseDialect", "SqliteDatabaseDialect", "DerbyDatabaseDialect",
+    "SapHanaDatabaseDialect", "VerticaDatabaseDialect",
+)  # fmt: skip
+"""The originals' names of dialects, in the order in which they suggest them."""
+
+_BACKENDS: Mapping[str, tuple[str, ...]] = {
+    "Db2DatabaseDialect": ("db2", "ibm_db_sa"),
+    "MySqlDatabaseDialect": ("mysql", "mariadb"),
+    "SybaseDatabaseDialect": ("sybase",),
+    "OracleDatabaseDialect": ("oracle",),
+    "SqlServerDatabaseDialect": ("mssql",),
+    "PostgreSqlDatabaseDialect": ("postgresql",),
+    "SqliteDatabaseDialect": ("sqlite",),
+    "DerbyDatabaseDialect": ("derby",),
+    "SapHanaDatabaseDialect": ("hana",),
+    "VerticaDatabaseDialect": ("vertica",),
+}
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?")
+_PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
+PLACEHOLDERS = ("table", "schema", "catalog")
+
+
+def check_dialect(name: str, backend: str) -> None:
+    """Raises ConfigError when ``dialect.name`` means another database than the URL. The generic one fits all."""
+    expected = _BACKENDS.get(name)
+    if expected is not None and backend not in expected:
+        raise ConfigError.invalid(
+            "dialect.name", name, f"connection.url is of {backend}, which decides here; leave dialect.name out"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Enumerated:
+    """One of some names, all in lower or all in upper case or as they are; null is allowed."""
+
+    values: Sequence[str]
+    empty: bool = False
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is None or (self.empty and not value.strip()):
+            return
+        if value not in self.values and value.lower() not in self.values:
+            near = difflib.get_close_matches(value, [known for known in self.values if known], 1)
+            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known for known in self.values if known)}"
+            raise ConfigError.invalid(name, value, hint)
+
+    def __str__(self) -> str:
+        return f"[{', '.join(self.values)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteMode:
+    """``always`` or ``never``, in any case; null is allowed."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is not None and value.lower() not in ("always", "never"):
+            raise ConfigError.invalid(name, value, "expected always or never")
+
+    def __str__(self) -> str:
+        return "[always, never]"
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Text of one form."""
+
+    pattern: str
+    rule: str
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is not None and not re.fullmatch(self.pattern, value):
+            raise ConfigError.invalid(name, value, self.rule)
+
+    def __str__(self) -> str:
+        return self.rule
+
+
+@dataclass(frozen=True, slots=True)
+class Compiles:
+    """A list of Java's regular expressions."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        for part in value or ():
+            pattern(name, part)
+
+    def __str__(self) -> str:
+        return "list of regular expressions"
+
+
+def pattern(key: str, text: str) -> re.Pattern[str]:
+    """A Java regular expression. Raises ConfigError that names the key."""
+    try:
+        return compile_java_regex(text)
+    except RegexError as e:
+        raise ConfigError.invalid(key, text, f"not a regular expression: {e}") from e
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneName:
+    """A time zone by its place (Europe/Berlin), UTC, or an offset (+02:00)."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is not None:
+            zone_named(name, value)
+
+    def __str__(self) -> str:
+        return "time zone"
+
+
+def zone_named(key: str, text: str) -> dt.tzinfo:
+    """The zone of that name. Raises ConfigError."""
+    offset = _OFFSET.fullmatch(text.strip())
+    if offset is not None:
+        minutes = int(offset[2]) * 60 + int(offset[3] or 0)
+        if minutes <= 18 * 60:
+            return dt.timezone(dt.timedelta(minutes=-minutes if offset[1] == "-" else minutes))
+    name = "UTC" if text.strip() in ("Z", "GMT", "UT", "UTC") else text.strip()
+    try:
+        return dt.UTC if name == "UTC" else zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        near = difflib.get_close_matches(name, zoneinfo.available_timezones(), 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        reason = f"expected a place, as Europe/Berlin, or an offset from UTC, as +02:00{hint}"
+        raise ConfigError.invalid(key, text, reason) from None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFormat:
+    """Text with ${table}, ${schema} and ${catalog} in it."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if not value:
+            raise ConfigError.invalid(name, value, "expected text with ${table} in it")
+        unknown = [found for found in _PLACEHOLDER.findall(value) if found not in PLACEHOLDERS]
+        if unknown:
+            raise ConfigError.invalid(name, value, f"${{{unknown[0]}}} is none of ${{table}}, ${{schema}}, ${{catalog}}")
+
+    def __str__(self) -> str:
+        return "text with ${table}, ${schema}, ${catalog}"
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChunks:
+    """``off``, ``auto``, or a number of rows."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value in ("off", "auto") or (value is not None and value.isdecimal() and int(value) > 0):
+            return
+        raise ConfigError.invalid(name, value, "expected off, auto, or the number of rows of a chunk")
+
+    def __str__(self) -> str:
+        return "[off, auto, <rows>]"
+
+
+class UnsetScale:
+    """A number of places, ``double`` or ``string``."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value in ("double", "string") or (value is not None and value.isdecimal() and int(value) <= 127):
+            return
+        raise ConfigError.invalid(name, value, "expected a number of places (0 to 127), double or string")
+
+    def __str__(self) -> str:
+        return "[<places>, double, string]"
+
+
+@dataclass(frozen=True, slots=True)
+class Suggested(Recommender):
+    """The same values always."""
+
+    values: Sequence[str]
+
+    def valid_values(self, name: str, parsed: Mapping[str, Any]) -> list[Any]:
+        return list(self.values)
+
+
+class ModeDependents(Recommender):
+    """Shows a key in the modes that read it."""
+
+    def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
+        mode = parsed.get("mode")
+        if not mode:
+            return True
+        if name == "incrementing.column.name":
+            return "incrementing" in mode
+        if name == "timestamp.column.name":
+            return "timestamp" in mode
+        return bool(mode != "bulk")

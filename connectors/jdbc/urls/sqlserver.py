@@ -1,0 +1,126 @@
+"""SQL Server: ``jdbc:sqlserver:`` and ``jdbc:jtds:sqlserver:`` URLs, with properties after semicolons.
+
+pyodbc with Microsoft's driver is chosen: ODBC's keywords mean what the JDBC driver's properties mean, TLS and Entra logins
+included. Another driver is chosen with an SQLAlchemy URL (``mssql+pymssql://``, ``mssql+mssqlpython://``).
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlalchemy.engine import URL
+
+from connect.errors import ConfigError
+from connectors.jdbc.urls import authority, java_properties
+from connectors.jdbc.urls.authority import Host, as_written
+from connectors.jdbc.urls.driver_properties import Properties
+from connectors.jdbc.urls.target import Request, Target, label
+
+ODBC_DRIVER = "ODBC Driver 18 for SQL Server"
+_PORT = 1433
+
+_YES_NO = {"true": "yes", "false": "no", "yes": "yes", "no": "no", "": "yes", "1": "yes", "0": "no"}
+_ENCRYPT = {**_YES_NO, "strict": "strict", "mandatory": "yes", "optional": "no"}
+_JTDS_SSL = {word: word for word in ("off", "request", "require", "authenticate")}
+_AUTHENTICATION = {
+    "notspecified": "",
+    "sqlpassword": "",
+    "activedirectorypassword": "ActiveDirectoryPassword",
+    "activedirectoryintegrated": "ActiveDirectoryIntegrated",
+    "activedirectoryinteractive": "ActiveDirectoryInteractive",
+    "activedirectoryserviceprincipal": "ActiveDirectoryServicePrincipal",
+    "activedirectorymsi": "ActiveDirectoryMsi",
+    "activedirectorymanagedidentity": "ActiveDirectoryMsi",
+    "activedirectorydefault": "ActiveDirectoryDefault",
+}
+_SAME = {
+    "applicationIntent": "ApplicationIntent",
+    "serverCertificate": "ServerCertificate",
+    "serverSpn": "ServerSPN",
+    "workstationID": "WSID",
+    "connectRetryCount": "ConnectRetryCount",
+    "connectRetryInterval": "ConnectRetryInterval",
+    "iPAddressPreference": "IpAddressPreference",
+    "failoverPartner": "Failover_Partner",
+}
+
+
+def target(request: Request) -> Target:
+    """Of ``//host\\instance:port;databaseName=d;user=u;password={p}``, what Microsoft's driver takes."""
+    address, _, rest = request.text.partition(";")
+    if address and not address.startswith("//"):
+        raise ConfigError("it has not the form jdbc:sqlserver://host:port;databaseName=name;name=value")
+    return _target(address[2:].rstrip("/"), None, Properties(authority.braced_parameters(rest), request.properties), request)
+
+
+def jtds_target(request: Request) -> Target:
+    """Of ``sqlserver://host:port/database;instance=i``, what jTDS takes."""
+    address, _, rest = request.text.partition(";")
+    found = re.fullmatch(r"sqlserver://([^/]*)(?:/(.*))?", address, re.I | re.S)
+    if found is None:
+        raise ConfigError("it has not the form jdbc:jtds:sqlserver://host:port/database;name=value")
+    properties = Properties(authority.parameters(rest, as_written, ";"), request.properties)
+    return _target(found[1], authority.database_name(found[2] or "", as_written), properties, request)
+
+
+def _target(server: str, database: str | None, properties: Properties, request: Request) -> Target:
+    user, password, server = authority.user_info(server, authority.percent_decoded)
+    user, password = authority.login(request, properties, (user, password), ("user", "userName"))
+    name, _, instance = server.partition("\\")
+    instance, colon, number = instance.partition(":")
+    host = authority.host(f"{name}:{number}" if colon else name)
+    host = Host(
+        properties.text("serverName", "server") or host.name, authority.port(properties.text("portNumber", "port")) or host.port
+    )
+    instance = properties.text("instanceName", "instance") or instance
+    database = properties.text("databaseName", "database") or database
+    query = {"driver": properties.text("driver") or ODBC_DRIVER, **_keywords(properties)}
+    if database is None:
+        query["database"] = ""  # or SQLAlchemy takes the host for a data source's name
+    if properties.text("domain"):
+        raise ConfigError("NTLM with a domain is not supported; use a login of SQL Server, Kerberos or Entra")
+    timeout = properties.number("loginTimeout")
+    # With a port the name of an instance is not asked for, in JDBC as here.
+    at = host.name if host.port or not instance else f"{host.name}\\{instance}"
+    port = host.port or (None if instance else _PORT)
+    url = URL.create("mssql+pyodbc", user, password, at, port, database, query)
+    notices = properties.finish("the ODBC driver", java_properties.SQL_SERVER)
+    shown = label("mssql", str(Host(host.name, port)) + (f"\\{instance}" if instance and port is None else ""), database)
+    return Target(url, {} if timeout is None else {"timeout": int(timeout)}, notices, shown)
+
+
+def _keywords(properties: Properties) -> dict[str, str]:
+    """ODBC's keywords for the properties that have one."""
+    found = {name: value for java, name in _SAME.items() if (value := properties.text(java)) is not None}
+    application = properties.text("applicationName", "appName")
+    if application is not None:
+        found["APP"] = application
+    encrypt = properties.choice(_ENCRYPT, "encrypt")
+    if encrypt is not None:
+        found["Encrypt"] = encrypt
+    trust = properties.choice(_YES_NO, "trustServerCertificate")
+    if trust is not None:
+        found["TrustServerCertificate"] = trust
+    if properties.flag("multiSubnetFailover"):
+        found["MultiSubnetFailover"] = "yes"
+    size = properties.number("packetSize")
+    if size:
+        found["PacketSize"] = str(size)
+    certificate_name = properties.text("hostNameInCertificate")
+    if certificate_name and certificate_name.startswith("*"):
+        properties.notice("hostNameInCertificate is left out: ODBC takes no pattern, and compares with the host's own name")
+    elif certificate_name:
+        found["HostnameInCertificate"] = certificate_name
+    authentication = properties.choice(_AUTHENTICATION, "authentication")
+    if authentication:
+        found["authentication"] = authentication
+    if properties.flag("integratedSecurity"):
+        found["Trusted_Connection"] = "yes"
+    ssl = properties.choice(_JTDS_SSL, "ssl")
+    if ssl is not None:
+        found.setdefault("Encrypt", "no" if ssl in ("off", "request") else "yes")
+        if ssl == "require":  # authenticate is the one that looks at the certificate
+            found.setdefault("TrustServerCertificate", "yes")
+    if properties.text("accessToken"):
+        raise ConfigError("a fixed accessToken ends while the connector runs; use authentication=ActiveDirectoryServicePrincipal")
+    return found

@@ -1,0 +1,122 @@
+"""The connector: validation against the real database, and its single task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from connect.config.definition import ConfigDef, ConfigValue
+from connect.connector import ExactlyOnceSupport, SourceConnector
+from connect.errors import BadRequestError, ConfigError, ConnectError
+from connectors.postgres.config import Settings, parse_settings
+from connectors.postgres.config_keys import config_def
+from connectors.postgres.connection import Connection, Interrupt
+from connectors.postgres.errors import Interrupted
+from connectors.postgres.offsets import PARTITION_KEY, TX_EVENTS, TX_LSN, load_offset
+from connectors.postgres.schema.catalog import read_tables
+from connectors.postgres.schema.envelope import connector_version
+from connectors.postgres.schema.filters import Filters
+from connectors.postgres.streaming import slots
+from connectors.postgres.task import PostgresSourceTask
+from connectors.postgres.unsupported_keys import findings_outside_table
+
+_LONGEST_VALIDATION_S = 10.0
+_POSITIONS = ("lsn", "lsn_proc", "lsn_commit", TX_LSN, TX_EVENTS)
+
+
+class PostgresSource(SourceConnector):
+    """Changes of a PostgreSQL database, in Debezium's form (``io.debezium.connector.postgresql.PostgresConnector``)."""
+
+    version = connector_version()
+    most_tasks = 1
+
+    def __init__(self) -> None:
+        self._config: dict[str, str] = {}
+
+    def start(self, config: Mapping[str, str]) -> None:
+        parse_settings(config)
+        self._config = dict(config)
+
+    def task_class(self) -> type[PostgresSourceTask]:
+        return PostgresSourceTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [dict(self._config)]
+
+    def stop(self) -> None:
+        """There is nothing to end: the task owns all connections."""
+
+    def config_def(self) -> ConfigDef:
+        return config_def()
+
+    def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        values = super().check_config(config)
+        known = {value.name: value for value in values}
+        for finding in findings_outside_table(config):
+            if finding.name in known:
+                known[finding.name].errors += finding.errors
+            else:
+                values.append(finding)
+        return values
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        """Checks the keys, then tries them: connects, looks for wal_level, privileges, slot, publication and tables."""
+        values = self.check_config(config)
+        known = {value.name: value for value in values}
+        if any(value.errors for value in values):
+            return values
+        try:
+            _try_out(parse_settings(config))
+        except ConfigError as e:
+            known[e.key if e.key in known else "database.hostname"].errors.append(e.message)
+        except ConnectError as e:
+            known["database.hostname"].errors.append(e.message)
+        except Interrupted:
+            pass
+        return values
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        return ExactlyOnceSupport.SUPPORTED
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
+    ) -> bool:
+        """The server does not go back behind what was confirmed to it; an offset before that starts where the slot is."""
+        prefix = parse_settings(config).topic_prefix
+        for partition, offset in offsets.items():
+            given = dict(partition or ())
+            if given != {PARTITION_KEY: prefix} and offset is not None:
+                raise BadRequestError(
+                    f'source partition {given} is not this connector\'s, which is {{"{PARTITION_KEY}": "{prefix}"}}'
+                )
+            if offset is None:
+                continue
+            wrong = [
+                name for name in _POSITIONS if not isinstance(offset.get(name, 0) or 0, int) or isinstance(offset.get(name), bool)
+            ]
+            if wrong or not offset.get("lsn"):
+                raise BadRequestError(f"{wrong[0] if wrong else 'lsn'} of the offset must be an integer (the 64 bits of an LSN)")
+            load_offset(offset)
+        return True
+
+
+def _try_out(settings: Settings) -> None:
+    interrupt = Interrupt()
+    try:
+        sql = Connection.open(settings.address, interrupt, timeout_s=_LONGEST_VALIDATION_S)
+        try:
+            tables = read_tables(sql, Filters(settings.capture).captures_table, via_root=settings.slot.via_partition_root)
+            if not tables and settings.capture.table_include:
+                listed = ",".join(settings.capture.table_include)
+                raise ConfigError.invalid("table.include.list", listed, f"no table of {settings.address.database} matches")
+            if settings.snapshot.mode == "initial_only":
+                return
+            slots.check_server(sql)
+            slots.check_privileges(sql)
+            slots.read_slot(sql, settings.slot.name)
+            if settings.slot.autocreate == "disabled":
+                slots.require_publication(sql, settings.slot)
+        finally:
+            sql.close()
+    finally:
+        interrupt.close()

@@ -1,0 +1,1 @@
+"""Captured tables: catalog, filters, record schemas, and row decoders."""

@@ -1,0 +1,1 @@
+"""The snapshot: a consistent read of the captured tables."""

@@ -1,0 +1,1 @@
+"""Streaming: logical replication, from the server's messages to change events."""

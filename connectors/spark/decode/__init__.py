@@ -1,0 +1,1 @@
+"""Decoding: Kafka records to Arrow columns."""

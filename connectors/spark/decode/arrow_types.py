@@ -1,0 +1,255 @@
+"""Column types: from Connect schemas and table columns to Arrow, without loss.
+
+A :class:`Column` says how one field arrives (as JSON text, or as Connect's Python value), and what it is in the table:
+
+| schema                                               | column in the table                                            |
+| ---------------------------------------------------- | -------------------------------------------------------------- |
+| int8, int16, int32, int64, float, double, boolean    | TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, BOOLEAN         |
+| string, io.debezium.data.Json, Uuid, Enum, Xml, ...  | STRING                                                         |
+| bytes, io.debezium.data.Bits                         | BINARY                                                         |
+| Decimal                                              | DECIMAL(38, scale); a scale below 0 becomes 0                  |
+| VariableScaleDecimal                                 | STRING, all digits                                             |
+| Connect Date, io.debezium.time.Date                  | DATE                                                           |
+| Connect Timestamp, ZonedTimestamp                    | TIMESTAMP (an instant, UTC)                                    |
+| io.debezium.time.Timestamp, MicroTimestamp           | TIMESTAMP_NTZ (a wall clock, as timestamp without time zone)   |
+| NanoTimestamp, MicroDuration, NanoDuration           | BIGINT as it is: Spark has nothing finer than microseconds     |
+| Connect Time, io.debezium.time.Time, MicroTime       | STRING HH:MM:SS.ffffff (Spark 4.0 has no TIME); sorts as time  |
+| NanoTime                                             | STRING HH:MM:SS.fffffffff                                      |
+| array, map, struct                                   | ARRAY, MAP, STRUCT                                             |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connect.data import logical
+from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
+from connect.errors import SchemaError
+from connectors.spark.decode import arrow_casts
+
+UTC_TIMESTAMP = pa.timestamp("us", "UTC")
+NTZ_TIMESTAMP = pa.timestamp("us")
+Finish = Callable[[pa.Array], pa.Array]
+Prepare = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One field on its way into a table.
+
+    ``json`` is the type under which Arrow's JSON reader takes it, None when only the record path can; ``from_json`` brings
+    that to ``table``. ``prepare`` turns Connect's Python value into one of ``stored``, which ``finish`` brings to ``table``.
+    """
+
+    table: pa.DataType
+    json: pa.DataType | None
+    from_json: Finish
+    stored: pa.DataType
+    prepare: Prepare | None
+    finish: Finish
+
+
+def _same(array: pa.Array) -> pa.Array:
+    return array
+
+
+def _plain(type_: pa.DataType) -> Column:
+    return Column(type_, type_, _same, type_, None, _same)
+
+
+def _stored(stored: pa.DataType, table: pa.DataType, finish: Finish, prepare: Prepare | None = None) -> Column:
+    return Column(table, stored, finish, stored, prepare, finish)
+
+
+_PRIMITIVES = {
+    Type.INT8: _plain(pa.int8()),
+    Type.INT16: _plain(pa.int16()),
+    Type.INT32: _plain(pa.int32()),
+    Type.INT64: _plain(pa.int64()),
+    Type.FLOAT32: _stored(pa.float32(), pa.float32(), arrow_casts.refuse_overflow),
+    Type.FLOAT64: _plain(pa.float64()),
+    Type.BOOLEAN: _plain(pa.bool_()),
+    Type.STRING: _plain(pa.string()),
+    Type.BYTES: Column(pa.binary(), pa.string(), arrow_casts.binary_of_base64, pa.binary(), bytes, _same),
+}
+_NAMED = {
+    (logical.DATE, Type.INT32): _stored(pa.int32(), pa.date32(), arrow_casts.date_of_days, logical.date_to_days),
+    (logical.TIME, Type.INT32): _stored(pa.int32(), pa.string(), arrow_casts.time_of_millis, logical.time_to_millis),
+    (logical.TIMESTAMP, Type.INT64): _stored(
+        pa.int64(), UTC_TIMESTAMP, arrow_casts.instant_of_millis, logical.timestamp_to_millis
+    ),
+    ("io.debezium.time.Date", Type.INT32): _stored(pa.int32(), pa.date32(), arrow_casts.date_of_days),
+    ("io.debezium.time.Time", Type.INT32): _stored(pa.int32(), pa.string(), arrow_casts.time_of_millis),
+    ("io.debezium.time.MicroTime", Type.INT64): _stored(pa.int64(), pa.string(), arrow_casts.time_of_micros),
+    ("io.debezium.time.NanoTime", Type.INT64): _stored(pa.int64(), pa.string(), arrow_casts.time_of_nanos),
+    ("io.debezium.time.Timestamp", Type.INT64): _stored(pa.int64(), NTZ_TIMESTAMP, arrow_casts.wall_clock_of_millis),
+    ("io.debezium.time.MicroTimestamp", Type.INT64): _stored(pa.int64(), NTZ_TIMESTAMP, arrow_casts.wall_clock_of_micros),
+    ("io.debezium.time.ZonedTimestamp", Type.STRING): _stored(pa.string(), UTC_TIMESTAMP, arrow_casts.instant_of_text),
+}
+_VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
+
+
+def column_of(schema: Schema) -> Column:
+    """The column of a Connect schema. Raises SchemaError for what no table can hold."""
+    if schema.name:
+        if schema.name == logical.DECIMAL:
+            return _decimal(logical.decimal_scale(schema))
+        if schema.name == _VARIABLE_DECIMAL:
+            json = pa.struct([("scale", pa.int32()), ("value", pa.string())])
+            return Column(pa.string(), json, arrow_casts.text_of_variable_decimals, pa.string(), _variable_decimal, _same)
+        named = _NAMED.get((schema.name, schema.type))
+        if named is not None:
+            return named
+    if schema.type is Type.STRUCT:
+        return struct_column([(f.name, _defaulted(column_of(f.schema), f.schema)) for f in schema.fields or ()])
+    if schema.type is Type.ARRAY and schema.value_schema is not None:
+        return list_column(column_of(schema.value_schema))
+    if schema.type is Type.MAP and schema.key_schema is not None and schema.value_schema is not None:
+        return _map(column_of(schema.key_schema), column_of(schema.value_schema))
+    try:
+        return _PRIMITIVES[schema.type]
+    except KeyError:
+        raise SchemaError(f"a schema of type {schema.type.value} without element schemas cannot become a column") from None
+
+
+def _defaulted(column: Column, schema: Schema) -> Column:
+    """With a default in JSON form (see ``read_schema``), nulls of the fast path become it, as they do in JsonConverter."""
+    default = schema.default
+    if default is None or column.json is None:
+        return column
+
+    def from_json(array: pa.Array) -> pa.Array:
+        made = column.from_json(array)
+        if not made.null_count:
+            return made
+        return pc.fill_null(made, column.from_json(pa.array([default], column.json))[0])
+
+    return replace(column, from_json=from_json)
+
+
+def _decimal(scale: int) -> Column:
+    if scale > 38:
+        raise SchemaError(f"a Decimal of scale {scale} fits no column: Spark's have at most 38 digits")
+    table = pa.decimal128(38, max(scale, 0))
+
+    def from_json(array: pa.Array) -> pa.Array:
+        return arrow_casts.decimals_of_base64(array, scale, table)
+
+    def finish(array: pa.Array) -> pa.Array:
+        return arrow_casts.decimals_of_bytes(array, scale, table)
+
+    return Column(table, pa.string(), from_json, pa.binary(), lambda value: logical.decimal_to_bytes(value, scale), finish)
+
+
+def _variable_decimal(value: Any) -> str:
+    return arrow_casts.decimal_text(bytes(value.get("value")), value.get("scale"))
+
+
+def struct_column(fields: list[tuple[str, Column]]) -> Column:
+    """A struct of columns; the top of every row is one."""
+    names = [name for name, _ in fields]
+    columns = [column for _, column in fields]
+    table = pa.struct([pa.field(n, c.table) for n, c in fields])
+    known = [(n, c.json) for n, c in fields if c.json is not None]
+    json = pa.struct([pa.field(n, t) for n, t in known]) if len(known) == len(fields) else None
+
+    def from_json(array: pa.Array) -> pa.Array:
+        # By name: the reader puts fields that it met without being told of them after the others.
+        parts = [c.from_json(array.field(array.type.get_field_index(n))) for n, c in fields]
+        return _struct(parts, array)
+
+    def finish(array: pa.Array) -> pa.Array:
+        return _struct([c.finish(array.field(i)) for i, c in enumerate(columns)], array)
+
+    def _struct(parts: list[pa.Array], array: pa.Array) -> pa.Array:
+        if not parts:
+            raise SchemaError("a struct without fields cannot become a column")
+        return pa.StructArray.from_arrays(parts, fields=list(table), mask=array.is_null() if array.null_count else None)
+
+    def prepare(value: Any) -> Any:
+        members = value.values if isinstance(value, Struct) else [value.get(n) for n in names]
+        return {n: m if m is None or c.prepare is None else c.prepare(m) for n, c, m in zip(names, columns, members, strict=True)}
+
+    stored = pa.struct([pa.field(n, c.stored) for n, c in fields])
+    return Column(table, json, from_json, stored, prepare, finish)
+
+
+def list_column(element: Column) -> Column:
+    """An array of a column's values."""
+
+    def over(step: Finish) -> Finish:
+        def finish(array: pa.Array) -> pa.Array:
+            if step is _same:
+                return array
+            if step is arrow_casts.instant_of_text:
+                array = arrow_casts.spell_out_unavailable(array)
+            inner = step(array.values)
+            return pa.ListArray.from_arrays(array.offsets, inner, mask=array.is_null() if array.null_count else None)
+
+        return finish
+
+    def prepare(value: Any) -> Any:
+        assert element.prepare is not None
+        return [None if v is None else element.prepare(v) for v in value]
+
+    return Column(
+        pa.list_(element.table),
+        None if element.json is None else pa.list_(element.json),
+        over(element.from_json),
+        pa.list_(element.stored),
+        None if element.prepare is None else prepare,
+        over(element.finish),
+    )
+
+
+def _map(key: Column, item: Column) -> Column:
+    def prepare(value: Any) -> Any:
+        return [
+            (k if key.prepare is None else key.prepare(k), v if v is None or item.prepare is None else item.prepare(v))
+            for k, v in value.items()
+        ]
+
+    def finish(array: pa.Array) -> pa.Array:
+        keys, items = key.finish(array.keys), item.finish(array.items)
+        table = pa.map_(key.table, item.table)
+        made = pa.MapArray.from_arrays(array.offsets, keys, items)
+        if array.null_count:  # from_arrays takes no mask in every release; a list's way of nulls works for both
+            made = pa.Array.from_buffers(
+                table, len(array), [array.buffers()[0], made.buffers()[1]], children=[_entries(made)], offset=array.offset
+            )
+        return made
+
+    # A JSON object of unknown names is no type of the reader's, so rows with maps take the record path.
+    return Column(pa.map_(key.table, item.table), None, _same, pa.map_(key.stored, item.stored), prepare, finish)
+
+
+def _entries(array: pa.MapArray) -> pa.Array:
+    return pa.StructArray.from_arrays([array.keys, array.items], fields=[array.type.key_field, array.type.item_field])
+
+
+def column_of_table_type(type_: pa.DataType) -> Column:
+    """The column under which a schemaless value is read for a table column of that type.
+
+    Dates, instants and decimals are taken from their text; whatever is not exactly of the type is an error.
+    """
+    if pa.types.is_timestamp(type_):
+        return _stored(pa.string(), type_, arrow_casts.instant_of_text if type_.tz else arrow_casts.wall_clock_of_text)
+    if pa.types.is_date(type_):
+        return _stored(pa.string(), type_, arrow_casts.date_of_text)
+    if pa.types.is_binary(type_):
+        return _PRIMITIVES[Type.BYTES]
+    if pa.types.is_struct(type_):
+        return struct_column([(f.name, column_of_table_type(f.type)) for f in type_])
+    if pa.types.is_list(type_):
+        return list_column(column_of_table_type(type_.value_type))
+    if pa.types.is_map(type_):
+        return _map(column_of_table_type(type_.key_type), column_of_table_type(type_.item_type))
+    if pa.types.is_float32(type_):
+        return _PRIMITIVES[Type.FLOAT32]
+    return _plain(type_)

@@ -1,0 +1,1 @@
+"""Planning: which rows and columns a batch of changes writes. Pure."""

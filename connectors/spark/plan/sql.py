@@ -1,0 +1,80 @@
+"""SQL for a table, as values from values: nothing here talks to Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from connectors.spark.plan.evolution import RESERVED, quote, sql_type
+
+DELETE_FLAG = RESERVED + "delete"
+KEEP_PREFIX = RESERVED + "keep_"
+
+
+def table_at(path: str) -> str:
+    """The Delta table at a path or URI, as a SQL name."""
+    return f"delta.{quote(path)}"
+
+
+def ddl(columns: dict[str, pa.DataType]) -> str:
+    """Columns as a schema string: names, types, all nullable."""
+    return ", ".join(f"{quote(n)} {sql_type(t)}" for n, t in columns.items())
+
+
+def merge_statement(
+    target: str,
+    source: str,
+    keys: Sequence[str],
+    columns: Sequence[str],
+    present: Collection[str],
+    kept: Collection[str],
+    bounds: tuple[str, Any, Any] | None,
+    *,
+    deletes: bool,
+) -> str:
+    """MERGE of folded changes: one source row a key.
+
+    ``columns`` are the table's, ``present`` those that the changes have: the others become null, for the source does not have
+    them any more. ``kept`` are columns with a flag that says to leave the table's value. ``bounds`` are a key column and the
+    least and greatest of its values in the source: literals by which Delta skips files.
+    """
+    match = [f"t.{quote(k)} = s.{quote(k)}" for k in keys]
+    if bounds is not None:
+        name, low, high = bounds
+        match.append(f"t.{quote(name)} BETWEEN {literal(low)} AND {literal(high)}")
+    sets = ", ".join(f"t.{quote(c)} = {_updated(c, present, kept)}" for c in columns if c not in keys)
+    inserted = [c for c in columns if c in present]
+    names = ", ".join(quote(c) for c in inserted)
+    values = ", ".join(f"s.{quote(c)}" for c in inserted)
+    parts = [f"MERGE INTO {target} AS t USING {quote(source)} AS s ON {' AND '.join(match)}"]
+    if deletes:
+        parts.append(f"WHEN MATCHED AND s.{quote(DELETE_FLAG)} THEN DELETE")
+    if sets:
+        parts.append(f"WHEN MATCHED THEN UPDATE SET {sets}")
+    condition = f" AND NOT s.{quote(DELETE_FLAG)}" if deletes else ""
+    parts.append(f"WHEN NOT MATCHED{condition} THEN INSERT ({names}) VALUES ({values})")
+    return " ".join(parts)
+
+
+def _updated(column: str, present: Collection[str], kept: Collection[str]) -> str:
+    if column not in present:
+        return "NULL"
+    if column in kept:
+        return f"CASE WHEN s.{quote(KEEP_PREFIX + column)} THEN t.{quote(column)} ELSE s.{quote(column)} END"
+    return f"s.{quote(column)}"
+
+
+def literal(value: Any) -> str:
+    """A SQL literal of an int, text or date."""
+    if isinstance(value, bool) or not isinstance(value, int | str | dt.date) or isinstance(value, dt.datetime):
+        raise TypeError(f"no literal for {value!r}")
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, dt.date):
+        return f"DATE'{value.isoformat()}'"
+    # Spark reads escapes in a text literal, so both signs that could end it or start one are written as escapes.
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -1,0 +1,1 @@
+"""Tables: writing rows and committing them with their offsets."""

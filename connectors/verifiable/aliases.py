@@ -1,0 +1,16 @@
+"""The plugins of this package by name."""
+
+from connect.plugins import Kind, PluginEntry
+
+_JAVA = "org.apache.kafka.connect.tools."
+
+PLUGINS = tuple(
+    PluginEntry(Kind.CONNECTOR, f"connectors.verifiable:{name}", (f"{_JAVA}{name}Connector",), (name,), type_name)
+    for name, type_name in (
+        ("MockSink", "sink"),
+        ("MockSource", "source"),
+        ("SchemaSource", "source"),
+        ("VerifiableSink", "sink"),
+        ("VerifiableSource", "source"),
+    )
+)

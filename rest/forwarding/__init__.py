@@ -1,0 +1,1 @@
+"""Requests between workers: forwarding to the leader and signed internal calls."""

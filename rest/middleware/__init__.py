@@ -1,0 +1,1 @@
+"""Layers in front of the routes: Jetty compatibility, CORS, headers, authentication."""

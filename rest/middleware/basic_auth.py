@@ -1,0 +1,167 @@
+"""Apache's basic authentication for REST: users and passwords in a file that a JAAS file names.
+
+The JAAS file has an entry ``KafkaConnect`` with ``PropertyFileLoginModule``, and the option ``file``: properties, a user and a
+password a line. Changes of that file count from the next request on.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from connect.config.properties import read_properties
+from connect.errors import ConfigError, ConnectError
+from rest.extensions import ClusterView
+from rest.middleware.jaas import LoginModule, parse_jaas
+
+FILE_KEY = "rest.basic.auth.jaas.config.file"
+ENTRY = "KafkaConnect"
+MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
+
+_REFUSED = "User cannot access the resource."
+_JAVA_OPTION = "-Djava.security.auth.login.config="
+_INTERNAL = {"POST": re.compile(r"/?connectors/[^/]+/tasks/?"), "PUT": re.compile(r"/?connectors/[^/]+/fence/?")}
+"""Calls between workers, which are signed instead."""
+
+
+class PasswordFile:
+    """Users and passwords, read again when the file changes."""
+
+    def __init__(self, path: str) -> None:
+        """Raises ConfigError for a file that cannot be read or that has no user."""
+        self._path = path
+        self._users: dict[str, str] = {}
+        self._seen: tuple[int, int, int] | None = None
+        self._refresh()
+
+    def knows(self, user: str, password: str) -> bool:
+        """Whether this is the user's password. A file that has become unreadable lets nobody in."""
+        try:
+            self._refresh()
+        except ConnectError:
+            return False
+        expected = self._users.get(user)
+        # As long for a user that is not there.
+        same = hmac.compare_digest(password.encode(), (expected if expected is not None else password + "x").encode())
+        return same and expected is not None
+
+    def _refresh(self) -> None:
+        try:
+            found = os.stat(self._path)
+        except OSError as e:
+            raise ConfigError(f"The file of users {self._path} cannot be read: {e.strerror}", key=FILE_KEY) from e
+        seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if seen == self._seen:
+            return
+        users = dict(read_properties(self._path))
+        if not users:
+            # Apache's module then lets everyone in, which nobody means who has switched authentication on.
+            raise ConfigError(f"The file of users {self._path} has none: write a line user=password", key=FILE_KEY)
+        self._users, self._seen = users, seen
+
+
+class BasicAuth:
+    """The extension ``BasicAuthSecurityRestExtension``."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._environment = environment
+        self._modules: list[tuple[str, PasswordFile]] = []
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        path = settings.get(FILE_KEY) or _file_of_java(self._environment)
+        if path is None:
+            raise ConfigError(
+                f"Basic authentication needs a JAAS file: set {FILE_KEY}, or KAFKA_OPTS={_JAVA_OPTION}FILE in the environment",
+                key=FILE_KEY,
+            )
+        self._modules = [(module.flag, PasswordFile(_users_file(module, path))) for module in _modules(path)]
+
+    def wrap(self, app: ASGIApp, cluster: ClusterView) -> ASGIApp:
+        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http" and not self._lets_pass(scope):
+                # Apache's words and type; the text is no JSON there either. OPTIONS is answered as text.
+                media_type = "text/plain" if scope["method"] == "OPTIONS" else "application/json"
+                headers = {"Content-Type": media_type, "WWW-Authenticate": 'Basic realm="KafkaConnect"'}
+                await Response(_REFUSED, 401, headers)(scope, receive, send)
+                return
+            await app(scope, receive, send)
+
+        return guarded
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _lets_pass(self, scope: Scope) -> bool:
+        internal = _INTERNAL.get(scope["method"])
+        if internal is not None and internal.fullmatch(scope["path"]):
+            return True
+        credentials = _credentials(Headers(scope=scope).get("authorization", ""))
+        return credentials is not None and _login(self._modules, *credentials)
+
+
+def _file_of_java(environment: Mapping[str, str]) -> str | None:
+    """The file that the JVM would be told of."""
+    try:
+        options = shlex.split(environment.get("KAFKA_OPTS", ""))
+    except ValueError:
+        return None
+    found = [option.removeprefix(_JAVA_OPTION) for option in options if option.startswith(_JAVA_OPTION)]
+    return found[-1].removeprefix("file:") if found else None
+
+
+def _modules(path: str) -> Sequence[LoginModule]:
+    try:
+        entries = parse_jaas(Path(path).read_text("utf-8"))
+    except OSError as e:
+        raise ConfigError.invalid(FILE_KEY, path, f"the JAAS file cannot be read: {e.strerror}") from e
+    except ConfigError as e:
+        raise ConfigError.invalid(FILE_KEY, path, f"the JAAS file is wrong: {e.message}") from e
+    if not entries.get(ENTRY):
+        listed = f"; it has {', '.join(sorted(entries))}" if entries else ""
+        raise ConfigError.invalid(FILE_KEY, path, f"the JAAS file has no entry {ENTRY} with a login module{listed}")
+    return entries[ENTRY]
+
+
+def _users_file(module: LoginModule, path: str) -> str:
+    if module.class_name != MODULE:
+        raise ConfigError.invalid(FILE_KEY, path, f"login module {module.class_name} cannot be used here; there is {MODULE}")
+    file = module.options.get("file")
+    if not file:
+        raise ConfigError.invalid(FILE_KEY, path, 'Property Credentials file must be specified: file="..." of the login module')
+    return file
+
+
+def _credentials(authorization: str) -> tuple[str, str] | None:
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        user, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return (user, password) if colon else None
+
+
+def _login(modules: Sequence[tuple[str, PasswordFile]], user: str, password: str) -> bool:
+    """JAAS's rule: all that are required must succeed, one that is sufficient ends it, and of the others one must."""
+    required_failed = succeeded = False
+    for flag, users in modules:
+        ok = users.knows(user, password)
+        succeeded |= ok
+        if flag == "sufficient" and ok:
+            return not required_failed
+        if flag in ("required", "requisite") and not ok:
+            required_failed = True
+            if flag == "requisite":
+                break
+    return succeeded and not required_failed

@@ -1,0 +1,86 @@
+"""What happens to a request before it is routed: an ASGI layer as thin as can be."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+from starlette.datastructures import URL, Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rest.middleware.paths import MALFORMED, path_problem, routed_path
+
+_HTML = """<html>
+<head>
+<meta http-equiv="Content-Type" content="text/html;charset=ISO-8859-1"/>
+<title>Error 400 {reason}</title>
+</head>
+<body>
+<h2>HTTP ERROR 400 {reason}</h2>
+<table>
+<tr><th>URI:</th><td>{uri}</td></tr>
+<tr><th>STATUS:</th><td>400</td></tr>
+<tr><th>MESSAGE:</th><td>{reason}</td></tr>
+</table>
+
+</body>
+</html>
+"""
+
+
+_METHODS_WITH_PAGE = ("GET", "POST", "HEAD")
+"""For which Jetty writes a page about a path that it understands and refuses."""
+
+
+_MEDIA_TYPE = re.compile(r"[\w!#$%&'*+.^`|~-]+/[\w!#$%&'*+.^`|~-]+[ \t]*(;.*)?", re.ASCII)
+
+
+class Front:
+    """Refuses ambiguous paths and a Content-Type that is no media type, takes matrix parameters and one trailing slash off,
+    answers HEAD like GET without the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        raw: bytes = scope.get("raw_path") or b""
+        reason = path_problem(raw)
+        if reason is not None:
+            await _refusal(reason, scope["method"])(scope, receive, send)
+            return
+        content_type = Headers(scope=scope).get("content-type")
+        # An empty one counts as none (recording create-no-content-type).
+        if content_type and not _MEDIA_TYPE.fullmatch(content_type.strip()):
+            await _refusal(MALFORMED, scope["method"], str(URL(scope=scope)))(scope, receive, send)
+            return
+        path: str = routed_path(raw) if b";" in raw else scope["path"]
+        if len(path) > 1:
+            path = path.removesuffix("/")
+        if path != scope["path"]:
+            scope = {**scope, "path": path}
+        if scope["method"] == "HEAD":
+            await self.app({**scope, "method": "GET"}, receive, _without_body(send))
+            return
+        await self.app(scope, receive, send)
+
+
+def _refusal(reason: str, method: str, uri: str | None = None) -> Response:
+    headers = {"Cache-Control": "must-revalidate,no-cache,no-store"}
+    if method not in _METHODS_WITH_PAGE and (reason != MALFORMED or uri is not None):
+        return Response(status_code=400, headers=headers)
+    shown = uri or ("/badMessage" if reason == MALFORMED else "/badURI")
+    page = _HTML.format(reason=reason, uri=escape(shown).replace("&#x27;", "&apos;"))
+    return Response(page, 400, headers={**headers, "Content-Type": "text/html;charset=iso-8859-1"})
+
+
+def _without_body(send: Send) -> Send:
+    async def send_head(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await send(message)
+
+    return send_head

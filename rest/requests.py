@@ -1,0 +1,227 @@
+"""Request bodies, read by the rules of the JSON reader that Apache Connect uses.
+
+A configuration is a map of text to text. Numbers and booleans become the text they were written as (``1.0`` stays ``1.0``,
+recording config-put-numbers); null stays null; lists and objects are refused. So is whatever follows the first JSON value. An
+empty body is null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends
+from starlette.requests import Request
+
+from rest.errors import UnreadableBodyError
+from rest.responses import JSON_TYPE
+from worker.model import OffsetEntry, TargetState
+
+Config = dict[str, str | None]
+
+
+class UntypedBodyError(Exception):
+    """A body without Content-Type, or with a range for one, where one is read: 415, with Content-Type (recording
+    create-no-content-type)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRequest:
+    """The body of ``POST /connectors``."""
+
+    name: str
+    config: Config
+    initial_state: TargetState | None
+
+
+def _refuse_constant(text: str) -> Any:
+    raise UnreadableBodyError(f"Malformed JSON: {text} is not a JSON value")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise UnreadableBodyError(f"Malformed JSON: {text} is too large for a number of 64 bits")
+    return number
+
+
+# Numbers stay the text they were: 1e3 must not become 1000.0 on its way into a configuration.
+_decoder = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse_constant)
+_number_decoder = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_constant)
+
+
+def media_type(content_type: str) -> str:
+    """A Content-Type without its parameters."""
+    return content_type.split(";", 1)[0].strip().lower()
+
+
+async def read_json(request: Request, decoder: json.JSONDecoder = _decoder) -> Any:
+    """The JSON value that the body is, its numbers as text; None for an empty body."""
+    body = await request.body()
+    if not body.strip():
+        return None
+    if media_type(request.headers.get("content-type") or "") != JSON_TYPE:
+        raise UntypedBodyError
+    try:
+        return decoder.decode(body.decode("utf-8-sig"))
+    except UnicodeDecodeError as e:
+        raise UnreadableBodyError(f"Malformed JSON: the body is not UTF-8 (byte {e.start})") from e
+    except json.JSONDecodeError as e:
+        raise UnreadableBodyError(f"Malformed JSON: {e.msg} (line {e.lineno}, column {e.colno})") from e
+
+
+def _as_text(value: Any, where: str) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    kind = "an array" if isinstance(value, list) else "an object"
+    raise UnreadableBodyError(f"Cannot read {where} as a string: it is {kind}")
+
+
+def _as_config(value: Any, where: str) -> Config:
+    if value is None:
+        raise UnreadableBodyError(f"{where} is null or missing; expected an object of strings")
+    if not isinstance(value, dict):
+        raise UnreadableBodyError(f"{where} is not an object of strings")
+    return {key: _as_text(member, f'"{key}" of {where}') for key, member in value.items()}
+
+
+async def read_config(request: Request) -> Config:
+    """A body that is a configuration."""
+    return _as_config(await read_json(request), "the connector configuration")
+
+
+async def read_configs(request: Request) -> list[dict[str, str]]:
+    """A body that is a list of configurations without nulls: tasks that another worker has computed."""
+    body = await read_json(request)
+    if not isinstance(body, list):
+        raise UnreadableBodyError("The body is not an array of objects of strings")
+    configs = [_as_config(member, f"configuration {place}") for place, member in enumerate(body)]
+    return [{key: value for key, value in config.items() if value is not None} for config in configs]
+
+
+def _only_known(body: dict[str, Any], known: Sequence[str]) -> None:
+    for key in body:
+        if key not in known:
+            listed = ", ".join(f'"{k}"' for k in known)
+            raise UnreadableBodyError(f'Unrecognized field "{key}", not marked as ignorable (known properties: {listed})')
+
+
+async def read_create_request(request: Request) -> CreateRequest:
+    """The body of a create call; the name is trimmed as Java trims, a missing one is empty."""
+    body = await read_json(request)
+    if not isinstance(body, dict):
+        raise UnreadableBodyError('The body is not an object; expected {"name": ..., "config": {...}}')
+    _only_known(body, ("config", "name", "initial_state"))
+    name = _as_text(body.get("name"), '"name"') or ""
+    initial = _as_text(body.get("initial_state"), '"initial_state"')
+    return CreateRequest(
+        name.strip(_JAVA_BLANKS),
+        _as_config(body.get("config"), '"config"'),
+        None if initial is None else _target_state(initial),
+    )
+
+
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))
+
+
+def _target_state(text: str) -> TargetState:
+    match text.upper():
+        case "RUNNING":
+            return TargetState.STARTED
+        case "PAUSED":
+            return TargetState.PAUSED
+        case "STOPPED":
+            return TargetState.STOPPED
+    raise UnreadableBodyError(f'"initial_state" is {text}; expected RUNNING, PAUSED or STOPPED')
+
+
+async def read_offsets(request: Request) -> list[OffsetEntry]:
+    """The body of ``PATCH /connectors/{connector}/offsets``; empty where it has none, which is not for the reader to judge.
+
+    Nulls are taken wherever Apache takes them: for a partition, an offset, and the list; not for an entry of it (recordings
+    offsets-patch-*).
+    """
+    body = await read_json(request, _number_decoder)
+    if body is None:
+        return []
+    if not isinstance(body, dict):
+        raise UnreadableBodyError('The body is not an object; expected {"offsets": [{"partition": {...}, "offset": {...}}]}')
+    _only_known(body, ("offsets",))
+    entries = body.get("offsets")
+    if entries is None:
+        return []
+    if not isinstance(entries, list):
+        raise UnreadableBodyError('"offsets" is not an array of objects with "partition" and "offset"')
+    return [_offset_entry(entry, i) for i, entry in enumerate(entries)]
+
+
+def _offset_entry(entry: Any, index: int) -> OffsetEntry:
+    if not isinstance(entry, dict):
+        raise UnreadableBodyError(f'Entry {index} of "offsets" is not an object with "partition" and "offset"')
+    _only_known(entry, ("partition", "offset"))
+    for key in ("partition", "offset"):
+        if not isinstance(entry.get(key), dict | None):
+            raise UnreadableBodyError(f'"{key}" of entry {index} of "offsets" is not an object')
+    return OffsetEntry(entry.get("partition"), entry.get("offset"))
+
+
+ConfigBody = Annotated[Config, Depends(read_config)]
+OffsetsBody = Annotated[list[OffsetEntry], Depends(read_offsets)]
+CreateBody = Annotated[CreateRequest, Depends(read_create_request)]
+
+_STRINGS = {"type": "object", "additionalProperties": {"type": ["string", "null"]}}
+CONFIG_SCHEMA: dict[str, Any] = {"requestBody": {"required": True, "content": {"application/json": {"schema": _STRINGS}}}}
+"""What OpenAPI tells about a body that is a configuration."""
+
+_OBJECT_OR_NULL = {"type": ["object", "null"], "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
+OFFSETS_SCHEMA: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["offsets"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "offsets": {
+                            "type": "array",
+                            "minItems": 1,
+                            "items": {
+                                "type": "object",
+                                "additionalProperties": False,
+                                "properties": {"partition": _OBJECT_OR_NULL, "offset": _OBJECT_OR_NULL},
+                            },
+                        }
+                    },
+                }
+            }
+        },
+    }
+}
+"""What OpenAPI tells about a body that changes offsets."""
+
+CREATE_SCHEMA: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["name", "config"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "name": {"type": "string"},
+                        "config": _STRINGS,
+                        "initial_state": {"enum": ["RUNNING", "PAUSED", "STOPPED", None]},
+                    },
+                }
+            }
+        },
+    }
+}

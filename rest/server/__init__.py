@@ -1,0 +1,1 @@
+"""The HTTP server: listeners, connections, TLS, and thread pools."""

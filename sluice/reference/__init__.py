@@ -1,0 +1,1 @@
+"""Reference pages and JSON Schemas, generated from the ConfigDefs of all components."""

@@ -1,0 +1,1 @@
+"""The commands that run a worker: connect-standalone and connect-distributed."""

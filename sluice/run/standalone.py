@@ -1,0 +1,136 @@
+"""``connect-standalone WORKER.properties [CONNECTOR.properties|.json ...]``: Apache's command line.
+
+Exit codes as there: 1 wrong usage, 2 the worker cannot start, 3 a connector that was named cannot be created. One of our own: 4
+it was asked to end, and something kept it from that.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from connect.errors import ConnectError
+from sluice.run.process import (
+    EXIT_CONNECTOR,
+    EXIT_STARTUP,
+    EXIT_USAGE,
+    REST_STOP_S,
+    end_with,
+    freeze_what_stays,
+    set_up_collector,
+    stop_on_signals,
+)
+from sluice.run.shutdown_watchdog import LastResort
+
+if TYPE_CHECKING:
+    from rest.server.server import RestServer
+    from worker.model import TargetState
+    from worker.standalone.herder import StandaloneHerder
+
+log = logging.getLogger("sluice.run.standalone")
+
+USAGE = "Usage: connect-standalone worker.properties [connector1.properties connector2.json ...]"
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Runs a worker until SIGTERM or SIGINT, and ends the process with the exit code."""
+    end_with(lambda: run(sys.argv[1:] if argv is None else argv))
+
+
+def run(argv: Sequence[str]) -> int:
+    """The same, returning the exit code. Call it in the main thread, for it takes over the signals."""
+    if not argv or "--help" in argv or "-h" in argv:
+        print(USAGE, file=sys.stderr)
+        return EXIT_USAGE
+    began = time.monotonic()
+    stop, last_resort = threading.Event(), LastResort()
+    stop_on_signals(stop, last_resort)
+    set_up_collector()
+    return _run(argv[0], argv[1:], stop, last_resort, began)
+
+
+def _run(worker_file: str, connector_files: Sequence[str], stop: threading.Event, last_resort: LastResort, began: float) -> int:
+    from worker.config.secrets import SecretMask
+    from worker.observability.log_setup import set_up_logging
+
+    mask = SecretMask()
+    set_up_logging(mask)
+    try:
+        from connect.config.properties import read_properties
+        from worker.config.worker_config import WorkerConfig
+
+        props = dict(read_properties(worker_file))
+        mask.add(props)
+        config = WorkerConfig.standalone(props, mask)
+        last_resort.allow(config.task_shutdown_graceful_timeout_ms / 1000)
+
+        from rest.server.server import RestServer
+        from worker.standalone.herder import StandaloneHerder
+
+        server = RestServer.of_worker(config)
+        try:
+            herder = StandaloneHerder(config, worker_id=server.worker_id)
+        except BaseException:
+            server.stop()
+            raise
+    except ConnectError as e:
+        log.error("The worker cannot start: %s", mask.mask(e.message))
+        return EXIT_STARTUP
+    try:
+        try:
+            herder.start()
+        except ConnectError as e:
+            log.error("The worker cannot start: %s", mask.mask(e.message))
+            return EXIT_STARTUP
+        server.start(herder)
+        log.info("Kafka Connect worker initialized; REST answers after %.2f s", time.monotonic() - began)
+        code = _start_connectors(herder, connector_files, stop)
+        if code == 0:
+            herder.started()
+            log.info("Kafka Connect started")
+            freeze_what_stays()
+            stop.wait()
+    finally:
+        last_resort.begin()
+        _shut_down(herder, server, config.task_shutdown_graceful_timeout_ms / 1000)
+    return code
+
+
+def _start_connectors(herder: StandaloneHerder, files: Sequence[str], stop: threading.Event) -> int:
+    from connect.config.connector_file import read_connector_file
+    from worker.model import Origin
+
+    for file in files:
+        if stop.is_set():
+            return 0
+        try:
+            connector = read_connector_file(file)
+            state = _target(connector.initial_state)
+            herder.put_connector(connector.name, connector.config, replace=False, target_state=state, origin=Origin.COMMAND_LINE)
+            log.info("Created connector %s", connector.name)
+        except ConnectError as e:
+            log.error("Failed to create the connector of %s: %s", file, e.message)
+            log.error("Stopping after connector error")
+            return EXIT_CONNECTOR
+    return 0
+
+
+def _target(initial_state: str | None) -> TargetState | None:
+    from worker.model import TargetState
+
+    return None if initial_state is None else TargetState("STARTED" if initial_state == "RUNNING" else initial_state)
+
+
+def _shut_down(herder: StandaloneHerder, server: RestServer, graceful_s: float) -> None:
+    log.info("Kafka Connect stopping")
+    server.stop(REST_STOP_S)
+    herder.close(graceful_s + 1.0)
+    log.info("Kafka Connect stopped")
+
+
+if __name__ == "__main__":
+    main()

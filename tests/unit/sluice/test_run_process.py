@@ -1,0 +1,185 @@
+"""Signals to a worker."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from connect.errors import ConfigError, ConnectError
+from sluice.run.distributed import exit_code
+
+BEGINS = """
+import ctypes, signal, sys, threading, time
+from sluice.run.shutdown_watchdog import LastResort
+from sluice.run.process import end_with, stop_on_signals
+
+stop, last_resort = threading.Event(), LastResort({more_s})
+last_resort.allow(0.2)
+stop_on_signals(stop, last_resort)
+"""
+WAITS = (
+    BEGINS.format(more_s=30)
+    + """
+print("ready", flush=True)
+stop.wait()
+"""
+)
+
+
+def test_a_worker_that_is_to_outlive_its_terminal_still_does() -> None:
+    ignoring = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{BEGINS.format(more_s=30)}"
+    asks = "\nprint(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)"
+    done = subprocess.run([sys.executable, "-c", ignoring + asks], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_worker_ends_when_it_is_asked(number: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        child.send_signal(number)
+        assert child.wait(20) == 0
+
+
+def test_a_worker_that_is_asked_again_and_again_ends_all_the_same() -> None:
+    for _ in range(10):
+        with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"ready\n"
+            # The second comes while the first is being handled.
+            for _ in range(200):
+                child.send_signal(signal.SIGTERM)
+            try:
+                # By the signal itself when it came after the interpreter had put its handlers away.
+                assert child.wait(20) in (0, -signal.SIGTERM)
+            finally:
+                child.kill()
+
+
+def test_a_signal_that_another_thread_of_the_worker_got_is_heard_too() -> None:
+    # The kernel may choose any thread, and the main thread's wait goes on then.
+    code = (
+        BEGINS.format(more_s=30)
+        + """
+def get_it():
+    input()
+    main = threading.main_thread().ident
+    while sys._current_frames()[main].f_code.co_name != "wait":
+        time.sleep(0.01)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+threading.Thread(target=get_it, daemon=True).start()
+print("ready", flush=True)
+stop.wait()
+"""
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        child.stdin.write(b"now\n")
+        child.stdin.flush()
+        try:
+            assert child.wait(20) == 0
+        finally:
+            child.kill()
+
+
+@pytest.mark.parametrize(
+    ("hangs", "code"),
+    [("threading.Event().wait()", 4), ("ctypes.PyDLL(None).sleep(60)", 1)],
+    ids=["in_python", "with_pythons_lock"],
+)
+def test_a_worker_that_hangs_in_its_stop_is_ended_and_says_where(hangs: str, code: int) -> None:
+    program = (
+        BEGINS.format(more_s=0.3)
+        + f"""
+def a_part_that_hangs():
+    {hangs}
+
+def run():
+    print("ready", flush=True)
+    stop.wait()
+    a_part_that_hangs()
+    return 0
+
+end_with(run)
+"""
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        child.send_signal(signal.SIGTERM)
+        try:
+            _, told = child.communicate(timeout=60)
+        finally:
+            child.kill()
+    assert child.returncode == code
+    assert b"a_part_that_hangs" in told
+
+
+def test_a_worker_whose_stderr_nobody_reads_is_ended_too() -> None:
+    program = (
+        BEGINS.format(more_s=0.3)
+        + """
+import os
+os.set_blocking(2, False)
+try:
+    while os.write(2, b"x" * 4096): pass
+except BlockingIOError:
+    os.set_blocking(2, True)
+
+def run():
+    print("ready", flush=True)
+    stop.wait()
+    os.write(2, b"nobody reads this")
+    return 0
+
+end_with(run)
+"""
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        child.send_signal(signal.SIGTERM)
+        try:
+            assert child.wait(60) == 4
+        finally:
+            child.kill()
+
+
+def test_an_error_that_nobody_thought_of_ends_the_worker_whatever_its_threads_do() -> None:
+    program = (
+        BEGINS.format(more_s=30)
+        + """
+from concurrent.futures import ThreadPoolExecutor
+
+def run():
+    ThreadPoolExecutor().submit(threading.Event().wait)
+    raise ValueError("unheard of")
+
+end_with(run)
+"""
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert b"ValueError: unheard of" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("failures", "expected"),
+    [
+        ([], 0),
+        ([ConfigError.invalid("key.converter", "NoSuch")], 2),
+        ([ConfigError("Topic 'configs' is required to have 'cleanup.policy=compact'", key="config.storage.topic")], 3),
+        ([ConfigError.invalid("key.converter", "NoSuch"), ConnectError("no group")], 3),
+    ],
+)
+def test_what_a_distributed_worker_ends_with_tells_its_configuration_from_its_cluster(
+    failures: list[ConnectError], expected: int
+) -> None:
+    assert exit_code(failures) == expected

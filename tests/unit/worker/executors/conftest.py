@@ -1,0 +1,173 @@
+"""An executor of threads over memory, and what it told."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from connect.errors import ConnectError
+from connect.plugins import Plugins
+from tests.unit.worker.executors.plugins import PATH, SCRIPTS
+from worker.config.secrets import SecretMask
+from worker.config.worker_config import WorkerConfig
+from worker.executor import ConnectorSpec, OffsetRecord, TaskSpec
+from worker.executors.local import LocalExecutor
+from worker.model import OffsetEntry, State, TaskId
+from worker.storage.offset_store import OffsetPair
+
+
+class Told:
+    """Keeps what an executor tells."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.said: list[tuple[int, str, str, str | None]] = []
+        self.versions: set[str | None] = set()
+        self._held_up: tuple[str, threading.Event, threading.Event] | None = None
+
+    @contextmanager
+    def held_up_at(self, what: str) -> Iterator[threading.Event]:
+        """Whoever tells this waits until the end of the context; the event says that somebody does."""
+        reached, go_on = threading.Event(), threading.Event()
+        self._held_up = (what, reached, go_on)
+        try:
+            yield reached
+        finally:
+            self._held_up = None
+            go_on.set()
+
+    def _say(self, run: int, who: str, what: str, trace: str | None) -> None:
+        if (held_up := self._held_up) is not None and held_up[0] == what:
+            held_up[1].set()
+            held_up[2].wait(60)
+        with self._changed:
+            self.said.append((run, who, what, trace))
+            self._changed.notify_all()
+
+    def on_connector_state(self, run: int, name: str, state: State, trace: str | None, version: str | None) -> None:
+        self.versions.add(version)
+        self._say(run, name, state.value, trace)
+
+    def on_task_state(self, run: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
+        self._say(run, str(task), state.value, trace)
+
+    def on_reconfiguration_requested(self, run: int, name: str) -> None:
+        self._say(run, name, "reconfigure", None)
+
+    def on_topics(self, run: int, task: TaskId, topics: Collection[str]) -> None:
+        self._say(run, str(task), f"topics {sorted(topics)}", None)
+
+    def wait_for(self, run: int, who: str, what: str, timeout_s: float = 10.0) -> str | None:
+        """Waits until this was told; the trace with it."""
+
+        def found() -> tuple[int, str, str, str | None] | None:
+            return next((one for one in self.said if one[:3] == (run, who, what)), None)
+
+        with self._changed:
+            assert self._changed.wait_for(lambda: found() is not None, timeout_s), f"not told: {(run, who, what)}; {self.said}"
+            told = found()
+        assert told is not None
+        return told[3]
+
+    def of(self, run: int, who: str) -> list[str]:
+        with self._changed:
+            return [what for said_run, said_who, what, _ in self.said if (said_run, said_who) == (run, who)]
+
+
+class MemoryOffsets:
+    def __init__(self) -> None:
+        self.stored: dict[str, list[OffsetPair]] = {}
+
+    def get(self, connector: str, partition: Mapping[str, object] | None) -> dict[str, object] | None:
+        return next((dict(o or {}) for p, o in reversed(self.stored.get(connector, [])) if p == partition), None)
+
+    def put(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
+        self.stored.setdefault(connector, []).extend(offsets)
+
+    def entries(self, connector: str) -> list[OffsetEntry]:
+        return [OffsetEntry(p or {}, o) for p, o in self.stored.get(connector, [])]
+
+
+class MemoryServices:
+    def __init__(self) -> None:
+        self.offsets = MemoryOffsets()
+        self.confirmed: list[tuple[int, TaskId]] = []
+
+    def offset_records(self, connector: str, offsets: Sequence[OffsetPair]) -> list[OffsetRecord]:
+        return [OffsetRecord("offsets", 3, b"\x00\xff", None) for _ in offsets]
+
+    def offsets_committed(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
+        self.offsets.put(connector, offsets)
+
+    def before_commit(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
+        raise ConnectError("not here")
+
+    def confirm_task(self, run: int, task: TaskId, *, anew: bool = False) -> None:
+        self.confirmed.append((run, task))
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def services() -> MemoryServices:
+    return MemoryServices()
+
+
+@contextmanager
+def executor_of_threads(folder: Path, told: Told, services: MemoryServices, graceful_ms: int) -> Iterator[LocalExecutor]:
+    props = {
+        "key.converter": "String",
+        "value.converter": "String",
+        "offset.storage.file.filename": str(folder / "offsets"),
+        "bootstrap.servers": "localhost:1",
+        "task.shutdown.graceful.timeout.ms": str(graceful_ms),
+    }
+    mask = SecretMask()
+    mask.add({"password": "s3cret"})
+    made = LocalExecutor(WorkerConfig.standalone(props), Plugins.discover(), services, told, mask)
+    made.start()
+    yield made
+    for script in SCRIPTS.values():
+        script.go_on.set()
+    made.close(5)
+
+
+@pytest.fixture
+def executor(tmp_path: Path, told: Told, services: MemoryServices) -> Iterator[LocalExecutor]:
+    """One that gives what stops in good order the time that a busy machine needs for it."""
+    with executor_of_threads(tmp_path, told, services, 30_000) as made:
+        yield made
+
+
+@pytest.fixture
+def impatient_executor(tmp_path: Path, told: Told, services: MemoryServices) -> Iterator[LocalExecutor]:
+    """One for what hangs."""
+    with executor_of_threads(tmp_path, told, services, 300) as made:
+        yield made
+
+
+_names = itertools.count()
+
+
+@pytest.fixture
+def name() -> str:
+    return f"c{next(_names)}"
+
+
+def connector_spec(name: str, **more: str) -> ConnectorSpec:
+    config = {"name": name, "connector.class": PATH, **{key.replace("__", "."): value for key, value in more.items()}}
+    return ConnectorSpec(name, config, config)
+
+
+def task_spec(name: str, number: int = 0, *, paused: bool = False) -> TaskSpec:
+    spec = connector_spec(name)
+    config = {**spec.config, "task": str(number), "task.class": PATH.replace("ScriptedConnector", "ScriptedTask")}
+    return TaskSpec(TaskId(name, number), spec, config, paused)

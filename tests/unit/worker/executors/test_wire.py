@@ -1,0 +1,117 @@
+"""What crosses between processes comes out as it went in, and nonsense is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect import errors
+from connect.errors import BadRequestError, ConfigError, ConnectError, DataError
+from tests.unit.worker.executors.conftest import connector_spec, task_spec
+from worker.executor import ConnectorSpec, OffsetRecord
+from worker.executors import messages, wire
+from worker.executors.wire_errors import error_from_wire, error_to_wire
+from worker.model import ErrorCounts, TaskProgress
+
+_TEXT = st.text(st.characters(exclude_categories=()))
+_LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | _TEXT | st.binary()
+_VALUES = st.recursive(_LEAVES, lambda inner: st.lists(inner) | st.dictionaries(_TEXT, inner), max_leaves=20)
+
+
+@given(_VALUES)
+def test_values_come_out_as_they_went_in(value: Any) -> None:
+    assert wire.decode(wire.encode(value)) == value
+
+
+@pytest.mark.parametrize(
+    "value", [{"$int": 1}, {"$map": []}, {"$": None, "a": 1}, {"$bytes": "x"}, 2**63, -(2**63) - 1, "\ud800"]
+)
+def test_what_looks_like_a_tag_is_none(value: Any) -> None:
+    assert wire.decode(wire.encode({"v": value})) == {"v": value}
+
+
+@pytest.mark.parametrize("value", [object(), {1: 2}, {"a": {3}}])
+def test_what_is_no_data_does_not_cross(value: Any) -> None:
+    with pytest.raises(DataError):
+        wire.encode(value)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b'{"$x":1}', b'{"$bytes":"?"}', b'{"$int":"x"}', b'{"$map":1}', b"\xff", b"[" * 100_000]
+)
+def test_nonsense_is_refused(data: bytes) -> None:
+    with pytest.raises(DataError):
+        wire.decode(data)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, ConnectError) and k is not errors.NotLeaderError],
+)
+def test_errors_keep_their_class_and_message(kind: type[ConnectError]) -> None:
+    told = error_from_wire(wire.decode(wire.encode(error_to_wire(kind("what is wrong")))))
+    assert type(told) is kind
+    assert told.message == "what is wrong"
+
+
+def test_an_error_without_a_text_crosses() -> None:
+    class SilentError(Exception):
+        def __str__(self) -> str:
+            raise LookupError
+
+    assert "its text cannot be had" in error_from_wire(error_to_wire(SilentError())).message
+
+
+def test_errors_of_others_keep_their_message_and_those_of_a_key_the_key() -> None:
+    assert error_from_wire(error_to_wire(ValueError("no"))).message == "no"
+    assert error_from_wire(error_to_wire(KeyError())).message == "KeyError"
+    told = error_from_wire(error_to_wire(ConfigError.invalid("a.b", 1, "too small")))
+    assert isinstance(told, ConfigError)
+    assert told.key == "a.b"
+
+    class OwnError(BadRequestError):
+        pass
+
+    assert type(error_from_wire(error_to_wire(OwnError("x")))) is BadRequestError
+
+
+def test_specs_come_out_as_they_went_in() -> None:
+    spec = connector_spec("c", secret="${p:x}", gone="1")
+    values = {key: value for key, value in spec.config.items() if key != "gone"} | {"secret": "s", "more": "2"}
+    spec = ConnectorSpec("c", spec.given, values)
+    assert messages.connector_of_plain(wire.decode(wire.encode(messages.connector_to_plain(spec)))) == spec
+    task = task_spec("c", 3, paused=True)
+    assert messages.task_of_plain(wire.decode(wire.encode(messages.task_to_plain(task)))) == task
+
+
+def test_offsets_and_progress_come_out_as_they_went_in() -> None:
+    offsets: list[Any] = [({"a": b"\x00"}, None), (None, {"b": 2**70})]
+    assert messages.offsets_of_plain(wire.decode(wire.encode(messages.offsets_to_plain(offsets)))) == offsets
+    records = [OffsetRecord("t", 1, b"k", None)]
+    assert messages.records_of_plain(wire.decode(wire.encode(messages.records_to_plain(records)))) == records
+    progress = TaskProgress(1, 2, {"t-0": 3}, {"x": [1]}, ErrorCounts(1, 2, 3, 4, 5, 6, 7, 8))
+    assert messages.progress_of_plain(wire.decode(wire.encode(messages.progress_to_plain(progress)))) == progress
+    assert messages.progress_of_plain(messages.progress_to_plain(None)) is None
+
+
+@pytest.mark.parametrize(
+    ("read", "plain"),
+    [
+        (messages.id_of_plain, ["c"]),
+        (messages.id_of_plain, "c-0"),
+        (messages.offsets_of_plain, [[1, 2]]),
+        (messages.records_of_plain, [["t", 0, "text", None]]),
+        (messages.progress_of_plain, {"records": 1}),
+        (messages.task_configs_of_plain, [{"a": 1}]),
+        (messages.task_configs_of_plain, {"a": "b"}),
+        (messages.json_objects, [1]),
+        (messages.texts, [1]),
+        (messages.facts_of_plain, {}),
+    ],
+)
+def test_what_is_of_another_form_is_refused(read: Any, plain: Any) -> None:
+    with pytest.raises(DataError):
+        read(plain)

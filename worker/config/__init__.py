@@ -1,0 +1,1 @@
+"""Worker and connector configuration: keys, config providers, client overrides, and secrets."""

@@ -1,0 +1,152 @@
+"""Which client settings a connector's clients get: the worker's defaults, the worker's prefixes, the connector's overrides.
+
+Later wins, as in Kafka Connect. What a connector may override is decided by ``connector.client.config.override.policy``
+(KIP-458, KIP-1188): All, Principal, None, or Allowlist with ``connector.client.config.override.allowlist``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from connect.errors import ConfigError
+from worker.config.worker_config import WorkerConfig
+from worker.kafka.settings import ClientKind, client_settings_of
+
+log = logging.getLogger(__name__)
+
+_TRANSACTION_TIMEOUT_MS: Final = 60000
+"""The default of ``transaction.timeout.ms``, in Java and here."""
+_PRINCIPAL_KEYS: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
+JAVA_POLICIES: Final = {
+    "org.apache.kafka.connect.connector.policy.AllConnectorClientConfigOverridePolicy": "All",
+    "org.apache.kafka.connect.connector.policy.PrincipalConnectorClientConfigOverridePolicy": "Principal",
+    "org.apache.kafka.connect.connector.policy.NoneConnectorClientConfigOverridePolicy": "None",
+    "org.apache.kafka.connect.connector.policy.AllowlistConnectorClientConfigOverridePolicy": "Allowlist",
+}
+
+_PRODUCER_DEFAULTS: Final = {
+    "acks": "all",
+    # As Apache's worker; see also worker.kafka.idempotence. It measures better than five in flight, for the batches are fuller.
+    "max.in.flight.requests.per.connection": "1",
+    "delivery.timeout.ms": "2147483647",
+    "partitioner": "murmur2_random",
+    "max.request.size": "1048576",
+    "buffer.memory": "33554432",
+    # librdkafka does not split a batch that a topic refuses for its size, as Java does, so batches stay well below the limits
+    # that topics have in practice. No slower than librdkafka's own 1,000,000.
+    "batch.size": "262144",
+}
+
+_CONSUMER_DEFAULTS: Final = {
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    # Java's default; librdkafka's own is read_committed.
+    "isolation.level": "read_uncommitted",
+    # With librdkafka's default back-off of a second a full queue stalls the fetcher: 220,000 records/s become 1,800,000.
+    # The queue is bounded by bytes.
+    "fetch.queue.backoff.ms": "5",
+    "queued.min.messages": "20000",
+    "queued.max.messages.kbytes": "16384",
+    # A put may take long (a table merge): being expelled in the middle of it would repeat it, again and again. A worker that
+    # died is noticed by its session, in 45 seconds, not by this.
+    "max.poll.interval.ms": "3600000",
+    # New topics that match topics.regex are seen within this time.
+    "metadata.max.age.ms": "30000",
+}
+
+
+def canonical_policy(policy: str) -> str:
+    """``All``, ``Principal``, ``None`` or ``Allowlist`` for any of a policy's names. Raises ConfigError for others."""
+    name = JAVA_POLICIES.get(policy, policy).lower()
+    for java, known in JAVA_POLICIES.items():
+        if name in (known.lower(), java.rpartition(".")[2].lower()):
+            return known
+    raise ConfigError.invalid(
+        "connector.client.config.override.policy",
+        policy,
+        "expected All, Principal, None or Allowlist, or Apache's class names for them",
+    )
+
+
+def allows_override(worker: WorkerConfig, key: str) -> bool:
+    """Whether the worker's policy lets a connector set this client setting (named without its prefix)."""
+    match canonical_policy(worker.override_policy):
+        case "All":
+            return True
+        case "Principal":
+            return key in _PRINCIPAL_KEYS
+        case "Allowlist":
+            return key in worker.override_allowlist
+        case _:
+            return False
+
+
+def client_properties(
+    kind: ClientKind,
+    worker: WorkerConfig,
+    connector: str,
+    task: int,
+    config: Mapping[str, str | None],
+    *,
+    client_id: str | None = None,
+) -> dict[str, str]:
+    """The Java-style settings of one client of a task; :func:`worker.kafka.settings.librdkafka_settings` translates them.
+
+    ``client_id`` is for a client that is not the task's usual one of its kind. Raises ConfigError for an override that the policy
+    forbids.
+    """
+    result = {**client_settings_of(worker.originals), "bootstrap.servers": ",".join(worker.bootstrap_servers)}
+    match kind:
+        case ClientKind.PRODUCER:
+            result.update(_PRODUCER_DEFAULTS)
+            result["client.id"] = f"connector-producer-{connector}-{task}"
+        case ClientKind.CONSUMER:
+            result.update(_CONSUMER_DEFAULTS)
+            result["group.id"] = sink_group(connector)
+            result["client.id"] = f"connector-consumer-{connector}-{task}"
+        case ClientKind.ADMIN:
+            result["client.id"] = f"connector-adminclient-{connector}-{task}"
+    if client_id is not None:
+        result["client.id"] = client_id
+    result.update(worker.with_prefix(f"{kind.value}."))
+    prefix = f"{kind.value}.override."
+    for key, value in config.items():
+        if key.startswith(prefix) and value is not None:
+            name = key.removeprefix(prefix)
+            if not allows_override(worker, name):
+                raise ConfigError(
+                    f"The '{canonical_policy(worker.override_policy)}' policy does not allow '{name}' to be overridden in the "
+                    "connector configuration.",
+                    key=key,
+                )
+            result[name] = value
+    return result
+
+
+def with_transactions(java: Mapping[str, str], transactional_id: str) -> dict[str, str]:
+    """The settings of a producer, made those of one that writes in transactions. A warning tells of what is not let through."""
+    result = dict(java)
+    for key, value in (("enable.idempotence", "true"), ("transactional.id", transactional_id)):
+        given = result.get(key, value)
+        if given != value and not (key == "enable.idempotence" and given.lower() == value):
+            log.warning(
+                "The value '%s' for the '%s' property will be ignored as it cannot be overridden for connectors when "
+                "exactly-once source support is enabled. The value '%s' will be used instead.",
+                given,
+                key,
+                value,
+            )
+        result[key] = value
+    # A record that was not written when its transaction expires never will be; the client insists on that.
+    for key in ("delivery.timeout.ms", "request.timeout.ms"):
+        if key in result:
+            result[key] = str(min(int(result[key]), int(result.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS))))
+    return result
+
+
+def sink_group(connector: str) -> str:
+    """The consumer group of a sink connector, unless its configuration overrides ``group.id``."""
+    return f"connect-{connector}"

@@ -1,0 +1,355 @@
+"""The worker's own configuration: one table, and the typed form of it.
+
+Keys, defaults and messages are those of Apache Kafka Connect 4.3 (``WorkerConfig``, ``StandaloneConfig``, ``RestServerConfig``).
+Keys below ``producer.``, ``consumer.`` and ``admin.`` are defaults for the clients of connectors, which warn about what they do
+not know. Of the other keys the clients get those of connection and security (:func:`worker.kafka.settings.client_settings_of`).
+What neither the table nor the clients know is ignored, with a warning (:mod:`worker.config.startup_warnings`).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from connect.config.definition import ConfigDef, ConfigKey, Importance
+from connect.config.types import ConfigType
+from connect.config.validators import DistinctList, Range, at_least, one_of
+from connect.errors import ConfigError
+from worker.config.distributed_config import DISTRIBUTED_KEYS, DistributedSettings
+from worker.config.extension_keys import CONNECTORS_DIR, HISTORY_SIZE, OPERATION_KEYS
+from worker.config.providers import ConfigProviders
+from worker.config.secrets import SecretMask
+
+DEFAULT_PORT = 8083
+CLIENT_PREFIXES = ("producer.", "consumer.", "admin.")
+
+_HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+_LONG, _INT, _STRING, _LIST = ConfigType.LONG, ConfigType.INT, ConfigType.STRING, ConfigType.LIST
+_CLASS, _BOOLEAN, _PASSWORD = ConfigType.CLASS, ConfigType.BOOLEAN, ConfigType.PASSWORD
+
+_SIMPLE_HEADERS = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+
+
+def _key(name: str, type: ConfigType, default: Any, importance: Importance, doc: str, **more: Any) -> ConfigKey:
+    return ConfigKey(name, type, default, importance=importance, doc=doc, **more)
+
+
+_COMMON = (
+    _key(
+        "bootstrap.servers", _LIST, ["localhost:9092"], _HIGH,
+        "host:port pairs of brokers, separated by commas; the whole cluster is found from any of them.",
+    ),
+    _key(
+        "client.dns.lookup", _STRING, "use_all_dns_ips", _MEDIUM, "How addresses of brokers are looked up.",
+        validator=one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+    ),
+    ConfigKey("key.converter", _CLASS, importance=_HIGH, doc="Converter between Connect's data and record keys in Kafka."),
+    ConfigKey("value.converter", _CLASS, importance=_HIGH, doc="Converter between Connect's data and record values in Kafka."),
+    _key("header.converter", _CLASS, _SIMPLE_HEADERS, _LOW, "Converter between header values and their bytes in Kafka."),
+    _key(
+        "task.shutdown.graceful.timeout.ms", _LONG, 5000, _LOW,
+        "How long tasks are given to shut down, all together; after that they are abandoned.",
+    ),
+    _key("offset.flush.interval.ms", _LONG, 60000, _LOW, "How often offsets are committed."),
+    _key(
+        "offset.flush.timeout.ms", _LONG, 5000, _LOW,
+        "How long a commit of offsets may wait for outstanding records before it is given up until the next interval.",
+    ),
+    _key(
+        "plugin.path", _LIST, None, _LOW,
+        "Folders with more plugins. Each is put at the end of Python's path: names as package.module:Class are found in "
+        "it, and so are packages that were installed into it.",
+    ),
+    _key(
+        "plugin.discovery", _STRING, "hybrid_warn", _LOW, "Accepted for Apache's sake: plugins are found by entry point here.",
+        validator=one_of("only_scan", "hybrid_warn", "hybrid_fail", "service_load", ignore_case=True),
+    ),
+    _key(
+        "metrics.sample.window.ms", _LONG, 30000, _LOW, "The time a metrics sample covers. Not used yet.",
+        validator=at_least(0),
+    ),
+    _key("metrics.num.samples", _INT, 2, _LOW, "How many samples are kept for metrics. Not used yet.", validator=at_least(1)),
+    _key(
+        "metrics.recording.level", _STRING, "INFO", _LOW, "The highest level of metrics that are recorded. Not used yet.",
+        validator=one_of("INFO", "DEBUG"),
+    ),
+    _key(
+        "metric.reporters", _LIST, "org.apache.kafka.common.metrics.JmxReporter", _LOW,
+        "Classes that report metrics. Not used yet.",
+    ),
+    _key(
+        "config.providers", _LIST, "", _LOW,
+        "Names of config providers, each set up by config.providers.<name>.class and config.providers.<name>.param.*: values "
+        "written ${name:path:key} are asked of them.",
+    ),
+    _key(
+        "connector.client.config.override.policy", _STRING, "All", _MEDIUM,
+        "Which client settings a connector may override: All, Principal, None, Allowlist, or Apache's class names for these.",
+    ),
+    _key(
+        "connector.client.config.override.allowlist", _LIST, "", _MEDIUM,
+        "The client settings that a connector may override with the policy Allowlist, without their prefix. Empty for none.",
+        validator=DistinctList(may_be_empty=True),
+    ),
+    _key("topic.creation.enable", _BOOLEAN, True, _LOW, "Whether topics may be created as topic.creation.* of connectors say."),
+    _key("topic.tracking.enable", _BOOLEAN, True, _LOW, "Whether the topics that a connector uses are noted, for REST."),
+    _key("topic.tracking.allow.reset", _BOOLEAN, True, _LOW, "Whether these may be reset over REST."),
+)  # fmt: skip
+
+_REST = (
+    _key(
+        "listeners", _LIST, "http://:8083", _LOW,
+        "Addresses on which REST answers, as http://host:port or https://host:port, separated by commas. Settings of https are "
+        "ssl.*, or in their place listeners.https.ssl.*.",
+    ),
+    _key("rest.advertised.host.name", _STRING, None, _LOW, "Host name under which others reach this worker."),
+    _key("rest.advertised.port", _INT, None, _LOW, "Port on which others reach this worker."),
+    _key(
+        "rest.advertised.listener", _STRING, None, _LOW,
+        "Which kind of listener others use, http or https; by default http where there is one.",
+        validator=one_of(None, "http", "https", "HTTP", "HTTPS"),
+    ),
+    _key(
+        "access.control.allow.origin", _STRING, "", _LOW,
+        "Origins that web pages may call REST from, as regular expressions separated by commas, or *; empty: only REST's own.",
+    ),
+    _key(
+        "access.control.allow.methods", _STRING, "", _LOW,
+        "Methods that such pages may use, separated by commas; empty: GET, POST and HEAD.",
+    ),
+    _key(
+        "admin.listeners", _LIST, None, _LOW,
+        "Listeners for /admin: null means those of listeners, empty means none. Settings of https are ssl.*, or in their place "
+        "admin.listeners.https.ssl.*.",
+    ),
+    _key(
+        "rest.extension.classes", _LIST, "", _LOW,
+        "REST extensions: Apache's BasicAuthSecurityRestExtension, and Python classes as module:Class.",
+    ),
+    _key(
+        "rest.basic.auth.jaas.config.file", _STRING, None, _LOW,
+        "The JAAS file of the basic authentication extension. By default the one that KAFKA_OPTS names with "
+        "-Djava.security.auth.login.config=FILE.",
+    ),
+    _key(
+        "response.http.headers.config", _STRING, "", _LOW,
+        "Rules for headers added to REST answers: [set|add|setDate|addDate] name:value, separated by commas; a rule with a comma "
+        "in it stands in double quotes.",
+    ),
+    _key(
+        "rest.max.request.size.bytes", _INT, 10 * 1024 * 1024, _LOW, "The longest request body that REST reads.",
+        validator=at_least(1),
+    ),
+    _key(
+        "ssl.client.auth", _STRING, "none", _LOW, "Whether https listeners ask clients for a certificate.",
+        validator=one_of("none", "requested", "required"),
+    ),
+)  # fmt: skip
+
+# For https listeners, and handed on as they are to the Kafka clients.
+_SSL = tuple(
+    _key(name, type, None, _LOW, "TLS, as in Kafka clients.")
+    for name, type in (
+        ("security.protocol", _STRING),
+        ("sasl.mechanism", _STRING),
+        ("sasl.jaas.config", _PASSWORD),
+        ("sasl.oauthbearer.token.endpoint.url", _STRING),
+        ("sasl.oauthbearer.client.credentials.client.id", _STRING),
+        ("sasl.oauthbearer.client.credentials.client.secret", _PASSWORD),
+        ("sasl.oauthbearer.scope", _STRING),
+        ("ssl.protocol", _STRING),
+        ("ssl.provider", _STRING),
+        ("ssl.cipher.suites", _LIST),
+        ("ssl.enabled.protocols", _LIST),
+        ("ssl.keystore.type", _STRING),
+        ("ssl.keystore.location", _STRING),
+        ("ssl.keystore.password", _PASSWORD),
+        ("ssl.keystore.key", _PASSWORD),
+        ("ssl.keystore.certificate.chain", _PASSWORD),
+        ("ssl.key.password", _PASSWORD),
+        ("ssl.truststore.type", _STRING),
+        ("ssl.truststore.location", _STRING),
+        ("ssl.truststore.password", _PASSWORD),
+        ("ssl.truststore.certificates", _PASSWORD),
+        ("ssl.keymanager.algorithm", _STRING),
+        ("ssl.trustmanager.algorithm", _STRING),
+        ("ssl.endpoint.identification.algorithm", _STRING),
+        ("ssl.secure.random.implementation", _STRING),
+        ("ssl.engine.factory.class", _CLASS),
+    )
+)
+
+_STANDALONE = (
+    ConfigKey(
+        "offset.storage.file.filename", _STRING, importance=_HIGH,
+        doc="The file in which source offsets are kept. One worker at a time may use it.",
+    ),
+    _key(
+        "task.executors", _INT, None, _LOW,
+        "How many processes connectors and their tasks share. By default one for each core; 0 runs them as threads of the worker "
+        "itself.",
+        validator=Range(0, nullable=True),
+    ),
+    _key(
+        "task.executor.hang.timeout.ms", _LONG, 30000, _LOW,
+        "How long such a process may give no sign of life, as when code of a connector keeps all of Python from running, before "
+        "it is replaced.",
+        validator=at_least(1000),
+    ),
+)  # fmt: skip
+
+
+def standalone_config_def() -> ConfigDef:
+    """The keys of a standalone worker."""
+    return ConfigDef((*_COMMON, *_REST, *_SSL, *_STANDALONE, *OPERATION_KEYS))
+
+
+def distributed_config_def() -> ConfigDef:
+    """The keys of a distributed worker."""
+    own = [key for key in _STANDALONE if not key.name.startswith("offset.storage.")]
+    return ConfigDef((*_COMMON, *_REST, *_SSL, *own, *OPERATION_KEYS, *DISTRIBUTED_KEYS))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """A worker's settings, typed. ``originals`` is the text as it was given, with secrets in place of references to config
+    providers: never print it."""
+
+    originals: Mapping[str, str] = field(repr=False)
+    providers: ConfigProviders = field(repr=False, compare=False)
+    """Whoever runs the worker closes them."""
+    bootstrap_servers: tuple[str, ...]
+    key_converter: str
+    value_converter: str
+    header_converter: str
+    task_shutdown_graceful_timeout_ms: int
+    offset_flush_interval_ms: int
+    offset_flush_timeout_ms: int
+    plugin_path: tuple[str, ...]
+    override_policy: str
+    override_allowlist: frozenset[str]
+    topic_creation_enable: bool
+    topic_tracking_enable: bool
+    topic_tracking_allow_reset: bool
+    listeners: tuple[str, ...]
+    admin_listeners: tuple[str, ...] | None
+    rest_advertised_host_name: str | None
+    rest_advertised_port: int | None
+    rest_advertised_listener: str | None
+    access_control_allow_origin: str
+    access_control_allow_methods: str
+    rest_extension_classes: tuple[str, ...]
+    rest_basic_auth_jaas_config_file: str | None
+    response_http_headers_config: str
+    rest_max_request_size_bytes: int
+    offset_storage_file_filename: str
+    """Empty for a distributed worker."""
+    task_executors: int
+    """0: threads."""
+    task_executor_hang_timeout_ms: int
+    connectors_dir: str | None
+    config_history_size: int
+    distributed: DistributedSettings | None = None
+    """None for a standalone worker."""
+
+    @classmethod
+    def standalone(cls, given: Mapping[str, str], mask: SecretMask | None = None) -> WorkerConfig:
+        """Parses a standalone worker's properties. Raises ConfigError in Kafka's words.
+
+        The config providers that they name are made here, and answer for these properties too. The mask, a new one by default,
+        learns what they answer; it is ``providers.mask``.
+        """
+        return cls._parsed(given, mask, standalone_config_def(), distributed=False)
+
+    @classmethod
+    def for_cluster(cls, given: Mapping[str, str], mask: SecretMask | None = None) -> WorkerConfig:
+        """The same for a distributed worker."""
+        return cls._parsed(given, mask, distributed_config_def(), distributed=True)
+
+    @classmethod
+    def _parsed(cls, given: Mapping[str, str], mask: SecretMask | None, table: ConfigDef, *, distributed: bool) -> WorkerConfig:
+        providers = ConfigProviders.of_worker(given, mask or SecretMask())
+        resolved = providers.resolve(given, "Worker").values
+        props = {key: value for key, value in resolved.items() if value is not None}
+        parsed = table.parse(props)
+        for key in ("listeners", "admin.listeners"):
+            for listener in parsed[key] or ():
+                split_listener(listener, key)
+        return cls(
+            originals=props,
+            providers=providers,
+            bootstrap_servers=tuple(parsed["bootstrap.servers"]),
+            key_converter=parsed["key.converter"],
+            value_converter=parsed["value.converter"],
+            header_converter=parsed["header.converter"],
+            task_shutdown_graceful_timeout_ms=parsed["task.shutdown.graceful.timeout.ms"],
+            offset_flush_interval_ms=parsed["offset.flush.interval.ms"],
+            offset_flush_timeout_ms=parsed["offset.flush.timeout.ms"],
+            plugin_path=tuple(parsed["plugin.path"] or ()),
+            override_policy=parsed["connector.client.config.override.policy"],
+            override_allowlist=frozenset(parsed["connector.client.config.override.allowlist"]),
+            topic_creation_enable=parsed["topic.creation.enable"],
+            topic_tracking_enable=parsed["topic.tracking.enable"],
+            topic_tracking_allow_reset=parsed["topic.tracking.allow.reset"],
+            listeners=tuple(parsed["listeners"]),
+            admin_listeners=None if parsed["admin.listeners"] is None else tuple(parsed["admin.listeners"]),
+            rest_advertised_host_name=parsed["rest.advertised.host.name"] or None,
+            rest_advertised_port=parsed["rest.advertised.port"],
+            rest_advertised_listener=(parsed["rest.advertised.listener"] or "").lower() or None,
+            access_control_allow_origin=parsed["access.control.allow.origin"],
+            access_control_allow_methods=parsed["access.control.allow.methods"],
+            rest_extension_classes=tuple(parsed["rest.extension.classes"]),
+            rest_basic_auth_jaas_config_file=parsed["rest.basic.auth.jaas.config.file"] or None,
+            response_http_headers_config=parsed["response.http.headers.config"],
+            rest_max_request_size_bytes=parsed["rest.max.request.size.bytes"],
+            offset_storage_file_filename="" if distributed else parsed["offset.storage.file.filename"],
+            task_executors=_cores() if parsed["task.executors"] is None else parsed["task.executors"],
+            task_executor_hang_timeout_ms=parsed["task.executor.hang.timeout.ms"],
+            connectors_dir=parsed[CONNECTORS_DIR] or None,
+            config_history_size=parsed[HISTORY_SIZE],
+            distributed=DistributedSettings.of(parsed, props) if distributed else None,
+        )
+
+    @property
+    def worker_id(self) -> str:
+        """``<advertised host>:<advertised port>``, as statuses show it."""
+        _, host, port = split_listener(self.listeners[0]) if self.listeners else ("http", "", DEFAULT_PORT)
+        if host in ("0.0.0.0", "::"):
+            host = ""
+        advertised = self.rest_advertised_host_name or host or socket.gethostname()
+        return f"{advertised}:{self.rest_advertised_port or port}"
+
+    def with_prefix(self, prefix: str) -> dict[str, str]:
+        """The settings below a prefix, without it, as ``producer.`` or ``key.converter.``."""
+        size = len(prefix)
+        return {
+            key[size:]: value
+            for key, value in self.originals.items()
+            # Of the keys below admin. these are REST's, not those of admin clients.
+            if key.startswith(prefix) and not key.startswith("admin.listeners")
+        }
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def split_listener(listener: str, key: str = "listeners") -> tuple[str, str, int]:
+    """Scheme, host ("" for all interfaces) and port of a listener that stands in ``key``. Raises ConfigError."""
+    parts = urlsplit(listener)
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if parts.scheme.lower() not in ("http", "https") or port is None:
+        raise ConfigError(
+            f"Invalid value {listener} for configuration {key}: expected http://host:port or https://host:port, "
+            f"as http://localhost:{DEFAULT_PORT}",
+            key=key,
+        )
+    return parts.scheme.lower(), parts.hostname or "", port

@@ -1,0 +1,216 @@
+"""Puts a task together: connector class, converters, transformations, clients.
+
+What is made here is not started. Everything that runs a plugin's code is left to the task's own thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from connect.connector import SinkConnector, SourceConnector
+from connect.converters.api import Converter, HeaderConverter
+from connect.errors import ConfigError
+from connect.java.regex import RegexError, compile_java_regex
+from connect.plugins import Plugins
+from connect.sink import SinkTask
+from connect.source import SourceTask
+from connect.transforms.chain import build_steps
+from worker.config.client_overrides import client_properties, with_transactions
+from worker.config.secrets import SecretMask
+from worker.config.worker_config import WorkerConfig
+from worker.errors.config import DeadLetterTopic, error_settings
+from worker.errors.handler import DeadLetterQueue, ErrorHandler
+from worker.errors.resend import RefusedRecords
+from worker.executor import WorkerServices
+from worker.kafka.dead_letter_producer import DeadLetterProducer
+from worker.kafka.idempotence import with_order
+from worker.kafka.record_producer import RecordProducer
+from worker.kafka.settings import ClientKind
+from worker.kafka.sink_consumer import RebalanceListener, SinkConsumer
+from worker.kafka.topics import TopicCreator
+from worker.kafka.transactions import Transactions
+from worker.model import ErrorCounts, TaskId
+from worker.sink.loop import SinkParts, Subscription
+from worker.sink.task import SinkWorkerTask
+from worker.source.runtime import Exactly, FlushTiming, SourceParts
+from worker.source.task import SourceWorkerTask
+from worker.source.topic_creation import NewTopicSpec, rules_of, topic_creation_rules
+from worker.source.transaction_boundary import boundary_settings
+from worker.tasks.converters import Converters, converter_settings
+from worker.tasks.transformation_chain import TransformChain
+from worker.tasks.worker_task import TaskListener, WorkerTask
+
+log = logging.getLogger(__name__)
+
+# Java's default is 500. Larger batches cost a sink less a record; what they hold is bounded by the consumer's queue.
+_MAX_POLL_RECORDS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRequest:
+    """One task to be made. Configurations have their variables resolved."""
+
+    id: TaskId
+    connector_class: type[SourceConnector] | type[SinkConnector]
+    task_class: type[SourceTask] | type[SinkTask]
+    connector_config: Mapping[str, str]
+    task_config: Mapping[str, str]
+    version: str | None
+    paused: bool
+    transactional_id: str | None = None
+    """Given for a source task with exactly-once."""
+    run: int = 0
+    """What the worker knows this start of the task by."""
+
+
+class TaskFactory:
+    """Makes the tasks of one worker."""
+
+    def __init__(self, worker: WorkerConfig, plugins: Plugins, services: WorkerServices, mask: SecretMask) -> None:
+        """``mask`` hides what is secret in what is told of failed records."""
+        self._worker = worker
+        self._plugins = plugins
+        self._services = services
+        self._mask = mask
+        self._class_names = {desc.path: desc.class_name for desc in plugins.all()}
+
+    def create(self, request: TaskRequest, listener: TaskListener) -> WorkerTask:
+        """A task that is not started."""
+        timing = self._timing()
+        if issubclass(request.task_class, SourceTask):
+            task_class = request.task_class
+
+            def source_parts(stopping: Callable[[], bool], numbered: bool) -> SourceParts:
+                return self._source_parts(request, task_class, stopping, numbered)
+
+            return SourceWorkerTask(
+                request.id,
+                listener,
+                source_parts,
+                self._services,
+                timing,
+                run=request.run,
+                version=request.version,
+                paused=request.paused,
+            )
+        sink_class = request.task_class
+
+        def sink_parts(rebalance: RebalanceListener) -> SinkParts:
+            return self._sink_parts(request, sink_class, rebalance)
+
+        return SinkWorkerTask(
+            request.id, listener, sink_parts, timing.interval_s, timing.timeout_s, version=request.version, paused=request.paused
+        )
+
+    def _timing(self) -> FlushTiming:
+        timeout_s = self._worker.offset_flush_timeout_ms / 1000
+        graceful_s = self._worker.task_shutdown_graceful_timeout_ms / 1000
+        return FlushTiming(self._worker.offset_flush_interval_ms / 1000, timeout_s, min(timeout_s, graceful_s * 0.8))
+
+    def _source_parts(
+        self, request: TaskRequest, task_class: type[SourceTask], stopping: Callable[[], bool], numbered: bool
+    ) -> SourceParts:
+        config = request.connector_config
+        converters, chain = self.converters(config), self.chain(config)
+        topics = None
+        rules = topic_creation_rules(config) if self._worker.topic_creation_enable else None
+        if rules is not None:
+            topics = TopicCreator(self._client(ClientKind.ADMIN, request), rules)
+        given = self._client(ClientKind.PRODUCER, request)
+        java, ordered = given, False
+        if request.transactional_id is not None:
+            java = with_transactions(given, request.transactional_id)
+        elif numbered:
+            java = with_order(given)
+            ordered = java != given
+        confirms_each = task_class.wants_commit_record
+        producer = RecordProducer(java, stopping=stopping, confirms_each=confirms_each, replaceable=ordered)
+        task, errors = task_class(), self._error_handler(request, "source")
+        refused = RefusedRecords(task, producer, errors)
+        exactly = None
+        if request.transactional_id is not None:
+            timing = self._timing()
+            transactions = Transactions(producer, java, str(request.id), stopping=stopping, last_s=timing.last_timeout_s)
+            exactly = Exactly(transactions, boundary_settings(config, timing.interval_s))
+        return SourceParts(task, request.task_config, converters, chain, producer, topics, errors, refused, exactly)
+
+    def _sink_parts(self, request: TaskRequest, task_class: type[SinkTask], rebalance: RebalanceListener) -> SinkParts:
+        config = request.connector_config
+        converters, chain = self.converters(config), self.chain(config)
+        errors = self._error_handler(request, "sink")
+        java = self._client(ClientKind.CONSUMER, request)
+        subscription = subscription_of(config, int(java["metadata.max.age.ms"]) / 1000)
+        max_records = max(1, int(java.get("max.poll.records", _MAX_POLL_RECORDS)))
+        consumer = SinkConsumer(java, rebalance)
+        return SinkParts(task_class(), request.task_config, converters, chain, consumer, subscription, max_records, errors)
+
+    def _client(self, kind: ClientKind, request: TaskRequest, client_id: str | None = None) -> dict[str, str]:
+        of_task = request.id.connector, request.id.task, request.connector_config
+        return client_properties(kind, self._worker, *of_task, client_id=client_id)
+
+    def _error_handler(self, request: TaskRequest, connector_type: str) -> ErrorHandler:
+        settings = error_settings(request.connector_config, connector_type)
+        counts = ErrorCounts()
+        queue = None
+        if settings.dead_letters is not None:
+            queue = self._dead_letter_queue(request, settings.dead_letters, counts)
+        return ErrorHandler(request.id, settings, counts, queue=queue, class_name=self._class_name, mask=self._mask)
+
+    def _dead_letter_queue(self, request: TaskRequest, topic: DeadLetterTopic, counts: ErrorCounts) -> DeadLetterQueue:
+        def count_failure() -> None:
+            counts.dead_letter_failures += 1
+
+        # One partition and client ids as in Apache's worker.
+        spec = NewTopicSpec(1, topic.replication_factor, {})
+        admin = self._client(ClientKind.ADMIN, request, "connector-dlq-adminclient-")
+        java = self._client(ClientKind.PRODUCER, request, f"connector-dlq-producer-{request.id}")
+        producer = DeadLetterProducer(java, topic.name, str(request.id), on_failure=count_failure)
+        return DeadLetterQueue(producer, TopicCreator(admin, rules_of(spec), f"{topic.prefix}topic.*"), topic.context_headers)
+
+    def _class_name(self, plugin: object) -> str:
+        """The Java name that a plugin stands for, or where it is."""
+        path = f"{type(plugin).__module__}:{type(plugin).__qualname__}"
+        return self._class_names.get(path, path)
+
+    def converters(self, config: Mapping[str, str]) -> Converters:
+        """The connector's converters, each with its own settings, or else the worker's with the worker's settings."""
+        return Converters(
+            self._converter("key.converter", self._worker.key_converter, config, is_key=True),
+            self._converter("value.converter", self._worker.value_converter, config, is_key=False),
+            self._header_converter(config),
+        )
+
+    def _converter(self, key: str, of_worker: str, config: Mapping[str, str], *, is_key: bool) -> Converter:
+        name, settings = self._plugin_settings(key, of_worker, config)
+        converter = self._plugins.new_converter(name)
+        converter.configure(settings, is_key)
+        return converter
+
+    def _header_converter(self, config: Mapping[str, str]) -> HeaderConverter:
+        name, settings = self._plugin_settings("header.converter", self._worker.header_converter, config)
+        converter = self._plugins.new_header_converter(name)
+        converter.configure(settings)
+        return converter
+
+    def _plugin_settings(self, key: str, of_worker: str, config: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+        found = converter_settings(key, config, {**self._worker.originals, key: of_worker})
+        assert found is not None  # the worker has one for every role
+        return found
+
+    def chain(self, config: Mapping[str, str]) -> TransformChain:
+        """The connector's transformations, configured."""
+        return TransformChain(build_steps(config, self._plugins))
+
+
+def subscription_of(config: Mapping[str, str], refresh_s: float) -> Subscription:
+    """What a sink's ``topics`` or ``topics.regex`` say. Raises ConfigError."""
+    topics = frozenset(part.strip() for part in config.get("topics", "").split(",") if part.strip())
+    regex = config.get("topics.regex", "").strip()
+    if bool(topics) == bool(regex):
+        raise ConfigError("Must configure one of topics or topics.regex", key="topics")
+    try:
+        return Subscription(topics, compile_java_regex(regex) if regex else None, refresh_s)
+    except RegexError as e:
+        raise ConfigError.invalid("topics.regex", regex, f"not a regular expression: {e}") from e

@@ -1,0 +1,61 @@
+"""References to config providers, ``${provider:path:key}``, as far as they can be judged offline.
+
+They are never resolved for a check: what they stand for is the deployment's, often secret, and not on the machine that checks. So
+values that hold one are not judged. What can be: whether the worker has the provider, and, when the file that a reference names
+happens to be here, whether the key is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from connect.config.finding import Finding
+from connect.config.parsing import parse_value
+from connect.config.properties import read_properties
+from connect.config.providers.references import Reference, references_in
+from connect.config.types import ConfigType
+from connect.errors import ConfigError
+from worker.lint.codes import MISSING_REFERENCE, UNKNOWN_PROVIDER
+from worker.lint.nearest import did_you_mean
+
+_FILE_PROVIDERS = frozenset({"FileConfigProvider", "File", "file"})
+
+
+def has_reference(value: str | None) -> bool:
+    """Whether the value, or a part of it, comes from a config provider."""
+    return value is not None and next(references_in(value), None) is not None
+
+
+def check_references(config: Mapping[str, str | None], worker: Mapping[str, str] | None) -> Iterator[Finding]:
+    """Findings about references; without a worker's file every provider may be there."""
+    providers = None if worker is None else _providers(worker)
+    for key, value in config.items():
+        for reference in references_in(value or ""):
+            name = reference.provider
+            if providers is not None and name not in providers:
+                yield _unknown(key, name, providers)
+            elif (name if providers is None else providers[name]) in _FILE_PROVIDERS and _is_missing(reference):
+                message = f"{key} refers to {reference.key} of {reference.path}, which has no such key"
+                yield MISSING_REFERENCE.found(message, key)
+
+
+def _providers(worker: Mapping[str, str]) -> dict[str, str]:
+    """The simple class name of each provider that the worker declares."""
+    names = parse_value("config.providers", worker.get("config.providers"), ConfigType.LIST) or []
+    return {name: worker.get(f"config.providers.{name}.class", "").strip().rpartition(".")[2] for name in names}
+
+
+def _unknown(key: str, name: str, providers: Collection[str]) -> Finding:
+    there = f"has {', '.join(sorted(providers))}" if providers else "has none"
+    message = f"{key} refers to the config provider {name}, but the worker's config.providers {there}: the text stays as it is"
+    return UNKNOWN_PROVIDER.found(message, key, did_you_mean(name, providers))
+
+
+def _is_missing(reference: Reference) -> bool:
+    if not reference.path or not Path(reference.path).is_file():
+        return False
+    try:
+        return reference.key not in read_properties(reference.path)
+    except ConfigError:
+        return False

@@ -1,0 +1,1 @@
+"""Logs, logger levels, and what the herder is doing."""

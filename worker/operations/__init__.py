@@ -1,0 +1,1 @@
+"""Operations on connectors: automatic restarts, offset changes, config history, connectors.dir."""

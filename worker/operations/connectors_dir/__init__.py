@@ -1,0 +1,1 @@
+"""``connectors.dir``: a directory of connector files as the desired state."""

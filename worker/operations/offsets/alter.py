@@ -1,0 +1,93 @@
+"""Changing the stored offsets of a stopped connector (KIP-875), in the order of Apache's workers: first the connector is asked,
+which checks them and changes what it keeps itself, then the worker's own are written.
+
+Both herders call these once they know that the connector is stopped (:func:`worker.operations.offsets.changes.require_stopped`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import TimeoutError as FutureTimeout
+
+from connect.errors import ConnectError, UnsupportedError
+from worker.executor import ConnectorSpec, Executor
+from worker.model import OffsetEntry
+from worker.operations.offsets.changes import SinkOffsets, outcome, sink_changes, sink_pairs, source_changes, unsupported
+from worker.operations.offsets.sink_groups import SinkGroups
+from worker.storage.offset_store import OffsetPair, OffsetStore
+
+TIMEOUT_S = 80.0
+"""How long a connector may take; below the 90 seconds after which REST gives up."""
+
+
+def alter_source_offsets(
+    executor: Executor,
+    store: OffsetStore,
+    spec: ConnectorSpec,
+    offsets: Sequence[OffsetEntry] | None,
+    *,
+    timeout_s: float = TIMEOUT_S,
+) -> str:
+    """Changes offsets of a source, or forgets all of them for None; the sentence for REST. They are durable on return.
+
+    ``store`` is where the connector's tasks read and write theirs, and must be up to date: a worker's topic read to its end; for
+    a connector with a topic of its own that too; with exactly-once one whose ``put`` is a transaction after zombies were fenced.
+
+    Raises ConnectError and what the connector raises.
+    """
+    reset = offsets is None
+    if offsets is None:
+        offsets = [OffsetEntry(entry.partition, None) for entry in store.entries(spec.name)]
+    pairs = source_changes(spec.name, offsets)
+    did_all = _ask(executor, spec, pairs, "source", timeout_s)
+    if pairs:
+        store.put(spec.name, pairs)
+    return outcome(did_all, reset=reset)
+
+
+def alter_sink_offsets(
+    executor: Executor,
+    groups: SinkGroups,
+    spec: ConnectorSpec,
+    offsets: Sequence[OffsetEntry] | None,
+    *,
+    timeout_s: float = TIMEOUT_S,
+) -> str:
+    """The same for a sink, whose offsets are its consumer group's.
+
+    A group that still has members is told of before the connector is asked, so that nothing has changed then (Apache finds out
+    afterwards).
+    """
+    reset = offsets is None
+    changes: SinkOffsets
+    if offsets is None:
+        changes = dict.fromkeys(groups.committed(spec.name, spec.config))
+    else:
+        changes = sink_changes(offsets)
+        for tp, offset in changes.items():
+            if offset is not None and offset < 0:
+                raise ConnectError(
+                    f"Failed to modify offsets for sink connector {spec.name}: Invalid negative offset {offset} for "
+                    f"{tp.topic}-{tp.partition}"
+                )
+    groups.require_empty(spec.name, spec.config, reset=reset)
+    did_all = _ask(executor, spec, sink_pairs(changes), "sink", timeout_s)
+    # Promise 6: a sink whose tables are the truth has written the offsets into them by now, so that it cannot put the group back.
+    if reset:
+        groups.reset(spec.name, spec.config)
+    else:
+        groups.alter(spec.name, spec.config, changes)
+    return outcome(did_all, reset=reset)
+
+
+def _ask(executor: Executor, spec: ConnectorSpec, pairs: Sequence[OffsetPair], kind: str, timeout_s: float) -> bool:
+    try:
+        return executor.alter_offsets(spec, pairs).result(timeout_s)
+    except UnsupportedError as e:
+        raise unsupported(spec.name) from e
+    except ConnectError:
+        raise
+    except FutureTimeout as e:
+        raise ConnectError(f"Timed out while calling the 'alterOffsets' method for {kind} connector {spec.name}") from e
+    except Exception as e:
+        raise ConnectError(f"Failed to modify offsets for {kind} connector {spec.name}: {e}") from e

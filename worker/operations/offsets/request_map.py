@@ -1,0 +1,89 @@
+"""The offsets of a request as Apache has them: in a ``HashMap``, by their partitions.
+
+Of a partition that is there twice the last offset counts, before anything is checked; and the map's order decides which of
+several errors is told.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from connect.java.hash_order import hash_code
+from worker.model import OffsetEntry
+
+Item = TypeVar("Item")
+
+_WORD = 0xFFFFFFFF
+
+
+def as_java_map(offsets: Sequence[OffsetEntry]) -> list[OffsetEntry]:
+    """The entries that are left, in the map's order."""
+    left: dict[Any, OffsetEntry] = {}
+    for entry in offsets:
+        key = _equal_in_java(entry.partition)
+        first = left.get(key, entry)
+        left[key] = OffsetEntry(first.partition, entry.offset)
+    return map_order(left.values(), lambda entry: java_hash(entry.partition))
+
+
+def map_order(items: Iterable[Item], code_of: Callable[[Item], int], capacity: int = 16) -> list[Item]:
+    """Different items as a ``HashMap`` made with that capacity walks them, that were put into it in this order."""
+    listed = list(items)
+    buckets = 1
+    while buckets < capacity or len(listed) > buckets * 3 // 4:
+        buckets *= 2
+
+    def bucket(item: Item) -> int:
+        code = code_of(item)
+        return (code ^ (code >> 16)) & (buckets - 1)
+
+    return sorted(listed, key=bucket)
+
+
+def java_hash(value: Any) -> int:
+    """``hashCode`` of a value that came as JSON, as an unsigned number."""
+    match value:
+        case None:
+            return 0
+        case bool():
+            return 1231 if value else 1237
+        case str():
+            return hash_code(value)
+        case int() if -(1 << 31) <= value < 1 << 31:
+            return value & _WORD
+        case int() if -(1 << 63) <= value < 1 << 63:
+            return long_hash(value)
+        case int():
+            code, size = 0, abs(value)
+            for shift in range((size.bit_length() - 1) // 32 * 32, -1, -32):
+                code = (31 * code + (size >> shift & _WORD)) & _WORD
+            return code if value > 0 else -code & _WORD
+        case float():
+            return _folded(struct.unpack(">Q", struct.pack(">d", value))[0])
+        case dict():
+            return sum(hash_code(key) ^ java_hash(member) for key, member in value.items()) & _WORD
+        case _:
+            code = 1
+            for member in value:
+                code = (31 * code + java_hash(member)) & _WORD
+            return code
+
+
+def long_hash(value: int) -> int:
+    """``Long.hashCode``, as an unsigned number."""
+    return _folded(value & 0xFFFFFFFFFFFFFFFF)
+
+
+def _folded(bits: int) -> int:
+    return (bits ^ (bits >> 32)) & _WORD
+
+
+def _equal_in_java(value: Any) -> Any:
+    """A key that is the same for values that are equal in Java: 1, 1.0 and true are three."""
+    if isinstance(value, Mapping):
+        return frozenset((key, _equal_in_java(member)) for key, member in value.items())
+    if isinstance(value, list):
+        return tuple(_equal_in_java(member) for member in value)
+    return value.__class__, value

@@ -1,0 +1,24 @@
+"""What a restart of a connector with its tasks touches (KIP-745). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from worker.model import ConnectorStatus, State, Status
+
+
+def to_restart(status: ConnectorStatus, *, include_tasks: bool, only_failed: bool) -> tuple[bool, list[int]]:
+    """Whether the connector's instance, and which tasks."""
+
+    def chosen(one: Status) -> bool:
+        return not only_failed or one.state is State.FAILED
+
+    return chosen(status.connector), [number for number, task in status.tasks if include_tasks and chosen(task)]
+
+
+def planned_restart(status: ConnectorStatus, with_connector: bool, tasks: Collection[int]) -> ConnectorStatus:
+    """The status as the answer shows it: what is to be restarted is RESTARTING."""
+    connector = replace(status.connector, state=State.RESTARTING) if with_connector else status.connector
+    shown = [(n, replace(task, state=State.RESTARTING) if n in tasks else task) for n, task in status.tasks]
+    return replace(status, connector=connector, tasks=shown)

@@ -1,0 +1,160 @@
+"""Records as flat lists of what they hold, for people: names, types, values; and what differs between two of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, FarInstant, decimal_scale
+from connect.data.schema import Schema, Type
+from connect.data.sized_numbers import Float32, Int8, Int16, Int32
+from connect.data.struct import Struct
+from connect.errors import DataError
+from connect.java.text import decimal_text
+from connect.record import ConnectRecord, SinkRecord
+from connect.record_format import payload_to_json
+
+_LOGICAL = {DATE: "date", TIME: "time", TIMESTAMP: "timestamp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One named thing of a record: its type in a word or two, and its value as text. Containers have no text."""
+
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.text}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How one named thing differs. ``before`` None: it was added; ``after`` None: removed."""
+
+    path: str
+    before: Leaf | None
+    after: Leaf | None
+
+    @property
+    def mark(self) -> str:
+        """``+``, ``-`` or ``~``."""
+        return "+" if self.before is None else "-" if self.after is None else "~"
+
+
+def leaves_of(record: ConnectRecord) -> dict[str, Leaf]:
+    """What a record holds, in its order: topic, partition, timestamp, key, value, headers."""
+    found = {"topic": Leaf("", _quoted(record.topic))}
+    if record.partition is not None:
+        found["partition"] = Leaf("", str(record.partition))
+    if isinstance(record, SinkRecord):
+        found["offset"] = Leaf("", str(record.offset))
+    if record.timestamp is not None:
+        found["timestamp"] = Leaf("", str(record.timestamp))
+    _add("key", record.key_schema, record.key, found)
+    _add("value", record.value_schema, record.value, found)
+    for header in record.headers or ():
+        path, count = f"headers.{header.key}", 1
+        while path in found:
+            count += 1
+            path = f"headers.{header.key}[{count}]"
+        _add(path, header.schema, header.value, found)
+    return found
+
+
+def changes_between(before: Mapping[str, Leaf], after: Mapping[str, Leaf]) -> list[Change]:
+    """What was changed and removed, in the order before, then what was added. What lay in something that is no container any
+    more is not told one by one."""
+    emptied = tuple(f"{path}." for path, leaf in before.items() if not leaf.text and path in after and after[path].text)
+    changed = [
+        Change(path, leaf, after.get(path))
+        for path, leaf in before.items()
+        if after.get(path) != leaf and not (path not in after and emptied and path.startswith(emptied))
+    ]
+    added = [Change(path, None, leaf) for path, leaf in after.items() if path not in before]
+    return [*changed, *added]
+
+
+def _add(path: str, schema: Schema | None, value: Any, found: dict[str, Leaf]) -> None:
+    if isinstance(value, Struct):
+        found[path] = Leaf(_kind(schema or value.schema, value), "")
+        for f, member in zip(value.schema.fields or (), value.values, strict=True):
+            _add(f"{path}.{f.name}", f.schema, member, found)
+    elif isinstance(value, dict) and value and all(isinstance(key, str) for key in value):
+        found[path] = Leaf(_kind(schema, value), "")
+        for key, member in value.items():
+            _add(f"{path}.{key}", schema.value_schema if schema is not None else None, member, found)
+    else:
+        found[path] = Leaf(_kind(schema, value), text_of(schema, value))
+
+
+def _kind(schema: Schema | None, value: Any) -> str:
+    if schema is None:
+        return _plain_kind(value)
+    if schema.name == DECIMAL:
+        shown = f"decimal({decimal_scale(schema)})"
+    elif schema.name in _LOGICAL:
+        shown = _LOGICAL[schema.name]
+    else:
+        shown = schema.type.value if schema.type not in (Type.FLOAT32, Type.FLOAT64) else schema.type.name.lower()
+        shown += f" {schema.name}" if schema.name else ""
+        shown += f" v{schema.version}" if schema.version is not None else ""
+    return f"{shown}?" if schema.optional else shown
+
+
+def _plain_kind(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "boolean"
+        case Int8() | Int16() | Int32():
+            return type(value).__name__.lower()
+        case int():
+            return "int64"
+        case Float32():
+            return "float32"
+        case float():
+            return "float64"
+        case str():
+            return "string"
+        case bytes() | bytearray() | memoryview():
+            return "bytes"
+        case decimal.Decimal():
+            return "decimal"
+        case dt.date() | dt.time() | FarInstant():
+            return "timestamp"
+        case dict():
+            return "map"
+        case list() | tuple():
+            return "array"
+    return type(value).__name__
+
+
+def text_of(schema: Schema | None, value: Any) -> str:
+    """A value as people write it: numbers in full, instants in ISO 8601, everything else as JSON."""
+    match value:
+        case decimal.Decimal():
+            return decimal_text(value)
+        case dt.datetime() | dt.date() | dt.time():
+            return value.isoformat().replace("+00:00", "Z")
+        case Int8() | Int16() | Int32():
+            return str(int(value))
+        case Float32():
+            return json.dumps(payload_to_json(Schema.FLOAT32, value))
+        case bytes() | bytearray() | memoryview():
+            return bytes(value).hex(" ")
+        case FarInstant():
+            return str(value.millis)
+    try:
+        return json.dumps(payload_to_json(schema, value), ensure_ascii=False)
+    except DataError:
+        return repr(value)  # what a function of a user made
+
+
+def _quoted(text: str | None) -> str:
+    return "null" if text is None else text

@@ -1,0 +1,1 @@
+"""Source tasks: poll, send, and flush offsets, at least once or exactly once."""

@@ -1,0 +1,436 @@
+"""Records of the config and status topics, both ways: what Apache's ``KafkaConfigBackingStore`` and ``KafkaStatusBackingStore``
+write and read.
+
+Keys are plain text, values compact JSON whose members have a fixed order and whose absent members are null. Nothing here raises
+on what it reads: a record that means nothing is :class:`Unreadable`, with the reason, for the log.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import orjson
+
+from worker.model import Restarts, State, Status, TargetState, TaskId
+
+Properties = Mapping[str, str | None]
+
+TARGET_STATE = "target-state-"
+CONNECTOR = "connector-"
+TASK = "task-"
+COMMIT = "commit-"
+RESTART = "restart-connector-"
+TASK_COUNT = "tasks-fencing-"
+SESSION_KEY = "session-key"
+LOGGER = "logger-cluster-"
+
+STATUS_CONNECTOR = "status-connector-"
+STATUS_TASK = "status-task-"
+STATUS_TOPIC = "status-topic-"
+TOPIC_SEPARATOR = ":connector-"
+
+
+class KeyValue(NamedTuple):
+    """One record to be written. The value None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that is left out, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorRecord:
+    """``connector-<name>``: the configuration; None deletes the connector."""
+
+    name: str
+    properties: Properties | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStateRecord:
+    """``target-state-<name>``; None forgets it."""
+
+    name: str
+    state: TargetState | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """``task-<name>-<n>``: valid once a commit follows."""
+
+    task: TaskId
+    properties: Properties
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """``commit-<name>``: the task records before it are complete, and there are so many."""
+
+    name: str
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCountRecord:
+    """``tasks-fencing-<name>``: producers of so many tasks may have to be fenced before the next set starts."""
+
+    name: str
+    task_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """``session-key``: what internal requests between workers are signed with."""
+
+    key: bytes = field(repr=False)  # promise 9
+    algorithm: str
+    creation_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRequest:
+    """``restart-connector-<name>``."""
+
+    name: str
+    include_tasks: bool
+    only_failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerRecord:
+    """``logger-cluster-<namespace>``: a level for all workers that are in the cluster now."""
+
+    namespace: str
+    level: str
+
+
+ConfigRecord = (
+    ConnectorRecord
+    | TargetStateRecord
+    | TaskRecord
+    | CommitRecord
+    | TaskCountRecord
+    | SessionKey
+    | RestartRequest
+    | LoggerRecord
+    | Unreadable
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRecord:
+    """``status-connector-<name>`` or ``status-task-<name>-<n>``; None forgets it."""
+
+    id: str | TaskId
+    status: Status | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """A topic that a connector was seen to use. ``discover_timestamp`` in ms since 1970."""
+
+    topic: str
+    connector: str
+    task: int
+    discover_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatusRecord:
+    """``status-topic-<topic>:connector-<name>``; None forgets it."""
+
+    topic: str
+    connector: str
+    status: TopicStatus | None
+
+
+StatusTopicRecord = StatusRecord | TopicStatusRecord | Unreadable
+
+
+# Writing
+
+
+def connector_record(name: str, properties: Properties) -> KeyValue:
+    return _record(CONNECTOR + name, {"properties": dict(properties)})
+
+
+def connector_tombstone(name: str) -> KeyValue:
+    return _record(CONNECTOR + name, None)
+
+
+def target_state_record(name: str, state: TargetState) -> KeyValue:
+    # Workers before Apache 3.5 know no STOPPED: to them a stopped connector is paused.
+    old = TargetState.PAUSED if state is TargetState.STOPPED else state
+    return _record(TARGET_STATE + name, {"state": old.value, "state.v2": state.value})
+
+
+def target_state_tombstone(name: str) -> KeyValue:
+    return _record(TARGET_STATE + name, None)
+
+
+def task_record(task: TaskId, properties: Properties) -> KeyValue:
+    return _record(f"{TASK}{task.connector}-{task.task}", {"properties": dict(properties)})
+
+
+def commit_record(name: str, tasks: int) -> KeyValue:
+    return _record(COMMIT + name, {"tasks": tasks})
+
+
+def task_count_record(name: str, task_count: int) -> KeyValue:
+    return _record(TASK_COUNT + name, {"task-count": task_count})
+
+
+def session_key_record(key: SessionKey) -> KeyValue:
+    text = base64.b64encode(key.key).decode()
+    return _record(
+        SESSION_KEY, {"key": text, "algorithm": key.algorithm, "creation-timestamp": key.creation_timestamp_ms}
+    )  # fmt: skip
+
+
+def restart_record(request: RestartRequest) -> KeyValue:
+    return _record(RESTART + request.name, {"include-tasks": request.include_tasks, "only-failed": request.only_failed})
+
+
+def logger_record(level: LoggerRecord) -> KeyValue:
+    return _record(LOGGER + level.namespace, {"level": level.level})
+
+
+def status_key(id: str | TaskId) -> str:
+    if isinstance(id, TaskId):
+        return f"{STATUS_TASK}{id.connector}-{id.task}"
+    return STATUS_CONNECTOR + id
+
+
+def status_record(id: str | TaskId, status: Status) -> KeyValue:
+    value: dict[str, Any] = {
+        "state": status.state.value,
+        "trace": status.trace,
+        "worker_id": status.worker_id,
+        "generation": status.generation,
+        "version": status.version,
+    }
+    # Not Apache's, and only there where a connector asks for it; Java's reader looks members up by name.
+    if status.restarts is not None:
+        value["restarts"] = {"count": status.restarts.count, "next_ms": status.restarts.next_ms}
+    return _record(status_key(id), value)
+
+
+def status_tombstone(id: str | TaskId) -> KeyValue:
+    return _record(status_key(id), None)
+
+
+def topic_status_record(status: TopicStatus) -> KeyValue:
+    value = {
+        "name": status.topic,
+        "connector": status.connector,
+        "task": status.task,
+        "discoverTimestamp": status.discover_timestamp,
+    }
+    return _record(f"{STATUS_TOPIC}{status.topic}{TOPIC_SEPARATOR}{status.connector}", {"topic": value})
+
+
+def topic_status_tombstone(connector: str, topic: str) -> KeyValue:
+    return _record(f"{STATUS_TOPIC}{topic}{TOPIC_SEPARATOR}{connector}", None)
+
+
+def _record(key: str, value: dict[str, Any] | None) -> KeyValue:
+    return KeyValue(key.encode(), None if value is None else orjson.dumps(value))
+
+
+# Reading
+
+
+class _Wrong(Exception):
+    """Within this module: why a value cannot be read."""
+
+
+def decode_config(key: bytes | None, value: bytes | None) -> ConfigRecord:
+    """A record of the config topic. Prefixes are tried in Apache's order."""
+    name = _text(key)
+    if name is None:
+        return Unreadable("its key is no text")
+    try:
+        members = _object(value)
+        if name.startswith(TARGET_STATE):
+            return TargetStateRecord(name.removeprefix(TARGET_STATE), None if members is None else _target_state(members))
+        if name.startswith(CONNECTOR):
+            return ConnectorRecord(name.removeprefix(CONNECTOR), None if members is None else _properties(members))
+        if name.startswith(TASK):
+            task = _task_id(name.removeprefix(TASK))
+            if task is None:
+                return Unreadable("its key does not end in the number of a task")
+            return TaskRecord(task, _properties(_required(members)))
+        if name.startswith(COMMIT):
+            return CommitRecord(name.removeprefix(COMMIT), _count(_required(members), "tasks"))
+        if name.startswith(RESTART):
+            members = _required(members)
+            # Apache takes anything but a boolean for false.
+            return RestartRequest(
+                name.removeprefix(RESTART), members.get("include-tasks") is True, members.get("only-failed") is True
+            )
+        if name.startswith(TASK_COUNT):
+            return TaskCountRecord(name.removeprefix(TASK_COUNT), _count(_required(members), "task-count"))
+        if name == SESSION_KEY:
+            return _session_key(_required(members))
+        if name.startswith(LOGGER):
+            return LoggerRecord(name.removeprefix(LOGGER), _string(_required(members), "level"))
+    except _Wrong as e:
+        return Unreadable(str(e))
+    return Unreadable("its key is of no known kind")
+
+
+def decode_status(key: bytes | None, value: bytes | None) -> StatusTopicRecord:
+    """A record of the status topic."""
+    name = _text(key)
+    if name is None:
+        return Unreadable("its key is no text")
+    try:
+        if name.startswith(STATUS_CONNECTOR):
+            connector = name.removeprefix(STATUS_CONNECTOR)
+            return StatusRecord(connector, _status(_object(value))) if connector else Unreadable("its key names no connector")
+        if name.startswith(STATUS_TASK):
+            task = _task_id(name.removeprefix(STATUS_TASK))
+            return StatusRecord(task, _status(_object(value))) if task else Unreadable("its key names no task")
+        if name.startswith(STATUS_TOPIC):
+            # A topic's name has no colon, a connector's may have.
+            topic, separator, connector = name.removeprefix(STATUS_TOPIC).partition(TOPIC_SEPARATOR)
+            if not (topic and separator and connector):
+                return Unreadable("its key does not name a topic and a connector")
+            return TopicStatusRecord(topic, connector, _topic_status(_object(value)))
+    except _Wrong as e:
+        return Unreadable(str(e))
+    return Unreadable("its key is of no known kind")
+
+
+def _text(key: bytes | None) -> str | None:
+    try:
+        return None if key is None else key.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _task_id(text: str) -> TaskId | None:
+    connector, dash, number = text.rpartition("-")
+    if not (connector and dash and number.isascii() and number.isdigit()):
+        return None
+    return TaskId(connector, int(number))
+
+
+def _object(value: bytes | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    try:
+        parsed = orjson.loads(value)
+    except orjson.JSONDecodeError as e:
+        raise _Wrong(f"its value is not JSON: {e}") from e
+    if parsed is None or isinstance(parsed, dict):
+        return parsed
+    raise _Wrong("its value is not a JSON object")
+
+
+def _required(members: dict[str, Any] | None) -> dict[str, Any]:
+    if members is None:
+        raise _Wrong("it has no value, which means nothing for this key")
+    return members
+
+
+def _properties(members: dict[str, Any]) -> Properties:
+    properties = members.get("properties")
+    if not isinstance(properties, dict):
+        raise _Wrong("its member 'properties' is not an object")
+    for key, value in properties.items():
+        # The value is not shown: it may be a secret.
+        if value is not None and not isinstance(value, str):
+            raise _Wrong(f"the value of '{key}' in its properties is neither text nor null")
+    return properties
+
+
+def _target_state(members: dict[str, Any]) -> TargetState:
+    name = members.get("state.v2")
+    if name is None:
+        name = members.get("state")  # written by a worker before Apache 3.5
+    try:
+        return TargetState(name)
+    except ValueError as e:
+        raise _Wrong(f"its state {name!r} is none of STARTED, PAUSED, STOPPED") from e
+
+
+def _count(members: dict[str, Any], member: str) -> int:
+    value = members.get(member)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise _Wrong(f"its member '{member}' is not a count")
+    return value
+
+
+def _integer(members: dict[str, Any], member: str) -> int:
+    value = members.get(member)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _Wrong(f"its member '{member}' is not an integer")
+    return value
+
+
+def _string(members: dict[str, Any], member: str) -> str:
+    value = members.get(member)
+    if not isinstance(value, str):
+        raise _Wrong(f"its member '{member}' is not text")
+    return value
+
+
+def _optional_string(members: dict[str, Any], member: str) -> str | None:
+    return None if members.get(member) is None else _string(members, member)
+
+
+def _session_key(members: dict[str, Any]) -> SessionKey:
+    try:
+        key = base64.b64decode(_string(members, "key"), validate=True)
+    except binascii.Error as e:
+        raise _Wrong("its member 'key' is not base64") from e
+    return SessionKey(key, _string(members, "algorithm"), _integer(members, "creation-timestamp"))
+
+
+def _status(members: dict[str, Any] | None) -> Status | None:
+    if members is None:
+        return None
+    name = _string(members, "state")
+    if name == "DESTROYED":
+        return None  # written as a tombstone by all known workers; the same thing
+    try:
+        state = State(name)
+    except ValueError as e:
+        raise _Wrong(f"its state {name!r} is not known") from e
+    return Status(
+        state,
+        _string(members, "worker_id"),
+        _optional_string(members, "trace"),
+        _integer(members, "generation"),
+        _optional_string(members, "version"),
+        _restarts(members.get("restarts")),
+    )
+
+
+def _restarts(found: object) -> Restarts | None:
+    match found:
+        case {"count": int(count), "next_ms": int() | None as next_ms}:
+            return Restarts(count, next_ms)
+    return None
+
+
+def _topic_status(members: dict[str, Any] | None) -> TopicStatus | None:
+    if members is None:
+        return None
+    topic = members.get("topic")
+    if not isinstance(topic, dict):
+        raise _Wrong("its member 'topic' is not an object")
+    return TopicStatus(
+        _string(topic, "name"), _string(topic, "connector"), _integer(topic, "task"), _integer(topic, "discoverTimestamp")
+    )

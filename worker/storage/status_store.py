@@ -1,0 +1,295 @@
+"""The status topic as a store: what connectors and tasks are doing, and the topics they use (Apache's
+``KafkaStatusBackingStore``).
+
+What is read is what counts: a status is shown once it came back from the topic, whoever wrote it. Writes do not wait; one that no
+broker took is written again, unless another status of the same instance came after it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from itertools import count
+
+from connect.errors import ConnectError, UnreachableError
+from worker.kafka.log_writer import Written
+from worker.kafka.topic_log import LogRecord, TopicLog, TopicLogSettings
+from worker.model import State, Status, TaskId
+from worker.storage import record_codec
+from worker.storage.record_codec import KeyValue, StatusRecord, TopicStatus, TopicStatusRecord
+
+log = logging.getLogger(__name__)
+
+Instance = str | TaskId
+"""A connector by its name, or a task."""
+
+
+def may_write(known: Status | None, status: Status) -> bool:
+    """Whether a word that may come late (FAILED, UNASSIGNED) is still to be written: not after another worker's of a newer
+    generation, which tells that a successor has the instance."""
+    return known is None or known.worker_id == status.worker_id or known.generation <= status.generation
+
+
+def is_late(known: Status | None, status: Status) -> bool:
+    """Whether a worker says of a task that it has ended, which another one has been running for as long (KAFKA-12525).
+
+    One difference from Apache: the worker that runs the task is believed in the same generation too, for its own records are in
+    order. So a task that was stopped is not shown as running.
+    """
+    return (
+        status.state is State.UNASSIGNED
+        and known is not None
+        and known.state is State.RUNNING
+        and known.worker_id != status.worker_id
+        and known.generation >= status.generation
+    )
+
+
+def hides(read: Status, own: Status) -> bool:
+    """Whether what another worker says of something, that was this worker's to tell of, comes late: it is of an earlier
+    generation, or says in the same one that it has let go. Workers write each by its own connection, so that after brokers were
+    away the last words of one can come behind the first ones of its successor."""
+    if read.worker_id == own.worker_id:
+        return False
+    return read.generation < own.generation or (read.generation == own.generation and read.state is State.UNASSIGNED)
+
+
+class StatusStore:
+    """Owns the log of the status topic. Methods are safe from any thread and do not wait, but for :meth:`start`."""
+
+    def __init__(
+        self,
+        settings: TopicLogSettings,
+        worker_id: str,
+        epoch_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """``settings`` as of :func:`worker.storage.topic_logs.status_log`; ``worker_id`` is who writes here."""
+        self._log = TopicLog(settings, self._on_record)
+        self._worker_id = worker_id
+        self._epoch_ms = epoch_ms
+        self._lock = threading.Lock()  # for the maps, which the log's thread changes
+        # Held from the look at what was said last until it is handed over: what is said again must not come behind what is newer.
+        self._saying = threading.Lock()
+        self._connectors: dict[str, Status] = {}
+        self._tasks: dict[str, dict[int, Status]] = {}
+        self._topics: dict[str, dict[str, TopicStatus]] = {}
+        self._own: dict[Instance, Status] = {}
+        """What was said here last of what this worker has."""
+        self._own_read: set[Instance] = set()
+        """Of what that has been read back."""
+        self._announced: set[tuple[str, str]] = set()
+        """Connectors and topics whose records were sent and are not read back yet."""
+        self._numbers = count(1)
+        self._latest: dict[str, int] = {}
+        """By key, the number of the last write that was asked for."""
+
+    def start(self, timeout_s: float | None = None) -> None:
+        """Makes or checks the topic and reads it; see :meth:`TopicLog.start`."""
+        self._log.start(timeout_s)
+
+    def ask_to_close(self) -> None:
+        """Makes a later close quick."""
+        self._log.ask_to_close()
+
+    def close(self) -> None:
+        self._log.close()
+
+    def refresh(self, timeout_s: float) -> None:
+        """Returns when all is read that was written before the call. Raises UnreachableError."""
+        self._log.read_to_end(timeout_s)
+
+    # --- what is known
+
+    def get(self, instance: Instance) -> Status | None:
+        with self._lock:
+            return self._known(instance)
+
+    def get_all(self, connector: str) -> dict[int, Status]:
+        """The statuses of a connector's tasks, by number."""
+        with self._lock:
+            return dict(self._tasks.get(connector, {}))
+
+    def connectors(self) -> frozenset[str]:
+        """Connectors of which there is a status, of their own or of a task."""
+        with self._lock:
+            return frozenset(self._connectors) | frozenset(self._tasks)
+
+    def topics(self, connector: str) -> frozenset[str]:
+        """The topics that a connector has used since they were last forgotten."""
+        with self._lock:
+            return frozenset(self._topics.get(connector, ()))
+
+    # --- writing
+
+    def put(self, instance: Instance, status: Status) -> None:
+        """Writes a status; again, should late words of another worker come behind it."""
+        with self._saying:
+            self._keep(instance, status)
+            self._send(record_codec.status_record(instance, status))
+
+    def put_safe(self, instance: Instance, status: Status) -> None:
+        """Writes a status, unless another worker has told of a newer generation, before it is sent or has to be sent again: what
+        a worker says last must not hide that its successor runs."""
+        with self._saying:
+            if may_write(self.get(instance), status):
+                self._keep(instance, status)
+                self._send(record_codec.status_record(instance, status), lambda: may_write(self.get(instance), status))
+            else:
+                self._keep(instance, None)
+                log.debug("%s of %s is not written: another worker has it by now", status.state.value, instance)
+
+    def delete(self, instance: Instance) -> None:
+        """Forgets a status."""
+        with self._saying:
+            self._keep(instance, None)
+            self._send(record_codec.status_tombstone(instance))
+
+    def _keep(self, instance: Instance, status: Status | None) -> None:
+        with self._lock:
+            self._own_read.discard(instance)
+            if status is None or status.state is State.UNASSIGNED:
+                self._own.pop(instance, None)
+            else:
+                self._own[instance] = status
+
+    def add_topic(self, connector: str, task: int, topic: str) -> None:
+        """Notes that a connector uses a topic, unless that is known."""
+        with self._lock:
+            if topic in self._topics.get(connector, ()) or (connector, topic) in self._announced:
+                return
+            self._announced.add((connector, topic))
+        self._send(record_codec.topic_status_record(TopicStatus(topic, connector, task, self._epoch_ms())))
+
+    def reset_topics(self, connector: str) -> list[Future[Written | None]]:
+        """Forgets the topics of a connector, those too whose records are still on their way. What is returned is for
+        :meth:`await_read`."""
+        with self._lock:
+            underway = {topic for name, topic in self._announced if name == connector}
+            self._announced -= {(connector, topic) for topic in underway}
+            topics = underway | set(self._topics.get(connector, ()))
+        return [self._send(record_codec.topic_status_tombstone(connector, topic)) for topic in sorted(topics)]
+
+    def await_read(self, sent: Sequence[Future[Written | None]], timeout_s: float) -> None:
+        """Returns when these writes were read back, so that what is known goes by them. Raises UnreachableError, and what they
+        failed with."""
+        deadline = time.monotonic() + timeout_s
+        if wait(sent, timeout_s).not_done:
+            raise UnreachableError(
+                f"a record for topic {self._log.topic} was not written within {timeout_s:g} s; it is tried on. Check that the "
+                "brokers run, and that enough replicas of the topic are in sync"
+            )
+        written = [where for where in (future.result() for future in sent) if where is not None]
+        self._log.await_read(written, max(0.0, deadline - time.monotonic()))
+
+    def _send(self, record: KeyValue, still_true: Callable[[], bool] = lambda: True) -> Future[Written | None]:
+        """Done when the record is written: with where it lies, None when another one has taken its place."""
+        outcome: Future[Written | None] = Future()
+        key = record.key.decode()
+        number = next(self._numbers)
+        with self._lock:
+            self._latest[key] = number
+
+        def sent(future: Future[Written]) -> None:
+            error = future.exception()
+            with self._lock:
+                current = self._latest.get(key) == number
+                if error is None and current:
+                    del self._latest[key]
+            if error is None:
+                outcome.set_result(future.result())
+            elif not isinstance(error, UnreachableError):
+                log.error("The record %s of status topic %s was not written: %s", key, self._log.topic, error)
+                outcome.set_exception(error)
+            elif current and still_true():
+                again()
+            else:
+                outcome.set_result(None)
+
+        def again() -> None:
+            try:
+                future = self._log.send(record.key, record.value)
+            except ConnectError as e:
+                log.warning("The record %s of status topic %s is not written: %s", key, self._log.topic, e.message)
+                outcome.set_exception(e)
+                return
+            if future.done() and (error := future.exception()) is not None:
+                # The client did not even queue it: sending it again at once would not help.
+                log.error("The record %s of status topic %s is not written: %s", key, self._log.topic, error)
+                outcome.set_exception(error)
+            else:
+                future.add_done_callback(sent)
+
+        again()
+        return outcome
+
+    # --- reading, on the log's thread
+
+    def _on_record(self, record: LogRecord) -> None:
+        match record_codec.decode_status(record.key, record.value):
+            case StatusRecord(id=instance, status=status):
+                with self._lock:
+                    self._take(instance, status)
+                    own = self._hidden_by(instance, status)
+                if own is not None:
+                    self._say_again(instance, own)
+            case TopicStatusRecord(connector=connector, topic=topic, status=status):
+                with self._lock:
+                    self._take_topic(connector, topic, status)
+            case unreadable:
+                log.warning("Record %d of status topic %s is left out: %s", record.offset, self._log.topic, unreadable.reason)
+
+    def _say_again(self, instance: Instance, own: Status) -> None:
+        with self._saying:
+            if self._own.get(instance) is own:
+                log.debug("%s of %s is written again, behind late words of another worker", own.state.value, instance)
+                self._send(record_codec.status_record(instance, own), lambda: self._own.get(instance) is own)
+
+    def _hidden_by(self, instance: Instance, read: Status | None) -> Status | None:
+        """What this worker has said in front of late words of another one."""
+        own = self._own.get(instance)
+        if own is None:
+            return None
+        if read is None:
+            del self._own[instance]
+        elif read.worker_id != own.worker_id:
+            if instance in self._own_read and hides(read, own):
+                self._own_read.discard(instance)
+                return own
+        elif (read.state, read.generation) == (own.state, own.generation):
+            self._own_read.add(instance)
+        return None
+
+    def _take(self, instance: Instance, status: Status | None) -> None:
+        if isinstance(instance, TaskId) and status is not None and is_late(self._known(instance), status):
+            return
+        if isinstance(instance, str):
+            if status is None:
+                self._connectors.pop(instance, None)
+            else:
+                self._connectors[instance] = status
+            return
+        tasks = self._tasks.setdefault(instance.connector, {})
+        if status is None:
+            tasks.pop(instance.task, None)
+        else:
+            tasks[instance.task] = status
+        if not tasks:
+            del self._tasks[instance.connector]
+
+    def _take_topic(self, connector: str, topic: str, status: TopicStatus | None) -> None:
+        self._announced.discard((connector, topic))
+        topics = self._topics.setdefault(connector, {})
+        if status is None:
+            topics.pop(topic, None)
+        else:
+            topics[topic] = status
+        if not topics:
+            del self._topics[connector]
+
+    def _known(self, instance: Instance) -> Status | None:
+        if isinstance(instance, str):
+            return self._connectors.get(instance)
+        return self._tasks.get(instance.connector, {}).get(instance.task)

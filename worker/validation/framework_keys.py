@@ -1,0 +1,150 @@
+"""The framework's own table of a connector's keys, for one configuration.
+
+Defaults, suggestions and rules depend on the worker's converters and on the plugins there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from connect.config.definition import ConfigDef, ConfigKey, Recommender, Validator
+from connect.errors import ConfigError
+from worker.config.worker_config import WorkerConfig
+from worker.validation.common_keys import COMMON_KEYS
+from worker.validation.named_classes import NamedClass, named_class, plugin_of
+from worker.validation.plugin_catalog import CONNECTORS, INTERFACES, Catalogue, Kind, Plugin
+from worker.validation.sink_keys import SINK_KEYS
+from worker.validation.source_keys import SOURCE_KEYS
+from worker.validation.versions import AvailableVersion, IsRange, available_versions
+
+CONVERTERS = {
+    "key.converter": Kind.CONVERTER,
+    "value.converter": Kind.CONVERTER,
+    "header.converter": Kind.HEADER_CONVERTER,
+}
+VERSION_SUFFIX = ".plugin.version"
+
+
+class Suggested(Recommender):
+    """A fixed list of suggestions, shown or not."""
+
+    def __init__(self, values: list[str], *, visible: bool = True) -> None:
+        self._values = values
+        self._visible = visible
+
+    def valid_values(self, name: str, parsed: Mapping[str, Any]) -> list[Any]:
+        return list(self._values)
+
+    def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
+        return self._visible
+
+
+@dataclass(frozen=True, slots=True)
+class Implements:
+    """A class that is of one kind and can be made. One that there is not is told where the class is looked up."""
+
+    catalogue: Catalogue
+    kind: Kind
+
+    def __call__(self, name: str, value: Any) -> None:
+        found = None if value is None else named_class(self.catalogue, value, self.kind)
+        problem = None if found is None else found.problem(self.kind)
+        if problem is not None:
+            raise ConfigError(problem, key=name)
+
+    def __str__(self) -> str:
+        return f"a class that implements {INTERFACES[self.kind]}"
+
+
+def plain_def(kind: Kind) -> ConfigDef:
+    """The table for sinks or sources by itself, without a worker."""
+    return ConfigDef((*COMMON_KEYS, *(SINK_KEYS if kind is Kind.SINK else SOURCE_KEYS)))
+
+
+def framework_def(
+    kind: Kind, connector: Plugin, props: Mapping[str, str | None], worker: WorkerConfig, catalogue: Catalogue
+) -> ConfigDef:
+    """The table for one configuration of one connector on this worker."""
+    table = ConfigDef()
+    for key in (*COMMON_KEYS, *(SINK_KEYS if kind is Kind.SINK else SOURCE_KEYS)):
+        table.add(_adapted(key, connector, props, worker, catalogue))
+    return table
+
+
+def _adapted(
+    key: ConfigKey, connector: Plugin, props: Mapping[str, str | None], worker: WorkerConfig, catalogue: Catalogue
+) -> ConfigKey:
+    if key.name == "connector.plugin.version":
+        return connector_version(key, connector)
+    if key.name in CONVERTERS:
+        kind = CONVERTERS[key.name]
+        names = [plugin.name for plugin in catalogue.listed(kind)]
+        found = catalogue.find(_default_converter(key.name, worker), [kind])
+        default = found.name if found is not None else None
+        return replace(key, default=default, validator=Implements(catalogue, kind), recommender=Suggested(names))
+    role = key.name.removesuffix(VERSION_SUFFIX)
+    if role in CONVERTERS and role != key.name:
+        return _converter_version(key, role, props, worker, catalogue)
+    return key
+
+
+def _converter_version(
+    key: ConfigKey, role: str, props: Mapping[str, str | None], worker: WorkerConfig, catalogue: Catalogue
+) -> ConfigKey:
+    given, kind = props.get(role), CONVERTERS[role]
+    chosen = plugin_of(catalogue, _default_converter(role, worker) if given is None else given, kind)
+    # A converter that is null is one that there is not, though its default version is the worker's.
+    name = props[role] if role in props else _default_converter(role, worker)
+    named = None if name is None else named_class(catalogue, name, kind)
+    return version_key(key, chosen, IsRange(), recommended=versions_of(named, kind), visible=named is not None)
+
+
+def _default_converter(role: str, worker: WorkerConfig) -> str:
+    match role:
+        case "key.converter":
+            return worker.key_converter
+        case "value.converter":
+            return worker.value_converter
+        case _:
+            return worker.header_converter
+
+
+def unversioned_def(connector: Plugin, props: Mapping[str, str | None], catalogue: Catalogue) -> ConfigDef:
+    """The table for a class that is not there in the version asked for: nothing is known but what all connectors have."""
+    table = ConfigDef()
+    for key in COMMON_KEYS:
+        role = key.name.removesuffix(VERSION_SUFFIX)
+        if key.name == "connector.plugin.version":
+            chosen = connector if connector.kinds.intersection(CONNECTORS) else None
+            table.add(version_key(key, chosen, AvailableVersion(connector), recommended=available_versions(connector)))
+        elif key.name in CONVERTERS:
+            table.add(replace(key, validator=Implements(catalogue, CONVERTERS[key.name])))
+        elif role in CONVERTERS:
+            given = props.get(role)
+            named = None if given is None else named_class(catalogue, given, CONVERTERS[role])
+            table.add(version_key(key, None, IsRange(), visible=named is not None))
+        else:
+            table.add(key)
+    return table
+
+
+def connector_version(key: ConfigKey, connector: Plugin) -> ConfigKey:
+    """The key for the connector's own version."""
+    rule = AvailableVersion(connector)
+    return version_key(key, connector, rule, recommended=connector.listed_versions())
+
+
+def version_key(
+    key: ConfigKey, chosen: Plugin | None, rule: Validator | None, *, recommended: Sequence[str] = (), visible: bool = True
+) -> ConfigKey:
+    """A key for the version of a plugin; its default is the version of the one that is chosen."""
+    default = None if chosen is None else chosen.version
+    return replace(key, default=default, validator=rule, recommender=Suggested(list(recommended), visible=visible))
+
+
+def versions_of(named: NamedClass | None, kind: Kind) -> Sequence[str]:
+    """The versions in which there is a class of that kind."""
+    plugin = None if named is None else named.plugin
+    return plugin.listed_versions() if plugin is not None and kind in plugin.kinds else ()
