@@ -10,7 +10,7 @@ from typing import NamedTuple
 from connect.connector import Connector
 from connect.errors import ConnectError
 from worker.config.secrets import SecretMask
-from worker.errors.stages import describe
+from worker.error_text import describe
 from worker.errors.trace import trace_of
 from worker.executor import ConnectorSpec, ExecutorListener
 from worker.executors.task_configs import generated_task_configs

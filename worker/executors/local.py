@@ -25,8 +25,8 @@ from worker.executors.serial_queue import Lane
 from worker.executors.task_configs import task_class_of
 from worker.executors.task_factory import TaskFactory, TaskRequest
 from worker.executors.task_slot import TaskSlot
+from worker.kafka.topic_creation import topic_creation_rules
 from worker.model import TargetState, TaskId, TaskProgress
-from worker.source.topic_creation import topic_creation_rules
 from worker.storage.offset_store import OffsetPair
 from worker.tasks.worker_task import TaskListener, WorkerTask
 from worker.validation import Check, DiscoveredCatalogue, cluster_check, plugin_config, plugin_list, validate

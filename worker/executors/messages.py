@@ -10,9 +10,9 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from connect.errors import DataError
-from worker.executor import ConnectorFacts, ConnectorSpec, OffsetRecord, TaskSpec
+from worker.executor import ConnectorFacts, ConnectorSpec, TaskSpec
 from worker.model import ErrorCounts, OffsetEntry, TaskId, TaskProgress
-from worker.storage.offset_store import OffsetPair
+from worker.storage.offset_store import OffsetPair, OffsetRecord
 
 Plain = dict[str, Any]
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from worker.config.secrets import SecretMask
-from worker.errors.stages import describe
+from worker.error_text import describe
 from worker.errors.trace import trace_of
 from worker.executor import ExecutorListener, TaskSpec
 from worker.model import State, TaskId, TaskProgress

@@ -7,7 +7,7 @@ from typing import Any
 
 from connect import errors
 from connect.errors import ConfigError, ConnectError, NotLeaderError
-from worker.errors.stages import encodable, text_of
+from worker.error_text import encodable, text_of
 
 _CLASSES: dict[str, type[ConnectError]] = {
     name: found

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from worker.executor import OffsetRecord
 from worker.executors.channel import Channel
 from worker.executors.messages import (
     entries_of_plain,
@@ -15,7 +14,7 @@ from worker.executors.messages import (
     records_of_plain,
 )
 from worker.model import OffsetEntry, State, TaskId
-from worker.storage.offset_store import OffsetPair
+from worker.storage.offset_store import OffsetPair, OffsetRecord
 
 
 class RemoteListener:

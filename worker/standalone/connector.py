@@ -17,7 +17,7 @@ from typing import TypeVar
 from connect.errors import ConfigError, IllegalStateError, NotFoundError
 from worker.config.resolved_config import ProvidedValues, with_values
 from worker.config.secrets import SecretMask
-from worker.errors.stages import describe
+from worker.error_text import describe
 from worker.errors.trace import trace_of
 from worker.executor import ConnectorFacts, ConnectorSpec, Executor, TaskSpec
 from worker.executors.deadlines import Deadlines

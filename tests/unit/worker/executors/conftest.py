@@ -15,10 +15,10 @@ from connect.plugins import Plugins
 from tests.unit.worker.executors.plugins import PATH, SCRIPTS
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
-from worker.executor import ConnectorSpec, OffsetRecord, TaskSpec
+from worker.executor import ConnectorSpec, TaskSpec
 from worker.executors.local import LocalExecutor
 from worker.model import OffsetEntry, State, TaskId
-from worker.storage.offset_store import OffsetPair
+from worker.storage.offset_store import OffsetPair, OffsetRecord
 
 
 class Told:
