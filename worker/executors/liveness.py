@@ -7,7 +7,7 @@ class Liveness:
     """The pings of one process. ``check`` runs on the supervisor's thread, ``on_answer`` on any."""
 
     def __init__(self, hang_timeout_s: float) -> None:
-        self._hang_timeout_s = hang_timeout_s
+        self.hang_timeout_s = hang_timeout_s
         self._pinged_at: float | None = None
         self._checked_at = 0.0
         self._unchecked_s = 0.0
@@ -33,6 +33,6 @@ class Liveness:
         if pinged_at is None:
             return False
         # The supervisor checks more often than this. If it could not, the answer may be here already, and not read yet.
-        self._unchecked_s += max(0.0, now - self._checked_at - self._hang_timeout_s / 2)
+        self._unchecked_s += max(0.0, now - self._checked_at - self.hang_timeout_s / 2)
         self._checked_at = now
-        return now - pinged_at - self._unchecked_s > self._hang_timeout_s
+        return now - pinged_at - self._unchecked_s > self.hang_timeout_s

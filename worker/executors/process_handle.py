@@ -84,7 +84,6 @@ class ProcessHandle:
         self._with_crash_points = with_crash_points
         self._calls = PendingCalls()
         self._liveness = Liveness(hang_timeout_s)
-        self._hang_timeout_s = hang_timeout_s
         self._pid: int | None = None
         self._launched: Launched | None = None
         self._launched_at = 0.0
@@ -203,7 +202,7 @@ class ProcessHandle:
             "Executor %s (process %s) does not respond. Stacks of its threads:\n%s", self.key, self._pid, stacks or "(unknown)"
         )
         self.kill(
-            f"did not answer for {self._hang_timeout_s * 1000:.0f} ms (task.executor.hang.timeout.ms) and was killed: code of a "
+            f"did not answer for {self._liveness.hang_timeout_s * 1000:.0f} ms (task.executor.hang.timeout.ms) and was killed: code of a "
             "connector blocks all others, as a native library that holds Python's global lock does; the log has the stack of "
             "each thread"
         )
