@@ -69,15 +69,15 @@ def _run(worker_file: str, stop: threading.Event, last_resort: LastResort, began
         config = WorkerConfig.for_cluster(props, mask)
         last_resort.allow(config.task_shutdown_graceful_timeout_ms / 1000)
 
-        from rest.forwarding.leader_client import RestPeers
-        from rest.forwarding.worker_client import Outgoing
-        from rest.server.server import RestServer
+        from rest.forwarding.leader_client import RestLeaderClient
+        from rest.forwarding.worker_client import WorkerClient
+        from rest.rest_server import RestServer
         from worker.distributed.bootstrap import assemble
         from worker.distributed.herder import DistributedHerder
 
-        server = RestServer.of_worker(config)
+        server = RestServer.from_config(config)
         try:
-            peers = RestPeers(Outgoing.of_worker(config))
+            peers = RestLeaderClient(WorkerClient.from_config(config))
             parts = assemble(config, worker_id=server.worker_id, url=server.url, peers=peers, on_fatal=on_fatal)
             herder = DistributedHerder(parts)
         except BaseException:

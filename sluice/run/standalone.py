@@ -27,7 +27,7 @@ from sluice.run.process import (
 from sluice.run.shutdown_watchdog import LastResort
 
 if TYPE_CHECKING:
-    from rest.server.server import RestServer
+    from rest.rest_server import RestServer
     from worker.model import TargetState
     from worker.standalone.herder import StandaloneHerder
 
@@ -68,10 +68,10 @@ def _run(worker_file: str, connector_files: Sequence[str], stop: threading.Event
         config = WorkerConfig.standalone(props, mask)
         last_resort.allow(config.task_shutdown_graceful_timeout_ms / 1000)
 
-        from rest.server.server import RestServer
+        from rest.rest_server import RestServer
         from worker.standalone.herder import StandaloneHerder
 
-        server = RestServer.of_worker(config)
+        server = RestServer.from_config(config)
         try:
             herder = StandaloneHerder(config, worker_id=server.worker_id)
         except BaseException:

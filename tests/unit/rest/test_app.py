@@ -11,9 +11,9 @@ import pytest
 
 from connect.errors import ConnectError, IllegalStateError
 from rest.client import ConnectClient
+from rest.rest_server import RestServer
 from rest.routes.routing import ConnectRoute
 from rest.server.listeners import ListenSettings
-from rest.server.server import RestServer
 from tests.integration.rest.replay import Answer, Target
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import TargetState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rest.rest_server import RestServer
 from rest.routes.internal import ALGORITHM_HEADER, SIGNATURE_HEADER
-from rest.server.server import RestServer
 from tests.integration.rest.replay import Target
 
 
