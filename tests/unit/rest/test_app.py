@@ -1,4 +1,4 @@
-"""What the door says, and how: Apache's shapes, statuses and odd corners, over a herder without an engine."""
+"""REST responses in Apache's forms, statuses, and corner cases, over a fake herder."""
 
 from __future__ import annotations
 

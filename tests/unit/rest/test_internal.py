@@ -1,4 +1,4 @@
-"""Signatures of requests between workers, as far as the door judges them."""
+"""Validation of request signatures between workers by the REST API."""
 
 from __future__ import annotations
 
