@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
-from sluice.embedded.registry import EmbeddedRegistry
+from tests.support.mariadb import EmbeddedMariaDB
+from tests.support.registry import EmbeddedRegistry
 
 
 def pytest_configure() -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from rest.client import ConnectClient
-from sluice.embedded import locations
 from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.ports import free_ports
 from tests.cluster.cluster import Cluster
 from tests.cluster.counting import RECOVERY_S, Counting
 from tests.cluster.namespace import NotAllowedError, namespace
@@ -125,7 +125,7 @@ def test_a_worker_that_loses_its_network_gives_up_what_it_runs(tmp_path: Path) -
             network = stack.enter_context(namespace())
         except NotAllowedError as e:
             pytest.skip(f"needs network namespaces, which this machine refuses ({e}); the test with the wire stands in for it")
-        door = f"{network.near}:{locations.free_ports(1)[0]}"
+        door = f"{network.near}:{free_ports(1)[0]}"
         broker = stack.enter_context(broker_with_second_door(tmp_path / "broker", door, door))
         cluster = stack.enter_context(Cluster(broker, tmp_path, 0, settings(exactly_once=False)))
         stays = cluster.add(host=network.near)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluice.embedded import locations
 from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.ports import LOOPBACK, free_ports
 from tests.cluster.cluster import Cluster
 from tests.cluster.counting import RECOVERY_S, Counting
 
@@ -76,7 +76,7 @@ def test_a_login_that_the_broker_does_not_expect_is_told_of(tmp_path: Path, brok
 def test_a_broker_that_was_never_there_is_waited_for_and_the_worker_ends_when_asked(
     tmp_path: Path, broker: EmbeddedBroker
 ) -> None:
-    nobody = f"{locations.LOOPBACK}:{locations.free_ports(1)[0]}"
+    nobody = f"{LOOPBACK}:{free_ports(1)[0]}"
     with Cluster(broker, tmp_path, 1, {"bootstrap.servers": nobody, **THREADS}) as cluster:
         worker = cluster.workers[0]
         worker.start()

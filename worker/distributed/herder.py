@@ -107,6 +107,9 @@ class DistributedHerder:
         """What the herder's thread is doing; REST tells it of requests that time out."""
         return self._c.loop.stages
 
+    def timeout_message(self) -> str:
+        return self.stages.timed_out()
+
     @property
     def worker_id(self) -> str:
         return self._parts.worker_id

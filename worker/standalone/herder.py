@@ -54,6 +54,7 @@ from worker.model import (
     TaskInfo,
     TaskProgress,
 )
+from worker.observability.herder_activity import TIMED_OUT
 from worker.observability.loggers import Loggers
 from worker.operations.auto_restart import Healer, RestartPolicy
 from worker.operations.connectors_dir.sync import ConnectorDirectory
@@ -145,6 +146,9 @@ class StandaloneHerder:
     @property
     def worker_id(self) -> str:
         return self._worker_id
+
+    def timeout_message(self) -> str:
+        return TIMED_OUT
 
     def server_info(self) -> ServerInfo:
         return server_info(self._cluster.cluster_id)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from connect.errors import ConnectError, IllegalStateError, NotFoundError, NotReadyError
-from rest.forwarding.leader_client import RestPeers
+from rest.forwarding.leader_client import RestLeaderClient
 from tests.integration.cluster_security.secured_cluster import SECRETS, TASK_ACLS, WORKER_ACLS, SecuredCluster
 from tests.integration.rest.certificates import Authority
 from worker.config.worker_config import WorkerConfig
@@ -26,7 +26,7 @@ Properties = Mapping[str, str]
 def running(properties: Properties, failures: list[ConnectError]) -> Iterator[DistributedHerder]:
     """A worker in this process, without REST. What ends it is added to ``failures``."""
     config = WorkerConfig.for_cluster({**properties, "task.executors": "0", "task.shutdown.graceful.timeout.ms": "1000"})
-    parts = assemble(config, worker_id="w:1", url="http://w:1/", peers=RestPeers(), on_fatal=failures.append)
+    parts = assemble(config, worker_id="w:1", url="http://w:1/", peers=RestLeaderClient(), on_fatal=failures.append)
     herder = DistributedHerder(parts)
     herder.start()
     try:

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from connect.errors import ConfigError, ConnectError, IllegalStateError
-from sluice.embedded import locations
 from sluice.embedded.broker import EmbeddedBroker, has_live_broker
+from sluice.embedded.ports import LOOPBACK
 from tests.integration.embedded.lifetimes import dies_with_a_killed_parent
 from worker.kafka.admin import KafkaAdmin
 from worker.kafka.console import consume, produce
@@ -69,14 +69,14 @@ def test_starting_twice_is_starting_once(own: EmbeddedBroker) -> None:
 def test_it_listens_on_loopback_alone(broker: EmbeddedBroker) -> None:
     assert broker.pid is not None
     listening = [one.laddr.ip for one in psutil.Process(broker.pid).net_connections("tcp") if one.status == "LISTEN"]
-    assert {ip.removeprefix("::ffff:") for ip in listening} == {locations.LOOPBACK}
+    assert {ip.removeprefix("::ffff:") for ip in listening} == {LOOPBACK}
 
 
 def test_a_taken_port_is_told_and_nothing_starts(tmp_path: Path) -> None:
-    with socket.create_server((locations.LOOPBACK, 0)) as taken:
+    with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         server = EmbeddedBroker(tmp_path / "broker", port=port)
-        with pytest.raises(ConfigError, match=f"{port}: the port is taken; choose another with --port"):
+        with pytest.raises(ConfigError, match=f"{port}: the port is in use; choose another port with --port"):
             server.start()
         assert not server.running
 
@@ -91,7 +91,7 @@ def test_a_broker_that_cannot_start_shows_its_log_and_leaves_nothing(own: Embedd
 
 
 def test_a_port_that_is_no_kafka_is_no_live_broker() -> None:
-    with socket.create_server((locations.LOOPBACK, 0)) as silent:
+    with socket.create_server((LOOPBACK, 0)) as silent:
         port = silent.getsockname()[1]
         silent.close()
         assert not has_live_broker(port)

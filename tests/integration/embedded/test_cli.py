@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from sluice.embedded import locations
 from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.ports import free_ports, port_is_free
 
 Sluice = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -166,7 +166,7 @@ def test_a_group_with_members_is_not_reset(sluice: Sluice, broker: EmbeddedBroke
 
 @pytest.mark.parametrize("command", [["topic", "ls"], ["topic", "consume", "t"], ["group", "ls"]])
 def test_no_broker_is_exit_code_3_with_the_address(sluice: Sluice, command: list[str]) -> None:
-    (port,) = locations.free_ports(1)
+    (port,) = free_ports(1)
     done = sluice(*command, "--bootstrap-server", f"127.0.0.1:{port}")
     assert done.returncode == 3
     assert done.stderr.startswith(f"error: no Kafka broker answers at 127.0.0.1:{port}; start one with 'sluice broker start'")
@@ -175,19 +175,19 @@ def test_no_broker_is_exit_code_3_with_the_address(sluice: Sluice, command: list
 def test_the_broker_command_starts_shows_and_stops(sluice: Sluice, tmp_path: Path) -> None:
     folder = str(tmp_path / "own")
     assert sluice("broker", "status", "--data-dir", folder).returncode == 3
-    (port,) = locations.free_ports(1)
+    (port,) = free_ports(1)
     try:
         started = document(sluice("broker", "start", "--port", str(port), "--data-dir", folder, "-o", "json"))
         assert (started["bootstrap"], started["running"]) == (f"127.0.0.1:{port}", True)
         status = sluice("broker", "status", "--data-dir", folder)
         assert (status.returncode, status.stdout) == (0, f"127.0.0.1:{port}\n")
         second = sluice("broker", "start", "--port", str(port), "--data-dir", str(tmp_path / "second"))
-        assert (second.returncode, "the port is taken" in second.stderr) == (2, True)
+        assert (second.returncode, "the port is in use" in second.stderr) == (2, True)
     finally:
         stopped = document(sluice("broker", "stop", "--data-dir", folder, "-o", "json"))
     assert stopped["stopped"]
     assert document(sluice("broker", "stop", "--data-dir", folder, "-o", "json"))["stopped"] is False
-    assert locations.port_is_free(port)
+    assert port_is_free(port)
 
 
 def test_the_doctor_finds_this_machine_well(sluice: Sluice, broker: EmbeddedBroker) -> None:

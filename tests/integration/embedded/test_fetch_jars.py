@@ -11,14 +11,14 @@ import pytest
 
 from connect.errors import ConnectError
 from sluice.embedded import jars
-from sluice.embedded.jarsets import JAR_SETS, Jar, JarSet
+from sluice.embedded.jar_sets import JAR_SETS, Jar, JarSet
 
 SMALL = JarSet("small", "a small set", (Jar("org.slf4j", "slf4j-api", "1.7.36"), Jar("org.slf4j", "slf4j-simple", "1.7.36")))
 
 FETCH = """
 import sys
 from sluice.embedded import jars
-from sluice.embedded.jarsets import JAR_SETS, Jar, JarSet
+from sluice.embedded.jar_sets import JAR_SETS, Jar, JarSet
 JAR_SETS["small"] = JarSet("small", "a small set", tuple(Jar("org.slf4j", n, "1.7.36") for n in ("slf4j-api", "slf4j-simple")))
 jars.ensure_jars("small", lambda done, total, jar: print(done, total, jar, flush=True))
 """

@@ -14,9 +14,9 @@ import pytest
 import sqlalchemy
 
 from connect.errors import ConfigError, ConnectError, IllegalStateError
-from sluice.embedded import locations
-from sluice.embedded.mariadb import EmbeddedMariaDB
+from sluice.embedded.ports import LOOPBACK
 from tests.integration.embedded.lifetimes import dies_with_a_killed_parent
+from tests.support.mariadb import EmbeddedMariaDB
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_nobody_gets_in_without_a_password(mariadb: EmbeddedMariaDB, user: str) 
 def test_it_listens_on_loopback_alone(mariadb: EmbeddedMariaDB) -> None:
     assert mariadb.pid is not None
     server = psutil.Process(mariadb.pid)
-    assert {one.laddr.ip for one in server.net_connections("tcp") if one.status == "LISTEN"} == {locations.LOOPBACK}
+    assert {one.laddr.ip for one in server.net_connections("tcp") if one.status == "LISTEN"} == {LOOPBACK}
     assert server.net_connections("unix") == []
 
 
@@ -179,9 +179,9 @@ def test_settings_can_be_changed_at_a_restart(own: EmbeddedMariaDB) -> None:
 
 
 def test_a_taken_port_is_told_and_nothing_starts(tmp_path: Path) -> None:
-    with socket.create_server((locations.LOOPBACK, 0)) as taken:
+    with socket.create_server((LOOPBACK, 0)) as taken:
         server = EmbeddedMariaDB(tmp_path / "mariadb", port=taken.getsockname()[1])
-        with pytest.raises(ConfigError, match="the port is taken"):
+        with pytest.raises(ConfigError, match="the port is in use"):
             server.start()
         assert not server.running
 

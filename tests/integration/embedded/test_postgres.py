@@ -14,7 +14,7 @@ import psycopg2.extras
 import pytest
 
 from connect.errors import ConfigError, ConnectError
-from sluice.embedded import locations
+from sluice.embedded.ports import LOOPBACK
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.embedded.lifetimes import dies_with_a_killed_parent, runs
 
@@ -101,7 +101,7 @@ def test_a_wrong_password_is_refused(postgres: EmbeddedPostgres) -> None:
 def test_it_listens_on_loopback_alone(postgres: EmbeddedPostgres) -> None:
     assert postgres.pid is not None
     listening = {one.laddr.ip for one in psutil.Process(postgres.pid).net_connections("tcp") if one.status == "LISTEN"}
-    assert listening == {locations.LOOPBACK}
+    assert listening == {LOOPBACK}
 
 
 def test_it_never_runs_as_root_and_opens_no_folder_to_others(own: EmbeddedPostgres) -> None:
@@ -135,9 +135,9 @@ def test_settings_can_be_changed_at_a_restart(own: EmbeddedPostgres) -> None:
 
 
 def test_a_taken_port_is_told_and_nothing_starts(tmp_path: Path) -> None:
-    with socket.create_server((locations.LOOPBACK, 0)) as taken:
+    with socket.create_server((LOOPBACK, 0)) as taken:
         server = EmbeddedPostgres(tmp_path / "postgres", port=taken.getsockname()[1])
-        with pytest.raises(ConfigError, match="the port is taken"):
+        with pytest.raises(ConfigError, match="the port is in use"):
             server.start()
         assert not server.running
 

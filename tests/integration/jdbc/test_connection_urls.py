@@ -13,9 +13,9 @@ import sqlalchemy
 from psycopg import sql
 
 from connectors.jdbc.urls.connection_url import Target, require_driver, target_of
-from sluice.embedded import locations
-from sluice.embedded.mariadb import EmbeddedMariaDB
+from sluice.embedded.ports import free_ports
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.mariadb import EmbeddedMariaDB
 
 PASSWORD = "p@ss:w/o%20rd?#&=+; '\"\\{}[]ä€"
 NAME = "shop @1/2%?#&=+ ä"
@@ -64,7 +64,7 @@ def test_postgresql_lets_in_by_every_way_of_naming_user_password_and_database(po
 
 
 def test_postgresql_takes_what_pgjdbcs_properties_become(postgres: EmbeddedPostgres, database: str) -> None:
-    (closed,) = locations.free_ports(1)
+    (closed,) = free_ports(1)
     url = (
         f"jdbc:postgresql://{postgres.host}:{closed},{postgres.host}:{postgres.port}/{database}?targetServerType=primary"
         "&currentSchema=%22My%20Schema%22,public&ApplicationName=it's%20me&connectTimeout=5&tcpKeepAlive=true&prepareThreshold=0"

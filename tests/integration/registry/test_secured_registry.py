@@ -22,7 +22,7 @@ from cryptography.x509.oid import NameOID
 from connect.data.schema import Schema
 from connect.errors import ConfigError, RetriableError
 from connectors.registry.avro.converter import AvroConverter
-from sluice.embedded.registry import EmbeddedRegistry
+from tests.support.registry import EmbeddedRegistry
 
 SECRET = "open:se:same"
 BASIC = "Basic " + base64.b64encode(SECRET.encode()).decode()

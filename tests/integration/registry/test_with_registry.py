@@ -30,8 +30,8 @@ from connectors.registry.json_schema.converter import JsonSchemaConverter
 from connectors.registry.protobuf.converter import ProtobufConverter
 from connectors.registry.protobuf.files import proto_schema
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.locations import free_ports
-from sluice.embedded.registry import EmbeddedRegistry
+from sluice.embedded.ports import free_ports
+from tests.support.registry import EmbeddedRegistry
 
 Name = Callable[[str], str]
 Make = Callable[..., Any]

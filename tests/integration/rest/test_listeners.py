@@ -17,9 +17,9 @@ import pytest
 from cryptography import x509
 
 from connect.errors import ConfigError
+from rest.rest_server import RestServer
 from rest.server import connection
-from rest.server.server import RestServer
-from rest.server.thread_pools import Kind
+from rest.server.thread_pools import RequestKind
 from tests.integration.rest.certificates import Authority
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.config.worker_config import WorkerConfig
@@ -47,7 +47,7 @@ def serve(herder: FakeHerder) -> Iterator[Serve]:
     running = []
 
     def start(props: dict[str, str]) -> RestServer:
-        server = RestServer.of_worker(WorkerConfig.standalone({**PLAIN, **props}))
+        server = RestServer.from_config(WorkerConfig.standalone({**PLAIN, **props}))
         running.append(server)
         server.start(herder)
         return server
@@ -293,7 +293,7 @@ def test_a_body_beyond_the_limit_is_refused(chunked: bool, serve: Serve, herder:
     headers = {"Content-Type": "application/json"}
     client.request("PUT", "/connectors/c/config", iter([body]) if chunked else body, headers, encode_chunked=chunked)
     answer = client.getresponse()
-    message = "The request body is longer than 1000 bytes. The limit is the worker's key rest.max.request.size.bytes"
+    message = "The request body exceeds 1000 bytes. To raise the limit, set rest.max.request.size.bytes of the worker"
     assert (answer.status, json.loads(answer.read())) == (413, {"error_code": 413, "message": message})
     assert herder.configs == {}
     client.close()
@@ -334,7 +334,7 @@ def test_reads_are_answered_while_configurations_hang(serve: Serve, herder: Fake
             client = socket.create_connection(("127.0.0.1", port), timeout=10)
             client.sendall(head.encode() + body)
             hanging.append(client)
-        for _ in range(Kind.CONFIGURE.threads):
+        for _ in range(RequestKind.CONFIGURE.threads):
             assert entered.acquire(timeout=10)
         # Each within the time-out of its connection, which is shorter than what hangs.
         assert get(port) == (200, [])
@@ -380,5 +380,5 @@ def test_a_listener_that_cannot_be_secured_ends_the_start(props: dict[str, str],
     }
     given = {key: value.format(**files) for key, value in props.items()}
     with pytest.raises(ConfigError, match=text) as told:
-        RestServer.of_worker(WorkerConfig.standalone({**PLAIN, "listeners": "https://127.0.0.1:0", **given}))
+        RestServer.from_config(WorkerConfig.standalone({**PLAIN, "listeners": "https://127.0.0.1:0", **given}))
     assert "wr0ng!" not in told.value.message

@@ -1,4 +1,4 @@
-"""A herder without an engine: what the door says can be tested without a broker."""
+"""A herder without a runtime, to test the REST API without a broker."""
 
 from __future__ import annotations
 
@@ -41,6 +41,9 @@ class FakeHerder:
         self.versions: dict[str, list[ConfigVersion]] = {}
         self.levels: dict[str, LoggerLevel] = {"root": LoggerLevel("INFO", None)}
         self.cluster_levels: dict[str, str] = {}
+
+    def timeout_message(self) -> str:
+        return "Request timed out"
 
     def server_info(self) -> ServerInfo:
         return ServerInfo("1.2.3", "abc", "cluster")

@@ -1,4 +1,4 @@
-"""What the door says, and how: Apache's shapes, statuses and odd corners, over a herder without an engine."""
+"""REST responses in Apache's forms, statuses, and corner cases, over a fake herder."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 from connect.errors import ConnectError, IllegalStateError
 from rest.client import ConnectClient
+from rest.rest_server import RestServer
 from rest.routes.routing import ConnectRoute
 from rest.server.listeners import ListenSettings
-from rest.server.server import RestServer
 from tests.integration.rest.replay import Answer, Target
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import TargetState

@@ -11,8 +11,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Scope
 
 from connect.errors import ConfigError
-from rest.extensions import BASIC_AUTH, ClusterView, load_extensions
+from rest.extensions import ClusterView
 from rest.middleware.basic_auth import MODULE, BasicAuth
+from rest.middleware.extension_loader import BASIC_AUTH, load_extensions
 from rest.middleware.jaas import parse_jaas
 from tests.unit.rest.fake_herder import FakeHerder
 
@@ -146,14 +147,14 @@ def test_the_file_that_java_would_be_told_of(tmp_path: Path, users: Path) -> Non
     [
         ("KafkaClient { a.B required; };", "no entry KafkaConnect with a login module; it has KafkaClient"),
         ("KafkaConnect { };", "no entry KafkaConnect"),
-        ("KafkaConnect { a.B required; };", "login module a.B cannot be used here"),
+        ("KafkaConnect { a.B required; };", "login module a.B is not supported"),
         (f"KafkaConnect {{ {MODULE} required; }};", "Property Credentials file must be specified"),
-        (f'KafkaConnect {{ {MODULE} required file="/nowhere"; }};', "The file of users /nowhere cannot be read"),
-        (f'KafkaConnect {{ {MODULE} required file="{{empty}}"; }};', "has none: write a line user=password"),
+        (f'KafkaConnect {{ {MODULE} required file="/nowhere"; }};', "Cannot read the user file /nowhere"),
+        (f'KafkaConnect {{ {MODULE} required file="{{empty}}"; }};', "has no users: add a line user=password"),
         ("KafkaConnect { a.B", "the file ends where a name or a value is expected"),
         ("KafkaConnect {\n a.B maybe; };", "line 2: expected one of required, requisite, sufficient, optional after a.B"),
         ("KafkaConnect {\n a.B required x y; };", "line 2: expected '='"),
-        ('KafkaConnect {\n a.B required x="y; };', "line 2: a quotation mark has no end"),
+        ('KafkaConnect {\n a.B required x="y; };', "line 2: unterminated quoted string"),
         ("KafkaConnect { a.B required; }", "the file ends where ';' is expected"),
     ],
 )

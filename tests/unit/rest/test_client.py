@@ -6,7 +6,7 @@ import pytest
 
 from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, ConnectError, NotFoundError, UnreachableError
 from rest.client import ConnectClient
-from rest.server.server import RestServer
+from rest.rest_server import RestServer
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import ConnectorStatus, State, Status
 
@@ -29,7 +29,7 @@ def test_nobody_there_is_unreachable() -> None:
     with socket.socket() as taken:  # bound, so that nobody else comes to listen there
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        with pytest.raises(UnreachableError, match=f"No worker answers at http://127.0.0.1:{port}"):
+        with pytest.raises(UnreachableError, match=f"No worker responds at http://127.0.0.1:{port}"):
             ConnectClient(f"http://127.0.0.1:{port}").connectors()
         with pytest.raises(UnreachableError, match=r"within 0\.1 s"):
             ConnectClient(f"127.0.0.1:{port}").wait_until_up(0.1)

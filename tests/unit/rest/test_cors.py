@@ -10,13 +10,13 @@ from rest.middleware.cors import CorsRules
 
 
 def _rules(origins: str, methods: str = "") -> CorsRules:
-    rules = CorsRules.of(origins, methods)
+    rules = CorsRules.parse(origins, methods)
     assert rules is not None
     return rules
 
 
 def test_without_an_origin_there_are_no_rules() -> None:
-    assert CorsRules.of(" ", "GET") is None
+    assert CorsRules.parse(" ", "GET") is None
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_without_an_origin_there_are_no_rules() -> None:
     ],
 )
 def test_origins(origins: str, origin: str, let_in: bool) -> None:
-    assert _rules(origins).lets_in(origin) is let_in
+    assert _rules(origins).allows(origin) is let_in
 
 
 def test_the_headers_of_an_answer() -> None:
@@ -57,5 +57,5 @@ def test_the_headers_of_an_answer() -> None:
 
 
 def test_an_origin_that_is_no_expression_is_a_config_error() -> None:
-    with pytest.raises(ConfigError, match=r"access\.control\.allow\.origin: an origin is a regular expression"):
-        CorsRules.of("http://(a", "")
+    with pytest.raises(ConfigError, match=r"access\.control\.allow\.origin: each origin is a regular expression"):
+        CorsRules.parse("http://(a", "")

@@ -1,11 +1,11 @@
-"""Signatures of requests between workers, as far as the door judges them."""
+"""Validation of request signatures between workers by the REST API."""
 
 from __future__ import annotations
 
 import pytest
 
+from rest.rest_server import RestServer
 from rest.routes.internal import ALGORITHM_HEADER, SIGNATURE_HEADER
-from rest.server.server import RestServer
 from tests.integration.rest.replay import Target
 
 

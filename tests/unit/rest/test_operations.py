@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rest.client import ConnectClient
-from rest.server.server import RestServer
+from rest.rest_server import RestServer
 from tests.integration.rest.replay import Answer, Target
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import ConfigVersion, OffsetEntry, Origin, Restarts, State, Status

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from rest.middleware.request_body import RequestBody
+from rest.middleware.request_body import RequestBodyLimit
 
 
 async def _given_up(turns: int) -> bool:
@@ -26,7 +26,7 @@ async def _given_up(turns: int) -> bool:
         await asyncio.Event().wait()
 
     scope = {"type": "http", "method": "PUT", "path": "/", "headers": []}
-    request = asyncio.ensure_future(RequestBody(hang)(scope, receive, send))
+    request = asyncio.ensure_future(RequestBodyLimit(hang)(scope, receive, send))
     await began.wait()
     came.set_result({"type": "http.request", "body": b"{}", "more_body": False})
     for _ in range(turns):

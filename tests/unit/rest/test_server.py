@@ -8,9 +8,9 @@ import pytest
 
 from connect.errors import ConfigError, IllegalStateError, UnreachableError
 from rest.client import ConnectClient
+from rest.rest_server import RestServer
 from rest.server.listeners import ListenSettings, local_address
-from rest.server.server import RestServer
-from sluice.embedded.locations import free_ports
+from sluice.embedded.ports import free_ports
 from tests.unit.rest.fake_herder import FakeHerder
 
 

@@ -16,7 +16,7 @@ from sluice.cli import COMMANDS
 from sluice.cli.app import Command, build
 from sluice.cli.connection import client_properties
 from sluice.cli.errors import exit_code_of, run
-from sluice.cli.group import planned
+from sluice.cli.group import plan_offsets
 from sluice.cli.records import formatter, parse_lines
 from worker.kafka.console import ConsoleRecord
 
@@ -52,7 +52,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["brokr", "start"], "No such command 'brokr'. Did you mean 'broker'?"),
         (["broker", "start", "--port", "0"], "0 is not in the range 1<=x<=65535"),
         (["topic", "consume", "t", "--offset", "3"], "--offset needs --partition"),
-        (["topic", "consume", "t", "--property", "print.kee=true"], "unknown property 'print.kee'; known are"),
+        (["topic", "consume", "t", "--property", "print.kee=true"], "unknown property 'print.kee'; expected one of"),
         (["topic", "create", "t", "--config", "x"], "'x' is not KEY=VALUE"),
         (["topic", "alter", "t"], "nothing to alter"),
         (["group", "reset", "g", "--topic", "t"], "exactly one of"),
@@ -191,7 +191,7 @@ BEFORE = {("t", 0): 50, ("t", 1): 0}
     ],
 )
 def test_a_reset_stays_within_the_topic(how: dict[str, int], offsets: list[int]) -> None:
-    goal = planned(ENDS, BEFORE, earliest=bool(how.get("earliest")), to_offset=how.get("to_offset"), by=how.get("by"))
+    goal = plan_offsets(ENDS, BEFORE, earliest=bool(how.get("earliest")), to_offset=how.get("to_offset"), by=how.get("by"))
     assert list(goal.values()) == offsets
 
 

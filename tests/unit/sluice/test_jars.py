@@ -10,7 +10,7 @@ import pytest
 
 from connect.errors import ConfigError, ConnectError, UnreachableError
 from sluice.embedded import jars
-from sluice.embedded.jarsets import JAR_SETS, Jar, JarSet
+from sluice.embedded.jar_sets import JAR_SETS, Jar, JarSet
 
 SMALL = JarSet("small", "a small set", (Jar("org.slf4j", "slf4j-api", "1.7.36"), Jar("org.slf4j", "slf4j-simple", "1.7.36")))
 

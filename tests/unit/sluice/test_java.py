@@ -67,7 +67,7 @@ def test_links_are_resolved_to_the_real_home(bare_machine: Path) -> None:
 
 
 def test_no_java_and_no_package_manager_tells_what_to_do(bare_machine: Path) -> None:
-    with pytest.raises(ConfigError, match=r"Java 17 or later was not found and no known package manager.*JAVA_HOME"):
+    with pytest.raises(ConfigError, match=r"Java 17 or later was not found, and neither was a known package manager.*JAVA_HOME"):
         java.ensure_java()
 
 

@@ -112,14 +112,14 @@ def test_json_lines_are_ascii_so_that_every_reader_splits_them_alike(tmp_path: P
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["preview", "a.properties", "--base64"], "go with --raw"),
+        (["preview", "a.properties", "--base64"], "need --raw"),
         (["preview", "missing.properties", "--records", "-"], "missing.properties: cannot read the file"),
         (["preview", "a.properties", "--records", "missing.jsonl"], "missing.jsonl: cannot read the file"),
         (["preview", "a.properties", "--raw", "--records", "r.jsonl"], "There is no key.converter"),
         (["preview", "a.properties", "--worker", "missing.properties", "--records", "r.jsonl"], "missing.properties"),
         (["lint"], "Missing argument"),
         (["test", "missing.test.yaml"], "missing.test.yaml: cannot read the file"),
-        (["docs", "-o", "json-schema"], "is of one COMPONENT"),
+        (["docs", "-o", "json-schema"], "needs a COMPONENT"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(

@@ -16,7 +16,9 @@ import psutil
 import pytest
 
 from connect.errors import ConfigError, ConnectError
-from sluice.embedded import locations, process
+from sluice.embedded import process
+from sluice.embedded.directories import cache_dir, data_home
+from sluice.embedded.ports import _LAST_PORT, LOOPBACK, free_ports, port_is_free, require_free_port
 
 
 def sleeper(tmp_path: Path, code: str = "import time; time.sleep(60)") -> subprocess.Popen[bytes]:
@@ -49,10 +51,10 @@ def test_a_process_runs_until_its_last_thread_has_ended(tmp_path: Path) -> None:
     pid_file = process.PidFile(tmp_path / "pid")
     server = pid_file.write(child.pid, port)
     assert pid_file.read() == server
-    assert not locations.port_is_free(port)
+    assert not port_is_free(port)
     assert process.end(server, first=signal.SIGKILL, grace_s=30)
     assert pid_file.read() is None
-    assert locations.port_is_free(port)
+    assert port_is_free(port)
     child.wait(30)
 
 
@@ -85,7 +87,7 @@ def test_a_server_that_fails_to_start_is_quoted(tmp_path: Path) -> None:
 
 def test_a_server_that_never_answers_meets_the_deadline(tmp_path: Path) -> None:
     child = sleeper(tmp_path)
-    with pytest.raises(ConnectError, match=r"did not answer within 0\.2 s"):
+    with pytest.raises(ConnectError, match=r"did not respond within 0\.2 s"):
         process.wait_ready("the server", child, lambda: False, tmp_path / "log", 0, 0.2)
     child.kill()
     child.wait(30)
@@ -137,30 +139,30 @@ def test_a_lock_is_waited_for_and_then_refused(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_is_refused_with_the_way_out() -> None:
-    with socket.create_server((locations.LOOPBACK, 0)) as taken:
+    with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=f"it cannot listen on 127.0.0.1:{port}: the port is taken; choose another"):
-            locations.require_free_port(port, "it", "choose another")
+        with pytest.raises(ConfigError, match=f"it cannot listen on 127.0.0.1:{port}: the port is in use; choose another"):
+            require_free_port(port, "it", "choose another")
 
 
 def test_free_ports_are_distinct_and_free() -> None:
-    ports = locations.free_ports(5)
+    ports = free_ports(5)
     assert len(set(ports)) == 5
-    assert all(locations.port_is_free(port) for port in ports)
+    assert all(port_is_free(port) for port in ports)
 
 
 def test_a_port_that_nobody_has_bound_yet_is_not_chosen_again() -> None:
-    ports = [port for _ in range(400) for port in locations.free_ports(2)]
+    ports = [port for _ in range(400) for port in free_ports(2)]
     assert len(set(ports)) == len(ports)
 
 
 def test_where_ports_are_taken_others_are_chosen_far_from_them() -> None:
-    (before,) = locations.free_ports(1)
+    (before,) = free_ports(1)
     with contextlib.ExitStack() as stack:
         for port in range(before + 1, before + 3):
-            if port < locations._LAST_PORT and locations.port_is_free(port):
-                stack.enter_context(socket.create_server((locations.LOOPBACK, port)))
-        (after,) = locations.free_ports(1)
+            if port < _LAST_PORT and port_is_free(port):
+                stack.enter_context(socket.create_server((LOOPBACK, port)))
+        (after,) = free_ports(1)
     assert not before < after < before + 100
 
 
@@ -168,9 +170,9 @@ def test_folders_follow_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_pat
     for name in ("SLUICE_CACHE_DIR", "SLUICE_DATA_DIR", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert locations.cache_dir() == tmp_path / ".cache" / "sluice"
-    assert locations.data_home() == tmp_path / ".local" / "share" / "sluice"
+    assert cache_dir() == tmp_path / ".cache" / "sluice"
+    assert data_home() == tmp_path / ".local" / "share" / "sluice"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert locations.cache_dir() == tmp_path / "xdg" / "sluice"
+    assert cache_dir() == tmp_path / "xdg" / "sluice"
     monkeypatch.setenv("SLUICE_CACHE_DIR", str(tmp_path / "own"))
-    assert locations.cache_dir() == tmp_path / "own"
+    assert cache_dir() == tmp_path / "own"

@@ -13,12 +13,12 @@ from sluice.run.distributed import exit_code
 
 BEGINS = """
 import ctypes, signal, sys, threading, time
-from sluice.run.shutdown_watchdog import LastResort
-from sluice.run.process import end_with, stop_on_signals
+from sluice.run.shutdown_watchdog import ShutdownWatchdog
+from sluice.run.process import exit_with, stop_on_signals
 
-stop, last_resort = threading.Event(), LastResort({more_s})
-last_resort.allow(0.2)
-stop_on_signals(stop, last_resort)
+stop, watchdog = threading.Event(), ShutdownWatchdog({more_s})
+watchdog.set_graceful_timeout(0.2)
+stop_on_signals(stop, watchdog)
 """
 WAITS = (
     BEGINS.format(more_s=30)
@@ -107,7 +107,7 @@ def run():
     a_part_that_hangs()
     return 0
 
-end_with(run)
+exit_with(run)
 """
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
@@ -139,7 +139,7 @@ def run():
     os.write(2, b"nobody reads this")
     return 0
 
-end_with(run)
+exit_with(run)
 """
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
@@ -162,7 +162,7 @@ def run():
     ThreadPoolExecutor().submit(threading.Event().wait)
     raise ValueError("unheard of")
 
-end_with(run)
+exit_with(run)
 """
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)

@@ -28,6 +28,8 @@ from worker.kafka.settings import ClientKind
 from worker.model import TaskId
 from worker.source import task as source_task
 
+pytestmark = pytest.mark.slow
+
 ID = TaskId("c", 0)
 TOPIC = "t"
 STRING = "org.apache.kafka.connect.storage.StringConverter"

@@ -11,7 +11,7 @@ from connectors.jdbc.connection.database import ConnectionSettings, Database
 from connectors.jdbc.errors import DatabaseUnreachableError
 from connectors.jdbc.sql import Sql
 from connectors.jdbc.urls.connection_url import target_of
-from sluice.embedded.mariadb import EmbeddedMariaDB
+from tests.support.mariadb import EmbeddedMariaDB
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ from connectors.jdbc.sink.task import JdbcSinkTask
 from connectors.jdbc.sql import Sql
 from connectors.jdbc.table_name import TableName
 from connectors.jdbc.urls.connection_url import target_of
-from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.mariadb import EmbeddedMariaDB
 
 
 class Case(NamedTuple):

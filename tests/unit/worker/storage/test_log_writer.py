@@ -13,6 +13,8 @@ from connect import ConnectError
 from tests.mock_kafka import MockKafka, Request
 from worker.kafka.log_writer import LogWriter
 
+pytestmark = pytest.mark.slow
+
 OUT_OF_ORDER = KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 

