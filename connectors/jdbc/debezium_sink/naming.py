@@ -14,7 +14,7 @@ _UPPER = frozenset({"oracle", "db2", "ibm_db_sa", "hana", "snowflake"})
 
 
 @dataclass(frozen=True, slots=True)
-class CollectionNames:
+class CollectionNaming:
     """``collection.name.format`` with the naming strategy."""
 
     format: str = "${topic}"
@@ -52,7 +52,7 @@ class FieldFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Folding:
+class IdentifierCase:
     """What a database makes of names without quotes (``quote.identifiers=false``). The names are quoted all the same once they
     are what it would make of them, so that reserved words and odd characters do no harm."""
 

@@ -8,11 +8,18 @@ from typing import Any
 
 from connect.errors import ConfigError, ConnectError, DataError, SchemaError
 from connect.record import SinkRecord
-from connectors.jdbc.debezium_sink.record_kinds import Envelope, Flat, Form, SchemaChange, form_of
-from connectors.jdbc.debezium_sink.rows import Kind
-from connectors.jdbc.debezium_sink.rules import KeyMode, Rules
-from connectors.jdbc.debezium_sink.table_plans import DeletePlan, Target, WritePlan, delete_plan, truncation, write_plan
-from connectors.jdbc.sink.row_changes import Changes, Refuse
+from connectors.jdbc.debezium_sink.config import DebeziumKeyMode, DebeziumPlannerConfig
+from connectors.jdbc.debezium_sink.record_kinds import ChangeEvent, FlatRecord, RecordKind, SchemaChangeEvent, classify_values
+from connectors.jdbc.debezium_sink.rows import RecordSchemas
+from connectors.jdbc.debezium_sink.table_plans import (
+    DeletePlan,
+    TargetDatabase,
+    WritePlan,
+    plan_deletes,
+    plan_truncate,
+    plan_writes,
+)
+from connectors.jdbc.sink.row_changes import Reject, RowChanges
 from connectors.jdbc.table_name import TableName
 
 log = logging.getLogger(__name__)
@@ -21,42 +28,42 @@ _READS_AND_CREATES = frozenset("rc")
 _WRITES = frozenset("cru")
 _OTHERS = {"m": "logical messages of the database, which are no rows"}
 
-_Run = tuple[Kind, Sequence[SinkRecord]]
+_Run = tuple[RecordSchemas, Sequence[SinkRecord]]
 
 
 class DebeziumPlanner:
     """Implements :class:`connectors.jdbc.sink.row_changes.Planner`. What is found out about a kind of records is kept."""
 
-    def __init__(self, rules: Rules, target: Target, parse_name: Callable[[str], TableName]) -> None:
-        self._rules = rules
+    def __init__(self, config: DebeziumPlannerConfig, target: TargetDatabase, parse_name: Callable[[str], TableName]) -> None:
+        self._planner_config = config
         self._target = target
         self._parse_name = parse_name
-        self._readers: dict[Kind, _Reader] = {}
+        self._readers: dict[RecordSchemas, _RecordPlanner] = {}
         self._tables: dict[tuple[str, tuple[str, ...]], TableName] = {}
         self._warned: set[tuple[str, str]] = set()
 
-    def plan(self, records: Sequence[SinkRecord], refuse: Refuse) -> list[Changes]:
-        found: list[Changes] = []
-        for kind, run in _runs(records, with_headers=self._rules.key_mode is KeyMode.RECORD_HEADER):
+    def plan(self, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
+        found: list[RowChanges] = []
+        for kind, run in _runs(records, with_headers=self._planner_config.key_mode is DebeziumKeyMode.RECORD_HEADER):
             reader = self._readers.get(kind)
             if reader is None:
-                reader = self._readers[kind] = _Reader(self, self._rules, self._target, kind)
+                reader = self._readers[kind] = _RecordPlanner(self, self._planner_config, self._target, kind)
             if run[0].value is None:
-                found += reader.tombstones(run, refuse)
+                found += reader.tombstones(run, reject)
             else:
-                found += reader.values(run, refuse)
+                found += reader.values(run, reject)
         return found
 
     def table(self, topic: str, source: tuple[str, ...] = ()) -> TableName:
         """The table of a topic's records. Raises ConfigError for a name that is none."""
         found = self._tables.get((topic, source))
         if found is None:
-            name = self._rules.names.name_for(topic, source)
+            name = self._planner_config.names.name_for(topic, source)
             try:
                 parsed = self._parse_name(name)
             except ConfigError as e:
                 raise ConfigError(f"Topic {topic!r} has no table: {e.message}; collection.name.format makes a name of it") from e
-            found = self._tables[topic, source] = self._target.folding.table(parsed)
+            found = self._tables[topic, source] = self._target.identifier_case.table(parsed)
         return found
 
     def skip(self, records: Sequence[SinkRecord], why: str) -> None:
@@ -70,119 +77,127 @@ class DebeziumPlanner:
             )  # fmt: skip
 
 
-class _Reader:
+class _RecordPlanner:
     """The records of one kind."""
 
-    def __init__(self, planner: DebeziumPlanner, rules: Rules, target: Target, kind: Kind) -> None:
+    def __init__(
+        self, planner: DebeziumPlanner, config: DebeziumPlannerConfig, target: TargetDatabase, kind: RecordSchemas
+    ) -> None:
         self._planner = planner
-        self._rules = rules
+        self._planner_config = config
         self._target = target
         self._kind = kind
-        self._form: Form | str = form_of(rules, kind.value)
+        self._form: RecordKind | str = classify_values(config, kind.value)
         self._writes: dict[TableName, WritePlan | str] = {}
         self._deletes: dict[TableName, DeletePlan | str] = {}
         self._source = self._source_places()
 
-    def tombstones(self, records: Sequence[SinkRecord], refuse: Refuse) -> list[Changes]:
+    def tombstones(self, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
         """Records without a value. As in the original they only mean something to the key."""
-        rules = self._rules
-        if not rules.deletes or rules.key_mode is not KeyMode.RECORD_KEY:
+        config = self._planner_config
+        if not config.deletes or config.key_mode is not DebeziumKeyMode.RECORD_KEY:
             return []
-        if rules.names.source_fields:
+        if config.names.source_fields:
             self._planner.skip(records, "a tombstone has no source, and collection.name.format asks for fields of it")
             return []
-        return self._deleted(self._planner.table(self._kind.topic), records, None, refuse)
+        return self._deleted(self._planner.table(self._kind.topic), records, None, reject)
 
-    def values(self, records: Sequence[SinkRecord], refuse: Refuse) -> list[Changes]:
+    def values(self, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
         form = self._form
         if isinstance(form, str):
             for record in records:
-                refuse(record, DataError(f"The record cannot become a row: {form}"))
+                reject(record, DataError(f"The record cannot become a row: {form}"))
             return []
-        if isinstance(form, SchemaChange):
+        if isinstance(form, SchemaChangeEvent):
             self._planner.skip(records, "it is a schema change event; leave its topic out, the rows' topics say what is needed")
             return []
-        if isinstance(form, Flat):
-            if self._rules.names.source_fields:
+        if isinstance(form, FlatRecord):
+            if self._planner_config.names.source_fields:
                 self._planner.skip(records, "it isn't a Debezium record, so that fields of its source cannot name a table")
                 return []
-            return self._written(self._planner.table(self._kind.topic), records, form.schema, form.row, refuse, updates=True)
-        return self._events(form, records, refuse)
+            return self._written(self._planner.table(self._kind.topic), records, form.schema, form.row, reject, updates=True)
+        return self._events(form, records, reject)
 
     # --- change events
 
-    def _events(self, form: Envelope, records: Sequence[SinkRecord], refuse: Refuse) -> list[Changes]:
+    def _events(self, form: ChangeEvent, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
         if self._source is None:
-            return self._of_table(form, self._planner.table(self._kind.topic), records, refuse)
-        found: list[Changes] = []
+            return self._of_table(form, self._planner.table(self._kind.topic), records, reject)
+        found: list[RowChanges] = []
         for source, run in _grouped(records, self._source):
-            missing = [name for name, value in zip(self._rules.names.source_fields, source, strict=True) if value is None]
+            missing = [
+                name for name, value in zip(self._planner_config.names.source_fields, source, strict=True) if value is None
+            ]
             if missing:
                 for record in run:
                     text = f"collection.name.format has ${{source.{missing[0]}}}, which the event's source has not"
-                    refuse(record, SchemaError(text))
+                    reject(record, SchemaError(text))
                 continue
             table = self._planner.table(self._kind.topic, tuple(map(str, source)))
-            found += self._of_table(form, table, run, refuse)
+            found += self._of_table(form, table, run, reject)
         return found
 
-    def _of_table(self, form: Envelope, table: TableName, records: Sequence[SinkRecord], refuse: Refuse) -> list[Changes]:
+    def _of_table(self, form: ChangeEvent, table: TableName, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
         ops = form.ops(records)
         kinds = set(ops)
         if kinds <= _WRITES:
-            return self._rows_after(form, table, records, refuse, updates="u" in kinds)
-        found: list[Changes] = []
+            return self._rows_after(form, table, records, reject, updates="u" in kinds)
+        found: list[RowChanges] = []
         first = 0
         while first < len(records):
             op, end = ops[first], first + 1
             while end < len(records) and (ops[end] == op or (ops[end] in _WRITES and op in _WRITES)):
                 end += 1
-            found += self._of_op(form, table, str(op), records[first:end], refuse)
+            found += self._of_op(form, table, str(op), records[first:end], reject)
             first = end
         return found
 
-    def _of_op(self, form: Envelope, table: TableName, op: str, records: Sequence[SinkRecord], refuse: Refuse) -> list[Changes]:
+    def _of_op(
+        self, form: ChangeEvent, table: TableName, op: str, records: Sequence[SinkRecord], reject: Reject
+    ) -> list[RowChanges]:
         if op in _WRITES:
-            return self._rows_after(form, table, records, refuse, updates=True)
+            return self._rows_after(form, table, records, reject, updates=True)
         if op == "d":
-            return self._deleted(table, records, form, refuse) if self._rules.deletes else []
+            return self._deleted(table, records, form, reject) if self._planner_config.deletes else []
         if op == "t":
-            return [truncation(table, records)] if self._rules.truncates else []
+            return [plan_truncate(table, records)] if self._planner_config.truncates else []
         if op in _OTHERS:
             self._planner.skip(records, _OTHERS[op])
             return []
         for record in records:
-            refuse(record, DataError(f"The change event has op {op!r}; expected c, r, u, d, t or m"))
+            reject(record, DataError(f"The change event has op {op!r}; expected c, r, u, d, t or m"))
         return []
 
     def _rows_after(
-        self, form: Envelope, table: TableName, records: Sequence[SinkRecord], refuse: Refuse, *, updates: bool
-    ) -> list[Changes]:
+        self, form: ChangeEvent, table: TableName, records: Sequence[SinkRecord], reject: Reject, *, updates: bool
+    ) -> list[RowChanges]:
         if form.after < 0:
             for record in records:
-                refuse(record, DataError("The change event has no field 'after' that is a struct"))
+                reject(record, DataError("The change event has no field 'after' that is a struct"))
             return []
         row = f"{form.event}[{form.after}]"
-        return self._written(table, records, form.row_schema, f"{row}.values", refuse, updates=updates)
+        return self._written(table, records, form.row_schema, f"{row}.values", reject, updates=updates)
 
     # --- rows
 
     def _written(
-        self, table: TableName, records: Sequence[SinkRecord], schema: Any, row: str, refuse: Refuse, *, updates: bool
-    ) -> list[Changes]:
+        self, table: TableName, records: Sequence[SinkRecord], schema: Any, row: str, reject: Reject, *, updates: bool
+    ) -> list[RowChanges]:
         plan = self._writes.get(table)
         if plan is None:
             try:
-                plan = write_plan(self._rules, self._kind, table, self._target, schema, row)
+                plan = plan_writes(self._planner_config, self._kind, table, self._target, schema, row)
             except SchemaError as e:
                 plan = e.message
             self._writes[table] = plan
         if isinstance(plan, str):
-            return _refused(records, SchemaError(plan), refuse)
+            return _refused(records, SchemaError(plan), reject)
         whole = plan
-        return _without_gaps(lambda those: (whole.updates if updates else whole.changes)(those), records, refuse)
+        return _without_gaps(lambda those: (whole.updates if updates else whole.changes)(those), records, reject)
 
-    def _deleted(self, table: TableName, records: Sequence[SinkRecord], form: Envelope | None, refuse: Refuse) -> list[Changes]:
+    def _deleted(
+        self, table: TableName, records: Sequence[SinkRecord], form: ChangeEvent | None, reject: Reject
+    ) -> list[RowChanges]:
         plan = self._deletes.get(table)
         if plan is None:
             try:
@@ -191,22 +206,22 @@ class _Reader:
                 plan = e.message
             self._deletes[table] = plan
         if isinstance(plan, str):
-            return _refused(records, SchemaError(plan), refuse)
-        return _without_gaps(plan.changes, records, refuse)
+            return _refused(records, SchemaError(plan), reject)
+        return _without_gaps(plan.changes, records, reject)
 
-    def _delete_plan(self, table: TableName, form: Envelope | None) -> DeletePlan:
-        if self._rules.key_mode is not KeyMode.RECORD_VALUE:
-            return delete_plan(self._rules, self._kind, table, self._target, None, "")
+    def _delete_plan(self, table: TableName, form: ChangeEvent | None) -> DeletePlan:
+        if self._planner_config.key_mode is not DebeziumKeyMode.RECORD_VALUE:
+            return plan_deletes(self._planner_config, self._kind, table, self._target, None, "")
         if form is None or form.before is None:
             raise SchemaError("Cannot extract primary key from a null record value")
         assert form.schema.fields is not None
         row = form.schema.fields[form.before].schema
-        return delete_plan(self._rules, self._kind, table, self._target, row, f"{form.event}[{form.before}].values")
+        return plan_deletes(self._planner_config, self._kind, table, self._target, row, f"{form.event}[{form.before}].values")
 
     def _source_places(self) -> Callable[[SinkRecord], tuple[Any, ...]] | None:
         """Gives the values of an event that its table's name has; None when it has none."""
-        names, form = self._rules.names.source_fields, self._form
-        if not names or not isinstance(form, Envelope):
+        names, form = self._planner_config.names.source_fields, self._form
+        if not names or not isinstance(form, ChangeEvent):
             return None
         source = form.schema.field("source")
         members = [source.schema.field(name) if source is not None and source.schema.fields else None for name in names]
@@ -219,25 +234,25 @@ class _Reader:
         return made
 
 
-def _refused(records: Sequence[SinkRecord], error: ConnectError, refuse: Refuse) -> list[Changes]:
+def _refused(records: Sequence[SinkRecord], error: ConnectError, reject: Reject) -> list[RowChanges]:
     for record in records:
-        refuse(record, error)
+        reject(record, error)
     return []
 
 
 def _without_gaps(
-    changes: Callable[[Sequence[SinkRecord]], list[Changes]], records: Sequence[SinkRecord], refuse: Refuse
-) -> list[Changes]:
+    changes: Callable[[Sequence[SinkRecord]], list[RowChanges]], records: Sequence[SinkRecord], reject: Reject
+) -> list[RowChanges]:
     """The changes of records, without those that lack the key or the row that their schemas promise."""
     try:
         return changes(records)
     except (AttributeError, TypeError):
-        found: list[Changes] = []
+        found: list[RowChanges] = []
         for record in records:
             try:
                 found += changes([record])
             except (AttributeError, TypeError):
-                refuse(record, DataError("The record lacks its key, or its event lacks the row ('after', of deletes 'before')"))
+                reject(record, DataError("The record lacks its key, or its event lacks the row ('after', of deletes 'before')"))
         return found
 
 
@@ -266,10 +281,10 @@ def _runs(records: Sequence[SinkRecord], *, with_headers: bool) -> Iterator[_Run
             or (record.value is None) is not (first.value is None)
             or (with_headers and _header_schemas(record) != headers)
         ):
-            yield Kind(first.topic, first.key_schema, first.value_schema, headers), records[start:at]
+            yield RecordSchemas(first.topic, first.key_schema, first.value_schema, headers), records[start:at]
             start, first = at, record
             headers = _header_schemas(first) if with_headers else ()
-    yield Kind(first.topic, first.key_schema, first.value_schema, headers), records[start:] if start else records
+    yield RecordSchemas(first.topic, first.key_schema, first.value_schema, headers), records[start:] if start else records
 
 
 def _header_schemas(record: SinkRecord) -> tuple[Any, ...]:

@@ -8,13 +8,13 @@ from typing import Any
 
 from connect.data.schema import Schema, Type
 from connect.record import SinkRecord
-from connectors.jdbc.debezium_sink.rules import Rules
+from connectors.jdbc.debezium_sink.config import DebeziumPlannerConfig
 
 _SCHEMA_CHANGE = "SchemaChangeValue"
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class ChangeEvent:
     """A change event. Places are those of fields in the event; ``event`` is Python for the list of its values."""
 
     event: str
@@ -38,7 +38,7 @@ class Envelope:
 
 
 @dataclass(frozen=True, slots=True)
-class Flat:
+class FlatRecord:
     """A row as it is."""
 
     row: str
@@ -47,14 +47,14 @@ class Flat:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaChange:
+class SchemaChangeEvent:
     """An event about a table, not its rows."""
 
 
-Form = Envelope | Flat | SchemaChange
+RecordKind = ChangeEvent | FlatRecord | SchemaChangeEvent
 
 
-def form_of(rules: Rules, schema: Schema | None) -> Form | str:
+def classify_values(config: DebeziumPlannerConfig, schema: Schema | None) -> RecordKind | str:
     """The form of values of a schema, or why there is none."""
     if schema is None:
         return (
@@ -65,22 +65,22 @@ def form_of(rules: Rules, schema: Schema | None) -> Form | str:
     if schema.type is not Type.STRUCT:
         return f"its value is {schema.type.name}, and columns need a struct"
     if _SCHEMA_CHANGE in (schema.name or ""):
-        return SchemaChange()
+        return SchemaChangeEvent()
     values = "r.value.values"
-    if schema.name is not None and rules.cloud_events.fullmatch(schema.name):
+    if schema.name is not None and config.cloud_events.fullmatch(schema.name):
         data = schema.field("data")
         if data is None or data.schema.type is not Type.STRUCT:
             return "it is a CloudEvent whose data is no struct"
         values, schema = f"{values}[{data.index}].values", data.schema
-    return _envelope(values, schema) or Flat(values, schema)
+    return _find_change_event(values, schema) or FlatRecord(values, schema)
 
 
-def _envelope(values: str, schema: Schema) -> Envelope | None:
+def _find_change_event(values: str, schema: Schema) -> ChangeEvent | None:
     op, after, before = schema.field("op"), schema.field("after"), schema.field("before")
     named = schema.name is not None and schema.name.endswith(".Envelope")
     if not (named or schema.name is None) or op is None:
         return None
     if after is None or after.schema.type is not Type.STRUCT:
         # Debezium's logical messages have neither row; their op tells.
-        return Envelope(values, schema, op.index, -1, None) if named else None
-    return Envelope(values, schema, op.index, after.index, before.index if before is not None else None)
+        return ChangeEvent(values, schema, op.index, -1, None) if named else None
+    return ChangeEvent(values, schema, op.index, after.index, before.index if before is not None else None)

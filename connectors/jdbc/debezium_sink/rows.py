@@ -9,15 +9,15 @@ from connect.data.headers import Header
 from connect.data.schema import Schema, Type
 from connect.errors import SchemaError
 from connect.record import SinkRecord
-from connectors.jdbc.debezium_sink.rules import KeyMode, Rules
+from connectors.jdbc.debezium_sink.config import DebeziumKeyMode, DebeziumPlannerConfig
 from connectors.jdbc.sink.row_changes import Row
 from connectors.jdbc.sink.rows import COORDINATES
 
-RowsOf = Callable[[Sequence[SinkRecord]], list[Row]]
+RowBuilder = Callable[[Sequence[SinkRecord]], list[Row]]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnSource:
     """A field of the rows, and Python for its value: ``r`` is the record, ``k``, ``v`` and ``h`` the values of its key, its row
     and its headers."""
 
@@ -39,7 +39,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RecordSchemas:
     """What records of one plan have in common."""
 
     topic: str
@@ -48,36 +48,36 @@ class Kind:
     headers: tuple[tuple[str, Schema | None], ...] = ()
 
 
-def write_columns(rules: Rules, kind: Kind, row: Schema) -> list[Column]:
+def write_columns(config: DebeziumPlannerConfig, kind: RecordSchemas, row: Schema) -> list[ColumnSource]:
     """The columns of rows of the schema ``row``. Raises SchemaError when the key mode asks for what is not there."""
-    keys = key_columns(rules, kind, row)
+    keys = key_columns(config, kind, row)
     names = {column.name for column in keys}
     rest = [
-        Column(one.name, one.schema, f"v[{one.index}]")
+        ColumnSource(one.name, one.schema, f"v[{one.index}]")
         for one in row.fields or ()
-        if one.name not in names and rules.fields.keeps(kind.topic, one.name)
+        if one.name not in names and config.fields.keeps(kind.topic, one.name)
     ]
     if not keys and not rest:
         raise SchemaError(f"No field of topic {kind.topic} is left to write: see field.include.list and field.exclude.list")
     return [*keys, *rest]
 
 
-def key_columns(rules: Rules, kind: Kind, row: Schema | None) -> list[Column]:
+def key_columns(config: DebeziumPlannerConfig, kind: RecordSchemas, row: Schema | None) -> list[ColumnSource]:
     """The key's columns; none without a key. Raises SchemaError as above."""
-    match rules.key_mode:
-        case KeyMode.NONE:
+    match config.key_mode:
+        case DebeziumKeyMode.NONE:
             return []
-        case KeyMode.KAFKA:
+        case DebeziumKeyMode.KAFKA:
             parts = zip(COORDINATES, (Schema.STRING, Schema.INT32, Schema.INT64), ("topic", "partition", "offset"), strict=True)
-            return [Column(name, schema, f"r.{part}", is_key=True) for name, schema, part in parts]
-        case KeyMode.RECORD_KEY:
-            found = _of_record_key(rules, kind)
-        case KeyMode.RECORD_VALUE:
+            return [ColumnSource(name, schema, f"r.{part}", is_key=True) for name, schema, part in parts]
+        case DebeziumKeyMode.RECORD_KEY:
+            found = _of_record_key(config, kind)
+        case DebeziumKeyMode.RECORD_VALUE:
             assert row is not None
-            found = _members(rules, kind, row, "v", "value")
-        case KeyMode.RECORD_HEADER:
-            found = _of_headers(rules, kind)
-    if not found and rules.needs_key:
+            found = _members(config, kind, row, "v", "value")
+        case DebeziumKeyMode.RECORD_HEADER:
+            found = _of_headers(config, kind)
+    if not found and config.needs_key:
         raise SchemaError(
             f"Cannot write to the table of topic {kind.topic} with no key fields defined: field.include.list or "
             "field.exclude.list leaves all of them out; name them in primary.key.fields or in the list"
@@ -85,7 +85,7 @@ def key_columns(rules: Rules, kind: Kind, row: Schema | None) -> list[Column]:
     return found
 
 
-def _of_record_key(rules: Rules, kind: Kind) -> list[Column]:
+def _of_record_key(config: DebeziumPlannerConfig, kind: RecordSchemas) -> list[ColumnSource]:
     schema = kind.key
     if schema is None:
         raise SchemaError(
@@ -93,42 +93,42 @@ def _of_record_key(rules: Rules, kind: Kind) -> list[Column]:
             "(JsonConverter gives one with key.converter.schemas.enable=true)"
         )
     if schema.type is Type.STRUCT:
-        return _members(rules, kind, schema, "k", "key")
+        return _members(config, kind, schema, "k", "key")
     if not schema.type.is_primitive:
         raise SchemaError(f"An unsupported record key schema type detected: {schema.type.name}")
-    if len(rules.key_fields) != 1:
+    if len(config.key_fields) != 1:
         raise SchemaError(
             f"The key of topic {kind.topic} is {schema.type.name} and no struct: primary.key.fields must name its column"
         )
-    return [Column(rules.key_fields[0], schema, "r.key", is_key=True)]
+    return [ColumnSource(config.key_fields[0], schema, "r.key", is_key=True)]
 
 
-def _members(rules: Rules, kind: Kind, schema: Schema, variable: str, side: str) -> list[Column]:
+def _members(config: DebeziumPlannerConfig, kind: RecordSchemas, schema: Schema, variable: str, side: str) -> list[ColumnSource]:
     """Named fields stay whatever the lists of fields say; without names all that the lists leave are the key."""
-    for name in rules.key_fields:
+    for name in config.key_fields:
         if schema.field(name) is None:
             raise SchemaError(
                 f"primary.key.fields has {name}, which is no field of the {side} of topic {kind.topic} "
                 f"(it has {', '.join(schema.field_names)})"
             )
     return [
-        Column(one.name, one.schema, f"{variable}[{one.index}]", is_key=True)
+        ColumnSource(one.name, one.schema, f"{variable}[{one.index}]", is_key=True)
         for one in schema.fields or ()
-        if (one.name in rules.key_fields if rules.key_fields else rules.fields.keeps(kind.topic, one.name))
+        if (one.name in config.key_fields if config.key_fields else config.fields.keeps(kind.topic, one.name))
     ]
 
 
-def _of_headers(rules: Rules, kind: Kind) -> list[Column]:
+def _of_headers(config: DebeziumPlannerConfig, kind: RecordSchemas) -> list[ColumnSource]:
     if not kind.headers:
         raise SchemaError("Configured primary key mode 'record_header' cannot have empty message headers")
-    found: dict[str, Column] = {}
+    found: dict[str, ColumnSource] = {}
     for place, (name, schema) in enumerate(kind.headers):
-        if rules.key_fields and name not in rules.key_fields:
+        if config.key_fields and name not in config.key_fields:
             continue
         if schema is None:
             raise SchemaError(f"Header {name} has no schema, so that it cannot be a key; see header.converter")
-        found[name] = Column(name, schema, f"h[{place}]", is_key=True)
-    missing = [name for name in rules.key_fields if name not in found]
+        found[name] = ColumnSource(name, schema, f"h[{place}]", is_key=True)
+    missing = [name for name in config.key_fields if name not in found]
     if missing:
         raise SchemaError(
             f"primary.key.fields has {', '.join(missing)}, but the headers are {', '.join(name for name, _ in kind.headers)}"
@@ -140,13 +140,13 @@ def header_values(headers: Sequence[Header]) -> list[object]:
     return [header.value for header in headers]
 
 
-def compiled(columns: Sequence[Column], row: str, width: int) -> RowsOf:
+def compile_rows(columns: Sequence[ColumnSource], row: str, width: int) -> RowBuilder:
     """A function that makes rows of records; ``row`` is Python for the list of a record's values, of which there are ``width``.
     Names are no part of its text."""
     sources = [column.source for column in columns]
     codes = [column.code for column in columns]
     if codes == [f"v[{place}]" for place in range(width)]:
-        whole: RowsOf = eval(f"lambda records: [{row} for r in records]", {})
+        whole: RowBuilder = eval(f"lambda records: [{row} for r in records]", {})
         return whole
     loops = "for r in records"
     if any(source.startswith("k[") for source in sources):
@@ -155,5 +155,5 @@ def compiled(columns: Sequence[Column], row: str, width: int) -> RowsOf:
         loops += f" for v in ({row},)"
     if any(source.startswith("h[") for source in sources):
         loops += " for h in (headers(r.headers),)"
-    made: RowsOf = eval(f"lambda records: [({', '.join(codes)},) {loops}]", {"headers": header_values})
+    made: RowBuilder = eval(f"lambda records: [({', '.join(codes)},) {loops}]", {"headers": header_values})
     return made

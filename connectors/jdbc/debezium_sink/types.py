@@ -33,11 +33,11 @@ _VARCHAR: Final = frozenset({"VARCHAR", "NVARCHAR", "CHARACTER VARYING", "VARCHA
 _MYSQL_MOST_CHARACTERS: Final = 16_383
 
 
-def sink_field(name: str, schema: Schema, backend: str, postgis: str, *, is_key: bool) -> SinkField:
+def build_sink_field(name: str, schema: Schema, backend: str, postgis: str, *, is_key: bool) -> SinkField:
     """A field on its way to a column named ``name``. ``backend`` is SQLAlchemy's name of the database."""
     if schema.name in _TEXT_FORMS and not _type_told(schema):
         schema = schema.replace(name=None, version=None)
-    if (micro := cut_to_micros(schema, backend)) is not None:
+    if (micro := truncate_to_micros(schema, backend)) is not None:
         schema = micro
     field = SinkField(name, schema, is_key, (schema.parameters or {}).get(SOURCE_TYPE), refuses_null=True)
     if backend in _POSTGRES:
@@ -47,7 +47,7 @@ def sink_field(name: str, schema: Schema, backend: str, postgis: str, *, is_key:
     return field
 
 
-def cut_to_micros(schema: Schema, backend: str) -> Schema | None:
+def truncate_to_micros(schema: Schema, backend: str) -> Schema | None:
     """The schema of nanoseconds as microseconds, which are the finest that the database's columns hold; None for any other.
     As in the original such values are cut."""
     if backend not in _POSTGRES | _MYSQL or schema.name not in _NANOS or schema.type is not Type.INT64:

@@ -1,24 +1,259 @@
-"""The configuration of the sink as values, and the rules between its keys."""
+"""Configuration of the Confluent and Aiven JDBC sinks: keys, typed values, and rules between keys."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from connect.config.definition import NO_DEFAULT, ConfigDef, ConfigKey, ConfigType, Importance, Width
 from connect.config.parsing import parse_value
-from connect.config.types import ConfigType
+from connect.config.validators import NonEmpty, at_least
 from connect.errors import ConfigError
 from connect.strict import is_strict
+from connectors.jdbc.config_validators import (
+    DIALECTS,
+    NameChoice,
+    QuoteMode,
+    SuggestedValues,
+    TimeZoneName,
+    check_dialect,
+    parse_zone,
+)
 from connectors.jdbc.connection.database import ConnectionSettings
-from connectors.jdbc.flavor import Face
+from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.options import Calendar, InsertMode, WriteOptions
-from connectors.jdbc.sink.config_keys import PK_FIELDS_OF, config_def
-from connectors.jdbc.sink.planner import PlanRules
-from connectors.jdbc.sink.rows import COORDINATES, FieldRules, KeyMode
-from connectors.jdbc.sink.table_names import TableNames, parse_mapping
-from connectors.jdbc.sink.writer_config import SinkSettings
-from connectors.jdbc.source.config_validators import check_dialect, zone_named
+from connectors.jdbc.sink.naming import TableNaming, parse_topic_mapping
+from connectors.jdbc.sink.planner import JdbcSinkPlannerConfig
+from connectors.jdbc.sink.rows import COORDINATES, FieldConfig, KeyMode
 from connectors.jdbc.urls.connection_url import Target, target_of
+
+PK_FIELDS_OF = "pk.fields."
+"""Begins the keys that name the key fields of one topic."""
+OPEN_PREFIXES = ("connection.", "jdbc.credentials.provider.", PK_FIELDS_OF)
+TABLE_KINDS = ("TABLE", "PARTITIONED TABLE", "VIEW")
+STATEMENT_TIMEOUT_MS = 180_000
+"""Below max.poll.interval.ms, after which a consumer counts as gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnumeratorChoice:
+    """One of some names, in lower or in upper case, or a list of such."""
+
+    values: Sequence[str]
+
+    def __call__(self, name: str, value: Any) -> None:
+        for one in value if isinstance(value, list) else (value,):
+            if one is None or not {one, one.lower(), one.upper()} & set(self.values) or one not in (one.lower(), one.upper()):
+                near = difflib.get_close_matches(str(one).lower(), [known.lower() for known in self.values], 1)
+                hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(self.values)}"
+                raise ConfigError.invalid(name, one, f"Invalid enumerator; {hint}")
+
+    def __str__(self) -> str:
+        return f"[{', '.join(self.values)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMapping:
+    """``topic:table`` entries."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is not None:
+            parse_topic_mapping(name, value)
+
+    def __str__(self) -> str:
+        return "list of topic:table"
+
+
+S, N, L, B, P, LIST = (  # columns of the table below
+    ConfigType.STRING, ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.PASSWORD, ConfigType.LIST,
+)  # fmt: skip
+HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+SHORT, MID, LONG = Width.SHORT, Width.MEDIUM, Width.LONG
+
+
+def _key(
+    name: str, type: ConfigType, default: Any, importance: Importance, width: Width, display_name: str, doc: str, **members: Any
+) -> ConfigKey:
+    return ConfigKey(
+        name, type, default, importance=importance, doc=doc, width=width, display_name=display_name, **members
+    )  # fmt: skip
+
+
+def _choice(values: Sequence[str]) -> dict[str, Any]:
+    return {"validator": EnumeratorChoice(values), "recommender": SuggestedValues(values)}
+
+
+_KEYS: dict[str, ConfigKey] = {
+    key.name: key
+    for key in (
+        # Database
+        _key("connection.url", S, NO_DEFAULT, HIGH, LONG, "JDBC URL",
+             "The database: a JDBC URL (jdbc:postgresql://host:5432/shop) or one of SQLAlchemy (postgresql+psycopg2://host/shop).",
+             validator=NonEmpty()),
+        _key("connection.user", S, None, HIGH, MID, "JDBC User", "User of the database."),
+        _key("connection.password", P, None, HIGH, MID, "JDBC Password", "Password of the user."),
+        _key("connection.attempts", N, 3, LOW, SHORT, "JDBC connection attempts",
+             "How many times in a row connecting is tried before a batch counts as failed (see max.retries).",
+             validator=at_least(1)),
+        _key("connection.backoff.ms", L, 10_000, LOW, SHORT, "JDBC connection backoff in milliseconds",
+             "The wait between tries to connect.", validator=at_least(0)),
+        _key("jdbc.credentials.provider.class", S, None, LOW, LONG, "JDBC Credentials Provider Implementation",
+             "Taken when it is the default provider (user and password of the configuration). Other sources of credentials "
+             "are configuration providers here: ${file:...}, ${env:...}."),
+        _key("db.timezone", S, "UTC", MEDIUM, MID, "DB time zone",
+             "Time zone of dates and timestamps in columns that have none.", validator=TimeZoneName()),
+        _key("dialect.name", S, "", LOW, MID, "Database Dialect",
+             "Taken from configurations of the originals and checked against connection.url, which decides.",
+             validator=NameChoice(DIALECTS, empty=True), recommender=SuggestedValues(DIALECTS)),
+        _key("sql.quote.identifiers", B, True, LOW, SHORT, "Quote SQL Identifiers",
+             "Aiven's name for quote.sql.identifiers: true is always, false is never."),
+        _key("statement.timeout.ms", L, STATEMENT_TIMEOUT_MS, LOW, SHORT, "Statement Timeout (ms)",
+             "How long one statement may take, where the database can tell; 0: no limit. Keep it below the consumer's "
+             "max.poll.interval.ms.", validator=at_least(0)),
+        # Writes
+        _key("insert.mode", S, "insert", HIGH, MID, "Insert Mode",
+             "What is done with a record. insert (and multi, Aiven's name for its multi-row form): a new row. upsert: a new row, "
+             "or new values for the row of its key. update: new values for the row of its key, if there is one.",
+             **_choice(("insert", "multi", "upsert", "update"))),
+        _key("batch.size", N, 3000, MEDIUM, SHORT, "Batch Size",
+             "How many records at most become one statement. How many there are at once is for the consumer to say "
+             "(consumer.override.max.poll.records).", validator=at_least(0)),
+        _key("delete.enabled", B, False, MEDIUM, SHORT, "Enable deletes",
+             "Whether a record without a value deletes the row of its key. Needs pk.mode=record_key; without it such a record is "
+             "an error."),
+        _key("table.types", LIST, "TABLE", LOW, MID, "Table Types",
+             "Kinds of table that may be written to: TABLE, PARTITIONED TABLE, VIEW. When it is not set, partitioned tables may "
+             "be as well (with Aiven's connector, which lacks the key, all).", **_choice(TABLE_KINDS)),
+        # Data Mapping
+        _key("table.name.format", S, "${topic}", MEDIUM, LONG, "Table Name Format",
+             "Name of a topic's table; ${topic} stands for the topic. A dot separates schema and table: shop.${topic}."),
+        _key("table.name.normalize", B, False, MEDIUM, LONG, "Table Name Normalize",
+             "Whether every character of the table's name but letters, digits and _ becomes _."),
+        _key("topics.to.tables.mapping", LIST, None, MEDIUM, LONG, "Topics To Tables Mapping",
+             "topic:table,topic:table instead of table.name.format; a topic that is not in it has no table then.",
+             validator=TopicMapping()),
+        _key("pk.mode", S, "none", HIGH, MID, "Primary Key Mode",
+             "Where the primary key comes from. none: there is none. kafka: topic, partition and offset of the record. "
+             "record_key: fields of the record's key, or the key itself. record_value: fields of the value.",
+             **_choice(("none", "kafka", "record_key", "record_value"))),
+        _key("pk.fields", LIST, "", MEDIUM, LONG, "Primary Key Fields",
+             "Fields of the key; empty is all. With pk.mode=kafka names for three columns "
+             "(__connect_topic,__connect_partition,__connect_offset), with a primitive key the name of its column. "
+             "pk.fields.<topic> says it for one topic."),
+        _key("fields.whitelist", LIST, "", MEDIUM, LONG, "Fields Whitelist",
+             "Fields of the value to write; empty is all. Those of the key are always written."),
+        _key("replace.null.with.default", B, True, MEDIUM, SHORT, "Replace Null With Default",
+             "Whether a null in a field with a default value is written as that."),
+        _key("date.timezone", S, "DB_TIMEZONE", MEDIUM, MID, "Date Time Zone",
+             "Time zone of dates in DATE columns: DB_TIMEZONE (that of db.timezone) or UTC.",
+             **_choice(("DB_TIMEZONE", "UTC"))),
+        _key("date.calendar.system", S, "LEGACY", LOW, MID, "Date Calendar System",
+             "How days before 15 October 1582 are counted: LEGACY (Julian, as Java does) or PROLEPTIC_GREGORIAN.",
+             **_choice(("LEGACY", "PROLEPTIC_GREGORIAN"))),
+        _key("timestamp.fields.list", LIST, "", MEDIUM, LONG, "Timestamp Fields",
+             "Fields of the value, int64 or text, that hold timestamps in units of timestamp.precision.mode; written as such."),
+        _key("timestamp.precision.mode", S, "microseconds", MEDIUM, MID, "Timestamp Precision Mode",
+             "Unit of timestamp.fields.list: microseconds or nanoseconds.",
+             **_choice(("microseconds", "nanoseconds"))),
+        _key("string.output.value.column.name", S, "record_value", LOW, MID, "Column For Text Values",
+             "The column that takes a value that is text and no struct.", validator=NonEmpty()),
+        # DDL
+        _key("auto.create", B, False, MEDIUM, SHORT, "Auto-Create", "Whether a missing table is created from the schema."),
+        _key("auto.evolve", B, False, MEDIUM, SHORT, "Auto-Evolve",
+             "Whether columns that are missing are added. Their fields must be optional or have a default; nothing is changed or "
+             "dropped."),
+        _key("quote.sql.identifiers", S, "always", MEDIUM, MID, "Quote Identifiers",
+             "Whether names are quoted in SQL: always or never.", validator=QuoteMode(),
+             recommender=SuggestedValues(("always", "never"))),
+        _key("mssql.use.merge.holdlock", B, True, LOW, SHORT, "SQL Server - Use HOLDLOCK In MERGE",
+             "Whether upserts into SQL Server take HOLDLOCK, without which two tasks may collide over a new key."),
+        # Retries
+        _key("max.retries", N, 10, MEDIUM, SHORT, "Maximum Retries",
+             "How often in a row a batch is tried again after the database was lost or asked for it (a deadlock, a restart).",
+             validator=at_least(0)),
+        _key("retry.backoff.ms", N, 3000, MEDIUM, SHORT, "Retry Backoff (millis)", "The wait before each.",
+             validator=at_least(0)),
+        _key("trim.sensitive.log", B, False, LOW, SHORT, "Trim Sensitive Log",
+             "Whether messages about refused records leave out the database's own words, which may have values in them."),
+    )
+}  # fmt: skip
+
+_GROUPS: Mapping[ConnectorFlavor, Mapping[str, tuple[str, ...]]] = {
+    ConnectorFlavor.AIVEN: {
+        "Database": (
+            "connection.url", "connection.user", "connection.password", "db.timezone", "dialect.name", "sql.quote.identifiers",
+        ),
+        "Writes": ("insert.mode", "batch.size", "delete.enabled"),
+        "Data Mapping": (
+            "table.name.format", "table.name.normalize", "topics.to.tables.mapping", "pk.mode", "pk.fields", "fields.whitelist",
+        ),
+        "DDL Support": ("auto.create", "auto.evolve"),
+        "Retries": ("max.retries", "retry.backoff.ms"),
+    },
+    ConnectorFlavor.CONFLUENT: {
+        "Connection": (
+            "connection.url", "connection.user", "connection.password", "jdbc.credentials.provider.class", "dialect.name",
+            "connection.attempts", "connection.backoff.ms",
+        ),
+        "Writes": ("insert.mode", "batch.size", "delete.enabled", "table.types", "replace.null.with.default"),
+        "Data Mapping": (
+            "table.name.format", "pk.mode", "pk.fields", "fields.whitelist", "db.timezone", "date.timezone",
+            "date.calendar.system", "timestamp.precision.mode", "timestamp.fields.list", "string.output.value.column.name",
+        ),
+        "DDL Support": ("auto.create", "auto.evolve", "quote.sql.identifiers", "mssql.use.merge.holdlock"),
+        "Retries": ("max.retries", "retry.backoff.ms", "trim.sensitive.log"),
+    },
+}  # fmt: skip
+_SHOWN: Mapping[ConnectorFlavor, Mapping[str, str]] = {
+    ConnectorFlavor.AIVEN: {"delete.enabled": "Delete enabled"},
+    ConnectorFlavor.CONFLUENT: {"db.timezone": "DB Time Zone"},
+}
+_OTHERS = "More"
+
+
+def config_def(flavor: ConnectorFlavor) -> ConfigDef:
+    """The table. Built anew on each call, for a ConfigDef can be added to."""
+    table = ConfigDef()
+    ordered = [(group, order, name) for group, names in _GROUPS[flavor].items() for order, name in enumerate(names, 1)]
+    own = {name for _, _, name in ordered}
+    ordered += [(_OTHERS, order, name) for order, name in enumerate((name for name in _KEYS if name not in own), 1)]
+    for group, order, name in ordered:
+        key = _KEYS[name]
+        table.add(replace(key, group=group, order=order, display_name=_SHOWN[flavor].get(name, key.display_name)))
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class SinkWriterConfig:
+    """How records are written; :class:`connectors.jdbc.sink.row_changes.Planner` says what."""
+
+    connection: ConnectionSettings
+    insert_mode: InsertMode = InsertMode.INSERT
+    write: WriteOptions = field(default_factory=WriteOptions)
+    batch_rows: int = 3000
+    """How many records at most become one statement."""
+    creates_tables: bool = False
+    adds_columns: bool = False
+    table_types: frozenset[str] | None = None
+    """The kinds of table that may be written to (TABLE, VIEW, ...); None is any."""
+    max_retries: int = 10
+    """How often in a row a batch is tried again after the database was lost."""
+    retry_backoff_ms: int = 3000
+    tolerates_errors: bool = False
+    """``errors.tolerance=all``: a batch lands without the records that cannot be written."""
+    shows_values_in_errors: bool = True
+    """Whether messages may have the database's own words, which often have values in them."""
+    uses_semantic_types: bool = False
+    """Whether new columns get the types that names of schemas tell (``io.debezium.time.MicroTimestamp``), not only Connect's."""
+    create_setting: str = "auto.create=true"
+    """What the user sets to have tables created, for messages."""
+    evolve_setting: str = "auto.evolve=true"
+    """What the user sets to have columns added, for messages."""
+    retries_key: str = "max.retries"
+    """The key of ``max_retries``, for messages."""
+
 
 _OWN_CONNECTION_KEYS = frozenset(
     ("connection.url", "connection.user", "connection.password", "connection.attempts", "connection.backoff.ms")
@@ -27,15 +262,15 @@ _DEFAULT_PROVIDER = "DefaultJdbcCredentialsProvider"
 _UNIT_NS = {"microseconds": 1000, "nanoseconds": 1}
 
 
-def parse_sink(config: Mapping[str, str], face: Face) -> tuple[SinkSettings, PlanRules]:
+def parse_sink_config(config: Mapping[str, str], flavor: ConnectorFlavor) -> tuple[SinkWriterConfig, JdbcSinkPlannerConfig]:
     """What a configuration says. Raises ConfigError for the first key, or combination of keys, that is wrong."""
-    v = config_def(face).parse(config)
-    for key, problem in problems_between_keys(v, config, face):
+    v = config_def(flavor).parse(config)
+    for key, problem in find_key_conflicts(v, config, flavor):
         raise ConfigError(problem, key=key)
-    zone = zone_named("db.timezone", v["db.timezone"])
-    settings = SinkSettings(
+    zone = parse_zone("db.timezone", v["db.timezone"])
+    settings = SinkWriterConfig(
         connection=ConnectionSettings(
-            target_from(v, config),
+            parse_target(v, config),
             quotes=_quotes(v, config),
             attempts=v["connection.attempts"],
             backoff_ms=v["connection.backoff.ms"],
@@ -45,7 +280,7 @@ def parse_sink(config: Mapping[str, str], face: Face) -> tuple[SinkSettings, Pla
         insert_mode=_insert_mode(v),
         write=WriteOptions(
             zone=zone,
-            date_zone=zone if v["date.timezone"].upper() == "DB_TIMEZONE" else zone_named("date.timezone", "UTC"),
+            date_zone=zone if v["date.timezone"].upper() == "DB_TIMEZONE" else parse_zone("date.timezone", "UTC"),
             calendar=Calendar(v["date.calendar.system"].upper()),
             null_as_default=v["replace.null.with.default"],
             string_timestamps=frozenset(v["timestamp.fields.list"]),
@@ -57,33 +292,33 @@ def parse_sink(config: Mapping[str, str], face: Face) -> tuple[SinkSettings, Pla
         batch_rows=max(1, v["batch.size"]),
         creates_tables=v["auto.create"],
         adds_columns=v["auto.evolve"],
-        table_kinds=_table_kinds(v, config, face),
+        table_types=_table_kinds(v, config, flavor),
         max_retries=v["max.retries"],
         retry_backoff_ms=v["retry.backoff.ms"],
-        tolerates_refusals=(config.get("errors.tolerance") or "none").strip() == "all",
-        shows_values=not v["trim.sensitive.log"],
+        tolerates_errors=(config.get("errors.tolerance") or "none").strip() == "all",
+        shows_values_in_errors=not v["trim.sensitive.log"],
     )
-    rules = PlanRules(
+    planner_config = JdbcSinkPlannerConfig(
         connector=config.get("name") or "",
-        fields=FieldRules(
+        fields=FieldConfig(
             key_mode=_key_mode(v),
             key_fields=tuple(v["pk.fields"]),
-            key_fields_of=_key_fields_of(config),
+            key_fields_by_topic=_parse_key_fields_by_topic(config),
             whitelist=frozenset(v["fields.whitelist"]),
             text_column=v["string.output.value.column.name"].strip(),
             null_as_default=v["replace.null.with.default"],
         ),
-        tables=TableNames(
+        tables=TableNaming(
             v["table.name.format"].strip(),
             v["table.name.normalize"],
-            parse_mapping("topics.to.tables.mapping", v["topics.to.tables.mapping"]),
+            parse_topic_mapping("topics.to.tables.mapping", v["topics.to.tables.mapping"]),
         ),
         deletes=v["delete.enabled"],
     )
-    return settings, rules
+    return settings, planner_config
 
 
-def target_from(values: Mapping[str, Any], config: Mapping[str, str]) -> Target:
+def parse_target(values: Mapping[str, Any], config: Mapping[str, str]) -> Target:
     """The database that parsed values mean. Raises ConfigError."""
     properties = {
         key.removeprefix("connection."): value
@@ -96,16 +331,16 @@ def target_from(values: Mapping[str, Any], config: Mapping[str, str]) -> Target:
     return target
 
 
-def problems_between_keys(values: Mapping[str, Any], config: Mapping[str, str], face: Face) -> list[tuple[str, str]]:
+def find_key_conflicts(values: Mapping[str, Any], config: Mapping[str, str], flavor: ConnectorFlavor) -> list[tuple[str, str]]:
     """What is wrong with keys that are each right by themselves, as (key, text); keys that are wrong are None in ``values``."""
     found: list[tuple[str, str]] = []
     key_mode = _key_mode(values) if values["pk.mode"] else None
     if values["delete.enabled"] and key_mode not in (KeyMode.RECORD_KEY, None):
         text = {
-            Face.AIVEN: "Delete support only works with pk.mode=record_key",
-            Face.CONFLUENT: "Deletes are only supported for pk.mode record_key",
+            ConnectorFlavor.AIVEN: "Delete support only works with pk.mode=record_key",
+            ConnectorFlavor.CONFLUENT: "Deletes are only supported for pk.mode record_key",
         }
-        found.append(("delete.enabled", text[face]))
+        found.append(("delete.enabled", text[flavor]))
     if key_mode is KeyMode.NONE and values["insert.mode"]:
         mode = _insert_mode(values)
         if mode is not InsertMode.INSERT:
@@ -116,7 +351,7 @@ def problems_between_keys(values: Mapping[str, Any], config: Mapping[str, str], 
                     "configuration: pk.mode=record_key, record_value or kafka",
                 )
             )
-    found += _key_field_problems(values, config, key_mode, face)
+    found += _key_field_problems(values, config, key_mode, flavor)
     if values["fields.whitelist"] and (kept := set(values["timestamp.fields.list"] or ()) - set(values["fields.whitelist"])):
         found.append(("timestamp.fields.list", f"{', '.join(sorted(kept))}: fields.whitelist leaves it out"))
     provider = values["jdbc.credentials.provider.class"]
@@ -130,18 +365,18 @@ def problems_between_keys(values: Mapping[str, Any], config: Mapping[str, str], 
 
 
 def _key_field_problems(
-    values: Mapping[str, Any], config: Mapping[str, str], key_mode: KeyMode | None, face: Face
+    values: Mapping[str, Any], config: Mapping[str, str], key_mode: KeyMode | None, flavor: ConnectorFlavor
 ) -> list[tuple[str, str]]:
     given = values["pk.fields"] or []
-    if face is Face.AIVEN and key_mode is KeyMode.NONE and given:
+    if flavor is ConnectorFlavor.AIVEN and key_mode is KeyMode.NONE and given:
         return [("pk.fields", "Primary key fields should not be set when pkMode is 'none'.")]
-    if face is Face.AIVEN and key_mode is KeyMode.KAFKA and len(given) != 3:
+    if flavor is ConnectorFlavor.AIVEN and key_mode is KeyMode.KAFKA and len(given) != 3:
         return [
             ("pk.fields", "Primary key fields must be set with three fields (topic, partition, offset) when pkMode is 'kafka'.")
         ]
     found: list[tuple[str, str]] = []
     if key_mode is KeyMode.KAFKA:
-        for names in (given, *_key_fields_of(config).values()):
+        for names in (given, *_parse_key_fields_by_topic(config).values()):
             if len(names) not in (0, 3):
                 text = (
                     f"PK mode is KAFKA so there should either be no field names defined for defaults [{', '.join(COORDINATES)}] "
@@ -154,7 +389,7 @@ def _key_field_problems(
     return found
 
 
-def _key_fields_of(config: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+def _parse_key_fields_by_topic(config: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     return {
         key.removeprefix(PK_FIELDS_OF): tuple(parse_value(key, value, ConfigType.LIST))
         for key, value in config.items()
@@ -172,10 +407,10 @@ def _insert_mode(values: Mapping[str, Any]) -> InsertMode:
     return InsertMode.INSERT if mode == "multi" else InsertMode(mode)
 
 
-def _table_kinds(values: Mapping[str, Any], config: Mapping[str, str], face: Face) -> frozenset[str] | None:
+def _table_kinds(values: Mapping[str, Any], config: Mapping[str, str], flavor: ConnectorFlavor) -> frozenset[str] | None:
     if "table.types" in config:
         return frozenset(kind.upper() for kind in values["table.types"])
-    return None if face is Face.AIVEN else frozenset(("TABLE", "PARTITIONED TABLE"))
+    return None if flavor is ConnectorFlavor.AIVEN else frozenset(("TABLE", "PARTITIONED TABLE"))
 
 
 def _quotes(values: Mapping[str, Any], config: Mapping[str, str]) -> bool:

@@ -16,7 +16,7 @@ from connectors.jdbc.options import SinkField, WriteOptions
 _OWN = (DECIMAL, DATE, TIME, TIMESTAMP)
 
 
-def created_fields(fields: Sequence[SinkField], options: WriteOptions, *, semantic: bool) -> list[SinkField]:
+def resolve_new_fields(fields: Sequence[SinkField], options: WriteOptions, *, semantic: bool) -> list[SinkField]:
     """Fields to create columns for. ``semantic`` says that names other than Connect's own mean something (Debezium's do); to
     Confluent's and Aiven's connectors a field of such a type is what its stored type says."""
     return [_created(field, options, semantic) for field in fields]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from connect.errors import ConnectError, DataError
 from connect.record import SinkRecord
 from connect.sink import ErrantRecordReporter
-from connectors.jdbc.sink.row_changes import Refused
+from connectors.jdbc.sink.row_changes import ErrantRecord
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ class Refusals:
         self.count = 0
         """Records refused since the task started."""
 
-    def report(self, refused: Sequence[Refused]) -> None:
+    def report(self, refused: Sequence[ErrantRecord]) -> None:
         """Tells of records that are done with: the rest of their batch is committed. Promise 7: the worker commits no offset
         before the dead letter queue has them."""
         if not refused:
@@ -40,7 +40,7 @@ class Refusals:
             refused[-1].error.message,
         )
 
-    def fatal(self, refused: Refused) -> ConnectError:
+    def fatal(self, refused: ErrantRecord) -> ConnectError:
         """Reports the record that ends the task; returns what to raise, unless the reporter raises itself."""
         self.count += 1
         if self._reporter is not None:

@@ -10,58 +10,58 @@ from connect.data.schema import Schema, Type
 from connect.errors import ConfigError, DataError, SchemaError
 from connect.java.class_names import java_class_name
 from connect.record import SinkRecord
-from connectors.jdbc.sink.row_changes import Changes, Refuse
-from connectors.jdbc.sink.rows import FieldRules, KeyMode, RowPlan, plan_deletes, plan_writes
-from connectors.jdbc.sink.table_names import TableNames
+from connectors.jdbc.sink.naming import TableNaming
+from connectors.jdbc.sink.row_changes import Reject, RowChanges
+from connectors.jdbc.sink.rows import FieldConfig, KeyMode, RowPlan, plan_deletes, plan_writes
 from connectors.jdbc.table_name import TableName
 
 _Kind = tuple[str, Schema | None, Schema | None]
 
 
 @dataclass(frozen=True, slots=True)
-class PlanRules:
+class JdbcSinkPlannerConfig:
     """What one connector asks of records."""
 
     connector: str
     """Its name, for messages."""
-    fields: FieldRules
-    tables: TableNames
+    fields: FieldConfig
+    tables: TableNaming
     deletes: bool = False
 
 
-class FieldPlanner:
+class JdbcSinkPlanner:
     """Implements :class:`connectors.jdbc.sink.row_changes.Planner`. What is found out about a pair of schemas is kept."""
 
-    def __init__(self, rules: PlanRules, parse_name: Callable[[str], TableName]) -> None:
-        self._rules = rules
+    def __init__(self, config: JdbcSinkPlannerConfig, parse_name: Callable[[str], TableName]) -> None:
+        self._config = config
         self._parse_name = parse_name
         self._tables: dict[str, TableName] = {}
         self._plans: dict[_Kind, RowPlan | str] = {}
 
-    def plan(self, records: Sequence[SinkRecord], refuse: Refuse) -> list[Changes]:
-        found: list[Changes] = []
+    def plan(self, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
+        found: list[RowChanges] = []
         for run in _runs(records):
             plan = self._plan_of(run[0])
             if isinstance(plan, RowPlan):
-                found.append(Changes(plan.shape, plan.rows(run), run))
+                found.append(RowChanges(plan.shape, plan.rows(run), run))
                 continue
             for record in run:
-                refuse(record, SchemaError(plan) if plan is not None else self._unfit(record))
+                reject(record, SchemaError(plan) if plan is not None else self._unfit(record))
         return found
 
     def _plan_of(self, record: SinkRecord) -> RowPlan | str | None:
         """How to make rows of the record, or why its schemas do not serve; None when it lacks a key or a value."""
-        rules = self._rules
+        config = self._config
         key, value = record.key_schema, record.value_schema
-        if rules.fields.key_mode is KeyMode.RECORD_KEY and not _is_key(record):
+        if config.fields.key_mode is KeyMode.RECORD_KEY and not _is_key(record):
             return None
         if record.value is None:
-            if not rules.deletes:
+            if not config.deletes:
                 return None
             value = None
         elif value is None or value.type not in (Type.STRUCT, Type.STRING):
             return None
-        kind = record.topic, key if rules.fields.key_mode is KeyMode.RECORD_KEY else None, value
+        kind = record.topic, key if config.fields.key_mode is KeyMode.RECORD_KEY else None, value
         plan = self._plans.get(kind)
         if plan is None:
             try:
@@ -74,14 +74,14 @@ class FieldPlanner:
     def _made(self, topic: str, key: Schema | None, value: Schema | None) -> RowPlan:
         table = self._table(topic)
         if value is not None:
-            return plan_writes(self._rules.fields, topic, table, key, value)
+            return plan_writes(self._config.fields, topic, table, key, value)
         assert key is not None
-        return plan_deletes(self._rules.fields, topic, table, key)
+        return plan_deletes(self._config.fields, topic, table, key)
 
     def _table(self, topic: str) -> TableName:
         found = self._tables.get(topic)
         if found is None:
-            name = self._rules.tables.name_for(topic)
+            name = self._config.tables.name_for(topic)
             try:
                 found = self._parse_name(name)
             except ConfigError as e:
@@ -93,16 +93,16 @@ class FieldPlanner:
         return found
 
     def _unfit(self, record: SinkRecord) -> DataError:
-        rules = self._rules
+        config = self._config
         head = (
-            f"Sink connector '{rules.connector}' is configured with 'delete.enabled={'true' if rules.deletes else 'false'}' and "
-            f"'pk.mode={rules.fields.key_mode.value}' and therefore requires records with a"
+            f"Sink connector '{config.connector}' is configured with 'delete.enabled={'true' if config.deletes else 'false'}' "
+            f"and 'pk.mode={config.fields.key_mode.value}' and therefore requires records with a"
         )
         place = (
             f"but found record at (topic='{record.topic}',partition={record.partition},offset={record.offset},"
             f"timestamp={record.timestamp})"
         )
-        if rules.fields.key_mode is KeyMode.RECORD_KEY and not _is_key(record):
+        if config.fields.key_mode is KeyMode.RECORD_KEY and not _is_key(record):
             if record.key_schema is None:
                 table = self._table(record.topic).name
                 head = f"PK mode for table '{table}' is RECORD_KEY, but record key schema is missing. {head}"

@@ -31,7 +31,7 @@ class Operation(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
+class RowShape:
     """Rows of one form for one table. Compared by identity: made once for each kind of record, and kept by the planner."""
 
     table: TableName
@@ -58,44 +58,44 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class RowChanges:
     """Rows of one shape with the records that they come from, one for one."""
 
-    shape: Shape
+    shape: RowShape
     rows: Sequence[Row]
     records: Sequence[SinkRecord]
 
     def __len__(self) -> int:
         return len(self.records)
 
-    def part(self, first: int, end: int) -> Changes:
-        return Changes(self.shape, self.rows[first:end], self.records[first:end])
+    def part(self, first: int, end: int) -> RowChanges:
+        return RowChanges(self.shape, self.rows[first:end], self.records[first:end])
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ErrantRecord:
     """A record that cannot be written, and why."""
 
     record: SinkRecord
     error: ConnectError
 
 
-class RefusedError(ConnectError):
+class ErrantRecordError(ConnectError):
     """A record cannot be written and failures are not tolerated: nothing of its batch is."""
 
-    def __init__(self, refused: Refused) -> None:
+    def __init__(self, refused: ErrantRecord) -> None:
         super().__init__(refused.error.message)
         self.refused = refused
 
 
-Refuse = Callable[[SinkRecord, ConnectError], None]
+Reject = Callable[[SinkRecord, ConnectError], None]
 """Takes a record that cannot be written. Raises RefusedError when that is not tolerated."""
 
 
-class Planner(Protocol):
+class ChangePlanner(Protocol):
     """Tells what records mean. On the task's thread; keeps nothing of the records."""
 
-    def plan(self, records: Sequence[SinkRecord], refuse: Refuse) -> list[Changes]:
+    def plan(self, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
         """The changes of a batch, in its order. A record that is no change (a schema change event) is left out.
 
         Raises ConnectError for what no record is to blame for.

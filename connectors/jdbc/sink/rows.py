@@ -11,13 +11,13 @@ from connect.data.schema import Schema, Type
 from connect.errors import SchemaError
 from connect.record import SinkRecord
 from connectors.jdbc.options import SinkField
-from connectors.jdbc.sink.row_changes import Operation, Row, Shape
+from connectors.jdbc.sink.row_changes import Operation, Row, RowShape
 from connectors.jdbc.table_name import TableName
 
 COORDINATES = ("__connect_topic", "__connect_partition", "__connect_offset")
 """The columns of ``pk.mode=kafka`` when ``pk.fields`` does not name them."""
 
-RowsOf = Callable[[Sequence[SinkRecord]], Sequence[Row]]
+RowBuilder = Callable[[Sequence[SinkRecord]], Sequence[Row]]
 
 
 class KeyMode(Enum):
@@ -30,12 +30,12 @@ class KeyMode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class FieldRules:
+class FieldConfig:
     """Which fields of a record become columns."""
 
     key_mode: KeyMode = KeyMode.NONE
     key_fields: tuple[str, ...] = ()
-    key_fields_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    key_fields_by_topic: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By topic, in place of ``key_fields``."""
     whitelist: frozenset[str] = frozenset()
     """Empty is all."""
@@ -44,15 +44,15 @@ class FieldRules:
     null_as_default: bool = True
 
     def keys_of(self, topic: str) -> tuple[str, ...]:
-        return self.key_fields_of.get(topic, self.key_fields)
+        return self.key_fields_by_topic.get(topic, self.key_fields)
 
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
     """What becomes of records of one pair of schemas."""
 
-    shape: Shape
-    rows: RowsOf
+    shape: RowShape
+    rows: RowBuilder
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,36 +63,36 @@ class _Column:
     source: str
 
 
-def plan_writes(rules: FieldRules, topic: str, table: TableName, key_schema: Schema | None, value_schema: Schema) -> RowPlan:
+def plan_writes(config: FieldConfig, topic: str, table: TableName, key_schema: Schema | None, value_schema: Schema) -> RowPlan:
     """Rows of whole records. Raises SchemaError when the schemas have not what the rules ask for."""
     if value_schema.type is Type.STRING:
-        if rules.whitelist or rules.key_mode is KeyMode.RECORD_VALUE:
+        if config.whitelist or config.key_mode is KeyMode.RECORD_VALUE:
             raise SchemaError(
                 "Value schema must be of type Struct: fields.whitelist and pk.mode=record_value name fields, the value is text"
             )
     elif value_schema.type is not Type.STRUCT:
         raise SchemaError(f"Value schema must be of type Struct, but is {value_schema.type.name}")
-    columns = _key_columns(rules, topic, table, key_schema, value_schema)
+    columns = _key_columns(config, topic, table, key_schema, value_schema)
     if value_schema.type is Type.STRING:
-        columns.setdefault(rules.text_column, _Column(SinkField(rules.text_column, value_schema), "r.value"))
+        columns.setdefault(config.text_column, _Column(SinkField(config.text_column, value_schema), "r.value"))
     for one in value_schema.fields or ():
-        if one.name not in columns and (not rules.whitelist or one.name in rules.whitelist):
+        if one.name not in columns and (not config.whitelist or one.name in config.whitelist):
             columns[one.name] = _Column(SinkField(one.name, one.schema), f"v[{one.index}]")
     if not columns:
         raise SchemaError(f"No fields found using key and value schemas for table: {table.name}")
     ordered = _in_order(columns, value_schema)
-    shape = Shape(table, Operation.WRITE, tuple(column.field for column in ordered))
+    shape = RowShape(table, Operation.WRITE, tuple(column.field for column in ordered))
     whole = [f"v[{one.index}]" for one in value_schema.fields or ()]
-    if [column.source for column in ordered] == whole and not any(_key_default(rules, column) for column in ordered):
+    if [column.source for column in ordered] == whole and not any(_key_default(config, column) for column in ordered):
         return RowPlan(shape, _whole_values)
-    return RowPlan(shape, _compiled(rules, ordered, key_schema))
+    return RowPlan(shape, _compile_rows(config, ordered, key_schema))
 
 
-def plan_deletes(rules: FieldRules, topic: str, table: TableName, key_schema: Schema) -> RowPlan:
+def plan_deletes(config: FieldConfig, topic: str, table: TableName, key_schema: Schema) -> RowPlan:
     """Rows of keys alone. Raises SchemaError as above."""
-    columns = list(_key_columns(rules, topic, table, key_schema, None).values())
+    columns = list(_key_columns(config, topic, table, key_schema, None).values())
     return RowPlan(
-        Shape(table, Operation.DELETE, tuple(column.field for column in columns)), _compiled(rules, columns, key_schema)
+        RowShape(table, Operation.DELETE, tuple(column.field for column in columns)), _compile_rows(config, columns, key_schema)
     )
 
 
@@ -101,10 +101,10 @@ def _whole_values(records: Sequence[SinkRecord]) -> Sequence[Row]:
 
 
 def _key_columns(
-    rules: FieldRules, topic: str, table: TableName, key_schema: Schema | None, value_schema: Schema | None
+    config: FieldConfig, topic: str, table: TableName, key_schema: Schema | None, value_schema: Schema | None
 ) -> dict[str, _Column]:
-    names = rules.keys_of(topic)
-    match rules.key_mode:
+    names = config.keys_of(topic)
+    match config.key_mode:
         case KeyMode.NONE:
             return {}
         case KeyMode.KAFKA:
@@ -166,12 +166,12 @@ def _in_order(columns: Mapping[str, _Column], value_schema: Schema) -> list[_Col
     return [columns[name] for name in names]
 
 
-def _compiled(rules: FieldRules, columns: Sequence[_Column], key_schema: Schema | None) -> RowsOf:
+def _compile_rows(config: FieldConfig, columns: Sequence[_Column], key_schema: Schema | None) -> RowBuilder:
     """A function of the records. Names of fields are no part of its text."""
     defaults: dict[str, Any] = {}
     parts = []
     for place, column in enumerate(columns):
-        if _key_default(rules, column):
+        if _key_default(config, column):
             # Rows of one key must be known as such before the database sees them.
             defaults[f"d{place}"] = column.field.schema.default
             parts.append(f"d{place} if {column.source} is None else {column.source}")
@@ -183,12 +183,12 @@ def _compiled(rules: FieldRules, columns: Sequence[_Column], key_schema: Schema 
         loops += " for k in (r.key.values,)"
     if any(column.source.startswith("v[") for column in columns):
         loops += " for v in (r.value.values,)"
-    made: RowsOf = eval(f"lambda records: [({text},) {loops}]", defaults)
+    made: RowBuilder = eval(f"lambda records: [({text},) {loops}]", defaults)
     return made
 
 
-def _key_default(rules: FieldRules, column: _Column) -> bool:
-    return rules.null_as_default and column.field.is_key and column.field.schema.default is not None
+def _key_default(config: FieldConfig, column: _Column) -> bool:
+    return config.null_as_default and column.field.is_key and column.field.schema.default is not None
 
 
 def _listed(names: Sequence[str]) -> str:

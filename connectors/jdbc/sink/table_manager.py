@@ -15,9 +15,9 @@ from connectors.jdbc.dialects.dialect import RowWriter
 from connectors.jdbc.dialects.lossless import strict_writer
 from connectors.jdbc.errors import LoginError
 from connectors.jdbc.options import SinkField
-from connectors.jdbc.sink.ddl import created_fields
-from connectors.jdbc.sink.row_changes import Operation, Shape
-from connectors.jdbc.sink.writer_config import SinkSettings
+from connectors.jdbc.sink.config import SinkWriterConfig
+from connectors.jdbc.sink.ddl import resolve_new_fields
+from connectors.jdbc.sink.row_changes import Operation, RowShape
 from connectors.jdbc.sql import Sql
 from connectors.jdbc.table_name import TableName
 
@@ -26,21 +26,21 @@ log = logging.getLogger(__name__)
 _KINDS = ("TABLE", "VIEW", "PARTITIONED TABLE")
 
 
-class Tables:
+class TableManager:
     """What is known of the tables of one task, and the writers made for them. A new table or column is committed at once: it
     stays when the records that asked for it are rolled back, and other tasks do not wait for it."""
 
-    def __init__(self, settings: SinkSettings) -> None:
+    def __init__(self, settings: SinkWriterConfig) -> None:
         self._settings = settings
         self._known: dict[TableName, Table] = {}
-        self._writers: dict[Shape, RowWriter] = {}
+        self._writers: dict[RowShape, RowWriter] = {}
 
     def forget(self) -> None:
         """Everything is looked up anew when it is needed next."""
         self._known.clear()
         self._writers.clear()
 
-    def writer(self, session: Session, shape: Shape) -> RowWriter | None:
+    def writer(self, session: Session, shape: RowShape) -> RowWriter | None:
         """What writes (or deletes) rows of this shape. None: there is no such table yet, so that there is nothing to delete.
 
         May create or alter the table, so nothing that is not committed may be under way. Raises SchemaError when table and
@@ -65,7 +65,7 @@ class Tables:
     def exists(self, session: Session, name: TableName) -> bool:
         return name in self._known or session.dialect.describe(session, name) is not None
 
-    def _table(self, session: Session, shape: Shape) -> Table | None:
+    def _table(self, session: Session, shape: RowShape) -> Table | None:
         table = self._known.get(shape.table) or session.dialect.describe(session, shape.table)
         if table is None:
             if shape.operation is not Operation.WRITE and self._settings.creates_tables:
@@ -78,14 +78,14 @@ class Tables:
         return table
 
     def _check_kind(self, table: Table) -> None:
-        allowed = self._settings.table_kinds
+        allowed = self._settings.table_types
         if allowed is not None and table.kind not in allowed:
             raise SchemaError(
                 f"{_quoted(table.name)} is a {table.kind}, and table.types has {', '.join(sorted(allowed))} only; "
                 f"add {table.kind} to table.types to write to it"
             )
 
-    def _created(self, session: Session, shape: Shape) -> Table:
+    def _created(self, session: Session, shape: RowShape) -> Table:
         if not self._settings.creates_tables:
             raise SchemaError(
                 f"Table {_quoted(shape.table)} is missing and auto-creation is disabled{self._instead(session, shape)}"
@@ -111,15 +111,15 @@ class Tables:
             log.info("Table %s was created by another task: %s", shape.table, failure.message)
         return table
 
-    def _instead(self, session: Session, shape: Shape) -> str:
+    def _instead(self, session: Session, shape: RowShape) -> str:
         known = [str(name) for name, _ in session.dialect.tables(session, _KINDS)]
         near = difflib.get_close_matches(str(shape.table), known, 1) or [
             name for name in known if name.rpartition(".")[2].lower() == shape.table.name.lower()
         ]
         nearest = f" (the nearest name in {session.label} is {near[0]})" if near else ""
-        return f"{nearest}; create it, or set {self._settings.creating_key}"
+        return f"{nearest}; create it, or set {self._settings.create_setting}"
 
-    def _evolved(self, session: Session, shape: Shape) -> Table:
+    def _evolved(self, session: Session, shape: RowShape) -> Table:
         """The table with a column for every field, after a look at what it has now: other tasks add columns too."""
         failure: ConnectError | None = None
         failed: list[SinkField] = []
@@ -146,7 +146,7 @@ class Tables:
                 failure, failed = e, missing
 
     def _to_create(self, fields: Sequence[SinkField]) -> list[SinkField]:
-        return created_fields(fields, self._settings.write, semantic=self._settings.knows_type_names)
+        return resolve_new_fields(fields, self._settings.write, semantic=self._settings.uses_semantic_types)
 
     def _check_addable(self, wanted: TableName, table: Table, missing: Sequence[SinkField]) -> None:
         """Raises SchemaError in the originals' words."""
@@ -168,7 +168,7 @@ class Tables:
         if not self._settings.adds_columns:
             raise SchemaError(
                 f"Table {name} is missing fields ([{listed}]) and auto-evolution is disabled (it has {_columns(table)}){nearest}"
-                f"; add the columns, or set {self._settings.adding_key}"
+                f"; add the columns, or set {self._settings.evolve_setting}"
             )
 
     @staticmethod

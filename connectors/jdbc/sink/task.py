@@ -1,30 +1,107 @@
-"""The tasks of Confluent's and Aiven's connectors."""
+"""Tasks of the JDBC sinks. Each batch of records is one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar
+import logging
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
+from connect.errors import ConnectError, RetriableError
+from connect.record import SinkRecord
+from connect.sink import SinkTask
+from connectors.jdbc.connection.database import Interrupted
 from connectors.jdbc.dialects.dialect import Dialect
-from connectors.jdbc.flavor import Face
-from connectors.jdbc.sink.config import parse_sink
-from connectors.jdbc.sink.database_task import DatabaseSinkTask
-from connectors.jdbc.sink.planner import FieldPlanner
-from connectors.jdbc.sink.row_changes import Planner
-from connectors.jdbc.sink.writer_config import SinkSettings
+from connectors.jdbc.errors import DatabaseUnreachableError, StatementError
+from connectors.jdbc.flavor import ConnectorFlavor
+from connectors.jdbc.sink.config import SinkWriterConfig, parse_sink_config
+from connectors.jdbc.sink.errant_records import Refusals
+from connectors.jdbc.sink.planner import JdbcSinkPlanner
+from connectors.jdbc.sink.row_changes import ChangePlanner, ErrantRecordError
+from connectors.jdbc.sink.writer import JdbcBatchWriter
+
+log = logging.getLogger(__name__)
 
 
-class JdbcSinkTask(DatabaseSinkTask):
+class BaseJdbcSinkTask(SinkTask):
+    """``put`` returns after the commit (promise 2), so ``flush`` has nothing to do."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._engine: JdbcBatchWriter | None = None
+        self._failures = 0
+        self._written = 0
+
+    @abstractmethod
+    def _parse_config(self, config: Mapping[str, str]) -> tuple[SinkWriterConfig, Callable[[Dialect], ChangePlanner]]:
+        """What the configuration says. Raises ConfigError."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._settings, planner_for = self._parse_config(config)
+        self._engine = JdbcBatchWriter(self._settings, self._stop)
+        self._planner = planner_for(self._engine.dialect)
+        self._refusals = Refusals(self.context.errant_record_reporter)
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        if not records:
+            return
+        assert self._engine is not None
+        try:
+            refused = self._engine.write(self._planner, records)
+        except ErrantRecordError as e:
+            raise self._refusals.fatal(e.refused) from e.refused.error
+        except StatementError as e:
+            if not self._stop.is_set():
+                raise
+            raise RetriableError(f"the task was stopped while it wrote: {e.message}") from e
+        except (RetriableError, DatabaseUnreachableError) as e:
+            raise self._lost(e, len(records)) from e
+        except Interrupted as e:
+            raise RetriableError("the task was stopped while it waited for the database") from e
+        self._failures = 0
+        self._written += len(records) - len(refused)
+        self._refusals.report(refused)
+
+    def _lost(self, error: ConnectError, count: int) -> ConnectError:
+        """Nothing of the batch was committed; the worker hands the same records again, or the task ends."""
+        if self._failures >= self._settings.max_retries:
+            attempts = f"{self._failures + 1} attempts ({self._settings.retries_key}={self._settings.max_retries})"
+            return ConnectError(f"{count} records could not be written in {attempts}: {error.message}")
+        self._failures += 1
+        left = self._settings.max_retries - self._failures
+        log.warning("Write of %d records failed, remainingRetries=%d: %s", count, left, error.message)
+        self.context.timeout(self._settings.retry_backoff_ms)
+        return RetriableError(error.message)
+
+    def progress(self) -> Mapping[str, Any]:
+        if self._engine is None:
+            return {}
+        return {"database": self._engine.label, "written": self._written, "refused": self._refusals.count}
+
+    def stop(self) -> None:
+        self._stop.set()
+        engine = self._engine
+        if engine is not None:
+            engine.stop()
+
+    def close(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+
+class JdbcSinkTask(BaseJdbcSinkTask):
     """A task of :class:`connectors.jdbc.JdbcSink`."""
 
-    face: ClassVar[Face] = Face.CONFLUENT
+    flavor: ClassVar[ConnectorFlavor] = ConnectorFlavor.CONFLUENT
 
-    def _prepared(self, config: Mapping[str, str]) -> tuple[SinkSettings, Callable[[Dialect], Planner]]:
-        settings, rules = parse_sink(config, self.face)
-        return settings, lambda dialect: FieldPlanner(rules, dialect.parse_name)
+    def _parse_config(self, config: Mapping[str, str]) -> tuple[SinkWriterConfig, Callable[[Dialect], ChangePlanner]]:
+        settings, planner_config = parse_sink_config(config, self.flavor)
+        return settings, lambda dialect: JdbcSinkPlanner(planner_config, dialect.parse_name)
 
 
 class AivenJdbcSinkTask(JdbcSinkTask):
     """A task of :class:`connectors.jdbc.AivenJdbcSink`."""
 
-    face = Face.AIVEN
+    flavor = ConnectorFlavor.AIVEN

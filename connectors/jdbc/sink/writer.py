@@ -13,28 +13,36 @@ from connectors.jdbc.connection.database import Database, Session
 from connectors.jdbc.connection.statement_cancel import InUse
 from connectors.jdbc.dialects.dialect import Dialect, RowWriter
 from connectors.jdbc.errors import RowRefusedError, TableChangedError
-from connectors.jdbc.sink.row_changes import Changes, Operation, Planner, Refuse, Refused, RefusedError, Shape
-from connectors.jdbc.sink.statement_batches import by_table, halves, portions, steps
-from connectors.jdbc.sink.table_manager import Tables
-from connectors.jdbc.sink.writer_config import SinkSettings
+from connectors.jdbc.sink.config import SinkWriterConfig
+from connectors.jdbc.sink.row_changes import (
+    ChangePlanner,
+    ErrantRecord,
+    ErrantRecordError,
+    Operation,
+    Reject,
+    RowChanges,
+    RowShape,
+)
+from connectors.jdbc.sink.statement_batches import group_by_table, plan_statements, split_batches, split_in_halves
+from connectors.jdbc.sink.table_manager import TableManager
 from connectors.jdbc.table_name import TableName
 
 log = logging.getLogger(__name__)
 
-Portion = list[Changes]
+Portion = list[RowChanges]
 
 _STOP_PATIENCE_S = 3.0
 """Below the default of task.shutdown.graceful.timeout.ms, after which the worker abandons the task."""
 
 
-class SinkEngine:
+class JdbcBatchWriter:
     """The database of one task. Used on the task's thread; between two calls it holds no transaction and no record."""
 
-    def __init__(self, settings: SinkSettings, stop: threading.Event) -> None:
+    def __init__(self, settings: SinkWriterConfig, stop: threading.Event) -> None:
         """``stop`` ends waits for a connection. Raises ConfigError when the database's driver is not there."""
         self._settings = settings
         self._database = Database(settings.connection, stop)
-        self._tables = Tables(settings)
+        self._tables = TableManager(settings)
         self._in_use = InUse("jdbc-sink-cancel")
 
     @property
@@ -54,7 +62,7 @@ class SinkEngine:
         self._in_use.join()
         self._database.close()
 
-    def write(self, planner: Planner, records: Sequence[SinkRecord]) -> list[Refused]:
+    def write(self, planner: ChangePlanner, records: Sequence[SinkRecord]) -> list[ErrantRecord]:
         """Commits what the records mean; returns those that could not be written, which are not in the database.
 
         On return everything else is durable (promise 2). When it raises nothing is, except that what a database without
@@ -62,7 +70,7 @@ class SinkEngine:
         again. Raises RefusedError for the first record that cannot be written when that is not tolerated, RetriableError when the
         database was lost.
         """
-        refused: list[Refused] = []
+        refused: list[ErrantRecord] = []
         changes = planner.plan(records, self._refuse(refused))
         session = self._database.session()
         try:
@@ -78,7 +86,7 @@ class SinkEngine:
             session.close()
         return refused
 
-    def _write_all(self, session: Session, changes: Sequence[Changes], refused: list[Refused]) -> None:
+    def _write_all(self, session: Session, changes: Sequence[RowChanges], refused: list[ErrantRecord]) -> None:
         planned = len(refused)
         try:
             self._write(session, changes, refused)
@@ -100,43 +108,43 @@ class SinkEngine:
             session.rollback()
             session.close()
 
-    def _refuse(self, refused: list[Refused]) -> Refuse:
-        def refuse(record: SinkRecord, error: ConnectError) -> None:
-            found = Refused(record, error if self._settings.shows_values else _trimmed(error))
-            if not self._settings.tolerates_refusals:
-                raise RefusedError(found) from found.error
+    def _refuse(self, refused: list[ErrantRecord]) -> Reject:
+        def reject(record: SinkRecord, error: ConnectError) -> None:
+            found = ErrantRecord(record, error if self._settings.shows_values_in_errors else _trimmed(error))
+            if not self._settings.tolerates_errors:
+                raise ErrantRecordError(found) from found.error
             refused.append(found)
 
-        return refuse
+        return reject
 
-    def _write(self, session: Session, changes: Sequence[Changes], refused: list[Refused]) -> None:
-        refuse = self._refuse(refused)
-        writers = self._writers(session, changes, refuse)
+    def _write(self, session: Session, changes: Sequence[RowChanges], refused: list[ErrantRecord]) -> None:
+        reject = self._refuse(refused)
+        writers = self._writers(session, changes, reject)
         session.rollback()  # what was looked up is known; the transaction of the records begins with their first statement
         tables = [
-            list(portions([one for one in table if one.shape in writers], self._settings.batch_rows))
-            for table in by_table(changes)
+            list(split_batches([one for one in table if one.shape in writers], self._settings.batch_rows))
+            for table in group_by_table(changes)
         ]
         todo = [portion for table in tables for portion in table]
         if self.dialect.savepoints:
             for portion in todo:
-                self._write_portion(session, portion, writers, refuse)
+                self._write_portion(session, portion, writers, reject)
             return
         try:
             for portion in todo:
                 self._apply(session, portion, writers)
         except DataError:
             session.rollback()
-            if not self._settings.tolerates_refusals:
-                self._find_refused(session, [one for portion in todo for one in portion], writers, refuse)
+            if not self._settings.tolerates_errors:
+                self._find_refused(session, [one for portion in todo for one in portion], writers, reject)
             for portion in todo:
-                self._commit_portion(session, portion, writers, refuse)
+                self._commit_portion(session, portion, writers, reject)
 
-    def _writers(self, session: Session, changes: Sequence[Changes], refuse: Refuse) -> dict[Shape, RowWriter | None]:
+    def _writers(self, session: Session, changes: Sequence[RowChanges], reject: Reject) -> dict[RowShape, RowWriter | None]:
         """A writer for each shape that there is something to do for. Tables are created and altered here, before anything is
         written; those that records are written to before those that only lose some."""
         shapes = sorted({one.shape: None for one in changes}, key=lambda shape: shape.operation is not Operation.WRITE)
-        writers: dict[Shape, RowWriter | None] = {}
+        writers: dict[RowShape, RowWriter | None] = {}
         for shape in shapes:
             if shape.operation is Operation.TRUNCATE:
                 if self._tables.exists(session, shape.table):
@@ -148,33 +156,37 @@ class SinkEngine:
                 for one in changes:
                     if one.shape is shape:
                         for record in one.records:
-                            refuse(record, e)
+                            reject(record, e)
                 continue
             if writer is not None:
                 writers[shape] = writer
         return writers
 
-    def _apply(self, session: Session, portion: Sequence[Changes], writers: dict[Shape, RowWriter | None]) -> None:
-        for step in steps(portion, self._settings.insert_mode):
+    def _apply(self, session: Session, portion: Sequence[RowChanges], writers: dict[RowShape, RowWriter | None]) -> None:
+        for step in plan_statements(portion, self._settings.insert_mode):
             writer = writers[step.shape]
             if writer is not None:
                 writer.write(session, step.rows)
             else:
                 session.execute(self.dialect.truncate(step.shape.table), f"emptying {step.shape.table}")
 
-    def _write_portion(self, session: Session, portion: Portion, writers: dict[Shape, RowWriter | None], refuse: Refuse) -> None:
+    def _write_portion(
+        self, session: Session, portion: Portion, writers: dict[RowShape, RowWriter | None], reject: Reject
+    ) -> None:
         try:
             with session.savepoint():
                 self._apply(session, portion, writers)
         except DataError as e:
             # Promise 7: the bad rows are found by halves, in order; all others land.
             if (record := _single(portion)) is not None:
-                refuse(record, e)
+                reject(record, e)
                 return
-            for half in halves(portion):
-                self._write_portion(session, half, writers, refuse)
+            for half in split_in_halves(portion):
+                self._write_portion(session, half, writers, reject)
 
-    def _commit_portion(self, session: Session, portion: Portion, writers: dict[Shape, RowWriter | None], refuse: Refuse) -> None:
+    def _commit_portion(
+        self, session: Session, portion: Portion, writers: dict[RowShape, RowWriter | None], reject: Reject
+    ) -> None:
         """The same for a database without savepoints: each part is a transaction."""
         try:
             self._apply(session, portion, writers)
@@ -182,19 +194,21 @@ class SinkEngine:
         except DataError as e:
             session.rollback()
             if (record := _single(portion)) is not None:
-                refuse(record, e)
+                reject(record, e)
                 return
-            for half in halves(portion):
-                self._commit_portion(session, half, writers, refuse)
+            for half in split_in_halves(portion):
+                self._commit_portion(session, half, writers, reject)
 
-    def _find_refused(self, session: Session, changes: Portion, writers: dict[Shape, RowWriter | None], refuse: Refuse) -> None:
+    def _find_refused(
+        self, session: Session, changes: Portion, writers: dict[RowShape, RowWriter | None], reject: Reject
+    ) -> None:
         """Refuses the first record that the database refuses after those before it, without leaving anything behind."""
         good, bad = 0, sum(map(len, changes))
         error: DataError | None = None
         while bad - good > 1 or error is None:
             middle = bad if error is None else (good + bad) // 2
             try:
-                for portion in portions(next(portions(changes, middle)), self._settings.batch_rows):
+                for portion in split_batches(next(split_batches(changes, middle)), self._settings.batch_rows):
                     self._apply(session, portion, writers)
                 good = middle
                 if error is None:
@@ -204,7 +218,7 @@ class SinkEngine:
             finally:
                 session.rollback()
         records = [record for one in changes for record in one.records]
-        refuse(records[bad - 1], error)
+        reject(records[bad - 1], error)
 
 
 def _single(portion: Portion) -> SinkRecord | None:

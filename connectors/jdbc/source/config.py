@@ -10,14 +10,14 @@ from pathlib import Path
 from connect.config.parsing import Password
 from connect.data.schema import Type
 from connect.errors import ConfigError
+from connectors.jdbc.config_validators import check_dialect, parse_zone, pattern
 from connectors.jdbc.connection.database import ConnectionSettings
-from connectors.jdbc.flavor import Face
+from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.options import Calendar, Granularity, NumericMapping, ReadOptions
 from connectors.jdbc.source.config_keys import config_def
-from connectors.jdbc.source.config_validators import check_dialect, pattern, zone_named
 from connectors.jdbc.source.modes import Mode
-from connectors.jdbc.source.record_keys import KeyRules, parse_key_columns
-from connectors.jdbc.source.table_selection import Selection
+from connectors.jdbc.source.record_keys import RecordKeyConfig, parse_record_keys
+from connectors.jdbc.source.table_selection import TableFilter
 from connectors.jdbc.urls.connection_url import Target, target_of
 
 _OWN_CONNECTION_KEYS = frozenset(
@@ -31,76 +31,72 @@ ColumnMapping = tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ModeSettings:
+class ModeConfig:
     """What an incremental mode goes by, and where it begins when no offset is stored."""
 
     mode: Mode
-    number_column: str = ""
-    number_mapping: ColumnMapping = ()
-    time_columns: tuple[str, ...] = ()
-    time_mapping: ColumnMapping = ()
-    initial_number: int = -1
-    initial_time_ms: int | None = 0
+    incrementing_column: str = ""
+    incrementing_mapping: ColumnMapping = ()
+    timestamp_columns: tuple[str, ...] = ()
+    timestamp_mapping: ColumnMapping = ()
+    initial_incrementing: int = -1
+    initial_timestamp_ms: int | None = 0
     """None: the database's clock at the first query."""
     delay_ms: int = 0
     validate_non_null: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class JdbcSourceConfig:
     """Everything, typed. ``repr`` shows no secret: queries and targets may hold some (promise 9)."""
 
     connection: ConnectionSettings
-    mode: ModeSettings
+    mode: ModeConfig
     query: Password | None
     suffix: str
     query_attempts: int
-    selection: Selection
+    table_filter: TableFilter
     catalog: str | None
     schema: str | None
     kinds: tuple[str, ...]
-    qualified: bool
+    qualifies_names: bool
     topic_prefix: str
     topic_format: str
-    keys: KeyRules
+    keys: RecordKeyConfig
     read: ReadOptions
     poll_interval_s: float
     batch_rows: int
-    tables_interval_s: float
-    tables_patience_s: float
+    table_poll_interval_s: float
+    table_startup_timeout_s: float
     chunk_rows: int | None
     """Rows of a chunk; 0: as many as fits the table; None: tables are read in one piece."""
     query_is_masked: bool = False
     """Whether the query may be in no message: it is ``query.masked``."""
 
-    @property
-    def topic_of_query(self) -> str:
-        return self.topic_prefix
 
-
-def parse_settings(config: Mapping[str, str], face: Face) -> Settings:
+def parse_source_config(config: Mapping[str, str], flavor: ConnectorFlavor) -> JdbcSourceConfig:
     """Typed settings. Raises ConfigError for the first key, or combination of keys, that is wrong."""
-    v = config_def(face).parse(config)
-    for key, problem in problems_between_keys(config, face):
+    v = config_def(flavor).parse(config)
+    for key, problem in find_key_conflicts(config, flavor):
         raise ConfigError(problem, key=key)
-    target = target_from(config, face)
+    target = parse_target(config, flavor)
     check_dialect(v["dialect.name"].strip(), target.url.get_backend_name())
-    return Settings(
+    return JdbcSourceConfig(
         connection=ConnectionSettings(
             target,
-            quotes=quotes(v["quote.sql.identifiers"], v["sql.quote.identifiers"]),
+            quotes=quotes_identifiers(v["quote.sql.identifiers"], v["sql.quote.identifiers"]),
             attempts=v["connection.attempts"],
             backoff_ms=v["connection.backoff.ms"],
             statement_timeout_ms=v["statement.timeout.ms"],
             isolation=_isolation(v["transaction.isolation.mode"]),
             reads_only=True,
         ),
-        mode=ModeSettings(
+        mode=ModeConfig(
             Mode(v["mode"]),
             v["incrementing.column.name"],
-            _number_mapping(v["incrementing.column.mapping"]),
+            _parse_incrementing_mapping(v["incrementing.column.mapping"]),
             tuple(v["timestamp.column.name"]),
-            _time_mapping(v["timestamp.columns.mapping"]),
+            _parse_timestamp_mapping(v["timestamp.columns.mapping"]),
             v["incrementing.initial"],
             _initial_time(config, v["timestamp.initial"], v["timestamp.initial.ms"]),
             v["timestamp.delay.interval.ms"],
@@ -109,30 +105,30 @@ def parse_settings(config: Mapping[str, str], face: Face) -> Settings:
         query=_query(v["query"], v["query.masked"]),
         suffix=v["query.suffix"].strip(),
         query_attempts=v["query.retry.attempts"],
-        selection=Selection(*(tuple(v[name]) for name in _LIST_KEYS)),
+        table_filter=TableFilter(*(tuple(v[name]) for name in _LIST_KEYS)),
         catalog=v["catalog.pattern"],
         schema=v["schema.pattern"],
         kinds=tuple(kind.upper() for kind in v["table.types"]),
-        qualified=v["table.names.qualify"],
+        qualifies_names=v["table.names.qualify"],
         topic_prefix=v["topic.prefix"],
         topic_format=v["topic.name.format"],
-        keys=parse_key_columns(v["key.columns"], primitive=v["key.format"] == "primitive"),
+        keys=parse_record_keys(v["key.columns"], primitive=v["key.format"] == "primitive"),
         read=ReadOptions(
-            zone_named("db.timezone", v["db.timezone"]),
+            parse_zone("db.timezone", v["db.timezone"]),
             Granularity(v["timestamp.granularity"]),
             _numeric(v["numeric.mapping"], precision=v["numeric.precision.mapping"]),
             _UNSET_SCALES.get(v["numeric.unset.scale"]) or int(v["numeric.unset.scale"]),
             Calendar(v["date.calendar.system"].upper()),
             strict=v["conversion.strict"],
-            decimal_precision=face is Face.CONFLUENT,
+            decimal_precision=flavor is ConnectorFlavor.CONFLUENT,
             skip_unsupported=v["unsupported.columns"] == "skip",
             batch_rows=_FAST_BATCH_ROWS,
         ),
         poll_interval_s=v["poll.interval.ms"] / 1000,
         # The defaults of the originals are small. Who sets the key wants it kept; who does not wants speed.
         batch_rows=v["batch.max.rows"] if "batch.max.rows" in config else _FAST_BATCH_ROWS,
-        tables_interval_s=v["table.poll.interval.ms"] / 1000,
-        tables_patience_s=v["table.monitoring.startup.polling.limit.ms"] / 1000,
+        table_poll_interval_s=v["table.poll.interval.ms"] / 1000,
+        table_startup_timeout_s=v["table.monitoring.startup.polling.limit.ms"] / 1000,
         chunk_rows={"off": None, "auto": 0}.get(v["snapshot.chunks"]) if v["snapshot.chunks"] in ("off", "auto")
         else int(v["snapshot.chunks"]),
         query_is_masked=bool(v["query.masked"] and v["query.masked"].value.strip()),
@@ -142,9 +138,9 @@ def parse_settings(config: Mapping[str, str], face: Face) -> Settings:
 _UNSET_SCALES = {"double": Type.FLOAT64, "string": Type.STRING}
 
 
-def target_from(config: Mapping[str, str], face: Face) -> Target:
+def parse_target(config: Mapping[str, str], flavor: ConnectorFlavor) -> Target:
     """The database that a configuration means. Raises ConfigError."""
-    v = config_def(face).parse(config)
+    v = config_def(flavor).parse(config)
     properties = {
         key.removeprefix("connection."): value
         for key, value in config.items()
@@ -154,7 +150,7 @@ def target_from(config: Mapping[str, str], face: Face) -> Target:
     return target_of(v["connection.url"], v["connection.user"], password.value if password else None, properties)
 
 
-def require_file(target: Target) -> None:
+def require_database_file(target: Target) -> None:
     """Raises ConfigError for a database in a file that is not there: to open it would create it, and hide the typing error."""
     path = target.url.database
     if target.url.get_backend_name() not in ("sqlite", "duckdb") or not path or path.startswith((":", "file:", "md:")):
@@ -163,14 +159,14 @@ def require_file(target: Target) -> None:
         raise ConfigError(f"connection.url: there is no file {path}, so there is nothing to read", key="connection.url")
 
 
-def quotes(mode: str | None, aiven: bool) -> bool:
+def quotes_identifiers(mode: str | None, aiven: bool) -> bool:
     """Whether names are quoted: Confluent's key when it is set, else Aiven's, whose default is Confluent's."""
     return aiven if mode is None else mode.lower() == "always"
 
 
-def problems_between_keys(config: Mapping[str, str], face: Face) -> list[tuple[str, str]]:
+def find_key_conflicts(config: Mapping[str, str], flavor: ConnectorFlavor) -> list[tuple[str, str]]:
     """What is wrong with keys that are each right by themselves, as (key, text)."""
-    values = {entry.name: entry.value for entry in config_def(face).validate(config)}
+    values = {entry.name: entry.value for entry in config_def(flavor).validate(config)}
     found: list[tuple[str, str]] = []
 
     def given(name: str) -> bool:
@@ -226,23 +222,26 @@ def _mode_problems(values: Mapping[str, object], mode: str, *, query: bool, give
         found.append(
             ("incrementing.column.name", "table.names.qualify=false needs incrementing.column.name: which table it is in is open")
         )
-    for key, parse in (("incrementing.column.mapping", _number_mapping), ("timestamp.columns.mapping", _time_mapping)):
+    for key, parse in (
+        ("incrementing.column.mapping", _parse_incrementing_mapping),
+        ("timestamp.columns.mapping", _parse_timestamp_mapping),
+    ):
         try:
             parse(values[key] or [])
         except ConfigError as e:
             found.append((key, e.message))
     try:
-        parse_key_columns(str(values["key.columns"] or ""), primitive=values["key.format"] == "primitive")
+        parse_record_keys(str(values["key.columns"] or ""), primitive=values["key.format"] == "primitive")
     except ConfigError as e:
         found.append(("key.columns", e.message))
     return found
 
 
-def _number_mapping(entries: object) -> ColumnMapping:
+def _parse_incrementing_mapping(entries: object) -> ColumnMapping:
     return tuple(_mapping_entry("incrementing.column.mapping", text, listed=False) for text in _texts(entries))
 
 
-def _time_mapping(entries: object) -> ColumnMapping:
+def _parse_timestamp_mapping(entries: object) -> ColumnMapping:
     return tuple(_mapping_entry("timestamp.columns.mapping", text, listed=True) for text in _texts(entries))
 
 

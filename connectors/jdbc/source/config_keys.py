@@ -13,20 +13,20 @@ from typing import Any
 from connect.config.definition import NO_DEFAULT, ConfigDef, ConfigKey, ConfigType, Importance, Recommender, Width
 from connect.config.validators import at_least, one_of
 from connect.strict import STRICT_KEY
-from connectors.jdbc.flavor import Face
-from connectors.jdbc.source.config_validators import (
+from connectors.jdbc.config_validators import (
     DIALECTS,
-    Compiles,
-    Enumerated,
-    Matches,
-    ModeDependents,
+    ModeVisibility,
+    NameChoice,
     QuoteMode,
+    RegexList,
     SnapshotChunks,
-    Suggested,
+    SuggestedValues,
+    TextPattern,
+    TimeZoneName,
     TopicFormat,
     UnsetScale,
-    ZoneName,
 )
+from connectors.jdbc.flavor import ConnectorFlavor
 
 MODES = ("bulk", "timestamp", "incrementing", "timestamp+incrementing")
 ISOLATIONS = ("DEFAULT", "READ_UNCOMMITTED", "READ_COMMITTED", "REPEATABLE_READ", "SERIALIZABLE", "SQL_SERVER_SNAPSHOT")
@@ -84,10 +84,10 @@ _KEYS: dict[str, ConfigKey] = {
              "Tables not to read, all others are; not together with table.whitelist."),
         _key("table.include.list", LIST, "", MEDIUM, LONG, "Table Include List",
              "Regular expressions; a table is read when one of them matches its whole qualified name (public.orders).",
-             validator=Compiles()),
+             validator=RegexList()),
         _key("table.exclude.list", LIST, "", MEDIUM, LONG, "Table Exclude List",
              "Regular expressions; of the tables that table.include.list names, those that match one are left out.",
-             validator=Compiles()),
+             validator=RegexList()),
         _key("catalog.pattern", S, None, MEDIUM, SHORT, "Catalog pattern",
              "Narrows the search for tables: % stands for any text, _ for one character; empty: objects without a catalog."),
         _key("schema.pattern", S, None, MEDIUM, SHORT, "Schema pattern",
@@ -97,8 +97,8 @@ _KEYS: dict[str, ConfigKey] = {
         _key("numeric.mapping", S, None, LOW, SHORT, "Map Numeric Values, Integral or Decimal, By Precision and Scale",
              "What a NUMERIC becomes. none: Connect's Decimal. precision_only: integers where the scale is 0 and they fit. "
              "best_fit: also float64 for 18 digits or less. best_fit_eager_double: float64 for every scale above 0.",
-             validator=Enumerated(("none", "precision_only", "best_fit", "best_fit_eager_double")),
-             recommender=Suggested(("none", "precision_only", "best_fit"))),
+             validator=NameChoice(("none", "precision_only", "best_fit", "best_fit_eager_double")),
+             recommender=SuggestedValues(("none", "precision_only", "best_fit"))),
         _key("numeric.unset.scale", S, "0", LOW, SHORT, "Scale of Numbers Without One",
              "How PostgreSQL's numeric without a precision is read, which tells no scale. 0 as the originals: whole numbers, any "
              "other value is an error. A number up to 127: Connect's Decimal with so many places, and more are an error. double: "
@@ -108,12 +108,12 @@ _KEYS: dict[str, ConfigKey] = {
              "Whether queries name tables with their schema. false: bare names, found as the database does (search path)."),
         _key("dialect.name", S, "", LOW, MID, "Database Dialect",
              "Taken from configurations of the originals and checked against connection.url, which decides.",
-             validator=Enumerated(DIALECTS, empty=True), recommender=Suggested(DIALECTS)),
+             validator=NameChoice(DIALECTS, empty=True), recommender=SuggestedValues(DIALECTS)),
         _key("sql.quote.identifiers", B, True, LOW, SHORT, "Quote SQL Identifiers",
              "Aiven's name for quote.sql.identifiers: true is always, false is never."),
         _key("transaction.isolation.mode", S, "DEFAULT", LOW, MID, "Transaction Isolation Mode",
              "Isolation of the transactions that read.", validator=one_of(*ISOLATIONS, ignore_case=True),
-             recommender=Suggested(ISOLATIONS)),
+             recommender=SuggestedValues(ISOLATIONS)),
         _key("statement.timeout.ms", L, 0, LOW, SHORT, "Statement Timeout (ms)",
              "How long one statement may take, where the database can tell; 0: no limit. A query over this fails the task.",
              validator=at_least(0)),
@@ -124,17 +124,17 @@ _KEYS: dict[str, ConfigKey] = {
              dependents=("incrementing.column.name", "timestamp.column.name", "validate.non.null")),
         _key("incrementing.column.name", S, "", MEDIUM, MID, "Incrementing Column Name",
              "The column whose numbers only grow; not nullable. Empty: the table's auto-increment column.",
-             recommender=ModeDependents()),
+             recommender=ModeVisibility()),
         _key("incrementing.column.mapping", LIST, "", MEDIUM, MID, "Incrementing column mapping per table",
              "Per table: <regex>:<column>,<regex>:<column>; each regex must match the whole qualified name of a table."),
         _key("timestamp.column.name", LIST, "", MEDIUM, MID, "Timestamp Column Name",
              "Columns with the time of a row's last change; of several the first that is not null counts (COALESCE).",
-             recommender=ModeDependents()),
+             recommender=ModeVisibility()),
         _key("timestamp.columns.mapping", LIST, "", MEDIUM, MID, "Timestamp columns mapping per table",
              "Per table: <regex>:[<column>|<column>],<regex>:[<column>]."),
         _key("validate.non.null", B, True, LOW, SHORT, "Validate Non Null",
              "Whether a task refuses a table whose incrementing column, or all of whose timestamp columns, may be null: rows "
-             "with null there are never read.", recommender=ModeDependents()),
+             "with null there are never read.", recommender=ModeVisibility()),
         _key("query", S, "", MEDIUM, SHORT, "Query",
              "A SELECT (or WITH ... SELECT) whose rows are read instead of tables. In incremental modes WHERE and ORDER BY are "
              "appended to it: wrap a query that has its own, as SELECT * FROM (...) t."),
@@ -174,7 +174,7 @@ _KEYS: dict[str, ConfigKey] = {
              "How long a start waits for the first list of tables.", validator=at_least(1)),
         _key("topic.prefix", S, NO_DEFAULT, HIGH, MID, "Topic Prefix",
              "Topics are called <topic.prefix><table>; the rows of a query go to <topic.prefix> itself.",
-             validator=Matches(r"[a-zA-Z0-9._-]{0,249}", "249 characters at most, of letters, digits, '.', '_' and '-'")),
+             validator=TextPattern(r"[a-zA-Z0-9._-]{0,249}", "249 characters at most, of letters, digits, '.', '_' and '-'")),
         _key("topic.name.format", S, "${table}", LOW, MID, "Topic Name Format",
              "What follows topic.prefix in the name of a table's topic: ${table}, ${schema} and ${catalog} stand for the parts "
              "of its name. With ${schema}.${table} tables of the same name in two schemas have topics of their own.",
@@ -183,14 +183,14 @@ _KEYS: dict[str, ConfigKey] = {
              "Rows are read when their time is so long ago, by the database's clock, so that transactions that began earlier can "
              "end first.", validator=at_least(0)),
         _key("db.timezone", S, "UTC", MEDIUM, MID, "DB time zone",
-             "Time zone of timestamps in columns that have none.", validator=ZoneName()),
+             "Time zone of timestamps in columns that have none.", validator=TimeZoneName()),
         _key("quote.sql.identifiers", S, None, MEDIUM, MID, "Quote Identifiers",
              "Whether names are quoted in SQL: always or never.", validator=QuoteMode(),
-             recommender=Suggested(("always", "never"))),
+             recommender=SuggestedValues(("always", "never"))),
         _key("timestamp.granularity", S, "connect_logical", LOW, MID, "Timestamp granularity for timestamp columns",
              "What a TIMESTAMP becomes: Connect's Timestamp, which has milliseconds, or a number or text in micro- or "
              "nanoseconds.",
-             validator=one_of(*GRANULARITIES), recommender=Suggested(GRANULARITIES)),
+             validator=one_of(*GRANULARITIES), recommender=SuggestedValues(GRANULARITIES)),
         _key("date.calendar.system", S, "LEGACY", LOW, MID, "Date Calendar System",
              "How days before 15 October 1582 are counted: LEGACY (Julian, as Java does) or PROLEPTIC_GREGORIAN.",
              validator=one_of("LEGACY", "PROLEPTIC_GREGORIAN", ignore_case=True)),
@@ -207,8 +207,8 @@ _KEYS: dict[str, ConfigKey] = {
     )
 }  # fmt: skip
 
-_GROUPS: Mapping[Face, Mapping[str, tuple[str, ...]]] = {
-    Face.AIVEN: {
+_GROUPS: Mapping[ConnectorFlavor, Mapping[str, tuple[str, ...]]] = {
+    ConnectorFlavor.AIVEN: {
         "Database": (
             "connection.url", "connection.user", "connection.password", "connection.attempts", "connection.backoff.ms",
             "table.whitelist", "table.blacklist", "catalog.pattern", "schema.pattern", "numeric.precision.mapping",
@@ -223,7 +223,7 @@ _GROUPS: Mapping[Face, Mapping[str, tuple[str, ...]]] = {
             "timestamp.delay.interval.ms",
         ),
     },
-    Face.CONFLUENT: {
+    ConnectorFlavor.CONFLUENT: {
         "Database": (
             "connection.url", "connection.user", "connection.password", "connection.attempts", "connection.backoff.ms",
             "jdbc.credentials.provider.class", "table.whitelist", "table.blacklist", "table.include.list", "table.exclude.list",
@@ -241,29 +241,29 @@ _GROUPS: Mapping[Face, Mapping[str, tuple[str, ...]]] = {
         ),
     },
 }  # fmt: skip
-_DEFAULTS: Mapping[Face, Mapping[str, Any]] = {
-    Face.AIVEN: {"batch.max.rows": 100},
+_DEFAULTS: Mapping[ConnectorFlavor, Mapping[str, Any]] = {
+    ConnectorFlavor.AIVEN: {"batch.max.rows": 100},
     # It shows these as not required, and refuses them empty.
-    Face.CONFLUENT: {"connection.url": "", "mode": "", "topic.prefix": ""},
+    ConnectorFlavor.CONFLUENT: {"connection.url": "", "mode": "", "topic.prefix": ""},
 }
 _OTHERS = "More"
 OPEN_PREFIXES = ("connection.", "jdbc.credentials.provider.")
 
 
-def config_def(face: Face) -> ConfigDef:
+def config_def(flavor: ConnectorFlavor) -> ConfigDef:
     """The table. Built anew on each call, for a ConfigDef can be added to."""
     table = ConfigDef()
-    groups = _GROUPS[face]
+    groups = _GROUPS[flavor]
     ordered = [(group, order, name) for group, names in groups.items() for order, name in enumerate(names, 1)]
     own = {name for _, _, name in ordered}
     ordered += [(_OTHERS, order, name) for order, name in enumerate((name for name in _KEYS if name not in own), 1)]
     for group, order, name in ordered:
         key = replace(_KEYS[name], group=group, order=order)
-        if name in _DEFAULTS[face]:
-            key = replace(key, default=_DEFAULTS[face][name])
+        if name in _DEFAULTS[flavor]:
+            key = replace(key, default=_DEFAULTS[flavor][name])
         if name == "mode":
-            key = replace(key, validator=one_of(*(("",) if face is Face.CONFLUENT else ()), *MODES))
-            if face is Face.AIVEN:
+            key = replace(key, validator=one_of(*(("",) if flavor is ConnectorFlavor.CONFLUENT else ()), *MODES))
+            if flavor is ConnectorFlavor.AIVEN:
                 key = replace(key, dependents=(*key.dependents, "timestamp.initial.ms", "incrementing.initial"))
         table.add(key)
     return table

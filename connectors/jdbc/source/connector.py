@@ -13,12 +13,12 @@ from connect.connector import ExactlyOnceSupport, SourceConnector, SourceConnect
 from connect.errors import BadRequestError
 from connectors.jdbc.config_checks import add_failure, add_problems, has_errors
 from connectors.jdbc.connection.database import Database, Interrupted, Session
-from connectors.jdbc.flavor import Face
-from connectors.jdbc.source.config import Settings, parse_settings, problems_between_keys, require_file
+from connectors.jdbc.flavor import ConnectorFlavor
+from connectors.jdbc.source.config import JdbcSourceConfig, find_key_conflicts, parse_source_config, require_database_file
 from connectors.jdbc.source.config_keys import OPEN_PREFIXES, config_def
 from connectors.jdbc.source.modes import Mode
-from connectors.jdbc.source.offsets import INCREMENTING, QUERY_PARTITION, TIMESTAMP, problem_with
-from connectors.jdbc.source.table_discovery import TABLES, Surveyor, deal, list_tables
+from connectors.jdbc.source.offsets import INCREMENTING, QUERY_PARTITION, TIMESTAMP, find_offset_problem
+from connectors.jdbc.source.table_discovery import TABLES, TableDiscovery, assign_tasks, list_tables
 from connectors.jdbc.source.table_monitor import TableMonitor
 from connectors.jdbc.source.table_queries import incremental_columns, require_non_null
 from connectors.jdbc.source.task import AivenJdbcSourceTask, JdbcSourceTask
@@ -32,30 +32,30 @@ _CHECKED_TABLES = 20
 class JdbcSource(SourceConnector):
     """Rows of any SQL database, with the keys, offsets and topics of ``io.confluent.connect.jdbc.JdbcSourceConnector``."""
 
-    face: ClassVar[Face] = Face.CONFLUENT
+    flavor: ClassVar[ConnectorFlavor] = ConnectorFlavor.CONFLUENT
     open_prefixes = OPEN_PREFIXES
 
     def __init__(self) -> None:
         self._config: dict[str, str] = {}
-        self._settings: Settings | None = None
+        self._settings: JdbcSourceConfig | None = None
         self._monitor: TableMonitor | None = None
 
     def start(self, config: Mapping[str, str]) -> None:
         """Waits for the first list of tables, so that what is wrong with it fails the start."""
         self.stop()
-        settings = parse_settings(config, self.face)
-        require_file(settings.connection.target)
+        settings = parse_source_config(config, self.flavor)
+        require_database_file(settings.connection.target)
         for notice in settings.connection.target.notices:
             log.warning("connection.url: %s", notice)
         self._config, self._settings = dict(config), settings
         if settings.query is not None:
             return
         offsets = None if settings.chunk_rows is None else cast("SourceConnectorContext", self.context).offset_reader()
-        surveyor = Surveyor(settings, offsets)
+        surveyor = TableDiscovery(settings, offsets)
         self._monitor = TableMonitor(settings, surveyor.look, self._tables_changed, self._looking_failed)
         self._monitor.start()
         try:
-            self._monitor.survey(settings.tables_patience_s)
+            self._monitor.survey(settings.table_startup_timeout_s)
         except BaseException:
             self.stop()
             raise
@@ -77,8 +77,8 @@ class JdbcSource(SourceConnector):
             return [{**self._config, TABLES: ""}]
         if monitor is None:
             return []
-        survey = monitor.survey(settings.tables_patience_s)
-        return [{**self._config, **share} for share in deal(survey, max_tasks)]
+        survey = monitor.survey(settings.table_startup_timeout_s)
+        return [{**self._config, **share} for share in assign_tasks(survey, max_tasks)]
 
     def stop(self) -> None:
         monitor, self._monitor = self._monitor, None
@@ -86,13 +86,13 @@ class JdbcSource(SourceConnector):
             monitor.stop()
 
     def config_def(self) -> ConfigDef:
-        return config_def(self.face)
+        return config_def(self.flavor)
 
     def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
         return add_problems(
             super().check_config(config),
-            lambda _: problems_between_keys(config, self.face),
-            lambda: parse_settings(config, self.face),
+            lambda _: find_key_conflicts(config, self.flavor),
+            lambda: parse_source_config(config, self.flavor),
         )
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
@@ -102,11 +102,11 @@ class JdbcSource(SourceConnector):
             return values
         known = {value.name: value for value in values}
         with contextlib.suppress(Interrupted):
-            add_failure(values, lambda: self._try_out(parse_settings(config, self.face), known))
+            add_failure(values, lambda: self._try_out(parse_source_config(config, self.flavor), known))
         return values
 
-    def _try_out(self, settings: Settings, known: Mapping[str, ConfigValue]) -> None:
-        require_file(settings.connection.target)
+    def _try_out(self, settings: JdbcSourceConfig, known: Mapping[str, ConfigValue]) -> None:
+        require_database_file(settings.connection.target)
         database = Database(replace(settings.connection, attempts=1, backoff_ms=0))
         try:
             session = database.session()
@@ -117,7 +117,7 @@ class JdbcSource(SourceConnector):
         finally:
             database.close()
 
-    def _look_at_tables(self, session: Session, settings: Settings, known: Mapping[str, ConfigValue]) -> None:
+    def _look_at_tables(self, session: Session, settings: JdbcSourceConfig, known: Mapping[str, ConfigValue]) -> None:
         names = session.dialect.tables(session, settings.kinds, catalog=settings.catalog, schema=settings.schema)
         for key in ("table.whitelist", "table.blacklist"):
             known[key].recommended_values = list(dict.fromkeys(name.name for name, _ in names))
@@ -138,16 +138,16 @@ class JdbcSource(SourceConnector):
         row after the last that was stored. In timestamp mode rows of one time share an offset, and some come again after a
         restart in their midst; in bulk mode there is no offset at all."""
         mode = config.get("mode", "")
-        supported = mode in (Mode.INCREMENTING.value, Mode.BOTH.value)
+        supported = mode in (Mode.INCREMENTING.value, Mode.TIMESTAMP_INCREMENTING.value)
         return ExactlyOnceSupport.SUPPORTED if supported else ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
     ) -> bool:
         """Checks the forms; whether the table is there shows when the tasks start."""
-        settings = parse_settings(config, self.face)
+        settings = parse_source_config(config, self.flavor)
         mode = settings.mode.mode
-        needed = ((INCREMENTING,) if mode.by_number else ()) + ((TIMESTAMP,) if mode.by_time else ())
+        needed = ((INCREMENTING,) if mode.uses_incrementing else ()) + ((TIMESTAMP,) if mode.uses_timestamp else ())
         for items, offset in offsets.items():
             if offset is None:
                 continue  # whatever stands in the store may be removed
@@ -156,7 +156,7 @@ class JdbcSource(SourceConnector):
             if problem is None and mode is Mode.BULK:
                 problem = "mode=bulk has no offsets: every copy begins at the beginning"
             if problem is None:
-                problem = problem_with(offset, needed)
+                problem = find_offset_problem(offset, needed)
             if problem is not None:
                 raise BadRequestError(f"The offset {dict(offset)} of source partition {partition} makes no sense: {problem}")
         return True
@@ -175,7 +175,7 @@ def _partition_problem(partition: Mapping[str, Any], *, query: bool) -> str | No
 class AivenJdbcSource(JdbcSource):
     """The same with the keys and defaults of ``io.aiven.connect.jdbc.JdbcSourceConnector``."""
 
-    face = Face.AIVEN
+    flavor = ConnectorFlavor.AIVEN
 
     def task_class(self) -> type[JdbcSourceTask]:
         return AivenJdbcSourceTask

@@ -14,19 +14,19 @@ class Mode(Enum):
     BULK = "bulk"
     TIMESTAMP = "timestamp"
     INCREMENTING = "incrementing"
-    BOTH = "timestamp+incrementing"
+    TIMESTAMP_INCREMENTING = "timestamp+incrementing"
 
     @property
-    def by_time(self) -> bool:
-        return self in (Mode.TIMESTAMP, Mode.BOTH)
+    def uses_timestamp(self) -> bool:
+        return self in (Mode.TIMESTAMP, Mode.TIMESTAMP_INCREMENTING)
 
     @property
-    def by_number(self) -> bool:
-        return self in (Mode.INCREMENTING, Mode.BOTH)
+    def uses_incrementing(self) -> bool:
+        return self in (Mode.INCREMENTING, Mode.TIMESTAMP_INCREMENTING)
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class CursorColumns:
     """What an incremental mode goes by, quoted: one number, or one or more times, or both."""
 
     number: str | None = None
@@ -36,32 +36,32 @@ class Columns:
     def time(self) -> Sql:
         return Sql(self.times[0]) if len(self.times) == 1 else Sql("COALESCE(", joined(",", self.times), ")")
 
-    def compared(self, operator: str, bound: Bound) -> Sql:
+    def compared(self, operator: str, instant: TimestampBounds) -> Sql:
         """The time against a bound, which has a form for each column."""
-        if all(form == bound[0] for form in bound):
-            return self.time + operator + bound[0]
+        if all(form == instant[0] for form in instant):
+            return self.time + operator + instant[0]
         cases = [
-            Sql(f" WHEN {name} IS NOT NULL THEN {name}{operator}", form) for name, form in zip(self.times, bound, strict=True)
+            Sql(f" WHEN {name} IS NOT NULL THEN {name}{operator}", form) for name, form in zip(self.times, instant, strict=True)
         ]
         return Sql("CASE", *cases, " END")
 
 
-Bound = tuple[Sql, ...]
+TimestampBounds = tuple[Sql, ...]
 """An instant, for each timestamp column as only the dialect knows to write it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class QueryRange:
     """Where a query begins and ends."""
 
     number: int = -1
-    begin: Bound = ()
-    end: Bound = ()
+    begin: TimestampBounds = ()
+    end: TimestampBounds = ()
     inclusive: bool = False
     """Whether rows of the time ``begin`` itself are read too: when nothing of that time has been read yet."""
 
 
-def incremental_query(select: Sql, columns: Columns, range: Range) -> Sql:
+def incremental_query(select: Sql, columns: CursorColumns, range: QueryRange) -> Sql:
     """The rows that come after ``range.begin``, in order. Both times are exclusive, or rows of an instant that is not over would
     be read and those that come later in it lost."""
     number = columns.number

@@ -21,27 +21,27 @@ def table_partition(table: TableName) -> dict[str, str]:
     return {"protocol": "1", "table": str(table)}
 
 
-def old_table_partition(table: TableName) -> dict[str, str]:
+def legacy_table_partition(table: TableName) -> dict[str, str]:
     """Protocol 0, which is still read, and which rows of bulk mode have: the bare name."""
     return {"table": table.name}
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class SourcePosition:
     """The last row of which everything before it was read: its time (ns since 1970 UTC), its number; None: not known."""
 
     timestamp_ns: int | None = None
     incrementing: int | None = None
 
 
-NOWHERE = Position()
+NO_POSITION = SourcePosition()
 
 
-def load_offset(offset: Mapping[str, Any] | None) -> Position:
+def parse_offset(offset: Mapping[str, Any] | None) -> SourcePosition:
     """The position in a stored offset; without any, nowhere. ``timestamp_nanos`` may be missing, as in the oldest ones. Raises
     DataError for one that cannot be read."""
     if not offset:
-        return NOWHERE
+        return NO_POSITION
     try:
         return _position(offset)
     except (TypeError, ValueError) as e:
@@ -51,7 +51,7 @@ def load_offset(offset: Mapping[str, Any] | None) -> Position:
         ) from e
 
 
-def _position(offset: Mapping[str, Any]) -> Position:
+def _position(offset: Mapping[str, Any]) -> SourcePosition:
     millis, nanos, number = offset.get(TIMESTAMP), offset.get(TIMESTAMP_NANOS), offset.get(INCREMENTING)
     if millis is None:
         ns = None
@@ -59,14 +59,14 @@ def _position(offset: Mapping[str, Any]) -> Position:
         ns = int(millis) * 1_000_000
     else:
         ns = int(millis) // 1000 * 1_000_000_000 + int(nanos)
-    return Position(ns, None if number is None else int(number))
+    return SourcePosition(ns, None if number is None else int(number))
 
 
 def timestamp_offset(ns: int) -> dict[str, Any]:
     return {TIMESTAMP: ns // 1_000_000, TIMESTAMP_NANOS: ns % 1_000_000_000}
 
 
-def offset_of(position: Position) -> dict[str, Any]:
+def build_offset(position: SourcePosition) -> dict[str, Any]:
     """The offset to store for a position."""
     offset: dict[str, Any] = {}
     if position.incrementing is not None:
@@ -76,7 +76,7 @@ def offset_of(position: Position) -> dict[str, Any]:
     return offset
 
 
-def problem_with(offset: Mapping[str, Any], needed: tuple[str, ...]) -> str | None:
+def find_offset_problem(offset: Mapping[str, Any], needed: tuple[str, ...]) -> str | None:
     """What is wrong with an offset that someone wants to store, or None. ``needed``: the keys that the mode reads."""
     known = (INCREMENTING, TIMESTAMP, TIMESTAMP_NANOS)
     for name, value in offset.items():

@@ -13,21 +13,21 @@ from connect.record import SourceRecord
 from connectors.jdbc.catalog import Table
 from connectors.jdbc.connection.database import Session
 from connectors.jdbc.dialects.dialect import RowReader
-from connectors.jdbc.source.offset_tracking import Exact
-from connectors.jdbc.source.record_keys import KeyMaker, KeyRules
-from connectors.jdbc.source.table_queries import Feed
+from connectors.jdbc.source.offset_tracking import ExactValues
+from connectors.jdbc.source.record_keys import RecordKeyBuilder, RecordKeyConfig
+from connectors.jdbc.source.table_queries import TableQuery
 
 
-class Querier:
+class TableQuerier:
     """Reads a feed whenever it is due. One thread."""
 
-    def __init__(self, feed: Feed, keys: KeyRules) -> None:
+    def __init__(self, feed: TableQuery, keys: RecordKeyConfig) -> None:
         self.feed = feed
         self.due = 0.0
         """When the next query may begin, by the monotonic clock."""
         self.failures = 0
         """How many queries in a row have failed."""
-        self.gone = False
+        self.is_missing = False
         """Whether the table was missing the last time."""
         self.rows = 0
         """How many rows became records."""
@@ -35,11 +35,11 @@ class Querier:
         self._reader: RowReader | None = None
         self._fields: Sequence[tuple[str, Schema]] | None = None
         self._schema = Schema(Type.STRUCT, fields=())
-        self._key: KeyMaker | None = None
+        self._key: RecordKeyBuilder | None = None
         self._held: tuple[list[Any], tuple[int | None, ...]] | None = None
 
     @property
-    def querying(self) -> bool:
+    def is_running(self) -> bool:
         return self._reader is not None
 
     def begin(self, session: Session) -> bool:
@@ -63,26 +63,26 @@ class Querier:
             self._key = None
         elif self._key is None or self._key_columns != columns:
             name = f"{self.feed.name.name}.Key" if self.feed.name else None
-            self._key = KeyMaker.of(columns, self._schema, name, primitive=self._keys.primitive)
+            self._key = RecordKeyBuilder.of(columns, self._schema, name, primitive=self._keys.primitive)
         self._key_columns = columns
 
     _key_columns: tuple[str, ...] = ()
 
     def read(self, most: int) -> list[SourceRecord] | None:
         """The next records, ``most`` at most; None when the query was read to its end."""
-        reader, stamp = self._reader, self.feed.stamp
+        reader, tracker = self._reader, self.feed.tracker
         assert reader is not None
-        holds = stamp.holds_back
+        holds = tracker.needs_next_row
         part = reader.read(most + 1 if holds and self._held is None else most)
         values = part.values
-        exact: Exact = part.exact if part.exact is not None else self.feed.exact(values)
+        exact: ExactValues = part.exact if part.exact is not None else self.feed.exact(values)
         last = not values
         if holds and self._held is not None:
             values, exact = [self._held[0], *values], [self._held[1], *exact]
             self._held = None
         if last and not values:
             return None
-        offsets = stamp.offsets(exact, last=last)
+        offsets = tracker.offsets(exact, last=last)
         if holds and not last:
             self._held = values.pop(), exact[-1]
         self.rows += len(values)
@@ -105,7 +105,7 @@ class Querier:
         """The query was read to its end; the next is due then."""
         self.feed.ended()
         self.failures = 0
-        self.gone = False
+        self.is_missing = False
         self.reset(due)
 
     def reset(self, due: float) -> None:

@@ -16,12 +16,12 @@ AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRules:
+class RecordKeyConfig:
     """``key.columns`` and ``key.format``."""
 
     automatic: bool = False
     columns: tuple[str, ...] = ()
-    by_table: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    group_by_table: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     primitive: bool = False
 
     def columns_of(self, name: TableName | None, table: Table | None) -> tuple[str, ...]:
@@ -32,8 +32,8 @@ class KeyRules:
         found = self.columns
         if self.automatic:
             found = table.primary_key if table is not None else ()
-        elif self.by_table and name is not None:
-            found = self.by_table.get(str(name), self.by_table.get(name.name, ()))
+        elif self.group_by_table and name is not None:
+            found = self.group_by_table.get(str(name), self.group_by_table.get(name.name, ()))
         if self.primitive and len(found) > 1:
             raise ConfigError(
                 f"key.format=primitive needs one key column, but {name or 'the query'} has {', '.join(found)}", key="key.format"
@@ -41,22 +41,22 @@ class KeyRules:
         return found
 
 
-def parse_key_columns(text: str, *, primitive: bool) -> KeyRules:
+def parse_record_keys(text: str, *, primitive: bool) -> RecordKeyConfig:
     """``auto``, ``a,b`` or ``table:a,b;table:c``. Raises ConfigError."""
     text = text.strip()
     if text.lower() == AUTO:
-        return KeyRules(automatic=True, primitive=primitive)
+        return RecordKeyConfig(automatic=True, primitive=primitive)
     if ":" not in text:
-        return KeyRules(columns=_names(text, text) if text else (), primitive=primitive)
-    by_table: dict[str, tuple[str, ...]] = {}
+        return RecordKeyConfig(columns=_names(text, text) if text else (), primitive=primitive)
+    group_by_table: dict[str, tuple[str, ...]] = {}
     for part in text.split(";"):
         if not part.strip():
             continue
         table, colon, columns = part.rpartition(":")
         if not colon or not table.strip():
             raise ConfigError.invalid("key.columns", text, f"{part.strip()!r} is not of the form <table>:<column>,<column>")
-        by_table[table.strip()] = _names(columns, text)
-    return KeyRules(by_table=by_table, primitive=primitive)
+        group_by_table[table.strip()] = _names(columns, text)
+    return RecordKeyConfig(group_by_table=group_by_table, primitive=primitive)
 
 
 def _names(text: str, whole: str) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ def _names(text: str, whole: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyMaker:
+class RecordKeyBuilder:
     """Makes the keys of one table's rows from their values, in the order of the value schema."""
 
     schema: Schema
@@ -75,7 +75,7 @@ class KeyMaker:
     primitive: bool
 
     @classmethod
-    def of(cls, columns: Sequence[str], value: Schema, name: str | None, *, primitive: bool) -> KeyMaker:
+    def of(cls, columns: Sequence[str], value: Schema, name: str | None, *, primitive: bool) -> RecordKeyBuilder:
         """``name`` of the key's struct. Raises ConnectError for a column that the rows have not got."""
         assert value.fields is not None
         folded = {f.name.lower(): f for f in value.fields}

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from connect.errors import ConfigError, ConnectError
 from connectors.jdbc.connection.database import Database, Interrupted, Session
-from connectors.jdbc.source.config import Settings
-from connectors.jdbc.source.table_discovery import Survey
+from connectors.jdbc.source.config import JdbcSourceConfig
+from connectors.jdbc.source.table_discovery import DiscoveredTables
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +23,8 @@ class TableMonitor:
 
     def __init__(
         self,
-        settings: Settings,
-        look: Callable[[Session], Iterator[Survey]],
+        settings: JdbcSourceConfig,
+        look: Callable[[Session], Iterator[DiscoveredTables]],
         changed: Callable[[], None],
         failed: Callable[[Exception], None],
     ) -> None:
@@ -34,7 +34,7 @@ class TableMonitor:
         self._look, self._changed, self._failed = look, changed, failed
         self._stop = threading.Event()
         self._news = threading.Condition()
-        self._survey: Survey | None = None
+        self._survey: DiscoveredTables | None = None
         self._error: Exception | None = None
         self._last: Exception | None = None
         self._session: Session | None = None
@@ -59,7 +59,7 @@ class TableMonitor:
                 log.warning("the list of tables of %s is still being looked up", self._database.label)
         self._database.close()
 
-    def survey(self, timeout_s: float) -> Survey:
+    def survey(self, timeout_s: float) -> DiscoveredTables:
         """The last one; waits for the first. Raises what looking failed with, ConnectError when time is over."""
         deadline = time.monotonic() + timeout_s
         with self._news:
@@ -97,7 +97,7 @@ class TableMonitor:
                 log.warning("Looking up the tables of %s failed (%s); trying again", self._database.label, e)
                 self._stop.wait(self._settings.connection.backoff_ms / 1000)
                 continue
-            self._stop.wait(self._settings.tables_interval_s)
+            self._stop.wait(self._settings.table_poll_interval_s)
 
     def _refresh(self) -> None:
         session = self._database.session()
@@ -111,7 +111,7 @@ class TableMonitor:
                 self._session = None
             session.close()
 
-    def _publish(self, survey: Survey) -> None:
+    def _publish(self, survey: DiscoveredTables) -> None:
         with self._news:
             before, self._survey = self._survey, survey
             self._news.notify_all()

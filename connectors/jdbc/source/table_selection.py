@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from connect.errors import ConfigError, ConnectError
+from connectors.jdbc.config_validators import pattern
 from connectors.jdbc.dialects.dialect import Dialect
-from connectors.jdbc.source.config_validators import pattern
 from connectors.jdbc.table_name import TableName, split_name
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class TableFilter:
     """The lists that choose tables; names are exact, bare or qualified, expressions match the whole qualified name."""
 
     whitelist: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def is_listed(table: TableName, names: Sequence[str], dialect: Dialect) -> bool:
         return False  # a name that may not be quoted and has to be cannot be listed in SQL's form
 
 
-def require_topics_apart(tables: Sequence[TableName], topics: Mapping[TableName, str]) -> None:
+def require_distinct_topics(tables: Sequence[TableName], topics: Mapping[TableName, str]) -> None:
     """Raises ConnectError when two tables would share a topic, as the originals do: their rows would mix in it."""
     by_topic: dict[str, list[TableName]] = {}
     for table in tables:
@@ -84,13 +84,13 @@ def require_topics_apart(tables: Sequence[TableName], topics: Mapping[TableName,
             )
 
 
-def topic_of(table: TableName, prefix: str, form: str) -> str:
+def format_topic(table: TableName, prefix: str, form: str) -> str:
     """The topic of a table; parts of the name that it has not got are empty."""
     parts = {"table": table.name, "schema": table.schema or "", "catalog": table.catalog or ""}
     return prefix + _PLACEHOLDER.sub(lambda found: parts[found[1]], form)
 
 
-def grouped(items: Sequence[T], groups: int) -> list[list[T]]:
+def group_evenly(items: Sequence[T], groups: int) -> list[list[T]]:
     """Groups of neighbours, as even as can be, the larger ones first: Kafka's ``ConnectorUtils.groupPartitions``."""
     if groups <= 0:
         return []
@@ -104,7 +104,7 @@ def grouped(items: Sequence[T], groups: int) -> list[list[T]]:
     return out
 
 
-def names_text(tables: Sequence[TableName]) -> str:
+def format_names(tables: Sequence[TableName]) -> str:
     """Tables as one text for a task's configuration, each part quoted."""
     return ",".join(".".join(_quoted(part) for part in (t.catalog, t.schema, t.name) if part is not None) for t in tables)
 
@@ -128,7 +128,9 @@ def _split_outside_quotes(text: str) -> list[str]:
     return [one for one in re.findall(r'(?:"(?:[^"]|"")*"|[^",])+', text) if one.strip()]
 
 
-def column_for(mapping: Sequence[tuple[re.Pattern[str], tuple[str, ...]]], table: TableName, key: str) -> tuple[str, ...]:
+def find_mapped_columns(
+    mapping: Sequence[tuple[re.Pattern[str], tuple[str, ...]]], table: TableName, key: str
+) -> tuple[str, ...]:
     """The columns that a mapping names for a table. Raises ConfigError unless exactly one of its expressions matches."""
     matching = [columns for expression, columns in mapping if expression.fullmatch(str(table))]
     if len(matching) != 1:

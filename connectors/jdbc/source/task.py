@@ -16,15 +16,15 @@ from connect.source import SourceTask
 from connectors.jdbc.connection.database import Database, Interrupted, Session
 from connectors.jdbc.connection.statement_cancel import InUse
 from connectors.jdbc.errors import DatabaseLostError, DatabaseUnreachableError, LoginError, TableChangedError, without_words
-from connectors.jdbc.flavor import Face
-from connectors.jdbc.source.chunk_plans import Progress, chunk_partition
-from connectors.jdbc.source.chunk_queries import ChunkFeed, HandoverFeed
-from connectors.jdbc.source.config import Settings, parse_settings
+from connectors.jdbc.flavor import ConnectorFlavor
+from connectors.jdbc.source.chunk_plans import ChunkProgress, chunk_partition
+from connectors.jdbc.source.chunk_queries import ChunkHandoverQuery, ChunkQuery
+from connectors.jdbc.source.config import JdbcSourceConfig, parse_source_config
 from connectors.jdbc.source.modes import Mode
-from connectors.jdbc.source.offsets import QUERY_PARTITION, old_table_partition, table_partition
-from connectors.jdbc.source.querier import Querier
-from connectors.jdbc.source.table_discovery import Share, parse_share
-from connectors.jdbc.source.table_queries import BulkFeed, Feed, IncrementalFeed, QueryFeed, TableGoneError
+from connectors.jdbc.source.offsets import QUERY_PARTITION, legacy_table_partition, table_partition
+from connectors.jdbc.source.querier import TableQuerier
+from connectors.jdbc.source.table_discovery import ChunkAssignment, parse_assignment
+from connectors.jdbc.source.table_queries import BulkTableQuery, CustomQuery, IncrementalTableQuery, TableMissingError, TableQuery
 from connectors.jdbc.table_name import TableName
 
 log = logging.getLogger(__name__)
@@ -39,16 +39,16 @@ _FIRST_PAUSE_S = 0.1
 class JdbcSourceTask(SourceTask):
     """Reads some tables, or the query."""
 
-    face: ClassVar[Face] = Face.CONFLUENT
-    settings: Settings
+    flavor: ClassVar[ConnectorFlavor] = ConnectorFlavor.CONFLUENT
+    settings: JdbcSourceConfig
 
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._database: Database | None = None
         self._session: Session | None = None
         self._in_use = InUse("jdbc-source-cancel")
-        self._queriers: list[Querier] = []
-        self._current: Querier | None = None
+        self._queriers: list[TableQuerier] = []
+        self._current: TableQuerier | None = None
         self._not_before = 0.0
         self._refused = 0
 
@@ -56,44 +56,44 @@ class JdbcSourceTask(SourceTask):
 
     def start(self, config: Mapping[str, str]) -> None:
         """Connects to nothing yet: that is ``poll``'s, which can be stopped."""
-        self.settings = settings = parse_settings(config, self.face)
+        self.settings = settings = parse_source_config(config, self.flavor)
         # The waits between attempts are this class's own: poll has to come back.
         self._database = Database(replace(settings.connection, attempts=1, backoff_ms=0, pool_size=1), self._stop)
-        self._queriers = [Querier(feed, settings.keys) for feed in self._feeds(config)]
+        self._queriers = [TableQuerier(feed, settings.keys) for feed in self._feeds(config)]
 
-    def _feeds(self, config: Mapping[str, str]) -> list[Feed]:
+    def _feeds(self, config: Mapping[str, str]) -> list[TableQuery]:
         settings, reader = self.settings, self.context.offset_reader
         if settings.query is not None:
-            return [QueryFeed(settings, None if settings.mode.mode is Mode.BULK else reader.offset(QUERY_PARTITION))]
-        tables, shares = parse_share(config)
+            return [CustomQuery(settings, None if settings.mode.mode is Mode.BULK else reader.offset(QUERY_PARTITION))]
+        tables, shares = parse_assignment(config)
         if settings.mode.mode is Mode.BULK:
-            return [*(BulkFeed(table, settings) for table in tables), *self._chunk_feeds(shares)]
+            return [*(BulkTableQuery(table, settings) for table in tables), *self._chunk_feeds(shares)]
         offsets = dict(zip(tables, self._stored(tables), strict=True))
         plans = {share.table: share.plan for share in shares}
-        feeds: list[Feed] = []
+        feeds: list[TableQuery] = []
         for table, offset in offsets.items():
             if table in plans and offset is None:
-                feeds.append(HandoverFeed(table, plans[table], settings, reader))
+                feeds.append(ChunkHandoverQuery(table, plans[table], settings, reader))
             else:
-                feeds.append(IncrementalFeed(table, settings, offset))
+                feeds.append(IncrementalTableQuery(table, settings, offset))
         return [*self._chunk_feeds(shares), *feeds]
 
-    def _chunk_feeds(self, shares: Sequence[Share]) -> list[ChunkFeed]:
+    def _chunk_feeds(self, shares: Sequence[ChunkAssignment]) -> list[ChunkQuery]:
         """This task's chunks that are not done. Of a table that has an offset of its own all are."""
-        feeds: list[ChunkFeed] = []
+        feeds: list[ChunkQuery] = []
         for share, own in zip(shares, self._stored([share.table for share in shares]), strict=True):
             if own is not None and self.settings.mode.mode is not Mode.BULK:
                 continue
             stored = self.context.offset_reader.offsets([chunk_partition(share.table, chunk) for chunk in share.chunks])
             for chunk, offset in zip(share.chunks, stored, strict=True):
-                feeds.append(ChunkFeed(share.table, share.plan, chunk, self.settings, Progress.load(offset, share.plan)))
+                feeds.append(ChunkQuery(share.table, share.plan, chunk, self.settings, ChunkProgress.load(offset, share.plan)))
         # In bulk mode a copy that was interrupted comes to its end before the next begins.
         return sorted(feeds, key=lambda feed: feed.completed)
 
     def _stored(self, tables: Sequence[TableName]) -> list[dict[str, Any] | None]:
         """The stored offset of each table: of protocol 1, else of protocol 0."""
         reader = self.context.offset_reader
-        partitions = [partition for table in tables for partition in (table_partition(table), old_table_partition(table))]
+        partitions = [partition for table in tables for partition in (table_partition(table), legacy_table_partition(table))]
         found = reader.offsets(partitions)
         return [new if new is not None else old for new, old in zip(found[::2], found[1::2], strict=True)]
 
@@ -120,7 +120,7 @@ class JdbcSourceTask(SourceTask):
         answer: dict[str, Any] = {"tables": len(queriers), "rows": sum(querier.rows for querier in queriers)}
         if current is not None:
             answer["table"] = current.feed.label
-        chunks = [querier.feed for querier in queriers if isinstance(querier.feed, ChunkFeed)]
+        chunks = [querier.feed for querier in queriers if isinstance(querier.feed, ChunkQuery)]
         if chunks:
             answer |= {
                 "tables": len({querier.feed.name for querier in queriers}),
@@ -128,9 +128,9 @@ class JdbcSourceTask(SourceTask):
                 "chunks_total": len(chunks),
                 "chunk_rows_estimate": sum(feed.rows_expected for feed in chunks),
             }
-        gone = [querier.feed.label for querier in queriers if querier.gone]
-        if gone:
-            answer["missing_tables"] = gone
+        is_missing = [querier.feed.label for querier in queriers if querier.is_missing]
+        if is_missing:
+            answer["missing_tables"] = is_missing
         return answer
 
     def stop(self) -> None:
@@ -145,10 +145,10 @@ class JdbcSourceTask(SourceTask):
 
     # --- reading
 
-    def _next(self) -> Querier | None:
+    def _next(self) -> TableQuerier | None:
         return min((one for one in self._queriers if not one.feed.finished), key=lambda one: one.due, default=None)
 
-    def _read(self, querier: Querier) -> list[SourceRecord]:
+    def _read(self, querier: TableQuerier) -> list[SourceRecord]:
         """The next records of a querier that is due, if it has any. Raises what the task fails with: then nothing that was read
         in this call is stored, and all of it is read again."""
         self._current = querier
@@ -156,7 +156,7 @@ class JdbcSourceTask(SourceTask):
         failure: ConnectError | None = None
         try:
             with self._using() as session:
-                if not querier.querying and not querier.begin(session):
+                if not querier.is_running and not querier.begin(session):
                     session.rollback()
                     self._leave(querier)
                 else:
@@ -174,7 +174,7 @@ class JdbcSourceTask(SourceTask):
         self._release()
         return records
 
-    def _fill(self, querier: Querier, session: Session, records: list[SourceRecord]) -> None:
+    def _fill(self, querier: TableQuerier, session: Session, records: list[SourceRecord]) -> None:
         """Reads until the batch is full, the query ends or time is over. A query that has ended lets go of its locks at once, not
         with the next poll, which a pause can put off for long."""
         most = self.settings.batch_rows
@@ -206,16 +206,16 @@ class JdbcSourceTask(SourceTask):
     def _later(self) -> float:
         return time.monotonic() + self.settings.poll_interval_s
 
-    def _leave(self, querier: Querier) -> None:
+    def _leave(self, querier: TableQuerier) -> None:
         querier.reset(self._later())
         self._current = None
 
-    def _after(self, error: ConnectError, querier: Querier) -> None:
+    def _after(self, error: ConnectError, querier: TableQuerier) -> None:
         """What follows a failed query: another try, now or later, or the end of the task."""
-        if isinstance(error, TableGoneError):
-            if not querier.gone:
+        if isinstance(error, TableMissingError):
+            if not querier.is_missing:
                 log.warning("%s; going on without it until it is there", error.message)
-            querier.gone = True
+            querier.is_missing = True
             self._roll_back()
             self._leave(querier)
             return
@@ -235,7 +235,7 @@ class JdbcSourceTask(SourceTask):
         else:
             raise error
 
-    def _after_loss(self, error: DatabaseLostError, querier: Querier) -> None:
+    def _after_loss(self, error: DatabaseLostError, querier: TableQuerier) -> None:
         self._disconnect()
         querier.failures += 1
         most = self.settings.query_attempts
@@ -264,7 +264,7 @@ class JdbcSourceTask(SourceTask):
 
     def _disconnect(self) -> None:
         for querier in self._queriers:
-            if querier.querying:
+            if querier.is_running:
                 querier.reset(querier.due)
         self._current = None
         session, self._session = self._session, None
@@ -273,4 +273,4 @@ class JdbcSourceTask(SourceTask):
 
 
 class AivenJdbcSourceTask(JdbcSourceTask):
-    face = Face.AIVEN
+    flavor = ConnectorFlavor.AIVEN

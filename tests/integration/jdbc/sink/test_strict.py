@@ -23,8 +23,7 @@ from connectors.jdbc.connection.database import ConnectionSettings, Database, Se
 from connectors.jdbc.debezium_sink.connector import DebeziumJdbcSinkTask
 from connectors.jdbc.dialects.lossless import strict_writer
 from connectors.jdbc.options import InsertMode, SinkField, WriteOptions
-from connectors.jdbc.sink.database_task import DatabaseSinkTask
-from connectors.jdbc.sink.task import JdbcSinkTask
+from connectors.jdbc.sink.task import BaseJdbcSinkTask, JdbcSinkTask
 from connectors.jdbc.sql import Sql
 from connectors.jdbc.table_name import TableName
 from connectors.jdbc.urls.connection_url import target_of
@@ -253,7 +252,7 @@ ROW = SchemaBuilder.struct().field("id", Schema.INT32).field("v", TEXT).build()
     ],
 )
 def test_dead_letter_queues_take_what_strict_conversion_refuses(
-    task: type[DatabaseSinkTask], keys: dict[str, str], tmp_path: Path
+    task: type[BaseJdbcSinkTask], keys: dict[str, str], tmp_path: Path
 ) -> None:
     path = tmp_path / "strict.db"
     with closing(sqlite3.connect(path)) as own:

@@ -12,23 +12,23 @@ _OTHERS = re.compile(r"[^a-zA-Z0-9_]")
 
 
 @dataclass(frozen=True, slots=True)
-class TableNames:
+class TableNaming:
     """``table.name.format``, ``table.name.normalize`` and ``topics.to.tables.mapping``."""
 
     format: str = "${topic}"
     normalizes: bool = False
-    of_topics: Mapping[str, str] = field(default_factory=dict)
+    by_topic: Mapping[str, str] = field(default_factory=dict)
 
     def name_for(self, topic: str) -> str:
         """The table's name, qualified or not. Raises ConnectError where there is none, in the original's words."""
         name = self.format.replace("${topic}", topic)
         if self.normalizes:
             name = _OTHERS.sub("_", name)
-        if self.of_topics:
+        if self.by_topic:
             # Aiven's connector knows the topics of the mapping alone, if there is one.
-            name = self.of_topics.get(topic, "")
+            name = self.by_topic.get(topic, "")
         if not name:
-            listed = ",".join(f"{one}->{table}" for one, table in self.of_topics.items())
+            listed = ",".join(f"{one}->{table}" for one, table in self.by_topic.items())
             raise ConnectError(
                 f"Destination table for the topic: '{topic}' couldn't be found in the topics to tables mapping: '{listed}' and "
                 f"couldn't be generated for the format string '{self.format}'; add {topic}:<table> to topics.to.tables.mapping"
@@ -36,7 +36,7 @@ class TableNames:
         return name
 
 
-def parse_mapping(key: str, entries: list[str] | None) -> dict[str, str]:
+def parse_topic_mapping(key: str, entries: list[str] | None) -> dict[str, str]:
     """``topic:table`` entries. Raises ConfigError."""
     found: dict[str, str] = {}
     for entry in entries or ():

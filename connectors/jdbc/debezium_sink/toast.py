@@ -22,7 +22,7 @@ _NUMBERS = (Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
 _CONNECTS = "org.apache.kafka.connect.data."
 
 
-class Unavailable:
+class UnavailableValues:
     """Finds placeholders in rows of one form."""
 
     def __init__(self, word: str, schemas: Sequence[Schema]) -> None:

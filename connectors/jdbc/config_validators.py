@@ -48,7 +48,7 @@ def check_dialect(name: str, backend: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Enumerated:
+class NameChoice:
     """One of some names, all in lower or all in upper case or as they are; null is allowed."""
 
     values: Sequence[str]
@@ -79,7 +79,7 @@ class QuoteMode:
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
+class TextPattern:
     """Text of one form."""
 
     pattern: str
@@ -94,7 +94,7 @@ class Matches:
 
 
 @dataclass(frozen=True, slots=True)
-class Compiles:
+class RegexList:
     """A list of Java's regular expressions."""
 
     def __call__(self, name: str, value: Any) -> None:
@@ -114,18 +114,18 @@ def pattern(key: str, text: str) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class ZoneName:
+class TimeZoneName:
     """A time zone by its place (Europe/Berlin), UTC, or an offset (+02:00)."""
 
     def __call__(self, name: str, value: Any) -> None:
         if value is not None:
-            zone_named(name, value)
+            parse_zone(name, value)
 
     def __str__(self) -> str:
         return "time zone"
 
 
-def zone_named(key: str, text: str) -> dt.tzinfo:
+def parse_zone(key: str, text: str) -> dt.tzinfo:
     """The zone of that name. Raises ConfigError."""
     offset = _OFFSET.fullmatch(text.strip())
     if offset is not None:
@@ -183,7 +183,7 @@ class UnsetScale:
 
 
 @dataclass(frozen=True, slots=True)
-class Suggested(Recommender):
+class SuggestedValues(Recommender):
     """The same values always."""
 
     values: Sequence[str]
@@ -192,7 +192,7 @@ class Suggested(Recommender):
         return list(self.values)
 
 
-class ModeDependents(Recommender):
+class ModeVisibility(Recommender):
     """Shows a key in the modes that read it."""
 
     def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
