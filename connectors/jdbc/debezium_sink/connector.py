@@ -39,9 +39,9 @@ class DebeziumJdbcSinkTask(BaseJdbcSinkTask):
         """``schema.evolution=validate-only``: raises ConnectError when a topic's table is not there."""
         if not self._planner_config.looks_at_start or self._planner_config.names.source_fields:
             return
-        assert self._engine is not None
+        assert self._writer is not None
         assert isinstance(self._planner, DebeziumPlanner)
-        self._engine.require(self._planner.table(topic) for topic in self._planner_config.looks_at_start)
+        self._writer.require(self._planner.table(topic) for topic in self._planner_config.looks_at_start)
 
 
 class DebeziumJdbcSink(BaseJdbcSink):

@@ -16,11 +16,11 @@ from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.sink.config import OPEN_PREFIXES, SinkWriterConfig, config_def, find_key_conflicts, parse_sink_config
 from connectors.jdbc.sink.task import AivenJdbcSinkTask, JdbcSinkTask
 
-_FILES = ("sqlite", "duckdb")
+_FILE_BACKENDS = ("sqlite", "duckdb")
 
 
 class BaseJdbcSink(SinkConnector):
-    """Writes topics into tables."""
+    """Checks and tries the configuration, and gives it to all tasks."""
 
     needs_schema = True
 
@@ -29,11 +29,11 @@ class BaseJdbcSink(SinkConnector):
 
     @abstractmethod
     def problems(self, values: Mapping[str, Any], config: Mapping[str, str]) -> list[tuple[str, str]]:
-        """What is wrong with keys that are each right by themselves, as (key, text). A wrong key is None in ``values``."""
+        """Returns conflicts between valid keys as (key, message). Invalid keys are None in ``values``."""
 
     @abstractmethod
     def settings(self, config: Mapping[str, str]) -> SinkWriterConfig:
-        """What the engine is told. Raises ConfigError."""
+        """Parses how records are written. Raises ConfigError."""
 
     def start(self, config: Mapping[str, str]) -> None:
         self.settings(config)
@@ -43,7 +43,7 @@ class BaseJdbcSink(SinkConnector):
         return [dict(self._config) for _ in range(max_tasks)]
 
     def stop(self) -> None:
-        """Nothing runs beside the tasks."""
+        """Does nothing: only tasks run."""
 
     def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
         return add_problems(
@@ -51,18 +51,18 @@ class BaseJdbcSink(SinkConnector):
         )
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Checks the keys, then connects. A database in a file is not opened: that would create it, or wait for its lock."""
+        """Checks the keys, then connects. A database file is not opened, which could create it or wait for its lock."""
         values = self.check_config(config)
-        return values if has_errors(values) else add_failure(values, lambda: _try_out(self.settings(config).connection))
+        return values if has_errors(values) else add_failure(values, lambda: _require_usable(self.settings(config).connection))
 
 
-def _try_out(connection: ConnectionSettings) -> None:
-    """Raises ConnectError when the database cannot be used."""
+def _require_usable(connection: ConnectionSettings) -> None:
+    """Raises ConnectError if the database cannot be used."""
     url = connection.target.url
-    if url.get_backend_name() in _FILES:
+    if url.get_backend_name() in _FILE_BACKENDS:
         folder = Path(url.database or ".").absolute().parent
         if url.database and not url.database.startswith(("file:", ":")) and not folder.is_dir():
-            raise ConfigError.invalid("connection.url", connection.target.label, f"there is no folder {folder}")
+            raise ConfigError.invalid("connection.url", connection.target.label, f"folder {folder} does not exist")
         return
     database = Database(
         ConnectionSettings(connection.target, attempts=1, statement_timeout_ms=connection.statement_timeout_ms, pool_size=1)
@@ -74,7 +74,7 @@ def _try_out(connection: ConnectionSettings) -> None:
 
 
 class JdbcSink(BaseJdbcSink):
-    """Writes topics into tables, with the keys of ``io.confluent.connect.jdbc.JdbcSinkConnector``."""
+    """Writes topics to tables, with the keys of ``io.confluent.connect.jdbc.JdbcSinkConnector``."""
 
     open_prefixes = OPEN_PREFIXES
     flavor: ClassVar[ConnectorFlavor] = ConnectorFlavor.CONFLUENT
@@ -93,7 +93,7 @@ class JdbcSink(BaseJdbcSink):
 
 
 class AivenJdbcSink(JdbcSink):
-    """The same with the keys and rules of ``io.aiven.connect.jdbc.JdbcSinkConnector``."""
+    """Writes topics to tables, with the keys and rules of ``io.aiven.connect.jdbc.JdbcSinkConnector``."""
 
     flavor = ConnectorFlavor.AIVEN
 

@@ -159,7 +159,7 @@ WORDS = [
     (
         planner(),
         record(value={"a": 1}, schema=None),
-        "with a LinkedHashMap value and null value schema. Columns need a schema: take a value.converter that gives one "
+        "with a LinkedHashMap value and null value schema. Columns need a schema: use a value.converter that provides one "
         "(JsonConverter with value.converter.schemas.enable=true",
     ),
     (planner(), record(value=3, schema=Schema.INT32), "with a Long value and int32 value schema."),

@@ -304,7 +304,7 @@ def test_without_a_reporter_what_is_tolerated_is_counted_and_told(
     with file.sink(**UPSERT, errors__tolerance="all") as sink, caplog.at_level(logging.WARNING):
         sink.put(people.keyed(1, "x", 200), people.keyed(2, "x", 1))
         assert sink.task.progress()["refused"] == 1
-    assert "1 records were left out" in caplog.text
+    assert "Skipped 1 errant records" in caplog.text
     assert "offset 0" in caplog.text
 
 
