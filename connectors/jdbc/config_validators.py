@@ -94,7 +94,7 @@ class TextPattern:
 
 
 @dataclass(frozen=True, slots=True)
-class RegexList:
+class JavaRegexList:
     """A list of Java's regular expressions."""
 
     def __call__(self, name: str, value: Any) -> None:

@@ -45,7 +45,7 @@ class WritePlan:
     def updates(self, records: Sequence[SinkRecord]) -> list[RowChanges]:
         """The same of updates, in which values may be left out."""
         rows = self.rows(records)
-        missing = self.unavailable.missing(rows)
+        missing = self.unavailable.find(rows)
         if not missing:
             return [RowChanges(self.shape, rows, records)]
         # The table is looked up, or made, with all columns.

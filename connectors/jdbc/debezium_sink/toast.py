@@ -1,76 +1,61 @@
-"""Values that the source left out of an update: large ones of PostgreSQL (TOAST) that it did not change.
+"""Finds values that the source left out of an update because they did not change (TOAST).
 
-Debezium's events have a word in their place, in a form that the column's type can have: the word itself, its bytes, base64 or
-hexadecimal of them, an array of it, its bytes one by one as numbers, a map from it to itself. Writing it would destroy what the
-table has, which is what the original does; here the column is left out of the row.
+Debezium's events have a placeholder in their place. Debezium's sink writes the placeholder over the value in the table; this one
+leaves the column out of the row.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-import uuid
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
+from connect.change_events import toast
 from connect.data.logical import DECIMAL, decimal_scale
 from connect.data.schema import Schema, Type
 
 _NUMBERS = (Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
-_CONNECTS = "org.apache.kafka.connect.data."
+_CONNECT_PREFIX = "org.apache.kafka.connect.data."
 
 
 class UnavailableValues:
-    """Finds placeholders in rows of one form."""
+    """Finds placeholders in rows with the same columns."""
 
     def __init__(self, word: str, schemas: Sequence[Schema]) -> None:
-        self._forms = [(place, forms) for place, schema in enumerate(schemas) if (forms := _forms(word, schema))] if word else []
+        self._forms = [(index, forms) for index, schema in enumerate(schemas) if (forms := _forms(word, schema))] if word else []
 
-    def missing(self, rows: Sequence[Sequence[Any]]) -> dict[int, tuple[int, ...]]:
-        """For each row that has placeholders, by its number, the places that do."""
+    def find(self, rows: Sequence[Sequence[Any]]) -> dict[int, tuple[int, ...]]:
+        """Returns the column indexes of the placeholders, for each row number that has any."""
         found: dict[int, tuple[int, ...]] = {}
-        for place, forms in self._forms:
-            column = [row[place] for row in rows]
-            # A look over the whole column is one call; texts of other lengths are not compared.
+        for index, forms in self._forms:
+            column = [row[index] for row in rows]
+            # Searching the whole column is one call, and texts of other lengths are not compared.
             if any(form in column for form in forms):
                 for number, value in enumerate(column):
                     if value in forms:
-                        found[number] = (*found.get(number, ()), place)
+                        found[number] = (*found.get(number, ()), index)
         return found
 
 
 def _forms(word: str, schema: Schema) -> list[Any]:
-    data = word.encode()
     match schema.type:
         case Type.STRING:
-            return _texts(word)
+            return list(toast.text_forms(word))
         case Type.BYTES if schema.name != DECIMAL:
-            return [data]
+            return [word.encode()]
         case Type.MAP:
-            return [{word: word}]
+            return [toast.map_form(word)]
         case Type.ARRAY if schema.value_schema is not None:
-            return _arrays(word, schema.value_schema)
+            return _array_forms(word, schema.value_schema)
     return []
 
 
-def _texts(word: str) -> list[Any]:
-    data = word.encode()
-    as_map = json.dumps({word: word}, separators=(",", ":"))
-    return [word, as_map, data.hex(), base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()]
-
-
-def _arrays(word: str, element: Schema) -> list[Any]:
-    data = word.encode()
+def _array_forms(word: str, element: Schema) -> list[Any]:
     if element.name == DECIMAL:
-        scale = decimal_scale(element)
-        return [[Decimal(byte).scaleb(-scale) for byte in data]]
+        return [toast.decimal_form(word, decimal_scale(element))]
     if element.type is Type.STRING:
-        digest = uuid.UUID(bytes=hashlib.md5(data, usedforsecurity=False).digest(), version=3)
-        return [[text] for text in (*_texts(word), str(digest))]
+        return [[text] for text in toast.element_text_forms(word)]
     if element.type is Type.BYTES:
-        return [[data]]
-    if element.type in _NUMBERS and not (element.name or "").startswith(_CONNECTS):
-        return [list(data)]
+        return [[word.encode()]]
+    if element.type in _NUMBERS and not (element.name or "").startswith(_CONNECT_PREFIX):
+        return [toast.number_form(word)]
     return []

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import decimal
-import hashlib
-import uuid
 from collections.abc import Callable
 from typing import Any
 
+from connect.change_events import toast
 from connect.data.logical import DECIMAL, decimal_scale
 from connect.data.schema import Schema, Type
 from connectors.postgres.config import TypeSettings
@@ -84,21 +82,18 @@ def placeholder_of(element: ColumnType, type_name: str, settings: TypeSettings) 
     Text and bytes are one element; numbers are the bytes of the placeholder one by one, as Debezium has them. None where the
     elements can hold neither.
     """
-    as_bytes = settings.placeholder.encode()
     if type_name == "uuid":
-        digest = hashlib.md5(as_bytes, usedforsecurity=False).digest()
-        return [str(uuid.UUID(bytes=digest, version=3))]
+        return [toast.uuid_form(settings.placeholder)]
     if element.placeholder is not None:
         return [element.placeholder]
     schema = element.schema
     if schema.name == DECIMAL:
-        scale = decimal_scale(schema)
-        return [decimal.Decimal((0, tuple(map(int, str(byte))), -scale)) for byte in as_bytes]
+        return toast.decimal_form(settings.placeholder, decimal_scale(schema))
     match schema.type:
         case Type.STRING:
             return [settings.placeholder]
         case Type.INT16 | Type.INT32 | Type.INT64 if isinstance(element.zero, int):
-            return list(as_bytes)
+            return list(toast.number_form(settings.placeholder))
         case Type.FLOAT32 | Type.FLOAT64:
-            return [float(byte) for byte in as_bytes]
+            return [float(byte) for byte in toast.number_form(settings.placeholder)]
     return None

@@ -162,7 +162,7 @@ def test_settings_say_what_the_keys_say() -> None:
     )
     assert settings.table_types == {"TABLE", "PARTITIONED TABLE"}
     assert config.fields.key_mode is KeyMode.RECORD_VALUE
-    assert (config.fields.key_fields_for("t"), config.fields.keys_of("shop.people")) == (("id",), ("a", "b"))
+    assert (config.fields.key_fields_for("t"), config.fields.key_fields_for("shop.people")) == (("id",), ("a", "b"))
     assert config.tables.by_topic == {"t": "x", "u": "y"}
 
 
