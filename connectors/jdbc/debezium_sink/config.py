@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, Recommender, Width
 from connect.config.parsing import parse_value
 from connect.config.validators import at_least
@@ -25,7 +26,7 @@ from connectors.jdbc.urls.connection_url import Target, target_of
 
 
 class DebeziumKeyMode(Enum):
-    """``primary.key.mode``: where the primary key comes from."""
+    """``primary.key.mode``: origin of the primary key."""
 
     NONE = "none"
     KAFKA = "kafka"
@@ -36,7 +37,7 @@ class DebeziumKeyMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DebeziumPlannerConfig:
-    """What a configuration says of records, beside how rows are written."""
+    """How records become changes."""
 
     key_mode: DebeziumKeyMode
     key_fields: tuple[str, ...]
@@ -45,14 +46,14 @@ class DebeziumPlannerConfig:
     insert_mode: InsertMode
     deletes: bool
     truncates: bool
-    keeps_case: bool
+    preserves_case: bool
     cloud_events: re.Pattern[str]
-    """Names of schemas of CloudEvents."""
+    """Schema names of CloudEvents."""
     unavailable: str
-    """What stands for a value that the source did not send; empty is nothing."""
+    """Placeholder of unavailable values; empty: none."""
     postgis_schema: str = "public"
-    looks_at_start: tuple[str, ...] = ()
-    """Topics whose tables must be there when a task starts."""
+    required_topics: tuple[str, ...] = ()
+    """Topics whose tables must exist when a task starts."""
 
     @property
     def needs_key(self) -> bool:
@@ -77,7 +78,7 @@ COLUMN_NAMING_CLASSES = (COLUMN_NAMING, "io.debezium.sink.naming.DefaultColumnNa
 
 @dataclass(frozen=True, slots=True)
 class DebeziumChoice:
-    """One of some names, in any case, refused in the original's words (which it has in its log alone)."""
+    """One of these names, in any case. The error has the message that Debezium logs."""
 
     values: Sequence[str]
 
@@ -96,7 +97,7 @@ class DebeziumChoice:
 
 @dataclass(frozen=True, slots=True)
 class KnownJavaClass:
-    """One of the original's classes: others are Java's to load."""
+    """One of Debezium's classes; others cannot be loaded without Java."""
 
     values: Sequence[str]
 
@@ -104,8 +105,8 @@ class KnownJavaClass:
         if value not in self.values:
             raise ConfigError(
                 f"Invalid value {value} for configuration {name}: Class {value} could not be found. Expected one of "
-                f"{', '.join(self.values)}; names of your own come from collection.name.format, or from transformations "
-                "(RegexRouter for topics, ReplaceField for fields)",
+                f"{', '.join(self.values)}; for other names use collection.name.format, or "
+                "transformations (RegexRouter for topics, ReplaceField for fields)",
                 key=name,
             )
 
@@ -115,7 +116,7 @@ class KnownJavaClass:
 
 @dataclass(frozen=True, slots=True)
 class JavaRegex:
-    """A regular expression as Java reads it; null is allowed."""
+    """A Java regular expression, or null."""
 
     def __call__(self, name: str, value: Any) -> None:
         if value is None:
@@ -244,7 +245,7 @@ _OTHERS: tuple[ConfigKey, ...] = (
     _key("dialect.starrocks.catalog.name", S, None, LOW, LONG, "StarRocks catalog", "Taken, and without effect."),
     _key("enable.sces", B, False, LOW, SHORT, "Shared change event sink",
          "Taken, and without effect: records that cannot be written go to the dead letter queue in any case."),
-    _key("unavailable.value.placeholder", S, "__debezium_unavailable_value", LOW, MID, "Unavailable value placeholder",
+    _key("unavailable.value.placeholder", S, UNAVAILABLE_VALUE, LOW, MID, "Unavailable value placeholder",
          "What the source puts in place of a large value that an update did not change, as its key of that name says. A column "
          "with it keeps what it has. The original writes the placeholder; empty does so here."),
     _key("connection.attempts", N, 3, LOW, SHORT, "Connection attempts",
@@ -259,7 +260,7 @@ _OTHERS: tuple[ConfigKey, ...] = (
 
 
 def config_def() -> ConfigDef:
-    """The table. Built anew on each call, for a ConfigDef can be added to."""
+    """Builds the ConfigDef. Each call returns a new one, because callers may add keys."""
     table = ConfigDef()
     for order, key in _SHOWN:
         table.add(replace(key, group="Connector", order=order))
@@ -276,17 +277,17 @@ _RENAMED = {
     "collection.naming.strategy": "table.naming.strategy",
     "use.time.zone": "database.time_zone",
 }
-"""Keys by what they were called before; the new name counts when both are set."""
+"""Old name of each renamed key; the new name wins if both are set."""
 _HIBERNATE_CHANGES = (
     "hibernate.default_schema", "hibernate.default_catalog", "hibernate.globally_quoted_identifiers", "hibernate.jdbc.time_zone",
     "hibernate.physical_naming_strategy", "hibernate.implicit_naming_strategy", "hibernate.dialect", "hibernate.connection.",
     "hibernate.type.",
 )  # fmt: skip
-"""Begins the keys of Hibernate with which the original would write something else, or elsewhere."""
+"""Prefixes of Hibernate keys that change what or where Debezium writes."""
 
 
 def parse_debezium_config(config: Mapping[str, str]) -> tuple[SinkWriterConfig, DebeziumPlannerConfig]:
-    """What a configuration says. Raises ConfigError for the first key, or combination of keys, that is wrong."""
+    """Parses a configuration. Raises ConfigError for the first invalid key or conflict."""
     v = config_def().parse(config)
     for key, problem in find_key_conflicts(v, config):
         raise ConfigError(problem, key=key)
@@ -304,7 +305,7 @@ def parse_debezium_config(config: Mapping[str, str]) -> tuple[SinkWriterConfig, 
             pool_size=1,
         ),
         insert_mode=mode,
-        # Debezium's days are proleptic, and a null is null although its field has a default.
+        # Debezium counts days in the proleptic calendar, and writes null even if the field has a default.
         write=WriteOptions(
             calendar=Calendar.PROLEPTIC_GREGORIAN, null_as_default=False, strict=is_strict(config), overrides_identity=True
         ),
@@ -327,30 +328,30 @@ def parse_debezium_config(config: Mapping[str, str]) -> tuple[SinkWriterConfig, 
         insert_mode=mode,
         deletes=v["delete.enabled"],
         truncates=v["truncate.enabled"],
-        keeps_case=v["quote.identifiers"],
+        preserves_case=v["quote.identifiers"],
         cloud_events=compile_java_regex(v["cloud.events.schema.name.pattern"]),
         unavailable=v["unavailable.value.placeholder"],
         postgis_schema=v["dialect.postgres.postgis.schema"] or "public",
-        looks_at_start=_given_topics(config) if v["schema.evolution"].strip().lower() == EVOLUTIONS[2] else (),
+        required_topics=_parse_topics(config) if v["schema.evolution"].strip().lower() == EVOLUTIONS[2] else (),
     )
     return settings, planner_config
 
 
-def warn_of_hibernate(config: Mapping[str, str]) -> None:
-    """Logs the keys of Hibernate that have no effect here and would have one in the original."""
+def warn_about_hibernate_keys(config: Mapping[str, str]) -> None:
+    """Warns about Hibernate keys that Debezium would use and this sink ignores."""
     for key in sorted(config):
         if key.startswith(_HIBERNATE_CHANGES):
-            log.warning("%s has no effect here, and the original may write something else with it", key)
+            log.warning("%s has no effect here; with Debezium it may change what is written", key)
 
 
 def parse_target(values: Mapping[str, Any]) -> Target:
-    """The database that parsed values mean. Raises ConfigError."""
+    """Parses the connection target. Raises ConfigError."""
     password = values["connection.password"]
     return target_of(values["connection.url"].strip(), values["connection.username"], password.value if password else None, {})
 
 
 def find_key_conflicts(values: Mapping[str, Any], config: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What is wrong with keys that are each right by themselves, as (key, text); keys that are wrong are None in ``values``."""
+    """Returns conflicts between valid keys as (key, message). Invalid keys are None in ``values``."""
     found: list[tuple[str, str]] = []
     if not (values["connection.url"] or "").strip():
         found.append(
@@ -380,16 +381,16 @@ def find_key_conflicts(values: Mapping[str, Any], config: Mapping[str, str]) -> 
         )
     for key in ("field.include.list", "field.exclude.list"):
         found += [
-            (key, f"{entry!r} is not of the form <field> or <topic>:<field>")
+            (key, f"{entry!r} does not have the form <field> or <topic>:<field>")
             for entry in values[key] or ()
             if entry.count(":") > 1
         ]
-    found += _misspelt(config)
+    found += _confluent_names(config)
     return found
 
 
-def _misspelt(config: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Confluent's names of keys, which would mean nothing here."""
+def _confluent_names(config: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Finds keys of Confluent's sink, which have other names here."""
     others = {
         "connection.user": "connection.username", "pk.mode": "primary.key.mode", "pk.fields": "primary.key.fields",
         "auto.create": "schema.evolution", "auto.evolve": "schema.evolution", "fields.whitelist": "field.include.list",
@@ -401,7 +402,7 @@ def _misspelt(config: Mapping[str, str]) -> list[tuple[str, str]]:
     ]
 
 
-def _given_topics(config: Mapping[str, str]) -> tuple[str, ...]:
+def _parse_topics(config: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(parse_value("topics", config.get("topics") or "", ConfigType.LIST))
 
 

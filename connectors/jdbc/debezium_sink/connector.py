@@ -1,4 +1,4 @@
-"""The connector and its task."""
+"""The Debezium JDBC sink connector and its task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from connectors.jdbc.debezium_sink.config import (
     config_def,
     find_key_conflicts,
     parse_debezium_config,
-    warn_of_hibernate,
+    warn_about_hibernate_keys,
 )
 from connectors.jdbc.debezium_sink.naming import IdentifierCase
 from connectors.jdbc.debezium_sink.planner import DebeziumPlanner
@@ -23,35 +23,35 @@ from connectors.jdbc.sink.task import BaseJdbcSinkTask
 
 
 class DebeziumJdbcSinkTask(BaseJdbcSinkTask):
-    """A task of :class:`DebeziumJdbcSink`."""
+    """Task of :class:`DebeziumJdbcSink`."""
 
     def _parse_config(self, config: Mapping[str, str]) -> tuple[SinkWriterConfig, Callable[[Dialect], DebeziumPlanner]]:
         settings, self._planner_config = parse_debezium_config(config)
         backend = settings.connection.target.url.get_backend_name()
-        target = TargetDatabase(backend, IdentifierCase(backend, self._planner_config.keeps_case))
+        target = TargetDatabase(backend, IdentifierCase(backend, self._planner_config.preserves_case))
         return settings, lambda dialect: DebeziumPlanner(self._planner_config, target, dialect.parse_name)
 
     def start(self, config: Mapping[str, str]) -> None:
         super().start(config)
-        self._look_for_tables()
+        self._require_tables()
 
-    def _look_for_tables(self) -> None:
-        """``schema.evolution=validate-only``: raises ConnectError when a topic's table is not there."""
-        if not self._planner_config.looks_at_start or self._planner_config.names.source_fields:
+    def _require_tables(self) -> None:
+        """``schema.evolution=validate-only``: raises ConnectError if the table of a topic is missing."""
+        if not self._planner_config.required_topics or self._planner_config.names.source_fields:
             return
         assert self._writer is not None
         assert isinstance(self._planner, DebeziumPlanner)
-        self._writer.require(self._planner.table(topic) for topic in self._planner_config.looks_at_start)
+        self._writer.require(self._planner.table(topic) for topic in self._planner_config.required_topics)
 
 
 class DebeziumJdbcSink(BaseJdbcSink):
-    """Writes change events and rows into tables, with the keys of ``io.debezium.connector.jdbc.JdbcSinkConnector``."""
+    """Writes change events and plain rows to tables, with the keys of ``io.debezium.connector.jdbc.JdbcSinkConnector``."""
 
     open_prefixes = OPEN_PREFIXES
 
     def start(self, config: Mapping[str, str]) -> None:
         super().start(config)
-        warn_of_hibernate(config)
+        warn_about_hibernate_keys(config)
 
     def task_class(self) -> type[DebeziumJdbcSinkTask]:
         return DebeziumJdbcSinkTask

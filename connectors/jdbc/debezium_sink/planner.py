@@ -1,4 +1,4 @@
-"""Plans a batch for the tables by the rules of Debezium's sink."""
+"""Plans the changes of a batch by the rules of the Debezium sink."""
 
 from __future__ import annotations
 
@@ -24,226 +24,230 @@ from connectors.jdbc.table_name import TableName
 
 log = logging.getLogger(__name__)
 
-_READS_AND_CREATES = frozenset("rc")
 _WRITES = frozenset("cru")
-_OTHERS = {"m": "logical messages of the database, which are no rows"}
+_SKIPPED = {"m": "logical messages of the database are no rows"}
 
 _Run = tuple[RecordSchemas, Sequence[SinkRecord]]
 
 
 class DebeziumPlanner:
-    """Implements :class:`connectors.jdbc.sink.row_changes.Planner`. What is found out about a kind of records is kept."""
+    """Implements :class:`connectors.jdbc.sink.row_changes.ChangePlanner`. Caches a planner per topic and schemas."""
 
     def __init__(self, config: DebeziumPlannerConfig, target: TargetDatabase, parse_name: Callable[[str], TableName]) -> None:
         self._planner_config = config
         self._target = target
         self._parse_name = parse_name
-        self._readers: dict[RecordSchemas, _RecordPlanner] = {}
+        self._planners: dict[RecordSchemas, _RecordPlanner] = {}
         self._tables: dict[tuple[str, tuple[str, ...]], TableName] = {}
         self._warned: set[tuple[str, str]] = set()
 
     def plan(self, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
         found: list[RowChanges] = []
-        for kind, run in _runs(records, with_headers=self._planner_config.key_mode is DebeziumKeyMode.RECORD_HEADER):
-            reader = self._readers.get(kind)
-            if reader is None:
-                reader = self._readers[kind] = _RecordPlanner(self, self._planner_config, self._target, kind)
+        for schemas, run in _runs(records, with_headers=self._planner_config.key_mode is DebeziumKeyMode.RECORD_HEADER):
+            planner = self._planners.get(schemas)
+            if planner is None:
+                planner = self._planners[schemas] = _RecordPlanner(self, self._planner_config, self._target, schemas)
             if run[0].value is None:
-                found += reader.tombstones(run, reject)
+                found += planner.plan_tombstones(run, reject)
             else:
-                found += reader.values(run, reject)
+                found += planner.plan_values(run, reject)
         return found
 
     def table(self, topic: str, source: tuple[str, ...] = ()) -> TableName:
-        """The table of a topic's records. Raises ConfigError for a name that is none."""
+        """Returns the table of a topic's records. Raises ConfigError if its name is invalid."""
         found = self._tables.get((topic, source))
         if found is None:
             name = self._planner_config.names.name_for(topic, source)
             try:
                 parsed = self._parse_name(name)
             except ConfigError as e:
-                raise ConfigError(f"Topic {topic!r} has no table: {e.message}; collection.name.format makes a name of it") from e
+                raise ConfigError(f"Topic {topic!r} has no table: {e.message}; set its name with collection.name.format") from e
             found = self._tables[topic, source] = self._target.identifier_case.table(parsed)
         return found
 
-    def skip(self, records: Sequence[SinkRecord], why: str) -> None:
-        """Records that are no changes of rows; told once a topic."""
+    def skip(self, records: Sequence[SinkRecord], reason: str) -> None:
+        """Skips records that are no row changes; warns once per topic and reason."""
         first = records[0]
-        if (first.topic, why) not in self._warned:
-            self._warned.add((first.topic, why))
+        if (first.topic, reason) not in self._warned:
+            self._warned.add((first.topic, reason))
             log.warning(
                 "Ignored the record of topic '%s' partition '%s' offset '%s', and will ignore more of its kind: %s",
-                first.topic, first.partition, first.offset, why,
+                first.topic, first.partition, first.offset, reason,
             )  # fmt: skip
 
 
 class _RecordPlanner:
-    """The records of one kind."""
+    """Plans records with the same topic and schemas."""
 
     def __init__(
-        self, planner: DebeziumPlanner, config: DebeziumPlannerConfig, target: TargetDatabase, kind: RecordSchemas
+        self, planner: DebeziumPlanner, config: DebeziumPlannerConfig, target: TargetDatabase, schemas: RecordSchemas
     ) -> None:
         self._planner = planner
         self._planner_config = config
         self._target = target
-        self._kind = kind
-        self._form: RecordKind | str = classify_values(config, kind.value)
+        self._schemas = schemas
+        self._record_kind: RecordKind | str = classify_values(config, schemas.value)
         self._writes: dict[TableName, WritePlan | str] = {}
         self._deletes: dict[TableName, DeletePlan | str] = {}
-        self._source = self._source_places()
+        self._read_source = self._compile_source_reader()
 
-    def tombstones(self, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
-        """Records without a value. As in the original they only mean something to the key."""
+    def plan_tombstones(self, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
+        """Plans records without a value. As in Debezium, they delete rows only with ``record_key``."""
         config = self._planner_config
         if not config.deletes or config.key_mode is not DebeziumKeyMode.RECORD_KEY:
             return []
         if config.names.source_fields:
-            self._planner.skip(records, "a tombstone has no source, and collection.name.format asks for fields of it")
+            self._planner.skip(records, "a tombstone has no source block, and collection.name.format has fields of it")
             return []
-        return self._deleted(self._planner.table(self._kind.topic), records, None, reject)
+        return self._plan_deletes(self._planner.table(self._schemas.topic), records, None, reject)
 
-    def values(self, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
-        form = self._form
-        if isinstance(form, str):
+    def plan_values(self, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
+        kind = self._record_kind
+        if isinstance(kind, str):
             for record in records:
-                reject(record, DataError(f"The record cannot become a row: {form}"))
+                reject(record, DataError(f"The record cannot become a row: {kind}"))
             return []
-        if isinstance(form, SchemaChangeEvent):
-            self._planner.skip(records, "it is a schema change event; leave its topic out, the rows' topics say what is needed")
+        if isinstance(kind, SchemaChangeEvent):
+            self._planner.skip(
+                records, "it is a schema change event; remove its topic, because row events have all that is needed"
+            )
             return []
-        if isinstance(form, FlatRecord):
+        if isinstance(kind, FlatRecord):
             if self._planner_config.names.source_fields:
-                self._planner.skip(records, "it isn't a Debezium record, so that fields of its source cannot name a table")
+                self._planner.skip(records, "it isn't a Debezium record, so fields of its source cannot name a table")
                 return []
-            return self._written(self._planner.table(self._kind.topic), records, form.schema, form.row, reject, updates=True)
-        return self._events(form, records, reject)
+            return self._plan_writes(
+                self._planner.table(self._schemas.topic), records, kind.schema, kind.row, reject, updates=True
+            )
+        return self._plan_events(kind, records, reject)
 
     # --- change events
 
-    def _events(self, form: ChangeEvent, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
-        if self._source is None:
-            return self._of_table(form, self._planner.table(self._kind.topic), records, reject)
+    def _plan_events(self, event: ChangeEvent, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
+        if self._read_source is None:
+            return self._plan_table_events(event, self._planner.table(self._schemas.topic), records, reject)
         found: list[RowChanges] = []
-        for source, run in _grouped(records, self._source):
+        for source, run in _group_runs(records, self._read_source):
             missing = [
                 name for name, value in zip(self._planner_config.names.source_fields, source, strict=True) if value is None
             ]
             if missing:
                 for record in run:
-                    text = f"collection.name.format has ${{source.{missing[0]}}}, which the event's source has not"
+                    text = f"collection.name.format has ${{source.{missing[0]}}}, which the event's source does not have"
                     reject(record, SchemaError(text))
                 continue
-            table = self._planner.table(self._kind.topic, tuple(map(str, source)))
-            found += self._of_table(form, table, run, reject)
+            table = self._planner.table(self._schemas.topic, tuple(map(str, source)))
+            found += self._plan_table_events(event, table, run, reject)
         return found
 
-    def _of_table(self, form: ChangeEvent, table: TableName, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
-        ops = form.ops(records)
+    def _plan_table_events(
+        self, event: ChangeEvent, table: TableName, records: Sequence[SinkRecord], reject: Reject
+    ) -> list[RowChanges]:
+        ops = event.ops(records)
         kinds = set(ops)
         if kinds <= _WRITES:
-            return self._rows_after(form, table, records, reject, updates="u" in kinds)
+            return self._plan_rows_after(event, table, records, reject, updates="u" in kinds)
         found: list[RowChanges] = []
         first = 0
         while first < len(records):
             op, end = ops[first], first + 1
             while end < len(records) and (ops[end] == op or (ops[end] in _WRITES and op in _WRITES)):
                 end += 1
-            found += self._of_op(form, table, str(op), records[first:end], reject)
+            found += self._plan_operation(event, table, str(op), records[first:end], reject)
             first = end
         return found
 
     def _of_op(
-        self, form: ChangeEvent, table: TableName, op: str, records: Sequence[SinkRecord], reject: Reject
+        self, event: ChangeEvent, table: TableName, op: str, records: Sequence[SinkRecord], reject: Reject
     ) -> list[RowChanges]:
         if op in _WRITES:
-            return self._rows_after(form, table, records, reject, updates=True)
+            return self._plan_rows_after(event, table, records, reject, updates=True)
         if op == "d":
-            return self._deleted(table, records, form, reject) if self._planner_config.deletes else []
+            return self._plan_deletes(table, records, event, reject) if self._planner_config.deletes else []
         if op == "t":
             return [plan_truncate(table, records)] if self._planner_config.truncates else []
-        if op in _OTHERS:
-            self._planner.skip(records, _OTHERS[op])
+        if op in _SKIPPED:
+            self._planner.skip(records, _SKIPPED[op])
             return []
         for record in records:
             reject(record, DataError(f"The change event has op {op!r}; expected c, r, u, d, t or m"))
         return []
 
-    def _rows_after(
-        self, form: ChangeEvent, table: TableName, records: Sequence[SinkRecord], reject: Reject, *, updates: bool
+    def _plan_rows_after(
+        self, event: ChangeEvent, table: TableName, records: Sequence[SinkRecord], reject: Reject, *, updates: bool
     ) -> list[RowChanges]:
-        if form.after < 0:
+        if event.after < 0:
             for record in records:
-                reject(record, DataError("The change event has no field 'after' that is a struct"))
+                reject(record, DataError("The change event has no struct field 'after'"))
             return []
-        row = f"{form.event}[{form.after}]"
-        return self._written(table, records, form.row_schema, f"{row}.values", reject, updates=updates)
+        row = f"{event.code}[{event.after}]"
+        return self._plan_writes(table, records, event.row_schema, f"{row}.values", reject, updates=updates)
 
     # --- rows
 
-    def _written(
+    def _plan_writes(
         self, table: TableName, records: Sequence[SinkRecord], schema: Any, row: str, reject: Reject, *, updates: bool
     ) -> list[RowChanges]:
         plan = self._writes.get(table)
         if plan is None:
             try:
-                plan = plan_writes(self._planner_config, self._kind, table, self._target, schema, row)
+                plan = plan_writes(self._planner_config, self._schemas, table, self._target, schema, row)
             except SchemaError as e:
                 plan = e.message
             self._writes[table] = plan
         if isinstance(plan, str):
-            return _refused(records, SchemaError(plan), reject)
-        whole = plan
-        return _without_gaps(lambda those: (whole.updates if updates else whole.changes)(those), records, reject)
+            return _reject_all(records, SchemaError(plan), reject)
+        return _skip_incomplete(plan.updates if updates else plan.changes, records, reject)
 
-    def _deleted(
-        self, table: TableName, records: Sequence[SinkRecord], form: ChangeEvent | None, reject: Reject
+    def _plan_deletes(
+        self, table: TableName, records: Sequence[SinkRecord], event: ChangeEvent | None, reject: Reject
     ) -> list[RowChanges]:
         plan = self._deletes.get(table)
         if plan is None:
             try:
-                plan = self._delete_plan(table, form)
+                plan = self._create_delete_plan(table, event)
             except SchemaError as e:
                 plan = e.message
             self._deletes[table] = plan
         if isinstance(plan, str):
-            return _refused(records, SchemaError(plan), reject)
-        return _without_gaps(plan.changes, records, reject)
+            return _reject_all(records, SchemaError(plan), reject)
+        return _skip_incomplete(plan.changes, records, reject)
 
-    def _delete_plan(self, table: TableName, form: ChangeEvent | None) -> DeletePlan:
+    def _create_delete_plan(self, table: TableName, event: ChangeEvent | None) -> DeletePlan:
         if self._planner_config.key_mode is not DebeziumKeyMode.RECORD_VALUE:
-            return plan_deletes(self._planner_config, self._kind, table, self._target, None, "")
-        if form is None or form.before is None:
+            return plan_deletes(self._planner_config, self._schemas, table, self._target, None, "")
+        if event is None or event.before is None:
             raise SchemaError("Cannot extract primary key from a null record value")
-        assert form.schema.fields is not None
-        row = form.schema.fields[form.before].schema
-        return plan_deletes(self._planner_config, self._kind, table, self._target, row, f"{form.event}[{form.before}].values")
+        assert event.schema.fields is not None
+        row = event.schema.fields[event.before].schema
+        return plan_deletes(self._planner_config, self._schemas, table, self._target, row, f"{event.code}[{event.before}].values")
 
-    def _source_places(self) -> Callable[[SinkRecord], tuple[Any, ...]] | None:
-        """Gives the values of an event that its table's name has; None when it has none."""
-        names, form = self._planner_config.names.source_fields, self._form
-        if not names or not isinstance(form, ChangeEvent):
+    def _compile_source_reader(self) -> Callable[[SinkRecord], tuple[Any, ...]] | None:
+        """Compiles a function that reads the source fields of the table's name; None if the name has none."""
+        names, kind = self._planner_config.names.source_fields, self._record_kind
+        if not names or not isinstance(kind, ChangeEvent):
             return None
-        source = form.schema.field("source")
+        source = kind.schema.field("source")
         members = [source.schema.field(name) if source is not None and source.schema.fields else None for name in names]
         if source is None or None in members:
             return lambda record: (None,) * len(names)
-        places = ", ".join(f"s[{member.index}]" for member in members if member is not None)
-        made: Callable[[SinkRecord], tuple[Any, ...]] = eval(
-            f"lambda r: [({places},) for s in ({form.event}[{source.index}].values,)][0]", {}
+        values = ", ".join(f"s[{member.index}]" for member in members if member is not None)
+        read_source: Callable[[SinkRecord], tuple[Any, ...]] = eval(
+            f"lambda r: [({values},) for s in ({kind.code}[{source.index}].values,)][0]", {}
         )
-        return made
+        return read_source
 
 
-def _refused(records: Sequence[SinkRecord], error: ConnectError, reject: Reject) -> list[RowChanges]:
+def _reject_all(records: Sequence[SinkRecord], error: ConnectError, reject: Reject) -> list[RowChanges]:
     for record in records:
         reject(record, error)
     return []
 
 
-def _without_gaps(
+def _skip_incomplete(
     changes: Callable[[Sequence[SinkRecord]], list[RowChanges]], records: Sequence[SinkRecord], reject: Reject
 ) -> list[RowChanges]:
-    """The changes of records, without those that lack the key or the row that their schemas promise."""
+    """Returns the changes; rejects records that lack the key or row that their schemas promise."""
     try:
         return changes(records)
     except (AttributeError, TypeError):
@@ -252,28 +256,30 @@ def _without_gaps(
             try:
                 found += changes([record])
             except (AttributeError, TypeError):
-                reject(record, DataError("The record lacks its key, or its event lacks the row ('after', of deletes 'before')"))
+                reject(
+                    record, DataError("The record lacks its key, or its event lacks the row ('after', or 'before' of a delete)")
+                )
         return found
 
 
-def _grouped(
+def _group_runs(
     records: Sequence[SinkRecord], by: Callable[[SinkRecord], tuple[Any, ...]]
 ) -> Iterator[tuple[tuple[Any, ...], Sequence[SinkRecord]]]:
     start, current = 0, by(records[0])
-    for at, record in enumerate(records):
+    for index, record in enumerate(records):
         one = by(record)
         if one != current:
-            yield current, records[start:at]
-            start, current = at, one
+            yield current, records[start:index]
+            start, current = index, one
     yield current, records[start:]
 
 
 def _runs(records: Sequence[SinkRecord], *, with_headers: bool) -> Iterator[_Run]:
-    """The records in runs of one kind, with values or without."""
+    """Splits records into runs with the same topic, schemas, and presence of values."""
     start = 0
     first = records[0]
     headers = _header_schemas(first) if with_headers else ()
-    for at, record in enumerate(records):
+    for index, record in enumerate(records):
         if (
             record.value_schema is not first.value_schema
             or record.key_schema is not first.key_schema
@@ -281,8 +287,8 @@ def _runs(records: Sequence[SinkRecord], *, with_headers: bool) -> Iterator[_Run
             or (record.value is None) is not (first.value is None)
             or (with_headers and _header_schemas(record) != headers)
         ):
-            yield RecordSchemas(first.topic, first.key_schema, first.value_schema, headers), records[start:at]
-            start, first = at, record
+            yield RecordSchemas(first.topic, first.key_schema, first.value_schema, headers), records[start:index]
+            start, first = index, record
             headers = _header_schemas(first) if with_headers else ()
     yield RecordSchemas(first.topic, first.key_schema, first.value_schema, headers), records[start:] if start else records
 

@@ -1,7 +1,7 @@
-"""Types of the columns that Debezium's sink creates, where they are not what a database's dialect would choose by itself.
+"""Types of new columns where Debezium's sink differs from the dialect's choice.
 
-They are the original's, as recordings of 3.6.0.Final have them, except where it creates what cannot hold the values: whole
-numbers and negative scales (``decimal(38,-1)`` rounds to tens), numbers of variable scale (``double``).
+They follow recordings of Debezium 3.6.0.Final, except where its types cannot hold the values: integers with negative scales
+(``decimal(38,-1)`` rounds to tens) and numbers of variable scale (``double``).
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ _MYSQL: Final = frozenset({"mysql", "mariadb"})
 _TEXT_FORMS: Final = frozenset(
     {"io.debezium.time.IsoDate", "io.debezium.time.IsoTime", "io.debezium.time.IsoTimestamp", "io.debezium.time.Interval"}
 )
-"""Dates, times and intervals as text: the original creates columns of text, and writes them as they are."""
+"""Dates, times and intervals as text: Debezium creates text columns and writes them unchanged."""
 _NANOS: Final = {
     "io.debezium.time.NanoTime": "io.debezium.time.MicroTime",
     "io.debezium.time.NanoTimestamp": "io.debezium.time.MicroTimestamp",
 }
 _CHAR: Final = frozenset({"CHAR", "BPCHAR", "CHARACTER", "NCHAR"})
 _VARCHAR: Final = frozenset({"VARCHAR", "NVARCHAR", "CHARACTER VARYING", "VARCHAR2", "NVARCHAR2"})
-_MYSQL_MOST_CHARACTERS: Final = 16_383
+_MYSQL_MAX_CHARACTERS: Final = 16_383
 
 
 def build_sink_field(name: str, schema: Schema, backend: str, postgis: str, *, is_key: bool) -> SinkField:
-    """A field on its way to a column named ``name``. ``backend`` is SQLAlchemy's name of the database."""
-    if schema.name in _TEXT_FORMS and not _type_told(schema):
+    """Builds the field for a column named ``name``. ``backend`` is SQLAlchemy's name of the database."""
+    if schema.name in _TEXT_FORMS and not _is_source_interval(schema):
         schema = schema.replace(name=None, version=None)
     if (micro := truncate_to_micros(schema, backend)) is not None:
         schema = micro
     field = SinkField(name, schema, is_key, (schema.parameters or {}).get(SOURCE_TYPE), refuses_null=True)
     if backend in _POSTGRES:
-        return replace(field, sql_type=_postgres(field, postgis))
+        return replace(field, sql_type=_postgres_type(field, postgis))
     if backend in _MYSQL:
-        return replace(field, sql_type=_mysql(field))
+        return replace(field, sql_type=_mysql_type(field))
     return field
 
 
 def truncate_to_micros(schema: Schema, backend: str) -> Schema | None:
-    """The schema of nanoseconds as microseconds, which are the finest that the database's columns hold; None for any other.
-    As in the original such values are cut."""
+    """Returns the microsecond schema for a nanosecond schema if the database has no nanoseconds; None for any other schema.
+    Like Debezium, the sink truncates such values."""
     if backend not in _POSTGRES | _MYSQL or schema.name not in _NANOS or schema.type is not Type.INT64:
         return None
     default = None if schema.default is None else schema.default // 1000
@@ -57,11 +57,11 @@ def truncate_to_micros(schema: Schema, backend: str) -> Schema | None:
 
 
 def rounds_to_micros(schema: Schema, backend: str) -> bool:
-    """Whether the nearest microsecond is meant, as PostgreSQL's driver has it for timestamps; else the rest is cut off."""
+    """Whether values are rounded to microseconds, like PostgreSQL's driver does for timestamps; otherwise they are truncated."""
     return backend in _POSTGRES and schema.name == "io.debezium.time.NanoTimestamp"
 
 
-def _type_told(schema: Schema) -> bool:
+def _is_source_interval(schema: Schema) -> bool:
     return (schema.parameters or {}).get(SOURCE_TYPE, "").upper() == "INTERVAL"
 
 
@@ -71,34 +71,34 @@ def _length(field: SinkField) -> int | None:
 
 
 def _precision(field: SinkField) -> int:
-    """Digits after the second: as many as the source's column had, if it tells, else all that there may be."""
-    told = (field.schema.parameters or {}).get(SOURCE_LENGTH, "")
-    return min(int(told), 6) if told.isdecimal() else 6
+    """Returns the digits of fractional seconds: those of the source column if known, otherwise the maximum."""
+    length = (field.schema.parameters or {}).get(SOURCE_LENGTH, "")
+    return min(int(length), 6) if length.isdecimal() else 6
 
 
-def _sized(field: SinkField, most: int) -> str | None:
-    """``char(n)`` and ``varchar(n)`` of a source that tells."""
+def _character_type(field: SinkField, max_length: int) -> str | None:
+    """Returns ``char(n)`` or ``varchar(n)`` if the source column's type and length are known."""
     length, source = _length(field), (field.source_type or "").upper()
-    if field.schema.type is not Type.STRING or field.schema.name is not None or length is None or length > most:
+    if field.schema.type is not Type.STRING or field.schema.name is not None or length is None or length > max_length:
         return None
     if source in _CHAR:
         return f"char({length})" if length <= 255 else f"varchar({length})"
     return f"varchar({length})" if source in _VARCHAR else None
 
 
-def _decimal(schema: Schema, scale: int, most_scale: int) -> str | None:
+def _decimal_type(schema: Schema, scale: int, max_scale: int) -> str | None:
     precision = (schema.parameters or {}).get("connect.decimal.precision", "")
-    if precision.isdecimal() and 0 <= scale <= min(int(precision), most_scale):
+    if precision.isdecimal() and 0 <= scale <= min(int(precision), max_scale):
         return f"decimal({precision},{scale})"
-    return f"decimal(38,{scale})" if 0 <= scale <= min(38, most_scale) else None
+    return f"decimal(38,{scale})" if 0 <= scale <= min(38, max_scale) else None
 
 
-def _postgres(field: SinkField, postgis: str) -> str | None:
+def _postgres_type(field: SinkField, postgis: str) -> str | None:
     logical = logical_of(field.schema, _PLAIN_OPTIONS)
     source = (field.source_type or "").upper()
     match logical.kind:
         case Kind.DECIMAL if field.schema.name == DECIMAL and logical.scale is not None:
-            return _decimal(field.schema, logical.scale, 1000)
+            return _decimal_type(field.schema, logical.scale, 1000)
         case Kind.TIME:
             return f"time({_precision(field)})"
         case Kind.ZONED_TIME:
@@ -112,21 +112,21 @@ def _postgres(field: SinkField, postgis: str) -> str | None:
         case Kind.STRING if source == "MONEY":
             return "money"
         case Kind.STRING:
-            return _sized(field, 10_485_760)
+            return _character_type(field, 10_485_760)
         case Kind.GEOMETRY if not (field.schema.name or "").endswith(".Point"):
             kind = "geography" if (field.schema.name or "").endswith(".Geography") else "geometry"
             return f'"{postgis.replace(chr(34), chr(34) * 2)}".{kind}'
     return None
 
 
-def _mysql(field: SinkField) -> str | None:
+def _mysql_type(field: SinkField) -> str | None:
     logical = logical_of(field.schema, _PLAIN_OPTIONS)
     if field.is_key and logical.kind in (Kind.STRING, Kind.BYTES, Kind.UUID, Kind.XML, Kind.INTERVAL):
-        return _sized(field, 255)  # else the dialect knows what an index can take
+        return _character_type(field, 255)  # otherwise the dialect chooses a type that an index can hold
     source = (field.source_type or "").upper()
     match logical.kind:
         case Kind.DECIMAL if logical.scale is not None:
-            return _decimal(field.schema, logical.scale, 30)
+            return _decimal_type(field.schema, logical.scale, 30)
         case Kind.TIME:
             return f"time({_precision(field)})"
         case Kind.TIMESTAMP:
@@ -140,9 +140,9 @@ def _mysql(field: SinkField) -> str | None:
         case Kind.INT64 if source.startswith("BIGINT UNSIGNED"):
             return "bigint unsigned"
         case Kind.BYTES:
-            return _mysql_bytes(field, source)
+            return _mysql_bytes_type(field, source)
         case Kind.STRING:
-            return _sized(field, _MYSQL_MOST_CHARACTERS) or "longtext"
+            return _character_type(field, _MYSQL_MAX_CHARACTERS) or "longtext"
         case Kind.UUID:
             return "longtext"
         case Kind.GEOMETRY if (field.schema.name or "").endswith(".Point"):
@@ -150,7 +150,7 @@ def _mysql(field: SinkField) -> str | None:
     return None
 
 
-def _mysql_bytes(field: SinkField, source: str) -> str:
+def _mysql_bytes_type(field: SinkField, source: str) -> str:
     length = _length(field)
     if source in ("BINARY", "VARBINARY") and length is not None and length <= 65_535:
         return f"varbinary({length})"

@@ -107,7 +107,7 @@ def test_a_good_configuration_has_no_errors() -> None:
             "field.exclude.list",
             "Cannot define both column.exclude.list and column.include.list. Please specify only one.",
         ),
-        ({"field__include__list": "a:b:c"}, "field.include.list", "'a:b:c' is not of the form <field> or <topic>:<field>"),
+        ({"field__include__list": "a:b:c"}, "field.include.list", "'a:b:c' does not have the form <field> or <topic>:<field>"),
         (
             {"batch__size": "x"},
             "batch.size",

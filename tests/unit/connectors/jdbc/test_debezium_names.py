@@ -14,7 +14,7 @@ def test_dots_of_a_topic_become_underscores_and_dots_of_the_format_stay() -> Non
 
 
 def test_the_passthrough_strategy_keeps_dots_and_knows_no_source() -> None:
-    names = CollectionNaming("${topic}.${source.db}", passes_dots=True)
+    names = CollectionNaming("${topic}.${source.db}", keeps_dots=True)
     assert names.source_fields == ()
     assert names.name_for("srv.t") == "srv.t.${source.db}"
 
@@ -37,7 +37,7 @@ def test_fields_of_the_source_are_filled_in_as_they_are() -> None:
 )
 def test_lists_name_fields_of_all_topics_or_of_one(entries: tuple[str, ...], includes: bool, kept: list[str]) -> None:
     chosen = FieldFilter(entries, includes)
-    assert [one for one in ("t:a", "t:b", "u:a") if chosen.keeps(*one.split(":"))] == kept
+    assert [one for one in ("t:a", "t:b", "u:a") if chosen.includes_field(*one.split(":"))] == kept
 
 
 @pytest.mark.parametrize(
