@@ -34,7 +34,7 @@ class DebeziumPlanner:
     """Implements :class:`connectors.jdbc.sink.row_changes.ChangePlanner`. Caches a planner per topic and schemas."""
 
     def __init__(self, config: DebeziumPlannerConfig, target: TargetDatabase, parse_name: Callable[[str], TableName]) -> None:
-        self._planner_config = config
+        self._config = config
         self._target = target
         self._parse_name = parse_name
         self._planners: dict[RecordSchemas, _RecordPlanner] = {}
@@ -43,10 +43,10 @@ class DebeziumPlanner:
 
     def plan(self, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
         found: list[RowChanges] = []
-        for schemas, run in _runs(records, with_headers=self._planner_config.key_mode is DebeziumKeyMode.RECORD_HEADER):
+        for schemas, run in _runs(records, with_headers=self._config.key_mode is DebeziumKeyMode.RECORD_HEADER):
             planner = self._planners.get(schemas)
             if planner is None:
-                planner = self._planners[schemas] = _RecordPlanner(self, self._planner_config, self._target, schemas)
+                planner = self._planners[schemas] = _RecordPlanner(self, self._config, self._target, schemas)
             if run[0].value is None:
                 found += planner.plan_tombstones(run, reject)
             else:
@@ -57,7 +57,7 @@ class DebeziumPlanner:
         """Returns the table of a topic's records. Raises ConfigError if its name is invalid."""
         found = self._tables.get((topic, source))
         if found is None:
-            name = self._planner_config.names.name_for(topic, source)
+            name = self._config.names.name_for(topic, source)
             try:
                 parsed = self._parse_name(name)
             except ConfigError as e:
@@ -83,7 +83,7 @@ class _RecordPlanner:
         self, planner: DebeziumPlanner, config: DebeziumPlannerConfig, target: TargetDatabase, schemas: RecordSchemas
     ) -> None:
         self._planner = planner
-        self._planner_config = config
+        self._config = config
         self._target = target
         self._schemas = schemas
         self._record_kind: RecordKind | str = classify_values(config, schemas.value)
@@ -93,7 +93,7 @@ class _RecordPlanner:
 
     def plan_tombstones(self, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
         """Plans records without a value. As in Debezium, they delete rows only with ``record_key``."""
-        config = self._planner_config
+        config = self._config
         if not config.deletes or config.key_mode is not DebeziumKeyMode.RECORD_KEY:
             return []
         if config.names.source_fields:
@@ -113,7 +113,7 @@ class _RecordPlanner:
             )
             return []
         if isinstance(kind, FlatRecord):
-            if self._planner_config.names.source_fields:
+            if self._config.names.source_fields:
                 self._planner.skip(records, "it isn't a Debezium record, so fields of its source cannot name a table")
                 return []
             return self._plan_writes(
@@ -128,9 +128,7 @@ class _RecordPlanner:
             return self._plan_table_events(event, self._planner.table(self._schemas.topic), records, reject)
         found: list[RowChanges] = []
         for source, run in _group_runs(records, self._read_source):
-            missing = [
-                name for name, value in zip(self._planner_config.names.source_fields, source, strict=True) if value is None
-            ]
+            missing = [name for name, value in zip(self._config.names.source_fields, source, strict=True) if value is None]
             if missing:
                 for record in run:
                     text = f"collection.name.format has ${{source.{missing[0]}}}, which the event's source does not have"
@@ -157,15 +155,15 @@ class _RecordPlanner:
             first = end
         return found
 
-    def _of_op(
+    def _plan_operation(
         self, event: ChangeEvent, table: TableName, op: str, records: Sequence[SinkRecord], reject: Reject
     ) -> list[RowChanges]:
         if op in _WRITES:
             return self._plan_rows_after(event, table, records, reject, updates=True)
         if op == "d":
-            return self._plan_deletes(table, records, event, reject) if self._planner_config.deletes else []
+            return self._plan_deletes(table, records, event, reject) if self._config.deletes else []
         if op == "t":
-            return [plan_truncate(table, records)] if self._planner_config.truncates else []
+            return [plan_truncate(table, records)] if self._config.truncates else []
         if op in _SKIPPED:
             self._planner.skip(records, _SKIPPED[op])
             return []
@@ -191,7 +189,7 @@ class _RecordPlanner:
         plan = self._writes.get(table)
         if plan is None:
             try:
-                plan = plan_writes(self._planner_config, self._schemas, table, self._target, schema, row)
+                plan = plan_writes(self._config, self._schemas, table, self._target, schema, row)
             except SchemaError as e:
                 plan = e.message
             self._writes[table] = plan
@@ -214,17 +212,17 @@ class _RecordPlanner:
         return _skip_incomplete(plan.changes, records, reject)
 
     def _create_delete_plan(self, table: TableName, event: ChangeEvent | None) -> DeletePlan:
-        if self._planner_config.key_mode is not DebeziumKeyMode.RECORD_VALUE:
-            return plan_deletes(self._planner_config, self._schemas, table, self._target, None, "")
+        if self._config.key_mode is not DebeziumKeyMode.RECORD_VALUE:
+            return plan_deletes(self._config, self._schemas, table, self._target, None, "")
         if event is None or event.before is None:
             raise SchemaError("Cannot extract primary key from a null record value")
         assert event.schema.fields is not None
         row = event.schema.fields[event.before].schema
-        return plan_deletes(self._planner_config, self._schemas, table, self._target, row, f"{event.code}[{event.before}].values")
+        return plan_deletes(self._config, self._schemas, table, self._target, row, f"{event.code}[{event.before}].values")
 
     def _compile_source_reader(self) -> Callable[[SinkRecord], tuple[Any, ...]] | None:
         """Compiles a function that reads the source fields of the table's name; None if the name has none."""
-        names, kind = self._planner_config.names.source_fields, self._record_kind
+        names, kind = self._config.names.source_fields, self._record_kind
         if not names or not isinstance(kind, ChangeEvent):
             return None
         source = kind.schema.field("source")
