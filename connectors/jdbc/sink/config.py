@@ -30,16 +30,16 @@ from connectors.jdbc.sink.rows import COORDINATES, FieldConfig, KeyMode
 from connectors.jdbc.urls.connection_url import Target, target_of
 
 PK_FIELDS_OF = "pk.fields."
-"""Begins the keys that name the key fields of one topic."""
+"""Prefix of keys that name the key fields of one topic."""
 OPEN_PREFIXES = ("connection.", "jdbc.credentials.provider.", PK_FIELDS_OF)
-TABLE_KINDS = ("TABLE", "PARTITIONED TABLE", "VIEW")
+TABLE_TYPES = ("TABLE", "PARTITIONED TABLE", "VIEW")
 STATEMENT_TIMEOUT_MS = 180_000
-"""Below max.poll.interval.ms, after which a consumer counts as gone."""
+"""Less than max.poll.interval.ms, after which the consumer is removed from its group."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnumeratorChoice:
-    """One of some names, in lower or in upper case, or a list of such."""
+    """One of these names in lower or upper case, or a list of them."""
 
     values: Sequence[str]
 
@@ -125,7 +125,7 @@ _KEYS: dict[str, ConfigKey] = {
              "an error."),
         _key("table.types", LIST, "TABLE", LOW, MID, "Table Types",
              "Kinds of table that may be written to: TABLE, PARTITIONED TABLE, VIEW. When it is not set, partitioned tables may "
-             "be as well (with Aiven's connector, which lacks the key, all).", **_choice(TABLE_KINDS)),
+             "be as well (with Aiven's connector, which lacks the key, all).", **_choice(TABLE_TYPES)),
         # Data Mapping
         _key("table.name.format", S, "${topic}", MEDIUM, LONG, "Table Name Format",
              "Name of a topic's table; ${topic} stands for the topic. A dot separates schema and table: shop.${topic}."),
@@ -214,7 +214,7 @@ _OTHERS = "More"
 
 
 def config_def(flavor: ConnectorFlavor) -> ConfigDef:
-    """The table. Built anew on each call, for a ConfigDef can be added to."""
+    """Builds the ConfigDef. Each call returns a new one, because callers may add keys."""
     table = ConfigDef()
     ordered = [(group, order, name) for group, names in _GROUPS[flavor].items() for order, name in enumerate(names, 1)]
     own = {name for _, _, name in ordered}
@@ -227,32 +227,32 @@ def config_def(flavor: ConnectorFlavor) -> ConfigDef:
 
 @dataclass(frozen=True, slots=True)
 class SinkWriterConfig:
-    """How records are written; :class:`connectors.jdbc.sink.row_changes.Planner` says what."""
+    """How rows are written."""
 
     connection: ConnectionSettings
     insert_mode: InsertMode = InsertMode.INSERT
     write: WriteOptions = field(default_factory=WriteOptions)
     batch_rows: int = 3000
-    """How many records at most become one statement."""
+    """Maximum number of records per statement."""
     creates_tables: bool = False
     adds_columns: bool = False
     table_types: frozenset[str] | None = None
-    """The kinds of table that may be written to (TABLE, VIEW, ...); None is any."""
+    """Types of tables that may be written to (TABLE, VIEW, ...); None: all."""
     max_retries: int = 10
-    """How often in a row a batch is tried again after the database was lost."""
+    """Consecutive retries of a batch after the connection was lost."""
     retry_backoff_ms: int = 3000
     tolerates_errors: bool = False
-    """``errors.tolerance=all``: a batch lands without the records that cannot be written."""
+    """``errors.tolerance=all``: the other records of a batch are written."""
     shows_values_in_errors: bool = True
-    """Whether messages may have the database's own words, which often have values in them."""
+    """Whether error messages include the database's message, which often contains values."""
     uses_semantic_types: bool = False
-    """Whether new columns get the types that names of schemas tell (``io.debezium.time.MicroTimestamp``), not only Connect's."""
+    """Whether Debezium's schema names (``io.debezium.time.MicroTimestamp``) determine types of new columns."""
     create_setting: str = "auto.create=true"
-    """What the user sets to have tables created, for messages."""
+    """Setting that creates tables, for messages."""
     evolve_setting: str = "auto.evolve=true"
-    """What the user sets to have columns added, for messages."""
+    """Setting that adds columns, for messages."""
     retries_key: str = "max.retries"
-    """The key of ``max_retries``, for messages."""
+    """Key of ``max_retries``, for messages."""
 
 
 _OWN_CONNECTION_KEYS = frozenset(
@@ -263,7 +263,7 @@ _UNIT_NS = {"microseconds": 1000, "nanoseconds": 1}
 
 
 def parse_sink_config(config: Mapping[str, str], flavor: ConnectorFlavor) -> tuple[SinkWriterConfig, JdbcSinkPlannerConfig]:
-    """What a configuration says. Raises ConfigError for the first key, or combination of keys, that is wrong."""
+    """Parses a configuration. Raises ConfigError for the first invalid key or conflict."""
     v = config_def(flavor).parse(config)
     for key, problem in find_key_conflicts(v, config, flavor):
         raise ConfigError(problem, key=key)
@@ -271,13 +271,13 @@ def parse_sink_config(config: Mapping[str, str], flavor: ConnectorFlavor) -> tup
     settings = SinkWriterConfig(
         connection=ConnectionSettings(
             parse_target(v, config),
-            quotes=_quotes(v, config),
+            quotes=_parse_quotes(v, config),
             attempts=v["connection.attempts"],
             backoff_ms=v["connection.backoff.ms"],
             statement_timeout_ms=v["statement.timeout.ms"],
             pool_size=1,
         ),
-        insert_mode=_insert_mode(v),
+        insert_mode=_parse_insert_mode(v),
         write=WriteOptions(
             zone=zone,
             date_zone=zone if v["date.timezone"].upper() == "DB_TIMEZONE" else parse_zone("date.timezone", "UTC"),
@@ -288,11 +288,11 @@ def parse_sink_config(config: Mapping[str, str], flavor: ConnectorFlavor) -> tup
             merge_holds_lock=v["mssql.use.merge.holdlock"],
             strict=is_strict(config),
         ),
-        # The originals take 0 and write each record for itself.
+        # Confluent's connector accepts 0 and writes each record by itself.
         batch_rows=max(1, v["batch.size"]),
         creates_tables=v["auto.create"],
         adds_columns=v["auto.evolve"],
-        table_types=_table_kinds(v, config, flavor),
+        table_types=_parse_table_types(v, config, flavor),
         max_retries=v["max.retries"],
         retry_backoff_ms=v["retry.backoff.ms"],
         tolerates_errors=(config.get("errors.tolerance") or "none").strip() == "all",
@@ -301,7 +301,7 @@ def parse_sink_config(config: Mapping[str, str], flavor: ConnectorFlavor) -> tup
     planner_config = JdbcSinkPlannerConfig(
         connector=config.get("name") or "",
         fields=FieldConfig(
-            key_mode=_key_mode(v),
+            key_mode=_parse_key_mode(v),
             key_fields=tuple(v["pk.fields"]),
             key_fields_by_topic=_parse_key_fields_by_topic(config),
             whitelist=frozenset(v["fields.whitelist"]),
@@ -319,7 +319,7 @@ def parse_sink_config(config: Mapping[str, str], flavor: ConnectorFlavor) -> tup
 
 
 def parse_target(values: Mapping[str, Any], config: Mapping[str, str]) -> Target:
-    """The database that parsed values mean. Raises ConfigError."""
+    """Parses the connection target. Raises ConfigError."""
     properties = {
         key.removeprefix("connection."): value
         for key, value in config.items()
@@ -332,9 +332,9 @@ def parse_target(values: Mapping[str, Any], config: Mapping[str, str]) -> Target
 
 
 def find_key_conflicts(values: Mapping[str, Any], config: Mapping[str, str], flavor: ConnectorFlavor) -> list[tuple[str, str]]:
-    """What is wrong with keys that are each right by themselves, as (key, text); keys that are wrong are None in ``values``."""
+    """Returns conflicts between valid keys as (key, message). Invalid keys are None in ``values``."""
     found: list[tuple[str, str]] = []
-    key_mode = _key_mode(values) if values["pk.mode"] else None
+    key_mode = _parse_key_mode(values) if values["pk.mode"] else None
     if values["delete.enabled"] and key_mode not in (KeyMode.RECORD_KEY, None):
         text = {
             ConnectorFlavor.AIVEN: "Delete support only works with pk.mode=record_key",
@@ -342,7 +342,7 @@ def find_key_conflicts(values: Mapping[str, Any], config: Mapping[str, str], fla
         }
         found.append(("delete.enabled", text[flavor]))
     if key_mode is KeyMode.NONE and values["insert.mode"]:
-        mode = _insert_mode(values)
+        mode = _parse_insert_mode(values)
         if mode is not InsertMode.INSERT:
             found.append(
                 (
@@ -352,8 +352,8 @@ def find_key_conflicts(values: Mapping[str, Any], config: Mapping[str, str], fla
                 )
             )
     found += _key_field_problems(values, config, key_mode, flavor)
-    if values["fields.whitelist"] and (kept := set(values["timestamp.fields.list"] or ()) - set(values["fields.whitelist"])):
-        found.append(("timestamp.fields.list", f"{', '.join(sorted(kept))}: fields.whitelist leaves it out"))
+    if values["fields.whitelist"] and (excluded := set(values["timestamp.fields.list"] or ()) - set(values["fields.whitelist"])):
+        found.append(("timestamp.fields.list", f"{', '.join(sorted(excluded))}: excluded by fields.whitelist"))
     provider = values["jdbc.credentials.provider.class"]
     if provider and not provider.endswith(_DEFAULT_PROVIDER):
         text_ = (
@@ -385,7 +385,7 @@ def _key_field_problems(
                 found.append(("pk.fields", text))
     twice = sorted({name for name in given if list(given).count(name) > 1})
     if twice:
-        found.append(("pk.fields", f"{', '.join(twice)}: named twice"))
+        found.append(("pk.fields", f"{', '.join(twice)}: duplicate"))
     return found
 
 
@@ -397,24 +397,24 @@ def _parse_key_fields_by_topic(config: Mapping[str, str]) -> dict[str, tuple[str
     }
 
 
-def _key_mode(values: Mapping[str, Any]) -> KeyMode:
+def _parse_key_mode(values: Mapping[str, Any]) -> KeyMode:
     return KeyMode(values["pk.mode"].lower())
 
 
-def _insert_mode(values: Mapping[str, Any]) -> InsertMode:
+def _parse_insert_mode(values: Mapping[str, Any]) -> InsertMode:
     mode = values["insert.mode"].lower()
-    # Aiven's multi is an INSERT of several rows, which is how every insert is written here.
+    # Aiven's multi is an INSERT of several rows; every insert is written that way here.
     return InsertMode.INSERT if mode == "multi" else InsertMode(mode)
 
 
-def _table_kinds(values: Mapping[str, Any], config: Mapping[str, str], flavor: ConnectorFlavor) -> frozenset[str] | None:
+def _parse_table_types(values: Mapping[str, Any], config: Mapping[str, str], flavor: ConnectorFlavor) -> frozenset[str] | None:
     if "table.types" in config:
-        return frozenset(kind.upper() for kind in values["table.types"])
+        return frozenset(name.upper() for name in values["table.types"])
     return None if flavor is ConnectorFlavor.AIVEN else frozenset(("TABLE", "PARTITIONED TABLE"))
 
 
-def _quotes(values: Mapping[str, Any], config: Mapping[str, str]) -> bool:
-    """Confluent's key when it is set, else Aiven's; the defaults agree."""
+def _parse_quotes(values: Mapping[str, Any], config: Mapping[str, str]) -> bool:
+    """Returns whether names are quoted: Confluent's key if set, otherwise Aiven's, which has the same default."""
     if "quote.sql.identifiers" in config:
         return bool(values["quote.sql.identifiers"].lower() == "always")
     return bool(values["sql.quote.identifiers"])

@@ -1,4 +1,4 @@
-"""Feeds of a table that is read in chunks: each chunk, and what follows when all are done."""
+"""Queries of a table that is read in chunks: one per chunk, and the incremental query that follows."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ log = logging.getLogger(__name__)
 
 
 class ChunkKeyOffsets:
-    """Each row has its key; the last of a chunk says that it is done."""
+    """Each row's offset has its key; the offset of a chunk's last row marks it as done."""
 
     needs_next_row = True
 
     def __init__(self, plan: ChunkPlan, at: ChunkKey | None) -> None:
         self.position = NO_POSITION
         self.at = at
-        self._plan = plan.text
+        self._plan = plan.json_text
 
     def offsets(self, exact: ExactValues, *, last: bool) -> RowOffsets:
         keys: Sequence[Any] = [row[0] for row in (exact if last else exact[:-1])]
@@ -55,7 +55,7 @@ class ChunkKeyOffsets:
 
 
 class ChunkQuery:
-    """The rows of one chunk: once, or in bulk mode each time."""
+    """Reads the rows of one chunk: once, or in bulk mode repeatedly."""
 
     def __init__(self, name: TableName, plan: ChunkPlan, chunk: int, settings: JdbcSourceConfig, progress: ChunkProgress) -> None:
         self.name: TableName | None = name
@@ -64,13 +64,13 @@ class ChunkQuery:
         self.topic = format_topic(name, settings.topic_prefix, settings.topic_format)
         self._table, self._plan, self._chunk, self._settings = name, plan, chunk, settings
         self._repeats = settings.mode.mode is Mode.BULK
-        # A copy that was done is followed by the next; one that was not goes on.
-        again = self._repeats and progress.done
-        self._key = ChunkKeyOffsets(plan, None if again else progress.at)
+        # Bulk mode starts the next copy after a complete one, and continues an incomplete one.
+        starts_over = self._repeats and progress.done
+        self._key = ChunkKeyOffsets(plan, None if starts_over else progress.at)
         self.tracker: OffsetTracker = self._key
         self.finished = progress.done and not self._repeats
         self.completed = progress.done
-        self._place = 0
+        self._key_index = 0
 
     @property
     def rows_expected(self) -> int:
@@ -88,18 +88,18 @@ class ChunkQuery:
         if self._plan.key not in names:
             reader.close()
             raise ConnectError(
-                f"{self._table} is read in chunks of {self._plan.key}, which it has no more; delete the connector's offsets of "
+                f"{self._table} is read in chunks of {self._plan.key}, a column that it no longer has; delete the offsets of "
                 "the table's chunks, or set snapshot.chunks=off"
             )
-        self._place = names.index(self._plan.key)
+        self._key_index = names.index(self._plan.key)
         return RunningQuery(reader, table)
 
     def exact(self, values: Sequence[Sequence[Any]]) -> ExactValues:
-        place, key = self._place, self._plan.key
-        kept: Any = [(require_chunk_key(row[place], key),) for row in values]
-        return list(kept)
+        index, key = self._key_index, self._plan.key
+        keys: Any = [(require_chunk_key(row[index], key),) for row in values]
+        return list(keys)
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         self.completed = True
         if self._repeats:
             self._key = ChunkKeyOffsets(self._plan, None)
@@ -109,9 +109,9 @@ class ChunkQuery:
 
 
 class ChunkHandoverQuery(IncrementalTableQuery):
-    """What comes after the chunks of a table. Begins when the offsets of all of them are stored as done.
+    """Continues incrementally after the chunks of a table. Starts when the offsets of all chunks are stored as done.
 
-    A chunk of which no row is left (they were deleted meanwhile) stores nothing more: it is done too.
+    A chunk whose remaining rows were deleted stores no more offsets, so it counts as done too.
     """
 
     def __init__(self, name: TableName, plan: ChunkPlan, settings: JdbcSourceConfig, offsets: OffsetReader) -> None:
@@ -120,11 +120,11 @@ class ChunkHandoverQuery(IncrementalTableQuery):
         self._waiting = True
 
     def open(self, session: Session) -> RunningQuery | None:
-        if self._waiting and not self._may_begin(session):
+        if self._waiting and not self._try_start(session):
             return None
         return super().open(session)
 
-    def _may_begin(self, session: Session) -> bool:
+    def _try_start(self, session: Session) -> bool:
         plan, name = self._plan, self._table
         partitions = [table_partition(name), legacy_table_partition(name)]
         stored = self._offsets.offsets(partitions + [chunk_partition(name, chunk) for chunk in range(plan.chunks)])
@@ -134,16 +134,16 @@ class ChunkHandoverQuery(IncrementalTableQuery):
         else:
             table = describe_table(session, name)
             for chunk, offset in enumerate(stored[2:]):
-                progress = ChunkProgress.load(offset, plan)
+                progress = ChunkProgress.parse(offset, plan)
                 if not progress.done:
                     where = chunk_condition(session, table, plan, chunk, progress.at, self._settings)
                     query = Sql(f"SELECT 1 FROM {session.dialect.table_ref(name)}") + where
-                    if session.query(session.dialect.limited(query, 1), f"looking for rows of {name} that are to be read"):
+                    if session.query(session.dialect.limited(query, 1), f"looking for unread rows of {name}"):
                         return False
             if plan.number is not None:
-                self.begin_at(SourcePosition(None, plan.number - 1), inclusive=False)
+                self.start_at(SourcePosition(None, plan.number - 1), inclusive=False)
             else:
-                self.begin_at(SourcePosition(plan.time_ns), inclusive=True)
-            log.info("%s: all %d chunks are read; going on with what is new", name, plan.chunks)
+                self.start_at(SourcePosition(plan.time_ns), inclusive=True)
+            log.info("%s: all %d chunks are read; continuing with new rows", name, plan.chunks)
         self._waiting = False
         return True

@@ -1,7 +1,7 @@
-"""The keys of the source: those of the Confluent and the Aiven connector, with the defaults of whichever was asked for, and ours.
+"""Config keys of the JDBC source: those of the Confluent and the Aiven connector, and Sluice's own.
 
-Both classes take the keys of both. What validation shows of a key that an original has (order, display name, importance,
-dependents) is what the original shows.
+Both flavors accept all keys, with their own defaults. Validation shows a connector's keys with the same order, display name,
+importance and dependents as the original connector.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ _GROUPS: Mapping[ConnectorFlavor, Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 _DEFAULTS: Mapping[ConnectorFlavor, Mapping[str, Any]] = {
     ConnectorFlavor.AIVEN: {"batch.max.rows": 100},
-    # It shows these as not required, and refuses them empty.
+    # Confluent's connector shows these as optional, and rejects empty values.
     ConnectorFlavor.CONFLUENT: {"connection.url": "", "mode": "", "topic.prefix": ""},
 }
 _OTHERS = "More"
@@ -251,7 +251,7 @@ OPEN_PREFIXES = ("connection.", "jdbc.credentials.provider.")
 
 
 def config_def(flavor: ConnectorFlavor) -> ConfigDef:
-    """The table. Built anew on each call, for a ConfigDef can be added to."""
+    """Builds the ConfigDef. Each call returns a new one, because callers may add keys."""
     table = ConfigDef()
     groups = _GROUPS[flavor]
     ordered = [(group, order, name) for group, names in groups.items() for order, name in enumerate(names, 1)]

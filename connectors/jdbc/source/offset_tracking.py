@@ -1,6 +1,6 @@
-"""Which offset each row carries. One object a table: it knows the position after the last row that it has stamped.
+"""Assigns an offset to each row. There is one tracker per table; it knows the position after the last row.
 
-Promise 1 and 5: whatever row is the last whose offset is stored, a query that begins at it reads all that came after it.
+Promises 1 and 5: a query that starts at any stored offset reads all rows after it.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from connectors.jdbc.source.offsets import NO_POSITION, TIMESTAMP, TIMESTAMP_NAN
 ExactValues = Sequence[tuple[int | None, ...]]
 RowOffsets = list[dict[str, Any] | None]
 
-_MOST = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
 
 
 class OffsetTracker(Protocol):
-    """``exact`` has, by row, the number (in modes that have one), then the times."""
+    """Assigns offsets to rows. ``exact`` has per row the incrementing value (if the mode has one), then the timestamps."""
 
     position: SourcePosition
     needs_next_row: bool
-    """Whether a row's offset depends on the row after it."""
+    """Whether a row's offset depends on the next row."""
 
     def offsets(self, exact: ExactValues, *, last: bool) -> RowOffsets:
-        """The offset of each row, and with ``last`` False, for stamps that hold back, of each but the last."""
+        """Returns an offset per row. If ``needs_next_row`` and not ``last``, the last row gets none yet."""
 
 
 class NoOffsets:
-    """Bulk mode: rows have no offset."""
+    """Bulk mode: rows have no offsets."""
 
     needs_next_row = False
 
@@ -41,7 +41,7 @@ class NoOffsets:
 
 
 class IncrementingOffsets:
-    """Each row has its own number."""
+    """Incrementing mode: each row has its own value."""
 
     needs_next_row = False
 
@@ -50,14 +50,14 @@ class IncrementingOffsets:
         self._label = label
 
     def offsets(self, exact: ExactValues, *, last: bool) -> RowOffsets:
-        numbers = _numbers(exact, self._label)
-        if numbers:
-            self.position = SourcePosition(None, numbers[-1])
-        return [{"incrementing": number} for number in numbers]
+        values = _incrementing_values(exact, self._label)
+        if values:
+            self.position = SourcePosition(None, values[-1])
+        return [{"incrementing": value} for value in values]
 
 
 class TimestampIncrementingOffsets:
-    """Each row has its own time and number, which together are unique."""
+    """Timestamp+incrementing mode: each row has its own pair of timestamp and value."""
 
     needs_next_row = False
 
@@ -66,35 +66,37 @@ class TimestampIncrementingOffsets:
         self._label = label
 
     def offsets(self, exact: ExactValues, *, last: bool) -> RowOffsets:
-        numbers = _numbers(exact, self._label)
-        times = _times(exact, 1, self._label)
-        if numbers:
-            self.position = SourcePosition(times[-1], numbers[-1])
+        values = _incrementing_values(exact, self._label)
+        timestamps = _timestamps(exact, 1, self._label)
+        if values:
+            self.position = SourcePosition(timestamps[-1], values[-1])
         return [
-            {"incrementing": number, TIMESTAMP: ns // 1_000_000, TIMESTAMP_NANOS: ns % 1_000_000_000}
-            for number, ns in zip(numbers, times, strict=True)
+            {"incrementing": value, TIMESTAMP: ns // 1_000_000, TIMESTAMP_NANOS: ns % 1_000_000_000}
+            for value, ns in zip(values, timestamps, strict=True)
         ]
 
 
 class TimestampOffsets:
-    """A time counts only when a later one follows or there are no more rows: rows of one time are never cut in two by a
-    restart. Until then rows carry the time before it."""
+    """Timestamp mode: a timestamp becomes the offset when the next row has another one, or there is no next row.
+
+    Until then rows have the previous timestamp as offset, so a restart never skips rows with the same timestamp.
+    """
 
     needs_next_row = True
 
     def __init__(self, position: SourcePosition, label: str, *, unread: bool = False) -> None:
-        """``unread``: of the time that it begins at no row was read, so it counts like any that follows."""
+        """``unread``: no row with the timestamp of ``position`` has been read, so it is no offset yet."""
         self.position = position
         self._label = label
         self._unread = position if unread else None
 
     def offsets(self, exact: ExactValues, *, last: bool) -> RowOffsets:
-        times = _times(exact, 0, self._label)
-        following: list[int | None] = [*times[1:], None] if last else [*times[1:]]
+        timestamps = _timestamps(exact, 0, self._label)
+        following: list[int | None] = [*timestamps[1:], None] if last else [*timestamps[1:]]
         known = self.position.timestamp_ns
         offset = None if known is None or self.position is self._unread else timestamp_offset(known)
         found: RowOffsets = []
-        for ns, next_ns in zip(times, following, strict=False):
+        for ns, next_ns in zip(timestamps, following, strict=False):
             if ns != next_ns:
                 offset = timestamp_offset(ns)
                 self.position = SourcePosition(ns)
@@ -102,20 +104,20 @@ class TimestampOffsets:
         return found
 
 
-def _numbers(exact: ExactValues, label: str) -> list[int]:
-    numbers = [row[0] for row in exact]
-    if None in numbers:
-        raise ConnectError(f"A row of {label} has null in the incrementing column; rows must have a number there")
-    found = cast("list[int]", numbers)
-    if found and max(found) > _MOST:
+def _incrementing_values(exact: ExactValues, label: str) -> list[int]:
+    values = [row[0] for row in exact]
+    if None in values:
+        raise ConnectError(f"A row of {label} has null in the incrementing column; every row must have a value there")
+    found = cast("list[int]", values)
+    if found and max(found) > _MAX_INT64:
         raise ConnectError(f"The incrementing column of {label} holds {max(found)}, which does not fit into 64 bits")
     return found
 
 
-def _times(exact: ExactValues, first: int, label: str) -> list[int]:
-    times = [row[first] for row in exact]
-    if None in times:
-        times = [next((ns for ns in row[first:] if ns is not None), None) for row in exact]
-        if None in times:
-            raise ConnectError(f"A row of {label} has null in all of its timestamp columns; rows must have a time")
-    return cast("list[int]", times)
+def _timestamps(exact: ExactValues, first: int, label: str) -> list[int]:
+    timestamps = [row[first] for row in exact]
+    if None in timestamps:
+        timestamps = [next((ns for ns in row[first:] if ns is not None), None) for row in exact]
+        if None in timestamps:
+            raise ConnectError(f"A row of {label} has null in all of its timestamp columns; every row must have a timestamp")
+    return cast("list[int]", timestamps)

@@ -1,6 +1,6 @@
-"""Source partitions and offsets, as the originals store them: a connector moves over and continues, either way.
+"""Source partitions and offsets in Confluent's format, so that connectors can be migrated in both directions.
 
-A timestamp is kept as ``timestamp``, ms since 1970 UTC, and ``timestamp_nanos``, the ns of its second, which overlap in the ms.
+A timestamp is stored as ``timestamp`` (ms since 1970 UTC) and ``timestamp_nanos`` (ns within its second); both have the ms.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ QUERY_PARTITION: Mapping[str, str] = {"query": "query"}
 
 
 def table_partition(table: TableName) -> dict[str, str]:
-    """Protocol 1, which is written: the table's whole name, unquoted."""
+    """Returns the partition of protocol 1, which is written: the full table name, unquoted."""
     return {"protocol": "1", "table": str(table)}
 
 
 def legacy_table_partition(table: TableName) -> dict[str, str]:
-    """Protocol 0, which is still read, and which rows of bulk mode have: the bare name."""
+    """Returns the partition of protocol 0, which is still read, and which bulk mode uses: the bare table name."""
     return {"table": table.name}
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePosition:
-    """The last row of which everything before it was read: its time (ns since 1970 UTC), its number; None: not known."""
+    """Timestamp (ns since 1970 UTC) and incrementing value up to which all rows were read; None: unknown."""
 
     timestamp_ns: int | None = None
     incrementing: int | None = None
@@ -38,12 +38,11 @@ NO_POSITION = SourcePosition()
 
 
 def parse_offset(offset: Mapping[str, Any] | None) -> SourcePosition:
-    """The position in a stored offset; without any, nowhere. ``timestamp_nanos`` may be missing, as in the oldest ones. Raises
-    DataError for one that cannot be read."""
+    """Parses a stored offset; None is NO_POSITION. Offsets of old versions lack ``timestamp_nanos``. Raises DataError."""
     if not offset:
         return NO_POSITION
     try:
-        return _position(offset)
+        return _parse_position(offset)
     except (TypeError, ValueError) as e:
         raise DataError(
             f"The stored offset {dict(offset)!r} cannot be read: {INCREMENTING}, {TIMESTAMP} and {TIMESTAMP_NANOS} are integers; "
@@ -51,7 +50,7 @@ def parse_offset(offset: Mapping[str, Any] | None) -> SourcePosition:
         ) from e
 
 
-def _position(offset: Mapping[str, Any]) -> SourcePosition:
+def _parse_position(offset: Mapping[str, Any]) -> SourcePosition:
     millis, nanos, number = offset.get(TIMESTAMP), offset.get(TIMESTAMP_NANOS), offset.get(INCREMENTING)
     if millis is None:
         ns = None
@@ -67,7 +66,7 @@ def timestamp_offset(ns: int) -> dict[str, Any]:
 
 
 def build_offset(position: SourcePosition) -> dict[str, Any]:
-    """The offset to store for a position."""
+    """Returns the offset to store for a position."""
     offset: dict[str, Any] = {}
     if position.incrementing is not None:
         offset[INCREMENTING] = position.incrementing
@@ -77,7 +76,7 @@ def build_offset(position: SourcePosition) -> dict[str, Any]:
 
 
 def find_offset_problem(offset: Mapping[str, Any], needed: tuple[str, ...]) -> str | None:
-    """What is wrong with an offset that someone wants to store, or None. ``needed``: the keys that the mode reads."""
+    """Returns what is wrong with an offset that a user wants to set, or None. ``needed``: keys that the mode requires."""
     known = (INCREMENTING, TIMESTAMP, TIMESTAMP_NANOS)
     for name, value in offset.items():
         if name not in known:

@@ -1,4 +1,4 @@
-"""What a task reads over and over: a table, or a query. A feed opens the query for what is new; it holds no connection."""
+"""Queries that a task runs repeatedly: of a table, or the user's. They hold no connection."""
 
 from __future__ import annotations
 
@@ -42,44 +42,46 @@ log = logging.getLogger(__name__)
 
 
 class TableMissingError(ConnectError):
-    """The table is not there, or not any more."""
+    """The table does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningQuery:
-    """A query that runs."""
+    """A query that was started."""
 
     reader: RowReader
     table: Table | None
-    """What it reads, as it is now; None for a query of the user."""
+    """The table that it reads; None for the user's query."""
 
 
 class TableQuery(Protocol):
-    """One of a task's sources of rows."""
+    """A query that a task runs repeatedly."""
 
     label: str
     """For messages."""
     partition: Mapping[str, Any]
     topic: str
     name: TableName | None
-    """The table; None for a query of the user."""
+    """The table; None for the user's query."""
     tracker: OffsetTracker
     finished: bool
-    """Whether it will never have rows again."""
+    """Whether it will never return rows again."""
 
     def open(self, session: Session) -> RunningQuery | None:
-        """Runs the query for what comes after ``stamp.position``; None when there is nothing to run now. Raises TableGoneError,
-        the failures of a session, ConfigError for columns that are not there."""
+        """Queries the rows after ``tracker.position``; returns None if there is nothing to run now.
+
+        Raises TableMissingError, errors of the session, and ConfigError for missing columns.
+        """
 
     def exact(self, values: Sequence[Sequence[Any]]) -> ExactValues:
-        """What the stamp goes by, of rows whose reader was asked for no exact values."""
+        """Returns the tracker's values if the reader was not asked for exact values."""
 
-    def ended(self) -> None:
-        """The query was read to its end."""
+    def on_end(self) -> None:
+        """Called when the query was read to its end."""
 
 
 class BulkTableQuery:
-    """All rows of a table, each time."""
+    """Bulk mode: reads all rows of a table each time."""
 
     finished = False
 
@@ -99,12 +101,12 @@ class BulkTableQuery:
     def exact(self, values: Sequence[Sequence[Any]]) -> ExactValues:
         return [()] * len(values)
 
-    def ended(self) -> None:
-        """Nothing is kept from one time to the next."""
+    def on_end(self) -> None:
+        """Does nothing: the next query reads all rows again."""
 
 
 class IncrementalTableQuery:
-    """The rows of a table that came or changed since the last time."""
+    """Incremental modes: reads the rows of a table that are new or changed since the last query."""
 
     finished = False
 
@@ -118,8 +120,8 @@ class IncrementalTableQuery:
         self._checked = False
         self._inclusive: SourcePosition | None = None
 
-    def begin_at(self, position: SourcePosition, *, inclusive: bool) -> None:
-        """Goes on from a position that is no stored offset: from its time itself when ``inclusive``."""
+    def start_at(self, position: SourcePosition, *, inclusive: bool) -> None:
+        """Continues at a position that is no stored offset; ``inclusive``: including rows with its timestamp."""
         self.tracker = create_tracker(self._settings.mode.mode, position, self.label)
         self._inclusive = None
         if inclusive:
@@ -128,7 +130,7 @@ class IncrementalTableQuery:
                 self.tracker = TimestampOffsets(position, self.label, unread=True)
 
     def resume(self, offset: Mapping[str, Any]) -> None:
-        """Goes on from a stored offset."""
+        """Continues after a stored offset."""
         self.tracker = create_initial_tracker(self._settings.mode, offset, self.label)
 
     def open(self, session: Session) -> RunningQuery | None:
@@ -141,16 +143,16 @@ class IncrementalTableQuery:
         columns = CursorColumns(
             session.dialect.quote(number.name) if number else None, tuple(session.dialect.quote(column.name) for column in times)
         )
-        # Any row that was stamped since made another position of it.
+        # The first row that was read since then replaced the position.
         inclusive = self._inclusive is not None and self._inclusive is self.tracker.position
-        part = next_range(session, self._settings, self.tracker, times, inclusive=inclusive)
-        query = incremental_query(select_all(session, self._table), columns, part)
+        query_range = next_range(session, self._settings, self.tracker, times, inclusive=inclusive)
+        query = incremental_query(select_all(session, self._table), columns, query_range)
         exact = tuple(column.name for column in ((number, *times) if number else times))
         options = replace(self._settings.read, exact=exact)
         try:
             reader = session.dialect.reader(session, with_suffix(query, self._settings.suffix), options, table)
         except (RowRefusedError, StatementError, TableChangedError) as e:
-            # A column of another kind than the mode needs shows in words about operators and literals that no one has written.
+            # For a column of an unsuitable type the message is about operators and literals that the user did not write.
             by = ", ".join(f"{column.name} ({column.type_name})" for column in ((number, *times) if number else times))
             raise type(e)(f"{e.message}; mode={self._settings.mode.mode.value} goes by {by}") from e
         names = tuple(column.name for column in times)
@@ -161,12 +163,12 @@ class IncrementalTableQuery:
     def exact(self, values: Sequence[Sequence[Any]]) -> ExactValues:
         return [()] * len(values)
 
-    def ended(self) -> None:
-        """The next query begins where the stamp is."""
+    def on_end(self) -> None:
+        """Does nothing: the tracker has the position."""
 
 
 class CustomQuery:
-    """The rows of the user's query: all, or what is new."""
+    """Runs the user's query (``query``): all rows, or new rows."""
 
     name: TableName | None = None
     label = "the query"
@@ -186,30 +188,30 @@ class CustomQuery:
 
     def open(self, session: Session) -> RunningQuery | None:
         settings, dialect = self._settings, session.dialect
-        # On a line of its own what is appended is no part of a comment that the query ends with.
+        # The newline keeps the appended clauses out of a comment at the end of the query.
         text = Sql(self._query.value + "\n")
         if settings.mode.mode is Mode.BULK:
             return RunningQuery(
-                self._with_columns(session, dialect.reader(session, with_suffix(text, settings.suffix), settings.read)), None
+                self._require_columns(session, dialect.reader(session, with_suffix(text, settings.suffix), settings.read)), None
             )
         number = dialect.quote(settings.mode.incrementing_column) if settings.mode.mode.uses_incrementing else None
         times = (
             tuple(dialect.quote(name) for name in settings.mode.timestamp_columns) if settings.mode.mode.uses_timestamp else ()
         )
-        part = next_range(
+        query_range = next_range(
             session, settings, self.tracker, [Column(name, "") for name in settings.mode.timestamp_columns], inclusive=False
         )
-        query = with_suffix(incremental_query(text, CursorColumns(number, times), part), settings.suffix)
+        query = with_suffix(incremental_query(text, CursorColumns(number, times), query_range), settings.suffix)
         try:
             reader = dialect.reader(session, query, replace(settings.read, exact=self._exact))
         except (RowRefusedError, StatementError, TableChangedError) as e:
             by = ", ".join(self._exact)
             raise type(e)(
-                f"{e.message}; mode={settings.mode.mode.value} goes by {by} and appends WHERE and ORDER BY to the query: one "
-                "that has its own, or other names for the columns, is wrapped: SELECT * FROM (SELECT ...) t"
+                f"{e.message}; mode={settings.mode.mode.value} goes by {by} and appends WHERE and ORDER BY to the query. Wrap a "
+                "query that has its own, or renames these columns: SELECT * FROM (SELECT ...) t"
             ) from e
         except DataError:
-            self._exact = self._as_in_result(session, query, settings.read)
+            self._exact = self._find_result_columns(session, query, settings.read)
             reader = dialect.reader(session, query, replace(settings.read, exact=self._exact))
         own = self._exact[0] if settings.mode.mode.uses_incrementing else None
         return RunningQuery(
@@ -217,19 +219,18 @@ class CustomQuery:
         )
 
     @staticmethod
-    def _with_columns(session: Session, reader: RowReader) -> RowReader:
-        """The reader, if it has any columns. A statement that only changes the database has none, and is undone."""
+    def _require_columns(session: Session, reader: RowReader) -> RowReader:
+        """Returns the reader. Rolls back and raises ConnectError if the statement is no SELECT and returns no columns."""
         if reader.fields:
             return reader
         reader.close()
         session.rollback()
         raise ConnectError(
-            f"The query gives no columns in {session.label}: it has to be one that gives rows, as SELECT does. What it changed "
-            "is rolled back"
+            f"The query returns no columns in {session.label}; it must return rows, like SELECT. Its changes were rolled back"
         )
 
-    def _as_in_result(self, session: Session, query: Sql, options: ReadOptions) -> tuple[str, ...]:
-        """The columns as the result writes them. Raises the reader's DataError where that is about something else."""
+    def _find_result_columns(self, session: Session, query: Sql, options: ReadOptions) -> tuple[str, ...]:
+        """Returns the names of the mode's columns as in the result. Raises the reader's DataError if that is not the problem."""
         reader = session.dialect.reader(session, query, options)
         try:
             names = [name for name, _ in reader.fields]
@@ -240,15 +241,15 @@ class CustomQuery:
     def exact(self, values: Sequence[Sequence[Any]]) -> ExactValues:
         return [()] * len(values)
 
-    def ended(self) -> None:
-        """The next query begins where the stamp is."""
+    def on_end(self) -> None:
+        """Does nothing: the tracker has the position."""
 
 
 def describe_table(session: Session, name: TableName) -> Table:
-    """The table as it is now. Raises TableGoneError."""
+    """Describes the table. Raises TableMissingError."""
     table = session.dialect.describe(session, name)
     if table is None:
-        raise TableMissingError(f"There is no table {name} in {session.label} (any more), or this user may not see it")
+        raise TableMissingError(f"Table {name} does not exist in {session.label}, or this user may not see it")
     return table
 
 
@@ -257,10 +258,10 @@ def select_all(session: Session, name: TableName) -> Sql:
 
 
 def create_initial_tracker(mode: ModeConfig, offset: Mapping[str, Any] | None, label: str) -> OffsetTracker:
-    """The stamp of a feed that begins at a stored offset, or where the configuration says.
+    """Creates the tracker for a stored offset, or for the configured start.
 
-    A time that a configuration asks for is a position like a stored one; without any nothing has been read, so rows of the first
-    time carry no offset.
+    A configured initial timestamp is a position like a stored one. Without one nothing has been read, so rows with the first
+    timestamp have no offset.
     """
     position = parse_offset(offset) if mode.mode is not Mode.BULK else NO_POSITION
     if position == NO_POSITION and mode.mode.uses_timestamp and mode.initial_timestamp_ms:
@@ -285,7 +286,7 @@ def create_tracker(mode: Mode, position: SourcePosition, label: str) -> OffsetTr
 def next_range(
     session: Session, settings: JdbcSourceConfig, tracker: OffsetTracker, times: Sequence[Column | None], *, inclusive: bool
 ) -> QueryRange:
-    """Where the next query begins and ends. With timestamp.initial=-1 the first look at the database's clock is the beginning."""
+    """Returns the range of the next query. With timestamp.initial=-1 it starts at the database's current time."""
     mode, dialect = settings.mode, session.dialect
     position = tracker.position
     number = mode.initial_incrementing if position.incrementing is None else position.incrementing
@@ -313,8 +314,7 @@ def timestamp_bounds(session: Session, ns: int, times: Sequence[Column | None], 
 
 
 def incremental_columns(table: Table, mode: ModeConfig) -> tuple[Column | None, tuple[Column, ...]]:
-    """The incrementing column and the timestamp columns of a table, as far as the mode has them. Raises ConfigError that names
-    what is there."""
+    """Finds the incrementing column and the timestamp columns that the mode uses. Raises ConfigError that lists the columns."""
     number = _find_incrementing_column(table, mode) if mode.mode.uses_incrementing else None
     times: tuple[Column, ...] = ()
     if mode.mode.uses_timestamp:
@@ -332,7 +332,7 @@ def _find_incrementing_column(table: Table, mode: ModeConfig) -> Column:
     found = next((column for column in table.columns if column.autoincrement), None)
     if found is None:
         raise ConfigError(
-            f"Table {table.name} has no auto-increment column; name one with incrementing.column.name: it has "
+            f"Table {table.name} has no auto-increment column; set incrementing.column.name to one of "
             f"{', '.join(column.name for column in table.columns)}",
             key="incrementing.column.name",
         )
@@ -340,7 +340,7 @@ def _find_incrementing_column(table: Table, mode: ModeConfig) -> Column:
 
 
 def find_column(table: Table, name: str, key: str) -> Column:
-    """A table's column. Raises ConfigError with the nearest."""
+    """Finds a column of a table. Raises ConfigError with the nearest name."""
     found = table.column(name)
     if found is None:
         names = [column.name for column in table.columns]
@@ -353,8 +353,8 @@ def find_column(table: Table, name: str, key: str) -> Column:
 def _require_column_types(
     reader: RowReader, number: str | None, times: Sequence[str], options: ReadOptions, label: str
 ) -> RowReader:
-    """The reader, if the columns of the mode are numbers and times. Some databases compare one with the other without a word, and
-    would give the same rows again and again, or none. Raises ConfigError."""
+    """Returns the reader. Raises ConfigError if the mode's columns have the wrong types: some databases compare numbers with
+    timestamps without an error, and would return the same rows again and again, or none."""
     schemas, wanted = dict(reader.fields), timestamp_schema_of(options, False)
     problem: ConfigError | None = None
     if number in schemas and schemas[number].name in (DATE, TIME, TIMESTAMP):
@@ -372,10 +372,10 @@ def _require_column_types(
 
 
 def require_non_null(table: Table, found: tuple[Column | None, Sequence[Column]], mode: Mode) -> None:
-    """``validate.non.null``. Raises ConfigError."""
+    """Checks ``validate.non.null``. Raises ConfigError."""
     number, times = found
-    way_out = "make it NOT NULL, or set validate.non.null=false if rows with null there shall never be read"
-    # SQLite calls the primary key of a table nullable, which it never is where it is its row's number.
+    way_out = "make it NOT NULL, or set validate.non.null=false to ignore rows with null there"
+    # SQLite reports an INTEGER PRIMARY KEY (the row ID) as nullable, which it never is.
     never_null = number is not None and (number.autoincrement or table.primary_key == (number.name,))
     if number is not None and number.nullable and not never_null:
         raise ConfigError(
@@ -399,5 +399,5 @@ def _find_result_column(name: str, names: Sequence[str], label: str) -> str:
     if len(alike) == 1:
         return alike[0]
     near = difflib.get_close_matches(name, names, 1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+    hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}"
     raise ConnectError(f"The result of {label} has no column {name}; {hint}")

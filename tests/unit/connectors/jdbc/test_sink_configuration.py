@@ -113,7 +113,7 @@ def test_upserts_and_updates_need_a_key(mode: str) -> None:
         ("table__types", "TABLE,SYNONYM", "Invalid enumerator"),
         ("db__timezone", "Mars/Olympus", "Mars/Olympus"),
         ("connection__url", "jdbc:derby:x", "Java"),
-        ("dialect__name", "PostgreSqlDatabaseDialect", "connection.url is of sqlite"),
+        ("dialect__name", "PostgreSqlDatabaseDialect", "connection.url is for sqlite"),
     ],
 )
 def test_a_wrong_value_is_told_with_its_key(key: str, value: str, words: str) -> None:

@@ -76,7 +76,7 @@ def test_what_is_needed_is_asked_for(connector: type[JdbcSource]) -> None:
         ({"incrementing.column.mapping": "orders"}, "incrementing.column.mapping", "<regex>:<column>"),
         ({"timestamp.columns.mapping": ".*:a"}, "timestamp.columns.mapping", r"<regex>:[<column>|<column>]"),
         ({"topic.prefix": "a b"}, "topic.prefix", "letters, digits"),
-        ({"topic.name.format": "${tabel}"}, "topic.name.format", "${tabel} is none of"),
+        ({"topic.name.format": "${tabel}"}, "topic.name.format", "${tabel} is unknown"),
         ({"db.timezone": "Europe/Berln"}, "db.timezone", "did you mean Europe/Berlin?"),
         ({"dialect.name": "PostgreSqlDatabaseDialect"}, "dialect.name", "sqlite"),
         ({"dialect.name": "PostgresSqlDatabaseDialect"}, "dialect.name", "did you mean PostgreSqlDatabaseDialect?"),

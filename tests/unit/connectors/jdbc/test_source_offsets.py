@@ -103,7 +103,7 @@ BEGIN, END = Sql(Bind("begin")), Sql(Bind("end"))
 
 
 def part_of(columns: CursorColumns, *, inclusive: bool = False) -> QueryRange:
-    count = len(columns.times)
+    count = len(columns.timestamps)
     return QueryRange(4, (BEGIN,) * count, (END,) * count, inclusive)
 
 
