@@ -11,13 +11,13 @@ from connect.config.types import ConfigType
 from connect.errors import ConfigError
 from connect.java.regex import compile_java_regex
 from connect.strict import is_strict
-from connectors.jdbc.connection.database import ConnectionSettings
+from connectors.jdbc.database import ConnectionSettings
 from connectors.jdbc.debezium_sink.config_keys import EVOLUTIONS, config_def
 from connectors.jdbc.debezium_sink.naming import CollectionNames, FieldFilter
 from connectors.jdbc.debezium_sink.rules import KeyMode, Rules
 from connectors.jdbc.options import Calendar, InsertMode, WriteOptions
 from connectors.jdbc.sink.writer_config import SinkSettings
-from connectors.jdbc.urls.connection_url import Target, target_of
+from connectors.jdbc.urls.connection_url import ConnectionTarget, parse_connection_url
 
 log = logging.getLogger(__name__)
 
@@ -94,10 +94,12 @@ def warn_of_hibernate(config: Mapping[str, str]) -> None:
             log.warning("%s has no effect here, and the original may write something else with it", key)
 
 
-def target_from(values: Mapping[str, Any]) -> Target:
+def target_from(values: Mapping[str, Any]) -> ConnectionTarget:
     """The database that parsed values mean. Raises ConfigError."""
     password = values["connection.password"]
-    return target_of(values["connection.url"].strip(), values["connection.username"], password.value if password else None, {})
+    return parse_connection_url(
+        values["connection.url"].strip(), values["connection.username"], password.value if password else None, {}
+    )
 
 
 def problems_between_keys(values: Mapping[str, Any], config: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """What the sinks of several databases share: a small, closed set of kinds for all that a field can mean.
 
 Connect's logical types and Debezium's semantic types (``io.debezium.time.*``, ``io.debezium.data.*``) become one of
-:class:`Kind`, so that a database need know neither's names; :mod:`connectors.jdbc.dialects.conversion` makes the values of a kind
+:class:`FieldKind`, so that a database need know neither's names; :mod:`connectors.jdbc.dialects.conversion` makes the values of a kind
 what a driver takes.
 """
 
@@ -17,7 +17,7 @@ from connect.data.schema import Schema, Type
 from connectors.jdbc.options import WriteOptions
 
 
-class Kind(Enum):
+class FieldKind(Enum):
     """What a field means. The comment is the Python value that ``conversion.to_python`` gives."""
 
     BOOLEAN = "boolean"  # bool
@@ -50,7 +50,7 @@ class Kind(Enum):
     STRUCT = "struct"  # dict by field name
 
 
-class Form(Enum):
+class TemporalForm(Enum):
     """How a date or time is given by its schema."""
 
     CONNECT = "connect"
@@ -62,12 +62,12 @@ class Form(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Logical:
+class LogicalType:
     """A field's meaning, and how its schema gives it."""
 
-    kind: Kind
+    kind: FieldKind
     schema: Schema
-    form: Form = Form.CONNECT
+    form: TemporalForm = TemporalForm.CONNECT
     unit_ns: int = 1
     """For numbers: what one of them is, in ns."""
     digits: int = 9
@@ -76,11 +76,11 @@ class Logical:
     length: int | None = None
     """For BITS and STRING: the column's length where it came from, when the schema tells."""
     allowed: tuple[str, ...] = ()
-    element: Logical | None = None
+    element: LogicalType | None = None
     """Of an array, or of a map's values."""
-    key: Logical | None = None
+    key: LogicalType | None = None
     """Of a map's keys."""
-    members: tuple[tuple[str, Logical], ...] = ()
+    members: tuple[tuple[str, LogicalType], ...] = ()
     """Of a struct."""
 
     @property
@@ -88,104 +88,112 @@ class Logical:
         return self.kind in _TEMPORAL
 
 
-_TEMPORAL: Final = frozenset({Kind.DATE, Kind.TIME, Kind.ZONED_TIME, Kind.TIMESTAMP, Kind.INSTANT})
+_TEMPORAL: Final = frozenset({FieldKind.DATE, FieldKind.TIME, FieldKind.ZONED_TIME, FieldKind.TIMESTAMP, FieldKind.INSTANT})
 
-INTEGERS: Final = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64, Kind.YEAR)
-FLOATS: Final = (Kind.FLOAT32, Kind.FLOAT64)
-TEXTS: Final = (Kind.STRING, Kind.JSON, Kind.UUID, Kind.XML, Kind.ENUM, Kind.ENUM_SET, Kind.INTERVAL)
+INTEGERS: Final = (FieldKind.INT8, FieldKind.INT16, FieldKind.INT32, FieldKind.INT64, FieldKind.YEAR)
+FLOATS: Final = (FieldKind.FLOAT32, FieldKind.FLOAT64)
+TEXTS: Final = (
+    FieldKind.STRING,
+    FieldKind.JSON,
+    FieldKind.UUID,
+    FieldKind.XML,
+    FieldKind.ENUM,
+    FieldKind.ENUM_SET,
+    FieldKind.INTERVAL,
+)
 """Kinds whose value is text already."""
 
-_PLAIN: Final[Mapping[Type, Kind]] = {
-    Type.BOOLEAN: Kind.BOOLEAN,
-    Type.INT8: Kind.INT8,
-    Type.INT16: Kind.INT16,
-    Type.INT32: Kind.INT32,
-    Type.INT64: Kind.INT64,
-    Type.FLOAT32: Kind.FLOAT32,
-    Type.FLOAT64: Kind.FLOAT64,
-    Type.STRING: Kind.STRING,
-    Type.BYTES: Kind.BYTES,
+_PLAIN: Final[Mapping[Type, FieldKind]] = {
+    Type.BOOLEAN: FieldKind.BOOLEAN,
+    Type.INT8: FieldKind.INT8,
+    Type.INT16: FieldKind.INT16,
+    Type.INT32: FieldKind.INT32,
+    Type.INT64: FieldKind.INT64,
+    Type.FLOAT32: FieldKind.FLOAT32,
+    Type.FLOAT64: FieldKind.FLOAT64,
+    Type.STRING: FieldKind.STRING,
+    Type.BYTES: FieldKind.BYTES,
 }
 
 # Name -> stored type, kind, form, ns of one unit, digits after the second.
 _MILLI, _MICRO, _NANO = 1_000_000, 1_000, 1
-_TIMES: Final[Mapping[str, tuple[Type, Kind, Form, int, int]]] = {
-    DATE: (Type.INT32, Kind.DATE, Form.CONNECT, 0, 0),
-    TIME: (Type.INT32, Kind.TIME, Form.CONNECT, 0, 3),
-    TIMESTAMP: (Type.INT64, Kind.INSTANT, Form.CONNECT, 0, 3),
-    "io.debezium.time.Date": (Type.INT32, Kind.DATE, Form.NUMBER, 0, 0),
-    "io.debezium.time.IsoDate": (Type.STRING, Kind.DATE, Form.TEXT, 0, 0),
-    "io.debezium.time.Time": (Type.INT32, Kind.TIME, Form.NUMBER, _MILLI, 3),
-    "io.debezium.time.MicroTime": (Type.INT64, Kind.TIME, Form.NUMBER, _MICRO, 6),
-    "io.debezium.time.NanoTime": (Type.INT64, Kind.TIME, Form.NUMBER, _NANO, 9),
-    "io.debezium.time.IsoTime": (Type.STRING, Kind.TIME, Form.TEXT, 0, 9),
-    "io.debezium.time.ZonedTime": (Type.STRING, Kind.ZONED_TIME, Form.TEXT, 0, 9),
-    "io.debezium.time.Timestamp": (Type.INT64, Kind.TIMESTAMP, Form.NUMBER, _MILLI, 3),
-    "io.debezium.time.MicroTimestamp": (Type.INT64, Kind.TIMESTAMP, Form.NUMBER, _MICRO, 6),
-    "io.debezium.time.NanoTimestamp": (Type.INT64, Kind.TIMESTAMP, Form.NUMBER, _NANO, 9),
-    "io.debezium.time.IsoTimestamp": (Type.STRING, Kind.TIMESTAMP, Form.TEXT, 0, 9),
-    "io.debezium.time.ZonedTimestamp": (Type.STRING, Kind.INSTANT, Form.TEXT, 0, 9),
+_TIMES: Final[Mapping[str, tuple[Type, FieldKind, TemporalForm, int, int]]] = {
+    DATE: (Type.INT32, FieldKind.DATE, TemporalForm.CONNECT, 0, 0),
+    TIME: (Type.INT32, FieldKind.TIME, TemporalForm.CONNECT, 0, 3),
+    TIMESTAMP: (Type.INT64, FieldKind.INSTANT, TemporalForm.CONNECT, 0, 3),
+    "io.debezium.time.Date": (Type.INT32, FieldKind.DATE, TemporalForm.NUMBER, 0, 0),
+    "io.debezium.time.IsoDate": (Type.STRING, FieldKind.DATE, TemporalForm.TEXT, 0, 0),
+    "io.debezium.time.Time": (Type.INT32, FieldKind.TIME, TemporalForm.NUMBER, _MILLI, 3),
+    "io.debezium.time.MicroTime": (Type.INT64, FieldKind.TIME, TemporalForm.NUMBER, _MICRO, 6),
+    "io.debezium.time.NanoTime": (Type.INT64, FieldKind.TIME, TemporalForm.NUMBER, _NANO, 9),
+    "io.debezium.time.IsoTime": (Type.STRING, FieldKind.TIME, TemporalForm.TEXT, 0, 9),
+    "io.debezium.time.ZonedTime": (Type.STRING, FieldKind.ZONED_TIME, TemporalForm.TEXT, 0, 9),
+    "io.debezium.time.Timestamp": (Type.INT64, FieldKind.TIMESTAMP, TemporalForm.NUMBER, _MILLI, 3),
+    "io.debezium.time.MicroTimestamp": (Type.INT64, FieldKind.TIMESTAMP, TemporalForm.NUMBER, _MICRO, 6),
+    "io.debezium.time.NanoTimestamp": (Type.INT64, FieldKind.TIMESTAMP, TemporalForm.NUMBER, _NANO, 9),
+    "io.debezium.time.IsoTimestamp": (Type.STRING, FieldKind.TIMESTAMP, TemporalForm.TEXT, 0, 9),
+    "io.debezium.time.ZonedTimestamp": (Type.STRING, FieldKind.INSTANT, TemporalForm.TEXT, 0, 9),
 }
 
-_NAMED: Final[Mapping[str, tuple[Type, Kind]]] = {
-    "io.debezium.time.Year": (Type.INT32, Kind.YEAR),
-    "io.debezium.time.Interval": (Type.STRING, Kind.INTERVAL),
-    "io.debezium.time.MicroDuration": (Type.INT64, Kind.DURATION),
-    "io.debezium.data.Json": (Type.STRING, Kind.JSON),
-    "io.debezium.data.Uuid": (Type.STRING, Kind.UUID),
-    "io.debezium.data.Xml": (Type.STRING, Kind.XML),
-    "io.debezium.data.Enum": (Type.STRING, Kind.ENUM),
-    "io.debezium.data.EnumSet": (Type.STRING, Kind.ENUM_SET),
-    "io.debezium.data.Bits": (Type.BYTES, Kind.BITS),
-    "io.debezium.data.VariableScaleDecimal": (Type.STRUCT, Kind.DECIMAL),
-    "io.debezium.data.geometry.Geometry": (Type.STRUCT, Kind.GEOMETRY),
-    "io.debezium.data.geometry.Geography": (Type.STRUCT, Kind.GEOMETRY),
-    "io.debezium.data.geometry.Point": (Type.STRUCT, Kind.GEOMETRY),
+_NAMED: Final[Mapping[str, tuple[Type, FieldKind]]] = {
+    "io.debezium.time.Year": (Type.INT32, FieldKind.YEAR),
+    "io.debezium.time.Interval": (Type.STRING, FieldKind.INTERVAL),
+    "io.debezium.time.MicroDuration": (Type.INT64, FieldKind.DURATION),
+    "io.debezium.data.Json": (Type.STRING, FieldKind.JSON),
+    "io.debezium.data.Uuid": (Type.STRING, FieldKind.UUID),
+    "io.debezium.data.Xml": (Type.STRING, FieldKind.XML),
+    "io.debezium.data.Enum": (Type.STRING, FieldKind.ENUM),
+    "io.debezium.data.EnumSet": (Type.STRING, FieldKind.ENUM_SET),
+    "io.debezium.data.Bits": (Type.BYTES, FieldKind.BITS),
+    "io.debezium.data.VariableScaleDecimal": (Type.STRUCT, FieldKind.DECIMAL),
+    "io.debezium.data.geometry.Geometry": (Type.STRUCT, FieldKind.GEOMETRY),
+    "io.debezium.data.geometry.Geography": (Type.STRUCT, FieldKind.GEOMETRY),
+    "io.debezium.data.geometry.Point": (Type.STRUCT, FieldKind.GEOMETRY),
 }
 
 
-def logical_of(schema: Schema, options: WriteOptions, name: str = "") -> Logical:
+def logical_type(schema: Schema, options: WriteOptions, name: str = "") -> LogicalType:
     """The meaning of a schema; ``name`` is the field's, for ``timestamp.fields.list``. A name that is none of the known ones,
     or stands on another type than it should, means nothing, as in the originals."""
     if name and name in options.string_timestamps:
         digits = 6 if options.timestamp_unit_ns == _MICRO else 9
         if schema.type is Type.INT64 and schema.name is None:
-            return Logical(Kind.INSTANT, schema, Form.NUMBER, options.timestamp_unit_ns, digits)
+            return LogicalType(FieldKind.INSTANT, schema, TemporalForm.NUMBER, options.timestamp_unit_ns, digits)
         if schema.type is Type.STRING:
-            return Logical(Kind.INSTANT, schema, Form.TEXT, options.timestamp_unit_ns, digits)
+            return LogicalType(FieldKind.INSTANT, schema, TemporalForm.TEXT, options.timestamp_unit_ns, digits)
     if schema.name is not None:
         named = _by_name(schema)
         if named is not None:
             return named
     match schema.type:
         case Type.ARRAY if schema.value_schema is not None:
-            return Logical(Kind.ARRAY, schema, element=logical_of(schema.value_schema, options))
+            return LogicalType(FieldKind.ARRAY, schema, element=logical_type(schema.value_schema, options))
         case Type.MAP if schema.value_schema is not None and schema.key_schema is not None:
-            key, value = logical_of(schema.key_schema, options), logical_of(schema.value_schema, options)
-            return Logical(Kind.MAP, schema, element=value, key=key)
+            key, value = logical_type(schema.key_schema, options), logical_type(schema.value_schema, options)
+            return LogicalType(FieldKind.MAP, schema, element=value, key=key)
         case Type.STRUCT:
-            return struct_of(schema, options)
-    return Logical(_PLAIN[schema.type], schema, length=_length(schema, "__debezium.source.column.length"))
+            return struct_type(schema, options)
+    return LogicalType(_PLAIN[schema.type], schema, length=_length(schema, "__debezium.source.column.length"))
 
 
-def struct_of(schema: Schema, options: WriteOptions) -> Logical:
+def struct_type(schema: Schema, options: WriteOptions) -> LogicalType:
     """A struct by its members, whatever its name means."""
-    members = tuple((field.name, logical_of(field.schema, options)) for field in schema.fields or ())
-    return Logical(Kind.STRUCT, schema, members=members)
+    members = tuple((field.name, logical_type(field.schema, options)) for field in schema.fields or ())
+    return LogicalType(FieldKind.STRUCT, schema, members=members)
 
 
-def _by_name(schema: Schema) -> Logical | None:
+def _by_name(schema: Schema) -> LogicalType | None:
     assert schema.name is not None
     if schema.name == DECIMAL and schema.type is Type.BYTES:
-        return Logical(Kind.DECIMAL, schema, scale=decimal_scale(schema))
+        return LogicalType(FieldKind.DECIMAL, schema, scale=decimal_scale(schema))
     time = _TIMES.get(schema.name)
     if time is not None and time[0] is schema.type:
-        return Logical(time[1], schema, time[2], time[3], time[4])
+        return LogicalType(time[1], schema, time[2], time[3], time[4])
     other = _NAMED.get(schema.name)
     if other is None or other[0] is not schema.type:
         return None
     allowed = (schema.parameters or {}).get("allowed")
-    return Logical(other[1], schema, length=_length(schema, "length"), allowed=_choices(allowed))
+    return LogicalType(other[1], schema, length=_length(schema, "length"), allowed=_choices(allowed))
 
 
 def _length(schema: Schema, parameter: str) -> int | None:

@@ -9,8 +9,8 @@ from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
 from connect.errors import ConfigError
 from connect.strict import is_strict
-from connectors.jdbc.connection.database import ConnectionSettings
-from connectors.jdbc.flavor import Face
+from connectors.jdbc.database import ConnectionSettings
+from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.options import Calendar, InsertMode, WriteOptions
 from connectors.jdbc.sink.config_keys import PK_FIELDS_OF, config_def
 from connectors.jdbc.sink.planner import PlanRules
@@ -18,7 +18,7 @@ from connectors.jdbc.sink.rows import COORDINATES, FieldRules, KeyMode
 from connectors.jdbc.sink.table_names import TableNames, parse_mapping
 from connectors.jdbc.sink.writer_config import SinkSettings
 from connectors.jdbc.source.config_validators import check_dialect, zone_named
-from connectors.jdbc.urls.connection_url import Target, target_of
+from connectors.jdbc.urls.connection_url import ConnectionTarget, parse_connection_url
 
 _OWN_CONNECTION_KEYS = frozenset(
     ("connection.url", "connection.user", "connection.password", "connection.attempts", "connection.backoff.ms")
@@ -27,10 +27,10 @@ _DEFAULT_PROVIDER = "DefaultJdbcCredentialsProvider"
 _UNIT_NS = {"microseconds": 1000, "nanoseconds": 1}
 
 
-def parse_sink(config: Mapping[str, str], face: Face) -> tuple[SinkSettings, PlanRules]:
+def parse_sink(config: Mapping[str, str], flavor: ConnectorFlavor) -> tuple[SinkSettings, PlanRules]:
     """What a configuration says. Raises ConfigError for the first key, or combination of keys, that is wrong."""
-    v = config_def(face).parse(config)
-    for key, problem in problems_between_keys(v, config, face):
+    v = config_def(flavor).parse(config)
+    for key, problem in problems_between_keys(v, config, flavor):
         raise ConfigError(problem, key=key)
     zone = zone_named("db.timezone", v["db.timezone"])
     settings = SinkSettings(
@@ -57,7 +57,7 @@ def parse_sink(config: Mapping[str, str], face: Face) -> tuple[SinkSettings, Pla
         batch_rows=max(1, v["batch.size"]),
         creates_tables=v["auto.create"],
         adds_columns=v["auto.evolve"],
-        table_kinds=_table_kinds(v, config, face),
+        table_kinds=_table_kinds(v, config, flavor),
         max_retries=v["max.retries"],
         retry_backoff_ms=v["retry.backoff.ms"],
         tolerates_refusals=(config.get("errors.tolerance") or "none").strip() == "all",
@@ -83,7 +83,7 @@ def parse_sink(config: Mapping[str, str], face: Face) -> tuple[SinkSettings, Pla
     return settings, rules
 
 
-def target_from(values: Mapping[str, Any], config: Mapping[str, str]) -> Target:
+def target_from(values: Mapping[str, Any], config: Mapping[str, str]) -> ConnectionTarget:
     """The database that parsed values mean. Raises ConfigError."""
     properties = {
         key.removeprefix("connection."): value
@@ -91,21 +91,23 @@ def target_from(values: Mapping[str, Any], config: Mapping[str, str]) -> Target:
         if key.startswith("connection.") and key not in _OWN_CONNECTION_KEYS
     }
     password = values["connection.password"]
-    target = target_of(values["connection.url"], values["connection.user"], password.value if password else None, properties)
+    target = parse_connection_url(
+        values["connection.url"], values["connection.user"], password.value if password else None, properties
+    )
     check_dialect(values["dialect.name"].strip(), target.url.get_backend_name())
     return target
 
 
-def problems_between_keys(values: Mapping[str, Any], config: Mapping[str, str], face: Face) -> list[tuple[str, str]]:
+def problems_between_keys(values: Mapping[str, Any], config: Mapping[str, str], flavor: ConnectorFlavor) -> list[tuple[str, str]]:
     """What is wrong with keys that are each right by themselves, as (key, text); keys that are wrong are None in ``values``."""
     found: list[tuple[str, str]] = []
     key_mode = _key_mode(values) if values["pk.mode"] else None
     if values["delete.enabled"] and key_mode not in (KeyMode.RECORD_KEY, None):
         text = {
-            Face.AIVEN: "Delete support only works with pk.mode=record_key",
-            Face.CONFLUENT: "Deletes are only supported for pk.mode record_key",
+            ConnectorFlavor.AIVEN: "Delete support only works with pk.mode=record_key",
+            ConnectorFlavor.CONFLUENT: "Deletes are only supported for pk.mode record_key",
         }
-        found.append(("delete.enabled", text[face]))
+        found.append(("delete.enabled", text[flavor]))
     if key_mode is KeyMode.NONE and values["insert.mode"]:
         mode = _insert_mode(values)
         if mode is not InsertMode.INSERT:
@@ -116,7 +118,7 @@ def problems_between_keys(values: Mapping[str, Any], config: Mapping[str, str], 
                     "configuration: pk.mode=record_key, record_value or kafka",
                 )
             )
-    found += _key_field_problems(values, config, key_mode, face)
+    found += _key_field_problems(values, config, key_mode, flavor)
     if values["fields.whitelist"] and (kept := set(values["timestamp.fields.list"] or ()) - set(values["fields.whitelist"])):
         found.append(("timestamp.fields.list", f"{', '.join(sorted(kept))}: fields.whitelist leaves it out"))
     provider = values["jdbc.credentials.provider.class"]
@@ -130,12 +132,12 @@ def problems_between_keys(values: Mapping[str, Any], config: Mapping[str, str], 
 
 
 def _key_field_problems(
-    values: Mapping[str, Any], config: Mapping[str, str], key_mode: KeyMode | None, face: Face
+    values: Mapping[str, Any], config: Mapping[str, str], key_mode: KeyMode | None, flavor: ConnectorFlavor
 ) -> list[tuple[str, str]]:
     given = values["pk.fields"] or []
-    if face is Face.AIVEN and key_mode is KeyMode.NONE and given:
+    if flavor is ConnectorFlavor.AIVEN and key_mode is KeyMode.NONE and given:
         return [("pk.fields", "Primary key fields should not be set when pkMode is 'none'.")]
-    if face is Face.AIVEN and key_mode is KeyMode.KAFKA and len(given) != 3:
+    if flavor is ConnectorFlavor.AIVEN and key_mode is KeyMode.KAFKA and len(given) != 3:
         return [
             ("pk.fields", "Primary key fields must be set with three fields (topic, partition, offset) when pkMode is 'kafka'.")
         ]
@@ -172,10 +174,10 @@ def _insert_mode(values: Mapping[str, Any]) -> InsertMode:
     return InsertMode.INSERT if mode == "multi" else InsertMode(mode)
 
 
-def _table_kinds(values: Mapping[str, Any], config: Mapping[str, str], face: Face) -> frozenset[str] | None:
+def _table_kinds(values: Mapping[str, Any], config: Mapping[str, str], flavor: ConnectorFlavor) -> frozenset[str] | None:
     if "table.types" in config:
         return frozenset(kind.upper() for kind in values["table.types"])
-    return None if face is Face.AIVEN else frozenset(("TABLE", "PARTITIONED TABLE"))
+    return None if flavor is ConnectorFlavor.AIVEN else frozenset(("TABLE", "PARTITIONED TABLE"))
 
 
 def _quotes(values: Mapping[str, Any], config: Mapping[str, str]) -> bool:

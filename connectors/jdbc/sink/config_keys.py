@@ -14,7 +14,7 @@ from typing import Any
 from connect.config.definition import NO_DEFAULT, ConfigDef, ConfigKey, ConfigType, Importance, Width
 from connect.config.validators import NonEmpty, at_least
 from connect.errors import ConfigError
-from connectors.jdbc.flavor import Face
+from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.sink.table_names import parse_mapping
 from connectors.jdbc.source.config_validators import DIALECTS, Enumerated, QuoteMode, Suggested, ZoneName
 
@@ -168,8 +168,8 @@ _KEYS: dict[str, ConfigKey] = {
     )
 }  # fmt: skip
 
-_GROUPS: Mapping[Face, Mapping[str, tuple[str, ...]]] = {
-    Face.AIVEN: {
+_GROUPS: Mapping[ConnectorFlavor, Mapping[str, tuple[str, ...]]] = {
+    ConnectorFlavor.AIVEN: {
         "Database": (
             "connection.url", "connection.user", "connection.password", "db.timezone", "dialect.name", "sql.quote.identifiers",
         ),
@@ -180,7 +180,7 @@ _GROUPS: Mapping[Face, Mapping[str, tuple[str, ...]]] = {
         "DDL Support": ("auto.create", "auto.evolve"),
         "Retries": ("max.retries", "retry.backoff.ms"),
     },
-    Face.CONFLUENT: {
+    ConnectorFlavor.CONFLUENT: {
         "Connection": (
             "connection.url", "connection.user", "connection.password", "jdbc.credentials.provider.class", "dialect.name",
             "connection.attempts", "connection.backoff.ms",
@@ -194,20 +194,20 @@ _GROUPS: Mapping[Face, Mapping[str, tuple[str, ...]]] = {
         "Retries": ("max.retries", "retry.backoff.ms", "trim.sensitive.log"),
     },
 }  # fmt: skip
-_SHOWN: Mapping[Face, Mapping[str, str]] = {
-    Face.AIVEN: {"delete.enabled": "Delete enabled"},
-    Face.CONFLUENT: {"db.timezone": "DB Time Zone"},
+_SHOWN: Mapping[ConnectorFlavor, Mapping[str, str]] = {
+    ConnectorFlavor.AIVEN: {"delete.enabled": "Delete enabled"},
+    ConnectorFlavor.CONFLUENT: {"db.timezone": "DB Time Zone"},
 }
 _OTHERS = "More"
 
 
-def config_def(face: Face) -> ConfigDef:
+def config_def(flavor: ConnectorFlavor) -> ConfigDef:
     """The table. Built anew on each call, for a ConfigDef can be added to."""
     table = ConfigDef()
-    ordered = [(group, order, name) for group, names in _GROUPS[face].items() for order, name in enumerate(names, 1)]
+    ordered = [(group, order, name) for group, names in _GROUPS[flavor].items() for order, name in enumerate(names, 1)]
     own = {name for _, _, name in ordered}
     ordered += [(_OTHERS, order, name) for order, name in enumerate((name for name in _KEYS if name not in own), 1)]
     for group, order, name in ordered:
         key = _KEYS[name]
-        table.add(replace(key, group=group, order=order, display_name=_SHOWN[face].get(name, key.display_name)))
+        table.add(replace(key, group=group, order=order, display_name=_SHOWN[flavor].get(name, key.display_name)))
     return table

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from connect.config.definition import ConfigDef
-from connectors.jdbc.flavor import Face
+from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.sink.config import parse_sink, problems_between_keys
 from connectors.jdbc.sink.config_keys import OPEN_PREFIXES, config_def
 from connectors.jdbc.sink.database_connector import DatabaseSink
@@ -18,25 +18,25 @@ class JdbcSink(DatabaseSink):
     """Writes topics into tables, with the keys of ``io.confluent.connect.jdbc.JdbcSinkConnector``."""
 
     open_prefixes = OPEN_PREFIXES
-    face: ClassVar[Face] = Face.CONFLUENT
+    flavor: ClassVar[ConnectorFlavor] = ConnectorFlavor.CONFLUENT
 
     def task_class(self) -> type[JdbcSinkTask]:
         return JdbcSinkTask
 
     def config_def(self) -> ConfigDef:
-        return config_def(self.face)
+        return config_def(self.flavor)
 
     def problems(self, values: Mapping[str, Any], config: Mapping[str, str]) -> list[tuple[str, str]]:
-        return problems_between_keys(values, config, self.face)
+        return problems_between_keys(values, config, self.flavor)
 
     def settings(self, config: Mapping[str, str]) -> SinkSettings:
-        return parse_sink(config, self.face)[0]
+        return parse_sink(config, self.flavor)[0]
 
 
 class AivenJdbcSink(JdbcSink):
     """The same with the keys and rules of ``io.aiven.connect.jdbc.JdbcSinkConnector``."""
 
-    face = Face.AIVEN
+    flavor = ConnectorFlavor.AIVEN
 
     def task_class(self) -> type[JdbcSinkTask]:
         return AivenJdbcSinkTask

@@ -10,8 +10,8 @@ from typing import Any
 from connect.config.definition import ConfigValue
 from connect.connector import SinkConnector
 from connect.errors import ConfigError
-from connectors.jdbc.config_checks import add_failure, add_problems, has_errors
-from connectors.jdbc.connection.database import ConnectionSettings, Database
+from connectors.jdbc.config_checks import add_cross_key_errors, add_error_of, has_errors
+from connectors.jdbc.database import ConnectionSettings, Database
 from connectors.jdbc.sink.writer_config import SinkSettings
 
 _FILES = ("sqlite", "duckdb")
@@ -44,14 +44,14 @@ class DatabaseSink(SinkConnector):
         """Nothing runs beside the tasks."""
 
     def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        return add_problems(
+        return add_cross_key_errors(
             super().check_config(config), lambda values: self.problems(values, config), lambda: self.settings(config)
         )
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
         """Checks the keys, then connects. A database in a file is not opened: that would create it, or wait for its lock."""
         values = self.check_config(config)
-        return values if has_errors(values) else add_failure(values, lambda: _try_out(self.settings(config).connection))
+        return values if has_errors(values) else add_error_of(values, lambda: _try_out(self.settings(config).connection))
 
 
 def _try_out(connection: ConnectionSettings) -> None:

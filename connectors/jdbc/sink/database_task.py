@@ -11,7 +11,7 @@ from typing import Any
 from connect.errors import ConnectError, RetriableError
 from connect.record import SinkRecord
 from connect.sink import SinkTask
-from connectors.jdbc.connection.database import Interrupted
+from connectors.jdbc.database import StopRequested
 from connectors.jdbc.dialects.dialect import Dialect
 from connectors.jdbc.errors import DatabaseUnreachableError, StatementError
 from connectors.jdbc.sink.errant_records import Refusals
@@ -55,7 +55,7 @@ class DatabaseSinkTask(SinkTask):
             raise RetriableError(f"the task was stopped while it wrote: {e.message}") from e
         except (RetriableError, DatabaseUnreachableError) as e:
             raise self._lost(e, len(records)) from e
-        except Interrupted as e:
+        except StopRequested as e:
             raise RetriableError("the task was stopped while it waited for the database") from e
         self._failures = 0
         self._written += len(records) - len(refused)

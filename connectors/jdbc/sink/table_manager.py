@@ -10,10 +10,10 @@ from dataclasses import replace
 from connect.data.schema import Schema
 from connect.errors import ConnectError, RetriableError, SchemaError
 from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.connection.database import Session
+from connectors.jdbc.database import Session
 from connectors.jdbc.dialects.dialect import RowWriter
 from connectors.jdbc.dialects.lossless import strict_writer
-from connectors.jdbc.errors import LoginError
+from connectors.jdbc.errors import AuthenticationError
 from connectors.jdbc.options import SinkField
 from connectors.jdbc.sink.ddl import created_fields
 from connectors.jdbc.sink.row_changes import Operation, Shape
@@ -97,7 +97,7 @@ class Tables:
             _change(session, [statement], f"creating table {shape.table}")
         except RetriableError:
             raise
-        except LoginError as e:
+        except AuthenticationError as e:
             # MySQL's word for a schema that is not there, or not this user's.
             raise e if shape.table.schema is None else _with_dots_explained(e) from e
         except ConnectError as e:
@@ -138,7 +138,7 @@ class Tables:
             log.info("Amending table to add missing fields:%s with SQL: %s", [field.name for field in missing], shown)
             try:
                 _change(session, statements, f"adding columns to {shape.table}")
-            except (RetriableError, LoginError):
+            except (RetriableError, AuthenticationError):
                 raise
             except ConnectError as e:
                 # Perhaps another task adds columns as well. Each turn has fewer that are missing, or is the last.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from connectors.jdbc.dialects.dialect import Dialect
-from connectors.jdbc.flavor import Face
+from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.sink.config import parse_sink
 from connectors.jdbc.sink.database_task import DatabaseSinkTask
 from connectors.jdbc.sink.planner import FieldPlanner
@@ -17,14 +17,14 @@ from connectors.jdbc.sink.writer_config import SinkSettings
 class JdbcSinkTask(DatabaseSinkTask):
     """A task of :class:`connectors.jdbc.JdbcSink`."""
 
-    face: ClassVar[Face] = Face.CONFLUENT
+    flavor: ClassVar[ConnectorFlavor] = ConnectorFlavor.CONFLUENT
 
     def _prepared(self, config: Mapping[str, str]) -> tuple[SinkSettings, Callable[[Dialect], Planner]]:
-        settings, rules = parse_sink(config, self.face)
+        settings, rules = parse_sink(config, self.flavor)
         return settings, lambda dialect: FieldPlanner(rules, dialect.parse_name)
 
 
 class AivenJdbcSinkTask(JdbcSinkTask):
     """A task of :class:`connectors.jdbc.AivenJdbcSink`."""
 
-    face = Face.AIVEN
+    flavor = ConnectorFlavor.AIVEN

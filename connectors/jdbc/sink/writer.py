@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from connect import crash_points
 from connect.errors import ConnectError, DataError
 from connect.record import SinkRecord
-from connectors.jdbc.connection.database import Database, Session
-from connectors.jdbc.connection.statement_cancel import InUse
+from connectors.jdbc.connection.statement_cancel import CancellableSession
+from connectors.jdbc.database import Database, Session
 from connectors.jdbc.dialects.dialect import Dialect, RowWriter
-from connectors.jdbc.errors import RowRefusedError, TableChangedError
+from connectors.jdbc.errors import RowRejectedError, TableChangedError
 from connectors.jdbc.sink.row_changes import Changes, Operation, Planner, Refuse, Refused, RefusedError, Shape
 from connectors.jdbc.sink.statement_batches import by_table, halves, portions, steps
 from connectors.jdbc.sink.table_manager import Tables
@@ -35,7 +35,7 @@ class SinkEngine:
         self._settings = settings
         self._database = Database(settings.connection, stop)
         self._tables = Tables(settings)
-        self._in_use = InUse("jdbc-sink-cancel")
+        self._in_use = CancellableSession("jdbc-sink-cancel")
 
     @property
     def dialect(self) -> Dialect:
@@ -48,7 +48,7 @@ class SinkEngine:
     def stop(self) -> None:
         """From another thread: a statement that goes on for long, as behind a lock, is ended, and nothing of its batch happens.
         Else it would be committed when others have written what is newer (promise 4)."""
-        self._in_use.end(_STOP_PATIENCE_S)
+        self._in_use.cancel(_STOP_PATIENCE_S)
 
     def close(self) -> None:
         self._in_use.join()
@@ -214,5 +214,5 @@ def _single(portion: Portion) -> SinkRecord | None:
 
 def _trimmed(error: ConnectError) -> ConnectError:
     """The error without the database's words, or those of a conversion, which have values in them."""
-    kind = "the database refuses it" if isinstance(error, RowRefusedError) else "it does not fit its table"
+    kind = "the database refuses it" if isinstance(error, RowRejectedError) else "it does not fit its table"
     return DataError(f"The record is left out or stops the task: {kind} (trim.sensitive.log=true keeps the reason to itself)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from connectors.jdbc.connection.database import ConnectionSettings
+from connectors.jdbc.database import ConnectionSettings
 from connectors.jdbc.options import InsertMode, WriteOptions
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from connect.errors import DataError
 from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.connection.database import Session
+from connectors.jdbc.database import Session
 from connectors.jdbc.source.config import Settings
 from connectors.jdbc.source.modes import Columns, Mode
 from connectors.jdbc.source.offsets import table_partition

@@ -10,15 +10,15 @@ from pathlib import Path
 from connect.config.parsing import Password
 from connect.data.schema import Type
 from connect.errors import ConfigError
-from connectors.jdbc.connection.database import ConnectionSettings
-from connectors.jdbc.flavor import Face
+from connectors.jdbc.database import ConnectionSettings
+from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.options import Calendar, Granularity, NumericMapping, ReadOptions
 from connectors.jdbc.source.config_keys import config_def
 from connectors.jdbc.source.config_validators import check_dialect, pattern, zone_named
 from connectors.jdbc.source.modes import Mode
 from connectors.jdbc.source.record_keys import KeyRules, parse_key_columns
 from connectors.jdbc.source.table_selection import Selection
-from connectors.jdbc.urls.connection_url import Target, target_of
+from connectors.jdbc.urls.connection_url import ConnectionTarget, parse_connection_url
 
 _OWN_CONNECTION_KEYS = frozenset(
     ("connection.url", "connection.user", "connection.password", "connection.attempts", "connection.backoff.ms")
@@ -78,12 +78,12 @@ class Settings:
         return self.topic_prefix
 
 
-def parse_settings(config: Mapping[str, str], face: Face) -> Settings:
+def parse_settings(config: Mapping[str, str], flavor: ConnectorFlavor) -> Settings:
     """Typed settings. Raises ConfigError for the first key, or combination of keys, that is wrong."""
-    v = config_def(face).parse(config)
-    for key, problem in problems_between_keys(config, face):
+    v = config_def(flavor).parse(config)
+    for key, problem in problems_between_keys(config, flavor):
         raise ConfigError(problem, key=key)
-    target = target_from(config, face)
+    target = target_from(config, flavor)
     check_dialect(v["dialect.name"].strip(), target.url.get_backend_name())
     return Settings(
         connection=ConnectionSettings(
@@ -124,7 +124,7 @@ def parse_settings(config: Mapping[str, str], face: Face) -> Settings:
             _UNSET_SCALES.get(v["numeric.unset.scale"]) or int(v["numeric.unset.scale"]),
             Calendar(v["date.calendar.system"].upper()),
             strict=v["conversion.strict"],
-            decimal_precision=face is Face.CONFLUENT,
+            decimal_precision=flavor is ConnectorFlavor.CONFLUENT,
             skip_unsupported=v["unsupported.columns"] == "skip",
             batch_rows=_FAST_BATCH_ROWS,
         ),
@@ -142,19 +142,19 @@ def parse_settings(config: Mapping[str, str], face: Face) -> Settings:
 _UNSET_SCALES = {"double": Type.FLOAT64, "string": Type.STRING}
 
 
-def target_from(config: Mapping[str, str], face: Face) -> Target:
+def target_from(config: Mapping[str, str], flavor: ConnectorFlavor) -> ConnectionTarget:
     """The database that a configuration means. Raises ConfigError."""
-    v = config_def(face).parse(config)
+    v = config_def(flavor).parse(config)
     properties = {
         key.removeprefix("connection."): value
         for key, value in config.items()
         if key.startswith("connection.") and key not in _OWN_CONNECTION_KEYS
     }
     password = v["connection.password"]
-    return target_of(v["connection.url"], v["connection.user"], password.value if password else None, properties)
+    return parse_connection_url(v["connection.url"], v["connection.user"], password.value if password else None, properties)
 
 
-def require_file(target: Target) -> None:
+def require_file(target: ConnectionTarget) -> None:
     """Raises ConfigError for a database in a file that is not there: to open it would create it, and hide the typing error."""
     path = target.url.database
     if target.url.get_backend_name() not in ("sqlite", "duckdb") or not path or path.startswith((":", "file:", "md:")):
@@ -168,9 +168,9 @@ def quotes(mode: str | None, aiven: bool) -> bool:
     return aiven if mode is None else mode.lower() == "always"
 
 
-def problems_between_keys(config: Mapping[str, str], face: Face) -> list[tuple[str, str]]:
+def problems_between_keys(config: Mapping[str, str], flavor: ConnectorFlavor) -> list[tuple[str, str]]:
     """What is wrong with keys that are each right by themselves, as (key, text)."""
-    values = {entry.name: entry.value for entry in config_def(face).validate(config)}
+    values = {entry.name: entry.value for entry in config_def(flavor).validate(config)}
     found: list[tuple[str, str]] = []
 
     def given(name: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from connect.config.definition import NO_DEFAULT, ConfigDef, ConfigKey, ConfigType, Importance, Recommender, Width
 from connect.config.validators import at_least, one_of
 from connect.strict import STRICT_KEY
-from connectors.jdbc.flavor import Face
+from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.source.config_validators import (
     DIALECTS,
     Compiles,
@@ -207,8 +207,8 @@ _KEYS: dict[str, ConfigKey] = {
     )
 }  # fmt: skip
 
-_GROUPS: Mapping[Face, Mapping[str, tuple[str, ...]]] = {
-    Face.AIVEN: {
+_GROUPS: Mapping[ConnectorFlavor, Mapping[str, tuple[str, ...]]] = {
+    ConnectorFlavor.AIVEN: {
         "Database": (
             "connection.url", "connection.user", "connection.password", "connection.attempts", "connection.backoff.ms",
             "table.whitelist", "table.blacklist", "catalog.pattern", "schema.pattern", "numeric.precision.mapping",
@@ -223,7 +223,7 @@ _GROUPS: Mapping[Face, Mapping[str, tuple[str, ...]]] = {
             "timestamp.delay.interval.ms",
         ),
     },
-    Face.CONFLUENT: {
+    ConnectorFlavor.CONFLUENT: {
         "Database": (
             "connection.url", "connection.user", "connection.password", "connection.attempts", "connection.backoff.ms",
             "jdbc.credentials.provider.class", "table.whitelist", "table.blacklist", "table.include.list", "table.exclude.list",
@@ -241,29 +241,29 @@ _GROUPS: Mapping[Face, Mapping[str, tuple[str, ...]]] = {
         ),
     },
 }  # fmt: skip
-_DEFAULTS: Mapping[Face, Mapping[str, Any]] = {
-    Face.AIVEN: {"batch.max.rows": 100},
+_DEFAULTS: Mapping[ConnectorFlavor, Mapping[str, Any]] = {
+    ConnectorFlavor.AIVEN: {"batch.max.rows": 100},
     # It shows these as not required, and refuses them empty.
-    Face.CONFLUENT: {"connection.url": "", "mode": "", "topic.prefix": ""},
+    ConnectorFlavor.CONFLUENT: {"connection.url": "", "mode": "", "topic.prefix": ""},
 }
 _OTHERS = "More"
 OPEN_PREFIXES = ("connection.", "jdbc.credentials.provider.")
 
 
-def config_def(face: Face) -> ConfigDef:
+def config_def(flavor: ConnectorFlavor) -> ConfigDef:
     """The table. Built anew on each call, for a ConfigDef can be added to."""
     table = ConfigDef()
-    groups = _GROUPS[face]
+    groups = _GROUPS[flavor]
     ordered = [(group, order, name) for group, names in groups.items() for order, name in enumerate(names, 1)]
     own = {name for _, _, name in ordered}
     ordered += [(_OTHERS, order, name) for order, name in enumerate((name for name in _KEYS if name not in own), 1)]
     for group, order, name in ordered:
         key = replace(_KEYS[name], group=group, order=order)
-        if name in _DEFAULTS[face]:
-            key = replace(key, default=_DEFAULTS[face][name])
+        if name in _DEFAULTS[flavor]:
+            key = replace(key, default=_DEFAULTS[flavor][name])
         if name == "mode":
-            key = replace(key, validator=one_of(*(("",) if face is Face.CONFLUENT else ()), *MODES))
-            if face is Face.AIVEN:
+            key = replace(key, validator=one_of(*(("",) if flavor is ConnectorFlavor.CONFLUENT else ()), *MODES))
+            if flavor is ConnectorFlavor.AIVEN:
                 key = replace(key, dependents=(*key.dependents, "timestamp.initial.ms", "incrementing.initial"))
         table.add(key)
     return table

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, cast
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import ExactlyOnceSupport, SourceConnector, SourceConnectorContext
 from connect.errors import BadRequestError
-from connectors.jdbc.config_checks import add_failure, add_problems, has_errors
-from connectors.jdbc.connection.database import Database, Interrupted, Session
-from connectors.jdbc.flavor import Face
+from connectors.jdbc.config_checks import add_cross_key_errors, add_error_of, has_errors
+from connectors.jdbc.database import Database, Session, StopRequested
+from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.source.config import Settings, parse_settings, problems_between_keys, require_file
 from connectors.jdbc.source.config_keys import OPEN_PREFIXES, config_def
 from connectors.jdbc.source.modes import Mode
@@ -32,7 +32,7 @@ _CHECKED_TABLES = 20
 class JdbcSource(SourceConnector):
     """Rows of any SQL database, with the keys, offsets and topics of ``io.confluent.connect.jdbc.JdbcSourceConnector``."""
 
-    face: ClassVar[Face] = Face.CONFLUENT
+    flavor: ClassVar[ConnectorFlavor] = ConnectorFlavor.CONFLUENT
     open_prefixes = OPEN_PREFIXES
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class JdbcSource(SourceConnector):
     def start(self, config: Mapping[str, str]) -> None:
         """Waits for the first list of tables, so that what is wrong with it fails the start."""
         self.stop()
-        settings = parse_settings(config, self.face)
+        settings = parse_settings(config, self.flavor)
         require_file(settings.connection.target)
         for notice in settings.connection.target.notices:
             log.warning("connection.url: %s", notice)
@@ -86,13 +86,13 @@ class JdbcSource(SourceConnector):
             monitor.stop()
 
     def config_def(self) -> ConfigDef:
-        return config_def(self.face)
+        return config_def(self.flavor)
 
     def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        return add_problems(
+        return add_cross_key_errors(
             super().check_config(config),
-            lambda _: problems_between_keys(config, self.face),
-            lambda: parse_settings(config, self.face),
+            lambda _: problems_between_keys(config, self.flavor),
+            lambda: parse_settings(config, self.flavor),
         )
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
@@ -101,8 +101,8 @@ class JdbcSource(SourceConnector):
         if has_errors(values):
             return values
         known = {value.name: value for value in values}
-        with contextlib.suppress(Interrupted):
-            add_failure(values, lambda: self._try_out(parse_settings(config, self.face), known))
+        with contextlib.suppress(StopRequested):
+            add_error_of(values, lambda: self._try_out(parse_settings(config, self.flavor), known))
         return values
 
     def _try_out(self, settings: Settings, known: Mapping[str, ConfigValue]) -> None:
@@ -145,7 +145,7 @@ class JdbcSource(SourceConnector):
         self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
     ) -> bool:
         """Checks the forms; whether the table is there shows when the tasks start."""
-        settings = parse_settings(config, self.face)
+        settings = parse_settings(config, self.flavor)
         mode = settings.mode.mode
         needed = ((INCREMENTING,) if mode.by_number else ()) + ((TIMESTAMP,) if mode.by_time else ())
         for items, offset in offsets.items():
@@ -175,7 +175,7 @@ def _partition_problem(partition: Mapping[str, Any], *, query: bool) -> str | No
 class AivenJdbcSource(JdbcSource):
     """The same with the keys and defaults of ``io.aiven.connect.jdbc.JdbcSourceConnector``."""
 
-    face = Face.AIVEN
+    flavor = ConnectorFlavor.AIVEN
 
     def task_class(self) -> type[JdbcSourceTask]:
         return AivenJdbcSourceTask

@@ -11,7 +11,7 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import SourceRecord
 from connectors.jdbc.catalog import Table
-from connectors.jdbc.connection.database import Session
+from connectors.jdbc.database import Session
 from connectors.jdbc.dialects.dialect import RowReader
 from connectors.jdbc.source.offset_tracking import Exact
 from connectors.jdbc.source.record_keys import KeyMaker, KeyRules

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from connect.errors import ConfigError
 from connect.source import OffsetReader
-from connectors.jdbc.connection.database import Session
+from connectors.jdbc.database import Session
 from connectors.jdbc.source.chunk_plans import MOST_CHUNKS, Plan, chunk_partition, make_plan, stored_plan
 from connectors.jdbc.source.config import Settings
 from connectors.jdbc.source.modes import Mode

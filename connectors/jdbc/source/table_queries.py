@@ -11,10 +11,10 @@ from typing import Any, Protocol
 from connect.data.logical import DATE, TIME, TIMESTAMP
 from connect.errors import ConfigError, ConnectError, DataError
 from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.connection.database import Session
+from connectors.jdbc.database import Session
 from connectors.jdbc.dialects.dialect import RowReader
 from connectors.jdbc.dialects.types import timestamp_schema_of
-from connectors.jdbc.errors import RowRefusedError, StatementError, TableChangedError
+from connectors.jdbc.errors import RowRejectedError, StatementError, TableChangedError
 from connectors.jdbc.options import ReadOptions
 from connectors.jdbc.source.config import ModeSettings, Settings
 from connectors.jdbc.source.modes import Bound, Columns, Mode, Range, incremental_query, with_suffix
@@ -135,7 +135,7 @@ class IncrementalFeed:
         options = replace(self._settings.read, exact=exact)
         try:
             reader = session.dialect.reader(session, with_suffix(query, self._settings.suffix), options, table)
-        except (RowRefusedError, StatementError, TableChangedError) as e:
+        except (RowRejectedError, StatementError, TableChangedError) as e:
             # A column of another kind than the mode needs shows in words about operators and literals that no one has written.
             by = ", ".join(f"{column.name} ({column.type_name})" for column in ((number, *times) if number else times))
             raise type(e)(f"{e.message}; mode={self._settings.mode.mode.value} goes by {by}") from e
@@ -180,7 +180,7 @@ class QueryFeed:
         query = with_suffix(incremental_query(text, Columns(number, times), part), settings.suffix)
         try:
             reader = dialect.reader(session, query, replace(settings.read, exact=self._exact))
-        except (RowRefusedError, StatementError, TableChangedError) as e:
+        except (RowRejectedError, StatementError, TableChangedError) as e:
             by = ", ".join(self._exact)
             raise type(e)(
                 f"{e.message}; mode={settings.mode.mode.value} goes by {by} and appends WHERE and ORDER BY to the query: one "

@@ -13,10 +13,16 @@ from typing import Any, ClassVar
 from connect.errors import ConnectError, DataError, UnreachableError
 from connect.record import SourceRecord
 from connect.source import SourceTask
-from connectors.jdbc.connection.database import Database, Interrupted, Session
-from connectors.jdbc.connection.statement_cancel import InUse
-from connectors.jdbc.errors import DatabaseLostError, DatabaseUnreachableError, LoginError, TableChangedError, without_words
-from connectors.jdbc.flavor import Face
+from connectors.jdbc.connection.statement_cancel import CancellableSession
+from connectors.jdbc.database import Database, Session, StopRequested
+from connectors.jdbc.errors import (
+    AuthenticationError,
+    DatabaseLostError,
+    DatabaseUnreachableError,
+    TableChangedError,
+    redact_error,
+)
+from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.source.chunk_plans import Progress, chunk_partition
 from connectors.jdbc.source.chunk_queries import ChunkFeed, HandoverFeed
 from connectors.jdbc.source.config import Settings, parse_settings
@@ -39,14 +45,14 @@ _FIRST_PAUSE_S = 0.1
 class JdbcSourceTask(SourceTask):
     """Reads some tables, or the query."""
 
-    face: ClassVar[Face] = Face.CONFLUENT
+    flavor: ClassVar[ConnectorFlavor] = ConnectorFlavor.CONFLUENT
     settings: Settings
 
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._database: Database | None = None
         self._session: Session | None = None
-        self._in_use = InUse("jdbc-source-cancel")
+        self._in_use = CancellableSession("jdbc-source-cancel")
         self._queriers: list[Querier] = []
         self._current: Querier | None = None
         self._not_before = 0.0
@@ -56,7 +62,7 @@ class JdbcSourceTask(SourceTask):
 
     def start(self, config: Mapping[str, str]) -> None:
         """Connects to nothing yet: that is ``poll``'s, which can be stopped."""
-        self.settings = settings = parse_settings(config, self.face)
+        self.settings = settings = parse_settings(config, self.flavor)
         # The waits between attempts are this class's own: poll has to come back.
         self._database = Database(replace(settings.connection, attempts=1, backoff_ms=0, pool_size=1), self._stop)
         self._queriers = [Querier(feed, settings.keys) for feed in self._feeds(config)]
@@ -135,7 +141,7 @@ class JdbcSourceTask(SourceTask):
 
     def stop(self) -> None:
         self._stop.set()
-        self._in_use.end()
+        self._in_use.cancel()
 
     def close(self) -> None:
         self._disconnect()
@@ -161,11 +167,11 @@ class JdbcSourceTask(SourceTask):
                     self._leave(querier)
                 else:
                     self._fill(querier, session, records)
-        except Interrupted:
+        except StopRequested:
             pass
         except ConnectError as e:
             # Promise 9: what follows is raised after this block, so that it has no context with the query in it either.
-            failure = without_words(e) if self.settings.query_is_masked else e
+            failure = redact_error(e) if self.settings.query_is_masked else e
         if failure is not None:
             if self._stop.is_set():
                 log.debug("stopped while reading %s", querier.feed.label, exc_info=failure)
@@ -200,7 +206,7 @@ class JdbcSourceTask(SourceTask):
             self._refused = 0
         with self._in_use.using(self._session) as session:
             if self._stop.is_set():
-                raise Interrupted
+                raise StopRequested
             yield session
 
     def _later(self) -> float:
@@ -223,7 +229,7 @@ class JdbcSourceTask(SourceTask):
         self._current = None
         if isinstance(error, DatabaseLostError):
             self._after_loss(error, querier)
-        elif isinstance(error, LoginError | DatabaseUnreachableError | UnreachableError):
+        elif isinstance(error, AuthenticationError | DatabaseUnreachableError | UnreachableError):
             self._disconnect()
             self._after_refusal(error)
         elif isinstance(error, TableChangedError) and querier.failures == 0:
@@ -248,7 +254,7 @@ class JdbcSourceTask(SourceTask):
     def _after_refusal(self, error: ConnectError) -> None:
         connection = self.settings.connection
         self._refused += 1
-        if isinstance(error, LoginError) or self._refused >= connection.attempts:
+        if isinstance(error, AuthenticationError) or self._refused >= connection.attempts:
             raise error
         self._not_before = time.monotonic() + connection.backoff_ms / 1000
         log.warning("%s (attempt %d of %d)", error.message, self._refused, connection.attempts)
@@ -273,4 +279,4 @@ class JdbcSourceTask(SourceTask):
 
 
 class AivenJdbcSourceTask(JdbcSourceTask):
-    face = Face.AIVEN
+    flavor = ConnectorFlavor.AIVEN

@@ -19,7 +19,7 @@ from connect.errors import DataError
 from connectors.jdbc.dialects.conversion import to_day, to_instant_ns, to_python, to_time_ns, to_wall_ns
 from connectors.jdbc.dialects.duckdb.temporal import INFINITY
 from connectors.jdbc.dialects.duckdb.types import TIMESTAMPS, UNIT_NS, quoted
-from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, Form, Kind, Logical, struct_of
+from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType, TemporalForm, struct_type
 from connectors.jdbc.dialects.text_values import to_json, to_text
 from connectors.jdbc.dialects.types import Convert, exactly_scaled, text_of_wall
 from connectors.jdbc.options import WriteOptions
@@ -61,36 +61,36 @@ class Stage:
         return pa.array(values, self.type)
 
 
-def stage_of(logical: Logical, target: Any, options: WriteOptions, what: str) -> Stage:
+def stage_of(logical: LogicalType, target: Any, options: WriteOptions, what: str) -> Stage:
     """``target`` is the driver's description of the column's type. Raises DataError for a field that it cannot hold."""
     kind = logical.kind
-    if kind is Kind.GEOMETRY:
-        return Stage(pa.string(), to_json(struct_of(logical.schema, options), options, what))
-    if kind in (Kind.ARRAY, Kind.MAP, Kind.STRUCT):
+    if kind is FieldKind.GEOMETRY:
+        return Stage(pa.string(), to_json(struct_type(logical.schema, options), options, what))
+    if kind in (FieldKind.ARRAY, FieldKind.MAP, FieldKind.STRUCT):
         return _nested(logical, target, options, what)
-    if target.id == "varchar" and kind not in TEXTS and kind is not Kind.BYTES:
+    if target.id == "varchar" and kind not in TEXTS and kind is not FieldKind.BYTES:
         return Stage(pa.string(), to_text(logical, options, what))
-    if logical.is_temporal and not (target.id in INTEGER_TARGETS and logical.form is Form.NUMBER):
+    if logical.is_temporal and not (target.id in INTEGER_TARGETS and logical.form is TemporalForm.NUMBER):
         return _temporal(logical, target, options, what)
-    if kind is Kind.DURATION and target.id == "interval":
+    if kind is FieldKind.DURATION and target.id == "interval":
         return Stage(pa.int64(), None, "to_microseconds({0})")
-    if kind is Kind.DECIMAL or (kind in FLOATS and target.id in (*INTEGER_TARGETS, "decimal")):
+    if kind is FieldKind.DECIMAL or (kind in FLOATS and target.id in (*INTEGER_TARGETS, "decimal")):
         return _decimal(logical, target, options, what)
-    if kind is Kind.BOOLEAN:
+    if kind is FieldKind.BOOLEAN:
         return Stage(pa.bool_(), None)
-    if kind in INTEGERS or kind is Kind.DURATION or logical.is_temporal:
+    if kind in INTEGERS or kind is FieldKind.DURATION or logical.is_temporal:
         return Stage(pa.int64(), None)
     if kind in FLOATS:
         return Stage(pa.float64(), None)
-    if kind is Kind.BYTES:
+    if kind is FieldKind.BYTES:
         return Stage(pa.binary(), None)
     return Stage(pa.string(), to_python(logical, options, what))
 
 
-def _decimal(logical: Logical, target: Any, options: WriteOptions, what: str) -> Stage:
+def _decimal(logical: LogicalType, target: Any, options: WriteOptions, what: str) -> Stage:
     number = _decimal_of_float if logical.kind in FLOATS else to_python(logical, options, what)
     scale = dict(target.children)["scale"] if target.id == "decimal" else 0 if target.id in INTEGER_TARGETS else None
-    if scale is None or (logical.kind is Kind.DECIMAL and logical.scale is not None and 0 <= logical.scale <= scale):
+    if scale is None or (logical.kind is FieldKind.DECIMAL and logical.scale is not None and 0 <= logical.scale <= scale):
         return Stage(pa.string(), str if number is None else lambda value: str(number(value)))
     scaled = exactly_scaled(scale, what.removeprefix("Field "))
     return Stage(pa.string(), lambda value: format(scaled(value if number is None else number(value)), "f"))
@@ -103,13 +103,13 @@ def _decimal_of_float(value: float) -> Decimal:
 # --- dates and times
 
 
-def _temporal(logical: Logical, target: Any, options: WriteOptions, what: str) -> Stage:
+def _temporal(logical: LogicalType, target: Any, options: WriteOptions, what: str) -> Stage:
     match logical.kind:
-        case Kind.DATE:
+        case FieldKind.DATE:
             return Stage(pa.date32(), to_day(logical, options, what))
-        case Kind.ZONED_TIME:
+        case FieldKind.ZONED_TIME:
             return Stage(pa.string(), None)
-        case Kind.TIME:
+        case FieldKind.TIME:
             ns = to_time_ns(logical, options, what)
             return Stage(pa.time64("us"), lambda value: _whole(ns(value), 1000, what) // 1000)
     if target.id not in TIMESTAMPS:
@@ -125,7 +125,7 @@ def _temporal(logical: Logical, target: Any, options: WriteOptions, what: str) -
             return _INFINITE_MS[value.millis]
         return _whole(at(value), finest, what) // step
 
-    plain = logical.form is Form.CONNECT and (zoned or options.zone is dt.UTC) and finest == 1000
+    plain = logical.form is TemporalForm.CONNECT and (zoned or options.zone is dt.UTC) and finest == 1000
     return Stage(pa.timestamp(unit, tz="UTC" if zoned else None), convert, whole=_micros if plain else None)
 
 
@@ -145,14 +145,14 @@ def _whole(ns: int, unit: int, what: str) -> int:
 # --- lists, maps, structs, unions
 
 
-def _nested(logical: Logical, target: Any, options: WriteOptions, what: str) -> Stage:
+def _nested(logical: LogicalType, target: Any, options: WriteOptions, what: str) -> Stage:
     match logical.kind, target.id:
-        case Kind.ARRAY, "list" | "array":
+        case FieldKind.ARRAY, "list" | "array":
             assert logical.element is not None
             element = stage_of(logical.element, dict(target.children)["child"], options, what)
             each = _each(element)
             return Stage(pa.list_(element.type), lambda values: [each(value) for value in values])
-        case Kind.MAP, "map":
+        case FieldKind.MAP, "map":
             assert logical.element is not None
             assert logical.key is not None
             parts = dict(target.children)
@@ -160,14 +160,14 @@ def _nested(logical: Logical, target: Any, options: WriteOptions, what: str) -> 
             member = stage_of(logical.element, parts["value"], options, what)
             value_of, key_type = _each(member), stage_of(logical.key, parts["key"], options, what).type
             return Stage(pa.map_(key_type, member.type), lambda value: [(name(k), value_of(v)) for k, v in value.items()])
-        case Kind.STRUCT, "struct" | "union":
+        case FieldKind.STRUCT, "struct" | "union":
             return _struct(logical, target, options, what)
     if target.id == "varchar":
         return Stage(pa.string(), to_json(logical, options, what))
     raise DataError(f"{what} is a {logical.kind.value}, which a column of {target} cannot hold")
 
 
-def _struct(logical: Logical, target: Any, options: WriteOptions, what: str) -> Stage:
+def _struct(logical: LogicalType, target: Any, options: WriteOptions, what: str) -> Stage:
     known = dict(target.children)
     stages: list[tuple[str, Stage]] = []
     for name, member in logical.members:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from connect.data.schema import Schema
 from connect.errors import DataError
 from connectors.jdbc.catalog import Table
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.dialect import Rows
 from connectors.jdbc.dialects.duckdb.statement_timeout import Clock
 from connectors.jdbc.dialects.duckdb.temporal import exact_instants
@@ -17,9 +18,6 @@ from connectors.jdbc.dialects.duckdb.type_description import described
 from connectors.jdbc.dialects.duckdb.types import Node, node_of, quoted
 from connectors.jdbc.options import ReadOptions
 from connectors.jdbc.sql import Sql
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 _ROWS_AHEAD = 8192
 """Rows of one record batch: a few of the parts that DuckDB works in."""
@@ -29,7 +27,13 @@ class DuckDbReader:
     """A query that runs on a connection of its own: one with an open result can do nothing else. So it sees what is committed."""
 
     def __init__(
-        self, session: Session, query: Sql, options: ReadOptions, table: Table | None, opened: Callable[[Any], None], clock: Clock
+        self,
+        session: DriverSession,
+        query: Sql,
+        options: ReadOptions,
+        table: Table | None,
+        opened: Callable[[Any], None],
+        clock: Clock,
     ) -> None:
         self._session, self._clock = session, clock
         self._doing = f"reading {table.name}" if table is not None else "running the query"

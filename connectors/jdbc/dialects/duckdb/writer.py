@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from connect.errors import DataError
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.duckdb.arrow_staging import Stage
 from connectors.jdbc.dialects.duckdb.statement_timeout import Clock
-from connectors.jdbc.dialects.transactions import begin
 from connectors.jdbc.options import SinkField, WriteOptions
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 
 class DuckDbWriter:
@@ -35,11 +32,11 @@ class DuckDbWriter:
         self._fields, self._stages = fields, stages
         self._defaults = [field.schema.default if options.null_as_default else None for field in fields]
 
-    def write(self, session: Session, rows: Sequence[Sequence[Any]]) -> None:
+    def write(self, session: DriverSession, rows: Sequence[Sequence[Any]]) -> None:
         if not rows:
             return
         table = self._table(rows)
-        begin(session)
+        session.begin()
         with session.guarded(self._doing):
             driver = session.driver
             driver.register(self._rows, table)

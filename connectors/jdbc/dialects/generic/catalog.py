@@ -9,16 +9,14 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy
 from sqlalchemy.exc import CompileError, NoSuchTableError
 
 from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.table_name import TableName
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 _SYSTEM = re.compile(
     r"information_schema|pg_.*|sys|sysibm.*|syscat|sysstat|systools|sysproc|sysfun|nullid|sqlj|db_\w+|guest|system|outln|dbsnmp|"
@@ -37,7 +35,7 @@ def like(pattern: str) -> re.Pattern[str]:
 class Catalogue:
     """One look at the catalogue: what the inspector was told it remembers, so it is made anew for each."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DriverSession) -> None:
         self._session = session
         with session.guarded("looking up the tables"):
             self._inspector: Any = sqlalchemy.inspect(session.connection)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connect.data.schema import Schema
 from connect.errors import DataError
 from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.dialect import Rows, unsupported_type
 from connectors.jdbc.dialects.generic.types import Reading, exact_of, inferred, reading_of
 from connectors.jdbc.options import ReadOptions
 from connectors.jdbc.sql import Sql
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +21,7 @@ log = logging.getLogger(__name__)
 class GenericReader:
     """A query that runs. What only the values tell of is decided by the first part of them."""
 
-    def __init__(self, session: Session, query: Sql, options: ReadOptions, table: Table | None) -> None:
+    def __init__(self, session: DriverSession, query: Sql, options: ReadOptions, table: Table | None) -> None:
         self._session = session
         self._doing = f"reading {table.name}" if table is not None else "running the query"
         text, values = query.render(session.dialect.paramstyle)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 _SYSTEM = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
 
@@ -36,7 +34,9 @@ class Native:
 _TABLES = "SELECT table_schema, table_name, table_type FROM information_schema.tables"
 
 
-def tables(session: Session, kinds: Collection[str], catalog: str | None, schema: str | None) -> list[tuple[TableName, str]]:
+def tables(
+    session: DriverSession, kinds: Collection[str], catalog: str | None, schema: str | None
+) -> list[tuple[TableName, str]]:
     """The tables of these kinds in all databases. A database is JDBC's catalog, and has no schema; either pattern narrows, for
     people write it in both."""
     sql = Sql(_TABLES)
@@ -81,7 +81,7 @@ _COLUMNS = (
 _KEYS = "SELECT index_name, column_name, sub_part FROM information_schema.statistics WHERE non_unique = 0 AND table_schema = "
 
 
-def describe(session: Session, name: TableName) -> Table | None:
+def describe(session: DriverSession, name: TableName) -> Table | None:
     """A table or view; without a database the one of the connection's."""
     doing = f"looking up {name}"
     query = Sql(_TABLE, Bind(name.name), " AND table_schema = ")

@@ -27,7 +27,7 @@ from connectors.jdbc.dialects.conversion import (
     to_time_ns,
     to_wall_ns,
 )
-from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, Form, Kind, Logical, logical_of
+from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType, TemporalForm, logical_type
 from connectors.jdbc.dialects.mysql.catalog import Native
 from connectors.jdbc.dialects.text_values import to_text
 from connectors.jdbc.dialects.types import NS_PER_DAY, NS_PER_SECOND, naive_of_wall, time_of_ns
@@ -106,7 +106,7 @@ def quoted(text: str) -> str:
 
 def literal_of(field: SinkField, column: Column | None, options: WriteOptions) -> Literal:
     """How a field's values are written into a column. Raises DataError for what the column cannot take in any form."""
-    logical = logical_of(field.schema, options, field.name)
+    logical = logical_type(field.schema, options, field.name)
     native = column.native if column is not None and isinstance(column.native, Native) else None
     what = f"Field {field.name}"
     made = _literal(logical, native, options, what)
@@ -129,31 +129,31 @@ def _checked(write: Write, name: str) -> Write:
     return checked
 
 
-def _literal(logical: Logical, native: Native | None, options: WriteOptions, what: str) -> Literal:
+def _literal(logical: LogicalType, native: Native | None, options: WriteOptions, what: str) -> Literal:
     kind, column = logical.kind, native.type if native is not None else ""
     if logical.is_temporal:
         return _temporal(logical, column, options, what)
-    if kind in INTEGERS or kind is Kind.BOOLEAN:
+    if kind in INTEGERS or kind is FieldKind.BOOLEAN:
         return _integer(kind, native, what)
     if kind in FLOATS:
         return _floating(what)
-    if kind is Kind.DECIMAL:
+    if kind is FieldKind.DECIMAL:
         return _decimal(logical, options, what)
     if kind in TEXTS:
         return _text(column, what)
-    if kind is Kind.BYTES:
+    if kind is FieldKind.BYTES:
         return _bytes(column)
-    if kind is Kind.BITS:
+    if kind is FieldKind.BITS:
         bits = to_python(logical, options, what)
         assert bits is not None
         return Literal(lambda value: f"b'{bits(value)}'" if column == "bit" else quoted(bits(value)))
-    if kind is Kind.DURATION:
+    if kind is FieldKind.DURATION:
         return Literal(_duration if column == "time" else lambda value: int.__repr__(value))
-    if kind is Kind.GEOMETRY:
+    if kind is FieldKind.GEOMETRY:
         shape = to_python(logical, options, what)
         assert shape is not None
         return Literal(lambda value: _geometry(shape(value)))
-    if kind is Kind.ARRAY and column == "vector":
+    if kind is FieldKind.ARRAY and column == "vector":
         return Literal(_vector)
     text = to_text(logical, options, what)
     return Literal(lambda value: quoted(text(value)))
@@ -162,8 +162,8 @@ def _literal(logical: Logical, native: Native | None, options: WriteOptions, wha
 # --- numbers, texts, bytes
 
 
-def _integer(kind: Kind, native: Native | None, what: str) -> Literal:
-    if kind is Kind.BOOLEAN:
+def _integer(kind: FieldKind, native: Native | None, what: str) -> Literal:
+    if kind is FieldKind.BOOLEAN:
         return Literal(lambda value: "1" if value else "0", "('1' if {v} else '0')")
     if native is not None and native.type == "bit":
         bits = native.length or 1
@@ -189,7 +189,7 @@ def _floating(what: str) -> Literal:
     return Literal(write, "(floating({v}) if {v} - {v} == 0 else {c}({v}))")
 
 
-def _decimal(logical: Logical, options: WriteOptions, what: str) -> Literal:
+def _decimal(logical: LogicalType, options: WriteOptions, what: str) -> Literal:
     convert = to_python(logical, options, what)
 
     def write(value: Any) -> str:
@@ -249,23 +249,27 @@ def _duration(micros: int) -> str:
 # --- dates and times
 
 
-def _temporal(logical: Logical, column: str, options: WriteOptions, what: str) -> Literal:
+def _temporal(logical: LogicalType, column: str, options: WriteOptions, what: str) -> Literal:
     if column in _TEXT_COLUMNS:
         text = to_text(logical, options, what)
         return Literal(lambda value: quoted(text(value)))
     match logical.kind:
-        case Kind.DATE:
+        case FieldKind.DATE:
             return _date(logical, column, options, what)
-        case Kind.TIME:
+        case FieldKind.TIME:
             return _time(logical, options, what)
-        case Kind.ZONED_TIME:
+        case FieldKind.ZONED_TIME:
             return Literal(lambda value: f"'{time_of_ns(_in_utc(value, what), what)}'")
     ns = (to_instant_ns if column == "timestamp" else to_wall_ns)(logical, options, what)
 
     def write(value: Any) -> str:
         return f"'{naive_of_wall(ns(value), what)}'"
 
-    if logical.form is Form.CONNECT and logical.kind is Kind.INSTANT and (column == "timestamp" or options.zone is dt.UTC):
+    if (
+        logical.form is TemporalForm.CONNECT
+        and logical.kind is FieldKind.INSTANT
+        and (column == "timestamp" or options.zone is dt.UTC)
+    ):
         return Literal(
             write,
             "(\"'%s %s:%s%s'\" % (days[(x := {v} - epoch).days], minutes[x.seconds // 60], seconds[x.seconds % 60],"
@@ -281,7 +285,7 @@ def _in_utc(text: str, what: str) -> int:
     return (ns - (offset or 0) * NS_PER_SECOND) % NS_PER_DAY
 
 
-def _date(logical: Logical, column: str, options: WriteOptions, what: str) -> Literal:
+def _date(logical: LogicalType, column: str, options: WriteOptions, what: str) -> Literal:
     if column == "timestamp":
         ns = to_instant_ns(logical, options, what)
         return Literal(lambda value: f"'{naive_of_wall(ns(value), what)}'")
@@ -295,19 +299,19 @@ def _date(logical: Logical, column: str, options: WriteOptions, what: str) -> Li
             raise DataError(f"{what}: {moment.date()} is no year, which is all that the column holds")
         return int.__repr__(moment.year)
 
-    if column == "year" or logical.form is not Form.CONNECT or options.date_zone is not dt.UTC:
+    if column == "year" or logical.form is not TemporalForm.CONNECT or options.date_zone is not dt.UTC:
         return Literal(write)
     later = "" if options.calendar is not Calendar.LEGACY else " and {v} >= first_date"
     return Literal(write, '("\'" + dates[{v}.toordinal()] + "\'" if {v}.__class__ is date' + later + " else {c}({v}))")
 
 
-def _time(logical: Logical, options: WriteOptions, what: str) -> Literal:
+def _time(logical: LogicalType, options: WriteOptions, what: str) -> Literal:
     ns = to_time_ns(logical, options, what)
 
     def write(value: Any) -> str:
         return f"'{time_of_ns(ns(value), what)}'"
 
-    if logical.form is Form.CONNECT and options.zone is dt.UTC:
+    if logical.form is TemporalForm.CONNECT and options.zone is dt.UTC:
         return Literal(write, '("\'" + str({v}) + "\'" if {v}.__class__ is time and {v}.tzinfo is None else {c}({v}))')
     return Literal(write)
 

@@ -8,16 +8,14 @@ file to read blocks from, packets are read one by one through PyMySQL. Errors ar
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pymysql
 from pymysql.constants import COMMAND, CR, SERVER_STATUS
 from pymysql.err import raise_mysql_exception
 
-from connectors.jdbc.urls.connection_url import Target
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
+from connectors.jdbc.connection.session import DriverSession
+from connectors.jdbc.urls.connection_url import ConnectionTarget
 
 INSIDES: Final = ("_rfile", "_result", "_force_close", "_read_packet", "_execute_command")
 """Of ``pymysql.connections.Connection``; ``_rfile`` may be missing."""
@@ -31,7 +29,7 @@ _DRAINED: Final = 1 << 20
 _SIDE_TIMEOUT_S: Final = 10
 
 
-def begin(session: Session) -> Any:
+def begin(session: DriverSession) -> Any:
     """PyMySQL's connection, inside of a transaction that SQLAlchemy knows of: it ends what it knows only."""
     if not session.connection.in_transaction():
         session.connection.begin()
@@ -171,7 +169,7 @@ class Stream(Packets):
             status = self.skip_result()
         self.data, self.text, self.at = b"", "", 0
 
-    def stop(self, target: Target) -> None:
+    def stop(self, target: ConnectionTarget) -> None:
         """Ends the query before its last row; the connection can be used again, or is closed. Raises nothing."""
         if self.ended:
             return
@@ -226,7 +224,7 @@ def _set_multi_statements(driver: Any, *, on: bool) -> None:
     driver._read_packet()
 
 
-def kill_query(target: Target, driver: Any) -> None:
+def kill_query(target: ConnectionTarget, driver: Any) -> None:
     """Ends what a connection runs, over a connection of its own, from any thread. Raises PyMySQL's errors."""
     _, arguments = target.url.get_dialect()().create_connect_args(target.url)
     arguments.update(target.connect_args)

@@ -13,6 +13,7 @@ from pymysql.cursors import Cursor
 from connect.data.schema import Schema
 from connect.errors import ConnectError, DataError
 from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.dialect import Rows, unsupported_type
 from connectors.jdbc.dialects.mysql.catalog import Native
 from connectors.jdbc.dialects.mysql.protocol import Stream, begin
@@ -20,11 +21,10 @@ from connectors.jdbc.dialects.mysql.row_decoder import Decode, decoder
 from connectors.jdbc.dialects.mysql.types import Described, Reading, reading_of
 from connectors.jdbc.options import ReadOptions
 from connectors.jdbc.sql import Sql
-from connectors.jdbc.urls.connection_url import Target
+from connectors.jdbc.urls.connection_url import ConnectionTarget
 from connectors.jdbc.urls.target import ZeroDates
 
 if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
     from connectors.jdbc.dialects.dialect import Dialect
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ def _plan(
 
 def _as_column(column: Described, table: Table | None) -> Column:
     known = table.by_name.get(column.name) if table is not None else None
-    return known or Column(column.name, f"of number {column.type}")
+    return known or Column(column.name, f"number {column.type}")
 
 
 def _exact_number(name: str, columns: Sequence[Described], readings: Sequence[Reading | None]) -> int:
@@ -103,7 +103,7 @@ def _exact_number(name: str, columns: Sequence[Described], readings: Sequence[Re
 class MySqlReader:
     """See :class:`connectors.jdbc.dialects.dialect.RowReader`."""
 
-    def __init__(self, session: Session, target: Target, stream: Stream, plan: Plan, *, exact: bool) -> None:
+    def __init__(self, session: DriverSession, target: ConnectionTarget, stream: Stream, plan: Plan, *, exact: bool) -> None:
         self.fields: Sequence[tuple[str, Schema]] = plan.fields
         self._session = session
         self._target = target
@@ -128,7 +128,14 @@ class MySqlReader:
 
 
 def open_reader(
-    dialect: Dialect, session: Session, query: Sql, options: ReadOptions, table: Table | None, plans: Plans, *, booleans: bool
+    dialect: Dialect,
+    session: DriverSession,
+    query: Sql,
+    options: ReadOptions,
+    table: Table | None,
+    plans: Plans,
+    *,
+    booleans: bool,
 ) -> MySqlReader:
     """Runs a query and looks at its columns."""
     if table is not None:

@@ -8,13 +8,13 @@ from weakref import WeakKeyDictionary
 
 from connect.errors import DataError
 from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.mysql.literals import Build, RowBuilder
 from connectors.jdbc.dialects.mysql.protocol import begin, execute, execute_all
-from connectors.jdbc.errors import RowRefusedError
+from connectors.jdbc.errors import RowRejectedError
 from connectors.jdbc.options import SinkField, WriteOptions
 
 if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
     from connectors.jdbc.dialects.dialect import Dialect
 
 _CHARACTERS: Final = 512 * 1024
@@ -29,7 +29,7 @@ _NEW_ROW: Final = "`new row`"
 _limits: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
-def most_bytes(session: Session) -> int:
+def most_bytes(session: DriverSession) -> int:
     """How long a statement may be; the server tells once a connection."""
     driver = session.driver
     known = _limits.get(driver)
@@ -73,7 +73,7 @@ class Statements:
         self._head = head
         self._tail = tail
 
-    def write(self, session: Session, rows: Sequence[Sequence[Any]]) -> None:
+    def write(self, session: DriverSession, rows: Sequence[Sequence[Any]]) -> None:
         if not rows:
             return
         most = most_bytes(session)
@@ -103,7 +103,7 @@ class Updates:
         self._doing = doing
         self._build = build
 
-    def write(self, session: Session, rows: Sequence[Sequence[Any]]) -> None:
+    def write(self, session: DriverSession, rows: Sequence[Sequence[Any]]) -> None:
         if not rows:
             return
         most = most_bytes(session)
@@ -126,8 +126,8 @@ class Updates:
         execute_all(driver, text)
 
 
-def too_long(doing: str, size: int, most: int) -> RowRefusedError:
-    return RowRefusedError(
+def too_long(doing: str, size: int, most: int) -> RowRejectedError:
+    return RowRejectedError(
         f"{doing} failed: a row takes a statement of {size} bytes, and the server takes {most}; raise its max_allowed_packet"
     )
 
@@ -192,7 +192,7 @@ def update_writer(dialect: Dialect, table: Table, fields: Sequence[SinkField], o
     columns = columns_of(table, ordered)
     others = sum(not field.is_key for field in fields)
     if not others:
-        raise DataError(f"insert.mode=update of {table.name} has no columns to set: all fields are part of the key")
+        raise DataError(f"insert.mode=update of {table.name} has no columns to set because all fields are part of the key")
     if others == len(fields):
         raise DataError(f"An update of {table.name} needs key fields (pk.mode, pk.fields)")
     names = [dialect.quote(column.name) for column in columns]

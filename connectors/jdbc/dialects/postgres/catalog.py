@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.postgres.libpq import Server, server_of
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ SELECT nspname, relname, kind FROM (
 
 
 def tables(
-    session: Session, kinds: Collection[str], catalog: str | None, schema: str | None
+    session: DriverSession, kinds: Collection[str], catalog: str | None, schema: str | None
 ) -> list[tuple[TableName, str]]:  # fmt: skip
     """The tables of these kinds. An empty pattern narrows nothing, as in the JDBC driver."""
     redshift = server_of(session) is Server.REDSHIFT
@@ -111,7 +109,7 @@ WHERE i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL {usable} AND i.
 ORDER BY i.indisprimary DESC, c.relname"""
 
 
-def describe(session: Session, name: TableName, types: Types) -> PostgresTable | None:
+def describe(session: DriverSession, name: TableName, types: Types) -> PostgresTable | None:
     """A table, view, partitioned, foreign or temporary table; without a schema the one that the search path finds."""
     doing = f"looking up {name}"
     old = server_of(session) is Server.REDSHIFT
@@ -167,7 +165,7 @@ def _column(row: Sequence[Any], known: tuple[PgType, int], types: Types) -> Colu
 
 
 def _keys(
-    session: Session, oid: int, names: dict[int, str], old: bool, doing: str
+    session: DriverSession, oid: int, names: dict[int, str], old: bool, doing: str
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     text = _KEYS.replace("{oid}", str(oid)).replace("{key_columns}", "i.indnatts" if old else "i.indnkeyatts")
     text = text.replace("{usable}", "" if old else "AND i.indisvalid AND i.indimmediate")
@@ -196,7 +194,7 @@ class Types:
         self._rows: dict[int, Sequence[Any]] = {}
         self._found: dict[int, tuple[PgType, int]] = {}
 
-    def find(self, session: Session, oids: Iterable[int], doing: str) -> dict[int, tuple[PgType, int]]:
+    def find(self, session: DriverSession, oids: Iterable[int], doing: str) -> dict[int, tuple[PgType, int]]:
         """Each type beneath its domains, with the domain's modifier (-1: none)."""
         wanted = {int(oid) for oid in oids}
         missing = {oid for oid in wanted if oid not in self._found}

@@ -15,28 +15,27 @@ from sqlalchemy.event import listen
 from connect.errors import ConfigError, DataError
 from connectors.databases.postgresql.dates import moment_text, offset_text
 from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects import types as shared
+from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
-from connectors.jdbc.dialects.lossless import Keeps
 from connectors.jdbc.dialects.postgres import catalog as system_catalog
 from connectors.jdbc.dialects.postgres import ddl, libpq
 from connectors.jdbc.dialects.postgres.catalog import Native, PostgresTable, Types
-from connectors.jdbc.dialects.postgres.column_limits import keeps_of
-from connectors.jdbc.dialects.postgres.errors import blame_of, words_of
+from connectors.jdbc.dialects.postgres.column_limits import column_limits
+from connectors.jdbc.dialects.postgres.errors import classify_error, error_message
 from connectors.jdbc.dialects.postgres.reader import inlined, open_reader, result_columns
 from connectors.jdbc.dialects.postgres.row_decoder import Plan, plan_of
 from connectors.jdbc.dialects.postgres.types import ResultColumn
 from connectors.jdbc.dialects.postgres.writer import CopyWriter, StatementWriter, WrittenField, selected_rows, written_fields
-from connectors.jdbc.errors import Blame
+from connectors.jdbc.errors import ErrorKind
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
-from connectors.jdbc.urls.connection_url import Target
+from connectors.jdbc.urls.connection_url import ConnectionTarget
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
-
-    from connectors.jdbc.connection.database import Session
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +63,7 @@ class PostgresDialect(Dialect):
     paramstyle: ClassVar[str] = "format"
     transactional_ddl: ClassVar[bool] = True
 
-    def __init__(self, target: Target, *, quotes: bool = True) -> None:
+    def __init__(self, target: ConnectionTarget, *, quotes: bool = True) -> None:
         super().__init__(target, quotes=quotes)
         self._types = Types()
         self._plans: dict[Any, Plan] = {}
@@ -92,11 +91,11 @@ class PostgresDialect(Dialect):
             "COMMIT",
         )
 
-    def blame(self, error: BaseException) -> Blame:
-        return blame_of(error)
+    def classify(self, error: BaseException) -> ErrorKind:
+        return classify_error(error)
 
-    def words(self, error: BaseException) -> str:
-        return words_of(error)
+    def error_message(self, error: BaseException) -> str:
+        return error_message(error)
 
     def cancel(self, driver_connection: Any) -> None:
         libpq.cancel(driver_connection.pgconn)
@@ -104,15 +103,15 @@ class PostgresDialect(Dialect):
     # --- the catalogue
 
     def tables(
-        self, session: Session, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
+        self, session: DriverSession, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
     ) -> list[tuple[TableName, str]]:
         """As the JDBC driver does, an empty pattern narrows nothing."""
         return system_catalog.tables(session, kinds, catalog, schema)
 
-    def describe(self, session: Session, name: TableName) -> Table | None:
+    def describe(self, session: DriverSession, name: TableName) -> Table | None:
         return system_catalog.describe(session, name, self._types)
 
-    def now(self, session: Session) -> int:
+    def now(self, session: DriverSession) -> int:
         clock = "getdate()" if libpq.server_of(session) is libpq.Server.REDSHIFT else "pg_catalog.clock_timestamp()"
         # Not the time of the transaction's begin, which stands still.
         sql = Sql(f"SELECT CAST(extract(epoch FROM {clock}) * 1000000 AS bigint)")
@@ -120,7 +119,7 @@ class PostgresDialect(Dialect):
 
     # --- reading
 
-    def reader(self, session: Session, query: Sql, options: ReadOptions, table: Table | None = None) -> RowReader:
+    def reader(self, session: DriverSession, query: Sql, options: ReadOptions, table: Table | None = None) -> RowReader:
         doing = f"reading {table.name}" if table is not None else "running the query"
         nested = session.connection.in_transaction()
         text = inlined(session, query)
@@ -185,7 +184,7 @@ class PostgresDialect(Dialect):
             return StatementWriter(self._upsert_sql(table, written, keys, values, options), written, doing)
         sets = [f"{self.quote(field.column.name)} = r.c{written.index(field)}" for field in values]
         if not sets:
-            raise DataError(f"insert.mode=update of {table.name} has no columns to set: all fields are part of the key")
+            raise DataError(f"insert.mode=update of {table.name} has no columns to set because all fields are part of the key")
         selected, source = selected_rows(written)
         statement = (
             f"UPDATE {self.table_ref(table.name)} AS t SET {', '.join(sets)} FROM (SELECT {selected} FROM {source}) AS r "
@@ -202,9 +201,9 @@ class PostgresDialect(Dialect):
         )
         return StatementWriter(statement, written, f"deleting from {table.name}")
 
-    def keeps(self, column: Column) -> Keeps | None:
+    def column_limits(self, column: Column) -> ColumnLimits | None:
         native = column.native
-        return keeps_of(native.type, native.typmod) if isinstance(native, Native) else None
+        return column_limits(native.type, native.typmod) if isinstance(native, Native) else None
 
     def _inserter(self, table: Table, written: Sequence[WrittenField], doing: str, options: WriteOptions) -> RowWriter:
         target = f"{self.table_ref(table.name)} ({self._names(written)})"

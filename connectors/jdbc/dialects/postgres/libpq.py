@@ -10,7 +10,7 @@ import contextlib
 import select
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 from psycopg import generators, pq, waiting
@@ -18,8 +18,7 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
+from connectors.jdbc.connection.session import DriverSession
 
 _COPY_CHUNK = 1 << 18
 _END_S = 30.0
@@ -34,7 +33,7 @@ class Server(Enum):
     REDSHIFT = "Redshift"
 
 
-def server_of(session: Session) -> Server:
+def server_of(session: DriverSession) -> Server:
     """By what the server told when the connection was opened; no query."""
     pgconn: PGconn = session.driver.pgconn
     if pgconn.parameter_status(b"crdb_version"):
@@ -43,7 +42,7 @@ def server_of(session: Session) -> Server:
     return Server.REDSHIFT if pgconn.server_version < 90_000 else Server.POSTGRES
 
 
-def begin(session: Session) -> PGconn:
+def begin(session: DriverSession) -> PGconn:
     """The connection, inside of a transaction that both SQLAlchemy and psycopg know of."""
     if not session.connection.in_transaction():
         session.connection.begin()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import sql as psycopg_sql
@@ -13,15 +12,13 @@ from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from connect.data.schema import Schema
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.dialect import Rows
 from connectors.jdbc.dialects.postgres import libpq
 from connectors.jdbc.dialects.postgres.catalog import Types
 from connectors.jdbc.dialects.postgres.row_decoder import Plan
 from connectors.jdbc.dialects.postgres.types import ResultColumn
 from connectors.jdbc.sql import Sql
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 _COPY_BYTES = 8 << 20
 _FILL_S = 0.05
@@ -31,7 +28,7 @@ _SAVEPOINT = "sluice_reading"
 _COPYABLE = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:SELECT|WITH|VALUES|TABLE)\b", re.IGNORECASE | re.DOTALL)
 
 
-def inlined(session: Session, query: Sql) -> str:
+def inlined(session: DriverSession, query: Sql) -> str:
     """The query with its values as literals that libpq quoted: neither COPY nor PREPARE without types takes parameters."""
     text = "".join(
         part if isinstance(part, str) else psycopg_sql.Literal(part.value).as_string(session.driver) for part in query.parts
@@ -39,7 +36,7 @@ def inlined(session: Session, query: Sql) -> str:
     return text.strip().rstrip(";").rstrip()
 
 
-def result_columns(session: Session, pgconn: PGconn, text: str, types: Types, doing: str) -> list[ResultColumn]:
+def result_columns(session: DriverSession, pgconn: PGconn, text: str, types: Types, doing: str) -> list[ResultColumn]:
     """The columns of a query's result. Whether they can be null is what the catalogue says of the columns they come from."""
     with session.guarded(doing):
         described = libpq.describe(pgconn, text)
@@ -62,7 +59,7 @@ SELECT a.attrelid, a.attnum, a.attnotnull OR (t.typtype = 'd' AND t.typnotnull),
 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid WHERE """
 
 
-def _origins(session: Session, described: PGresult, doing: str) -> dict[tuple[int, int], tuple[bool, int]]:
+def _origins(session: DriverSession, described: PGresult, doing: str) -> dict[tuple[int, int], tuple[bool, int]]:
     """By table oid and column number: NOT NULL, and how many dimensions an array was declared with."""
     wanted: dict[int, set[int]] = {}
     for i in range(described.nfields):
@@ -78,7 +75,7 @@ def _origins(session: Session, described: PGresult, doing: str) -> dict[tuple[in
 class _Reader:
     """What both readers share: where they began, so that ending early leaves the transaction as it was."""
 
-    def __init__(self, session: Session, pgconn: PGconn, plan: Plan, doing: str, *, savepoint: bool) -> None:
+    def __init__(self, session: DriverSession, pgconn: PGconn, plan: Plan, doing: str, *, savepoint: bool) -> None:
         self._session = session
         self._pgconn = pgconn
         self._plan = plan
@@ -159,7 +156,7 @@ class StreamReader(_Reader):
     """Rows of a statement that COPY does not take (SHOW, EXPLAIN, or a server without COPY)."""
 
     def __init__(
-        self, session: Session, pgconn: PGconn, plan: Plan, doing: str, *, savepoint: bool, codec: str = "utf-8"
+        self, session: DriverSession, pgconn: PGconn, plan: Plan, doing: str, *, savepoint: bool, codec: str = "utf-8"
     ) -> None:  # fmt: skip
         super().__init__(session, pgconn, plan, doing, savepoint=savepoint)
         self._codec = codec
@@ -188,7 +185,9 @@ class StreamReader(_Reader):
             self._waiting.append([None if (v := get(row, column)) is None else v.decode(codec) for column in columns])
 
 
-def open_reader(session: Session, text: str, plan: Plan, rows: int, doing: str, *, nested: bool) -> CopyReader | StreamReader:
+def open_reader(
+    session: DriverSession, text: str, plan: Plan, rows: int, doing: str, *, nested: bool
+) -> CopyReader | StreamReader:
     """Starts the query. ``nested``: the transaction had begun before, so that an early end must not undo it."""
     server = libpq.server_of(session)
     savepoint = nested and server is not libpq.Server.REDSHIFT

@@ -24,7 +24,7 @@ from connectors.jdbc.dialects.conversion import (
     to_time_ns,
     to_wall_ns,
 )
-from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, Form, Kind, Logical
+from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType, TemporalForm
 from connectors.jdbc.dialects.postgres.catalog import PgType
 from connectors.jdbc.dialects.text_values import to_json, to_text
 from connectors.jdbc.dialects.types import NS_PER_DAY
@@ -84,7 +84,7 @@ _BITS = {True: "1", False: "0"}.__getitem__
 _OWN_TEXT = Encoder(str, of=str)
 
 
-def encoder_of(logical: Logical, type: PgType, typmod: int, options: WriteOptions, what: str) -> Encoder:
+def encoder_of(logical: LogicalType, type: PgType, typmod: int, options: WriteOptions, what: str) -> Encoder:
     """How a field is written into a column of that type. Raises DataError for a field that does not go there; ``what`` names
     it ("Field price")."""
     kind, target = logical.kind, type.builtin
@@ -94,7 +94,7 @@ def encoder_of(logical: Logical, type: PgType, typmod: int, options: WriteOption
         return _OWN_TEXT
     if target in _JSON_TYPES:
         return Encoder(to_json(logical, options, what))
-    if type.name == "hstore" and kind is Kind.MAP:
+    if type.name == "hstore" and kind is FieldKind.MAP:
         return Encoder(_hstore)
     if target in _INTEGER_TYPES:
         return _integer(logical, options, what)
@@ -104,33 +104,33 @@ def encoder_of(logical: Logical, type: PgType, typmod: int, options: WriteOption
         temporal = _temporal(logical, target, options, what)
         if temporal is not None:
             return temporal
-    if kind is Kind.DURATION and target == "interval":
+    if kind is FieldKind.DURATION and target == "interval":
         return Encoder(lambda value: f"{value} microseconds", Style.CLEAN)
-    if kind in (Kind.BYTES, Kind.BITS) and target == "bytea":
+    if kind in (FieldKind.BYTES, FieldKind.BITS) and target == "bytea":
         return Encoder(lambda value: "\\x" + bytes(value).hex(), Style.HEX)
-    if kind is Kind.GEOMETRY:
+    if kind is FieldKind.GEOMETRY:
         return _geometry(logical, type, options, what)
     return _plain(logical, options, what)
 
 
-def _plain(logical: Logical, options: WriteOptions, what: str) -> Encoder:
+def _plain(logical: LogicalType, options: WriteOptions, what: str) -> Encoder:
     kind = logical.kind
-    if kind in INTEGERS or kind is Kind.DURATION:
+    if kind in INTEGERS or kind is FieldKind.DURATION:
         return Encoder(str, Style.CLEAN, int, str)
     if kind in FLOATS:
         return Encoder(repr, Style.CLEAN, float, repr)
-    if kind is Kind.BOOLEAN:
+    if kind is FieldKind.BOOLEAN:
         return Encoder(_BOOLEANS, Style.CLEAN, bool, _BOOLEANS)
-    if kind is Kind.DECIMAL and logical.scale is not None:
+    if kind is FieldKind.DECIMAL and logical.scale is not None:
         return Encoder(str, Style.CLEAN, Decimal, str)
     return Encoder(to_text(logical, options, what))
 
 
-def _integer(logical: Logical, options: WriteOptions, what: str) -> Encoder:
+def _integer(logical: LogicalType, options: WriteOptions, what: str) -> Encoder:
     kind = logical.kind
-    if kind in INTEGERS or kind is Kind.DURATION or logical.form is Form.NUMBER:
+    if kind in INTEGERS or kind is FieldKind.DURATION or logical.form is TemporalForm.NUMBER:
         return Encoder(str, Style.CLEAN, int, str)
-    if kind is Kind.DECIMAL or kind in FLOATS:
+    if kind is FieldKind.DECIMAL or kind in FLOATS:
         convert = to_python(logical, options, what)
 
         def whole(value: Any) -> str:
@@ -143,12 +143,12 @@ def _integer(logical: Logical, options: WriteOptions, what: str) -> Encoder:
     return _plain(logical, options, what)
 
 
-def _bit(logical: Logical, target: str, typmod: int, what: str) -> Encoder:
+def _bit(logical: LogicalType, target: str, typmod: int, what: str) -> Encoder:
     kind = logical.kind
-    if kind is Kind.BOOLEAN:
+    if kind is FieldKind.BOOLEAN:
         return Encoder(_BITS, Style.CLEAN, bool, _BITS)
     if kind in INTEGERS:
-        width = max(typmod, 1) if target == "bit" else {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32}.get(kind, 64)
+        width = max(typmod, 1) if target == "bit" else {FieldKind.INT8: 8, FieldKind.INT16: 16, FieldKind.INT32: 32}.get(kind, 64)
 
         def digits(value: int) -> str:
             # A negative one is what a signed type of the column's length holds.
@@ -157,7 +157,7 @@ def _bit(logical: Logical, target: str, typmod: int, what: str) -> Encoder:
             return format(value & ((1 << width) - 1), f"0{width}b")
 
         return Encoder(digits, Style.CLEAN)
-    if kind is Kind.BITS:
+    if kind is FieldKind.BITS:
         fixed = typmod if target == "bit" else logical.length
 
         def debezium(value: bytes) -> str:
@@ -166,7 +166,7 @@ def _bit(logical: Logical, target: str, typmod: int, what: str) -> Encoder:
             return format(int.from_bytes(value, "little"), "b").zfill(length) if length else ""
 
         return Encoder(debezium, Style.CLEAN)
-    if kind is Kind.BYTES:
+    if kind is FieldKind.BYTES:
 
         def ascii_digits(value: bytes) -> str:
             if bytes(value).strip(b"01"):
@@ -177,11 +177,11 @@ def _bit(logical: Logical, target: str, typmod: int, what: str) -> Encoder:
     raise DataError(f"{what} is {kind.value}, which cannot be written to a column of bits")
 
 
-def _temporal(logical: Logical, target: str, options: WriteOptions, what: str) -> Encoder | None:
-    kind, connect = logical.kind, logical.form is Form.CONNECT
+def _temporal(logical: LogicalType, target: str, options: WriteOptions, what: str) -> Encoder | None:
+    kind, connect = logical.kind, logical.form is TemporalForm.CONNECT
     least = _GREGORIAN if options.calendar is Calendar.LEGACY else ""
-    clock = kind in (Kind.TIME, Kind.ZONED_TIME)
-    if target == "date" and kind is Kind.DATE:
+    clock = kind in (FieldKind.TIME, FieldKind.ZONED_TIME)
+    if target == "date" and kind is FieldKind.DATE:
         day = to_day(logical, options, what)
 
         def written_day(value: Any) -> str:
@@ -193,7 +193,7 @@ def _temporal(logical: Logical, target: str, options: WriteOptions, what: str) -
     if target == "timestamp" and not clock:
         wall = to_wall_ns(logical, options, what)
         one = _or_infinity(logical, lambda value: moment_text(wall(value), what))
-        if connect and kind is Kind.INSTANT and options.zone is _UTC:
+        if connect and kind is FieldKind.INSTANT and options.zone is _UTC:
             # PostgreSQL reads the time and passes over the zone.
             return Encoder(one, Style.CLEAN, dt.datetime, str, least, "+00:00")
         return Encoder(one, Style.CLEAN)
@@ -203,7 +203,7 @@ def _temporal(logical: Logical, target: str, options: WriteOptions, what: str) -
     if target == "timestamptz" and not clock:
         return _zoned_timestamp(logical, options, what, least)
     if target in ("time", "timetz") and clock:
-        if kind is Kind.ZONED_TIME:
+        if kind is FieldKind.ZONED_TIME:
             return _OWN_TEXT
         # A time with zone is given in UTC; one without is what a clock in db.timezone shows.
         own = options if target == "time" else dataclasses.replace(options, zone=_UTC)
@@ -221,30 +221,30 @@ def _temporal(logical: Logical, target: str, options: WriteOptions, what: str) -
     return None
 
 
-def _zoned_timestamp(logical: Logical, options: WriteOptions, what: str, least: str) -> Encoder:
+def _zoned_timestamp(logical: LogicalType, options: WriteOptions, what: str, least: str) -> Encoder:
     instant = to_instant_ns(logical, options, what)
 
     one = _or_infinity(logical, lambda value: moment_text(instant(value), what, "+00"))
-    if logical.form is Form.CONNECT and logical.kind is Kind.INSTANT:
+    if logical.form is TemporalForm.CONNECT and logical.kind is FieldKind.INSTANT:
         return Encoder(one, Style.CLEAN, dt.datetime, str, least, "+00:00")
-    if logical.form is Form.TEXT and logical.kind is Kind.INSTANT:
+    if logical.form is TemporalForm.TEXT and logical.kind is FieldKind.INSTANT:
         # What Debezium writes PostgreSQL reads as it is.
         return Encoder(lambda text: text if _USUAL_INSTANT(text) else one(text), Style.CLEAN)
     return Encoder(one, Style.CLEAN)
 
 
-def _or_infinity(logical: Logical, one: One) -> One:
+def _or_infinity(logical: LogicalType, one: One) -> One:
     """The same, for whatever stands for infinity as well: text as PostgreSQL's own, the Java driver's numbers otherwise."""
     plus: Any = FarInstant(INFINITY_MS)
     minus: Any = FarInstant(MINUS_INFINITY_MS)
-    if logical.form is Form.TEXT:
+    if logical.form is TemporalForm.TEXT:
         plus, minus = "infinity", "-infinity"
-    elif logical.form is Form.NUMBER:
+    elif logical.form is TemporalForm.NUMBER:
         plus, minus = INFINITY_MS, MINUS_INFINITY_MS
     return lambda value: "infinity" if value == plus else "-infinity" if value == minus else one(value)
 
 
-def _geometry(logical: Logical, type: PgType, options: WriteOptions, what: str) -> Encoder:
+def _geometry(logical: LogicalType, type: PgType, options: WriteOptions, what: str) -> Encoder:
     if type.builtin == "point" and logical.schema.field("x") is not None:
         return Encoder(lambda value: f"({value.get('x')!r},{value.get('y')!r})")
     if type.name in ("geometry", "geography"):
@@ -259,11 +259,11 @@ def _geometry(logical: Logical, type: PgType, options: WriteOptions, what: str) 
     raise DataError(f"{what} is a shape, which cannot be written to a column of type {type.sql}")
 
 
-def _array(logical: Logical, type: PgType, element: PgType, typmod: int, options: WriteOptions, what: str) -> Encoder:
+def _array(logical: LogicalType, type: PgType, element: PgType, typmod: int, options: WriteOptions, what: str) -> Encoder:
     if logical.kind in TEXTS:
         return _OWN_TEXT
     inner = logical
-    while inner.kind is Kind.ARRAY and inner.element is not None:
+    while inner.kind is FieldKind.ARRAY and inner.element is not None:
         inner = inner.element
     if inner is logical:
         raise DataError(f"{what} is {logical.kind.value}, but its column is of type {type.sql}")

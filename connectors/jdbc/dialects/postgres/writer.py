@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 
 from connect.errors import DataError, UnsupportedError
 from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.dialects.field_kinds import logical_of
+from connectors.jdbc.connection.session import DriverSession
+from connectors.jdbc.dialects.field_kinds import logical_type
 from connectors.jdbc.dialects.postgres import libpq
 from connectors.jdbc.dialects.postgres.catalog import Native
 from connectors.jdbc.dialects.postgres.copy_text import Texts, array_of, copy_lines
 from connectors.jdbc.dialects.postgres.value_encoder import Encoder, Style, encoder_of
 from connectors.jdbc.options import SinkField, WriteOptions
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 _MOST_ROWS = 20_000
 _COPY_FROM_ROWS = 20
@@ -57,7 +55,7 @@ def written_fields(table: Table, fields: Sequence[SinkField], options: WriteOpti
         if column.generated:
             raise DataError(f"{what} cannot be written: column {column.name} of {table.name} is computed (GENERATED ALWAYS AS)")
         native: Native = column.native
-        encoder = encoder_of(logical_of(field.schema, options, field.name), native.type, native.typmod, options, what)
+        encoder = encoder_of(logical_type(field.schema, options, field.name), native.type, native.typmod, options, what)
         default = field.schema.default if options.null_as_default else None
         null = None if default is None else encoder.one(default)
         found.append(WrittenField(field.name, column, encoder, null, field.is_key))
@@ -91,11 +89,11 @@ class StatementWriter:
         self._doing = doing
         self._last_of_key = last_of_key
 
-    def write(self, session: Session, rows: Sequence[Sequence[Any]]) -> None:
+    def write(self, session: DriverSession, rows: Sequence[Sequence[Any]]) -> None:
         for at in range(0, len(rows), _MOST_ROWS):
             self._write(session, rows[at : at + _MOST_ROWS])
 
-    def _write(self, session: Session, rows: Sequence[Sequence[Any]]) -> None:
+    def _write(self, session: DriverSession, rows: Sequence[Sequence[Any]]) -> None:
         columns = encoded(self._fields, rows)
         if self._last_of_key:
             columns = _last_of_each_key(columns, self._fields)
@@ -116,7 +114,7 @@ class CopyWriter:
         self._fields = tuple(fields)
         self._doing = doing
 
-    def write(self, session: Session, rows: Sequence[Sequence[Any]]) -> None:
+    def write(self, session: DriverSession, rows: Sequence[Sequence[Any]]) -> None:
         if len(rows) < _COPY_FROM_ROWS:
             self._few.write(session, rows)
             return
@@ -146,6 +144,6 @@ def _last_of_each_key(columns: list[tuple[str, Texts, Style]], fields: Sequence[
     return [(name, [texts[i] for i in last.values()], style) for name, texts, style in columns]
 
 
-def _refuse_redshift(session: Session) -> None:
+def _refuse_redshift(session: DriverSession) -> None:
     if libpq.server_of(session) is libpq.Server.REDSHIFT:
         raise UnsupportedError(f"{session.label} is Redshift, which has no statement for what this sink writes")

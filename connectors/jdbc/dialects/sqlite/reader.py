@@ -7,18 +7,18 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connect.data.logical import date_schema
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
 from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.dialect import Rows
 from connectors.jdbc.dialects.sqlite.catalog import query_columns
 from connectors.jdbc.dialects.sqlite.statement_timeout import Clock
 from connectors.jdbc.dialects.sqlite.temporal import date_reader, dates, instant_of, timestamp_reader, timestamps
 from connectors.jdbc.dialects.sqlite.types import Affinity, Declared, Expected, declared
-from connectors.jdbc.dialects.transactions import begin
 from connectors.jdbc.dialects.types import (
     EXACT,
     decimal,
@@ -31,9 +31,6 @@ from connectors.jdbc.dialects.types import (
 )
 from connectors.jdbc.options import ReadOptions
 from connectors.jdbc.sql import Sql, joined
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 _NULL = type(None)
 
@@ -76,7 +73,7 @@ class SqliteReader:
     """A query that runs, on a cursor of the driver's own."""
 
     def __init__(
-        self, session: Session, query: Sql, options: ReadOptions, table: Table | None, needs: Needs, clock: Clock
+        self, session: DriverSession, query: Sql, options: ReadOptions, table: Table | None, needs: Needs, clock: Clock
     ) -> None:
         self._session, self._clock = session, clock
         self._doing = f"reading {table.name}" if table is not None else "running the query"
@@ -92,7 +89,7 @@ class SqliteReader:
             missing = next(name for name in options.exact if name not in names)
             raise DataError(f"The result has no column {missing}; it has {', '.join(names)}")
         text, values = query.render("qmark")
-        begin(session)
+        session.begin()
         with session.guarded(self._doing):
             self._cursor = session.driver.cursor()
             clock.start(session.driver)
@@ -104,7 +101,7 @@ class SqliteReader:
         if table is None:
             return query_columns(self._session, query)
         text, values = query.render("qmark")
-        begin(self._session)
+        self._session.begin()
         with self._session.guarded(self._doing):
             self._clock.start(self._session.driver)
             cursor = self._session.driver.execute(f"SELECT * FROM ({text}) LIMIT 0", () if values is None else values)
@@ -134,7 +131,7 @@ def _require_different(names: Sequence[str]) -> None:
             raise DataError(f"The query gives {names.count(name)} columns the name {name}; name each differently with AS")
 
 
-def _needs(session: Session, query: Sql, columns: Sequence[Column], key: str, known: Needs) -> dict[str, int]:
+def _needs(session: DriverSession, query: Sql, columns: Sequence[Column], key: str, known: Needs) -> dict[str, int]:
     """Of the columns whose type says too little: what the values that will be read need. The rows cannot change between this and
     the reading, for both are in one transaction."""
     asked = [column.name for column in columns if _is_open(declared(column.type_name), known.get((key, column.name)))]

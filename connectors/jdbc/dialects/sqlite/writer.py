@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connect.data.logical import MILLIS_PER_DAY, date_to_days, time_to_millis, timestamp_to_millis
 from connect.errors import DataError
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.conversion import to_day, to_instant_ns, to_python, to_wall_ns
-from connectors.jdbc.dialects.field_kinds import FLOATS, Form, Kind, Logical, logical_of, struct_of
+from connectors.jdbc.dialects.field_kinds import FLOATS, FieldKind, LogicalType, TemporalForm, logical_type, struct_type
 from connectors.jdbc.dialects.sqlite.statement_timeout import Clock
 from connectors.jdbc.dialects.sqlite.types import Affinity, Declared
 from connectors.jdbc.dialects.text_values import to_json
-from connectors.jdbc.dialects.transactions import begin
 from connectors.jdbc.dialects.types import Convert, text_of_wall
 from connectors.jdbc.options import SinkField, WriteOptions
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 _NS_PER_MS = 1_000_000
 _MOST_DIGITS = 15
@@ -33,11 +30,11 @@ class SqliteWriter:
     def __init__(self, text: str, convert: RowsConverter | None, doing: str, clock: Clock) -> None:
         self._text, self._convert, self._doing, self._clock = text, convert, doing, clock
 
-    def write(self, session: Session, rows: Sequence[Sequence[Any]]) -> None:
+    def write(self, session: DriverSession, rows: Sequence[Sequence[Any]]) -> None:
         if not rows:
             return
         values = rows if self._convert is None else self._convert(rows)
-        begin(session)
+        session.begin()
         with session.guarded(self._doing):
             cursor = session.driver.cursor()
             self._clock.start(session.driver)
@@ -49,28 +46,28 @@ class SqliteWriter:
 
 def converter(field: SinkField, column: Declared, options: WriteOptions) -> Convert | None:
     """What makes a field's value the one that is stored; None where it is already. NaN is looked for elsewhere."""
-    logical = logical_of(field.schema, options, field.name)
+    logical = logical_type(field.schema, options, field.name)
     what = f"Field {field.name}"
-    if logical.kind is Kind.DECIMAL:
+    if logical.kind is FieldKind.DECIMAL:
         return _decimal(logical, column, options, what)
     if logical.is_temporal:
         return _temporal(logical, column, options, field, what)
-    if logical.kind is Kind.GEOMETRY:
-        return to_json(struct_of(field.schema, options), options, what)
-    if logical.kind in (Kind.ARRAY, Kind.MAP, Kind.STRUCT):
+    if logical.kind is FieldKind.GEOMETRY:
+        return to_json(struct_type(field.schema, options), options, what)
+    if logical.kind in (FieldKind.ARRAY, FieldKind.MAP, FieldKind.STRUCT):
         return to_json(logical, options, what)
     return None
 
 
-def _temporal(logical: Logical, column: Declared, options: WriteOptions, field: SinkField, what: str) -> Convert | None:
-    if logical.form is Form.CONNECT:
+def _temporal(logical: LogicalType, column: Declared, options: WriteOptions, field: SinkField, what: str) -> Convert | None:
+    if logical.form is TemporalForm.CONNECT:
         return _millis(logical)
     asked = field.name in options.string_timestamps
     if not asked and not column.is_temporal:
         return None  # the original knows Debezium's types as the numbers and texts that they are
-    if logical.kind in (Kind.TIME, Kind.ZONED_TIME):
+    if logical.kind in (FieldKind.TIME, FieldKind.ZONED_TIME):
         return None
-    if logical.kind is Kind.DATE:
+    if logical.kind is FieldKind.DATE:
         day = to_day(logical, options, what)
         return lambda value: day(value) * MILLIS_PER_DAY
     if (asked and column.affinity is Affinity.INTEGER) or logical.digits <= 3:
@@ -79,12 +76,12 @@ def _temporal(logical: Logical, column: Declared, options: WriteOptions, field: 
     return lambda value: text_of_wall(wall(value), logical.digits, " ")
 
 
-def _millis(logical: Logical) -> Convert:
+def _millis(logical: LogicalType) -> Convert:
     """ms since 1970, as the Java driver stores java.util.Date, with no zone and no calendar between."""
     match logical.kind:
-        case Kind.DATE:
+        case FieldKind.DATE:
             return lambda value: date_to_days(value) * MILLIS_PER_DAY
-        case Kind.TIME:
+        case FieldKind.TIME:
             return time_to_millis
     return timestamp_to_millis
 
@@ -100,7 +97,7 @@ def _exact_millis(instant: Callable[[Any], int], what: str) -> Convert:
     return convert
 
 
-def _decimal(logical: Logical, column: Declared, options: WriteOptions, what: str) -> Convert:
+def _decimal(logical: LogicalType, column: Declared, options: WriteOptions, what: str) -> Convert:
     number = to_python(logical, options, what)
 
     def exact(value: Decimal) -> Any:
@@ -145,7 +142,7 @@ def rows_converter(
     for i in order:
         field, v = fields[i], f"v{i}"
         convert = converter(field, columns[i], options)
-        logical = logical_of(field.schema, options, field.name)
+        logical = logical_type(field.schema, options, field.name)
         default = default_of(field, convert, options)
         value = v
         if convert is not None:

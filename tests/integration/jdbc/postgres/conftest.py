@@ -12,12 +12,12 @@ import pytest
 
 from connect.data.schema import Schema
 from connectors.jdbc.catalog import Table
-from connectors.jdbc.connection.database import ConnectionSettings, Database, Session
+from connectors.jdbc.database import ConnectionSettings, Database, Session
 from connectors.jdbc.dialects.dialect import Dialect, RowReader
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Sql
 from connectors.jdbc.table_name import TableName
-from connectors.jdbc.urls.connection_url import target_of
+from connectors.jdbc.urls.connection_url import parse_connection_url
 from sluice.embedded.postgres import EmbeddedPostgres
 
 
@@ -33,7 +33,7 @@ class Desk:
 
     def open(self, **settings: Any) -> Database:
         url = f"jdbc:postgresql://{self.server.host}:{self.server.port}/{self.name}"
-        target = target_of(url, self.server.user, self.server.password, {})
+        target = parse_connection_url(url, self.server.user, self.server.password, {})
         return Database(ConnectionSettings(target, attempts=1, pool_size=4, **settings))
 
     @property

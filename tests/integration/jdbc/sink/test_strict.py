@@ -19,7 +19,7 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import SinkRecord
 from connect.testing.harness import MemoryReporter, SinkContext
-from connectors.jdbc.connection.database import ConnectionSettings, Database, Session
+from connectors.jdbc.database import ConnectionSettings, Database, Session
 from connectors.jdbc.debezium_sink.connector import DebeziumJdbcSinkTask
 from connectors.jdbc.dialects.lossless import strict_writer
 from connectors.jdbc.options import InsertMode, SinkField, WriteOptions
@@ -27,7 +27,7 @@ from connectors.jdbc.sink.database_task import DatabaseSinkTask
 from connectors.jdbc.sink.task import JdbcSinkTask
 from connectors.jdbc.sql import Sql
 from connectors.jdbc.table_name import TableName
-from connectors.jdbc.urls.connection_url import target_of
+from connectors.jdbc.urls.connection_url import parse_connection_url
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
 
@@ -174,14 +174,14 @@ def open_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Op
         if kind == "postgres":
             server: EmbeddedPostgres = request.getfixturevalue("postgres")
             url = f"jdbc:postgresql://{server.host}:{server.port}/{request.getfixturevalue('database')}"
-            target = target_of(url, server.user, server.password, {})
+            target = parse_connection_url(url, server.user, server.password, {})
         elif kind == "mariadb":
             maria: EmbeddedMariaDB = request.getfixturevalue("mariadb")
             # Of this test's own, and dropped: a source without a list of tables reads those of all databases.
             url = f"jdbc:mysql://{maria.host}:{maria.port}/{request.getfixturevalue('mariadb_database')}"
-            target = target_of(url, maria.user, maria.password, {})
+            target = parse_connection_url(url, maria.user, maria.password, {})
         else:
-            target = target_of(f"jdbc:{kind}:{tmp_path / 'strict.db'}", None, None, {})
+            target = parse_connection_url(f"jdbc:{kind}:{tmp_path / 'strict.db'}", None, None, {})
         opened.append(Database(ConnectionSettings(target, attempts=1)))
         return opened[-1]
 

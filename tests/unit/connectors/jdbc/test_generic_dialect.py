@@ -17,22 +17,22 @@ from sqlalchemy.engine import make_url
 from connect.data.logical import EPOCH, date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
 from connect.errors import DataError, UnsupportedError
+from connectors.jdbc import database as database_module
 from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.connection import database as database_module
-from connectors.jdbc.connection.database import ConnectionSettings, Database, Session
+from connectors.jdbc.database import ConnectionSettings, Database, Session
 from connectors.jdbc.dialects import merge_sql
 from connectors.jdbc.dialects.generic import GenericDialect
 from connectors.jdbc.dialects.generic.catalog import like
-from connectors.jdbc.dialects.generic.errors import blame_of
+from connectors.jdbc.dialects.generic.errors import classify_error
 from connectors.jdbc.dialects.generic.types import reading_of
 from connectors.jdbc.dialects.generic.writer import converter
 from connectors.jdbc.dialects.oracle import OracleDialect
 from connectors.jdbc.dialects.sqlserver import SqlServerDialect
-from connectors.jdbc.errors import Blame, RowRefusedError
+from connectors.jdbc.errors import ErrorKind, RowRejectedError
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
-from connectors.jdbc.urls.connection_url import Target, target_of
+from connectors.jdbc.urls.connection_url import ConnectionTarget, parse_connection_url
 
 # Their constructors have no types.
 mssql: Any = importlib.import_module("sqlalchemy.dialects.mssql")
@@ -57,7 +57,7 @@ FIELDS = [
 
 
 def dialect(kind: type[GenericDialect], url: str) -> GenericDialect:
-    made = kind(Target(make_url(url), {}))
+    made = kind(ConnectionTarget(make_url(url), {}))
     object.__setattr__(made, "paramstyle", "qmark")
     return made
 
@@ -152,32 +152,32 @@ class PyodbcError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("made", "arguments", "blame"),
+    ("made", "arguments", "kind"),
     [
-        (SQL_SERVER, ("23000", "duplicate key"), Blame.ROW),
-        (SQL_SERVER, ("22001", "truncated"), Blame.ROW),
-        (SQL_SERVER, ("40001", "deadlock"), Blame.MOMENT),
-        (SQL_SERVER, ("28000", "login failed"), Blame.LOGIN),
-        (SQL_SERVER, ("08S01", "link failure"), Blame.CONNECTION),
-        (SQL_SERVER, ("42S02", "invalid object name"), Blame.TABLE),
-        (SQL_SERVER, ("42000", "syntax"), Blame.STATEMENT),
-        (SQL_SERVER, (1205, b"deadlock"), Blame.MOMENT),
-        (SQL_SERVER, (2627, b"duplicate"), Blame.ROW),
-        (ORACLE, (SimpleNamespace(code=1),), Blame.ROW),
-        (ORACLE, (SimpleNamespace(code=942),), Blame.TABLE),
-        (ORACLE, (SimpleNamespace(code=1017),), Blame.LOGIN),
-        (ORACLE, (SimpleNamespace(code=3113),), Blame.CONNECTION),
-        (ORACLE, (SimpleNamespace(code=60),), Blame.MOMENT),
-        (ORACLE, (SimpleNamespace(code=900),), Blame.STATEMENT),
+        (SQL_SERVER, ("23000", "duplicate key"), ErrorKind.ROW),
+        (SQL_SERVER, ("22001", "truncated"), ErrorKind.ROW),
+        (SQL_SERVER, ("40001", "deadlock"), ErrorKind.TRANSIENT),
+        (SQL_SERVER, ("28000", "login failed"), ErrorKind.AUTHENTICATION),
+        (SQL_SERVER, ("08S01", "link failure"), ErrorKind.CONNECTION),
+        (SQL_SERVER, ("42S02", "invalid object name"), ErrorKind.TABLE),
+        (SQL_SERVER, ("42000", "syntax"), ErrorKind.STATEMENT),
+        (SQL_SERVER, (1205, b"deadlock"), ErrorKind.TRANSIENT),
+        (SQL_SERVER, (2627, b"duplicate"), ErrorKind.ROW),
+        (ORACLE, (SimpleNamespace(code=1),), ErrorKind.ROW),
+        (ORACLE, (SimpleNamespace(code=942),), ErrorKind.TABLE),
+        (ORACLE, (SimpleNamespace(code=1017),), ErrorKind.AUTHENTICATION),
+        (ORACLE, (SimpleNamespace(code=3113),), ErrorKind.CONNECTION),
+        (ORACLE, (SimpleNamespace(code=60),), ErrorKind.TRANSIENT),
+        (ORACLE, (SimpleNamespace(code=900),), ErrorKind.STATEMENT),
     ],
 )
-def test_errors_are_blamed_by_their_numbers(made: GenericDialect, arguments: tuple[Any, ...], blame: Blame) -> None:
-    assert made.blame(PyodbcError(*arguments)) is blame
+def test_errors_are_blamed_by_their_numbers(made: GenericDialect, arguments: tuple[Any, ...], kind: ErrorKind) -> None:
+    assert made.classify(PyodbcError(*arguments)) is kind
 
 
 def test_errors_without_a_state_are_blamed_by_their_class() -> None:
     kinds = {name: type(name, (Exception,), {}) for name in ("IntegrityError", "InterfaceError", "OperationalError")}
-    assert [blame_of(kind("x")) for kind in kinds.values()] == [Blame.ROW, Blame.CONNECTION, Blame.STATEMENT]
+    assert [classify_error(kind("x")) for kind in kinds.values()] == [ErrorKind.ROW, ErrorKind.CONNECTION, ErrorKind.STATEMENT]
 
 
 # --- types
@@ -230,8 +230,8 @@ def test_patterns_of_jdbc() -> None:
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    monkeypatch.setattr(database_module, "dialect_of", lambda target, quotes: GenericDialect(target, quotes=quotes))
-    database = Database(ConnectionSettings(target_of(f"sqlite:///{tmp_path / 'a.db'}", None, None, {}), attempts=1))
+    monkeypatch.setattr(database_module, "create_dialect", lambda target, quotes: GenericDialect(target, quotes=quotes))
+    database = Database(ConnectionSettings(parse_connection_url(f"sqlite:///{tmp_path / 'a.db'}", None, None, {}), attempts=1))
     opened = database.session()
     yield opened
     opened.close()
@@ -279,7 +279,7 @@ def test_a_database_that_nobody_wrote_a_module_for_is_served(session: Session) -
     inferred.close()
     made.deleter(found, fields[:1], WriteOptions()).write(session, [[1]])
     assert session.query(Sql("SELECT id FROM t"), "testing") == [(2,)]
-    with pytest.raises(RowRefusedError, match="UNIQUE constraint failed"):
+    with pytest.raises(RowRejectedError, match="UNIQUE constraint failed"):
         writer.write(session, [[2, "x", None, None, True, b"", []]])
     with pytest.raises(UnsupportedError, match=r"insert.mode=upsert is not known for sqlite; insert.mode=insert and"):
         made.writer(found, fields, InsertMode.UPSERT, WriteOptions())

@@ -17,20 +17,20 @@ from connect.errors import ConfigError, DataError
 from connectors.jdbc.dialects.mysql.catalog import _column, _keys, _kind
 from connectors.jdbc.dialects.mysql.ddl import column_type
 from connectors.jdbc.dialects.mysql.dialect import MySqlDialect
-from connectors.jdbc.dialects.mysql.errors import blame_of, words_of
+from connectors.jdbc.dialects.mysql.errors import classify_error, error_message
 from connectors.jdbc.dialects.mysql.literals import literal_of
 from connectors.jdbc.dialects.mysql.protocol import Stream
 from connectors.jdbc.dialects.mysql.reader import Plans
 from connectors.jdbc.dialects.mysql.row_decoder import decoder
 from connectors.jdbc.dialects.mysql.types import VECTOR, Described, reading_of
 from connectors.jdbc.dialects.mysql.writer import portions, upsert_tail, wants_alias
-from connectors.jdbc.errors import Blame
+from connectors.jdbc.errors import ErrorKind
 from connectors.jdbc.options import ReadOptions, SinkField, WriteOptions
-from connectors.jdbc.urls.connection_url import target_of
+from connectors.jdbc.urls.connection_url import parse_connection_url
 
 
 def dialect(url: str = "jdbc:mysql://host/shop", **options: Any) -> MySqlDialect:
-    return MySqlDialect(target_of(url, "user", "secret", {}), **options)
+    return MySqlDialect(parse_connection_url(url, "user", "secret", {}), **options)
 
 
 @pytest.mark.parametrize(
@@ -87,41 +87,64 @@ def test_names_that_need_quotes_are_refused_without() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "blame"),
+    ("number", "kind"),
     [
-        (1045, Blame.LOGIN), (1044, Blame.LOGIN), (1049, Blame.LOGIN), (1698, Blame.LOGIN), (3118, Blame.LOGIN),
-        (1062, Blame.ROW), (1048, Blame.ROW), (1264, Blame.ROW), (1406, Blame.ROW), (1366, Blame.ROW), (3819, Blame.ROW),
-        (4025, Blame.ROW), (1452, Blame.ROW), (1205, Blame.MOMENT), (1213, Blame.MOMENT), (1040, Blame.MOMENT),
-        (1290, Blame.MOMENT), (2006, Blame.CONNECTION), (2013, Blame.CONNECTION), (1927, Blame.CONNECTION),
-        (1053, Blame.CONNECTION), (1146, Blame.TABLE), (1054, Blame.TABLE), (3024, Blame.TIMEOUT), (1969, Blame.TIMEOUT),
-        (1317, Blame.TIMEOUT), (1064, Blame.STATEMENT), (1142, Blame.STATEMENT), (0, Blame.CONNECTION),
+        (1045, ErrorKind.AUTHENTICATION),
+        (1044, ErrorKind.AUTHENTICATION),
+        (1049, ErrorKind.AUTHENTICATION),
+        (1698, ErrorKind.AUTHENTICATION),
+        (3118, ErrorKind.AUTHENTICATION),
+        (1062, ErrorKind.ROW),
+        (1048, ErrorKind.ROW),
+        (1264, ErrorKind.ROW),
+        (1406, ErrorKind.ROW),
+        (1366, ErrorKind.ROW),
+        (3819, ErrorKind.ROW),
+        (4025, ErrorKind.ROW),
+        (1452, ErrorKind.ROW),
+        (1205, ErrorKind.TRANSIENT),
+        (1213, ErrorKind.TRANSIENT),
+        (1040, ErrorKind.TRANSIENT),
+        (1290, ErrorKind.TRANSIENT),
+        (2006, ErrorKind.CONNECTION),
+        (2013, ErrorKind.CONNECTION),
+        (1927, ErrorKind.CONNECTION),
+        (1053, ErrorKind.CONNECTION),
+        (1146, ErrorKind.TABLE),
+        (1054, ErrorKind.TABLE),
+        (3024, ErrorKind.TIMEOUT),
+        (1969, ErrorKind.TIMEOUT),
+        (1317, ErrorKind.TIMEOUT),
+        (1064, ErrorKind.STATEMENT),
+        (1142, ErrorKind.STATEMENT),
+        (0, ErrorKind.CONNECTION),
     ],
-)  # fmt: skip
-def test_error_numbers_say_what_can_be_done(number: int, blame: Blame) -> None:
-    assert blame_of(pymysql.err.OperationalError(number, "words")) is blame
+)
+def test_error_numbers_say_what_can_be_done(number: int, kind: ErrorKind) -> None:
+    assert classify_error(pymysql.err.OperationalError(number, "words")) is kind
 
 
 def test_errors_without_a_known_number_are_judged_by_their_state() -> None:
     error = pymysql.err.OperationalError(59_999, "a new one")
-    assert blame_of(error) is Blame.STATEMENT
+    assert classify_error(error) is ErrorKind.STATEMENT
     error.sqlstate = "22007"  # type: ignore[attr-defined]
-    assert blame_of(error) is Blame.ROW
-    assert blame_of(pymysql.err.InterfaceError(0, "")) is Blame.CONNECTION
-    assert blame_of(pymysql.err.Error("Already closed")) is Blame.CONNECTION
-    assert blame_of(TimeoutError()) is Blame.CONNECTION
-    assert blame_of(RuntimeError("'cryptography' package is required for sha256_password")) is Blame.LOGIN
-    assert blame_of(ValueError()) is Blame.STATEMENT
+    assert classify_error(error) is ErrorKind.ROW
+    assert classify_error(pymysql.err.InterfaceError(0, "")) is ErrorKind.CONNECTION
+    assert classify_error(pymysql.err.Error("Already closed")) is ErrorKind.CONNECTION
+    assert classify_error(TimeoutError()) is ErrorKind.CONNECTION
+    assert classify_error(RuntimeError("'cryptography' package is required for sha256_password")) is ErrorKind.AUTHENTICATION
+    assert classify_error(ValueError()) is ErrorKind.STATEMENT
 
 
 def test_the_servers_words_come_with_their_number() -> None:
-    assert words_of(pymysql.err.DataError(1406, "Data too\n long")) == "Data too long (error 1406)"
-    assert words_of(pymysql.err.OperationalError(1205, "Lock wait timeout exceeded")).startswith(
+    assert error_message(pymysql.err.DataError(1406, "Data too\n long")) == "Data too long (error 1406)"
+    assert error_message(pymysql.err.OperationalError(1205, "Lock wait timeout exceeded")).startswith(
         "Lock wait timeout exceeded (error 1205); another session holds a lock"
     )
-    assert "lower tasks.max" in words_of(pymysql.err.OperationalError(1040, "Too many connections"))
-    assert words_of(pymysql.err.InterfaceError(0, "")) == "the connection is closed"
-    assert words_of(pymysql.err.Error("Already closed")) == "Already closed"
-    assert words_of(KeyError()) == "KeyError"
+    assert "lower tasks.max" in error_message(pymysql.err.OperationalError(1040, "Too many connections"))
+    assert error_message(pymysql.err.InterfaceError(0, "")) == "the connection is closed"
+    assert error_message(pymysql.err.Error("Already closed")) == "Already closed"
+    assert error_message(KeyError()) == "KeyError"
 
 
 def test_mysql_8_tells_its_catalogue_in_bytes() -> None:
@@ -166,7 +189,7 @@ def test_types_that_mysql_alone_has_are_read(column: Described, schema: Schema, 
 
 def test_a_type_without_mapping_is_an_error_or_left_out(caplog: pytest.LogCaptureFixture) -> None:
     columns = (described(FIELD_TYPE.LONG), Described("new", 244, 0, 63, 10, 0))
-    with pytest.raises(DataError, match="Column new has type of number 244, which has no counterpart"):
+    with pytest.raises(DataError, match="Column new has type number 244, which has no mapping"):
         Plans().plan(columns, ReadOptions(), None, booleans=False)
     plan = Plans().plan(columns, ReadOptions(skip_unsupported=True), None, booleans=False)
     assert plan.fields == (("c", Schema.OPTIONAL_INT32),)

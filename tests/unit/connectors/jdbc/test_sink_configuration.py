@@ -8,7 +8,7 @@ import pytest
 
 from connect.config.definition import NO_DEFAULT
 from connect.errors import ConfigError
-from connectors.jdbc.flavor import Face
+from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.options import InsertMode
 from connectors.jdbc.sink.config import parse_sink
 from connectors.jdbc.sink.config_keys import config_def
@@ -55,7 +55,7 @@ CONFLUENT = {
 
 @pytest.mark.parametrize("line", AIVEN)
 def test_validation_shows_aivens_keys_as_aivens_connector_does(line: str) -> None:
-    table = config_def(Face.AIVEN)
+    table = config_def(ConnectorFlavor.AIVEN)
     name = line.partition("|")[0]
     key = table.keys[name]
     default = "-" if key.default is NO_DEFAULT else str(table.default_text(name))
@@ -64,12 +64,12 @@ def test_validation_shows_aivens_keys_as_aivens_connector_does(line: str) -> Non
 
 
 def test_confluents_keys_have_its_defaults() -> None:
-    table = config_def(Face.CONFLUENT)
+    table = config_def(ConnectorFlavor.CONFLUENT)
     assert {name: table.default_text(name) for name in CONFLUENT} == CONFLUENT
 
 
 def test_both_classes_take_the_keys_of_both() -> None:
-    assert set(config_def(Face.AIVEN).keys) == set(config_def(Face.CONFLUENT).keys)
+    assert set(config_def(ConnectorFlavor.AIVEN).keys) == set(config_def(ConnectorFlavor.CONFLUENT).keys)
 
 
 def errors(connector: JdbcSink, **config: str) -> dict[str, list[str]]:
@@ -131,7 +131,7 @@ def test_a_password_is_in_no_error() -> None:
     )
     assert found
     assert "geheim" not in str(found)
-    settings, _ = parse_sink({**GOOD, "connection.url": "postgresql://me:geheim@localhost/db"}, Face.CONFLUENT)
+    settings, _ = parse_sink({**GOOD, "connection.url": "postgresql://me:geheim@localhost/db"}, ConnectorFlavor.CONFLUENT)
     assert "geheim" not in repr(settings)
 
 
@@ -151,7 +151,7 @@ def test_settings_say_what_the_keys_say() -> None:
             "errors.tolerance": "all",
             "topics.to.tables.mapping": "t:x,u:y",
         },
-        Face.CONFLUENT,
+        ConnectorFlavor.CONFLUENT,
     )
     assert settings.insert_mode is InsertMode.INSERT
     assert (settings.batch_rows, settings.tolerates_refusals, settings.connection.quotes) == (1, True, False)
@@ -167,9 +167,9 @@ def test_settings_say_what_the_keys_say() -> None:
 
 
 def test_confluents_key_for_quotes_wins_over_aivens() -> None:
-    for face in Face:
+    for flavor in ConnectorFlavor:
         given = GOOD | {"sql.quote.identifiers": "false", "quote.sql.identifiers": "always"}
-        assert parse_sink(given, face)[0].connection.quotes
+        assert parse_sink(given, flavor)[0].connection.quotes
 
 
 def test_a_connector_does_not_start_with_what_validation_refuses() -> None:

@@ -12,8 +12,8 @@ from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError, ConnectError
 from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.connection.database import Database
-from connectors.jdbc.flavor import Face
+from connectors.jdbc.database import Database
+from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.source.chunk_plans import Plan, Progress, stored_plan
 from connectors.jdbc.source.config import parse_settings
 from connectors.jdbc.source.config_validators import pattern
@@ -179,7 +179,7 @@ def test_tables_that_are_not_found_are_told_with_what_is_there(tmp_path: Path, c
         ({"table.whitelist": "open_orders"}, "not there: open_orders is a VIEW, and table.types has TABLE only"),
         ({"table.include.list": "public[.]orders"}, "has no table that the configuration chooses"),
     ):
-        settings = parse_settings({**config, **change}, Face.CONFLUENT)
+        settings = parse_settings({**config, **change}, ConnectorFlavor.CONFLUENT)
         database = Database(settings.connection)
         caplog.clear()
         try:
