@@ -7,7 +7,7 @@ import re
 
 from connect.data.logical import EPOCH_ORDINAL
 from connect.errors import DataError
-from connectors.jdbc.dialects.types import NS_PER_DAY, NS_PER_SECOND, civil_of_day, day_of_civil, text_of_time
+from connectors.databases.calendar import NS_PER_DAY, NS_PER_SECOND, date_of_epoch_day, epoch_day_of_date, format_time_ns
 
 INFINITY_MS = 9_223_372_036_825_200_000
 MINUS_INFINITY_MS = -9_223_372_036_832_400_000
@@ -28,7 +28,7 @@ def day_of(text: str, column: str) -> int:
         )
     era = text.endswith(" BC")
     year, month, day = (text[:-3] if era else text).split("-")
-    return day_of_civil(1 - int(year) if era else int(year), int(month), int(day))
+    return epoch_day_of_date(1 - int(year) if era else int(year), int(month), int(day))
 
 
 def time_ns(text: str) -> int:
@@ -57,7 +57,7 @@ def zoned_time_ns(text: str) -> tuple[int, int]:
 
 def date_text(day: int) -> str:
     """The reverse of :func:`day_of`."""
-    year, month, day_of_month = civil_of_day(day)
+    year, month, day_of_month = date_of_epoch_day(day)
     if year > 0:
         return f"{year:04d}-{month:02d}-{day_of_month:02d}"
     return f"{1 - year:04d}-{month:02d}-{day_of_month:02d} BC"
@@ -68,16 +68,16 @@ def moment_text(ns: int, what: str, zone: str = "") -> str:
     microsecond."""
     day, rest = divmod(ns, NS_PER_DAY)
     if rest % 1000:
-        raise DataError(f"{what}: {text_of_time(rest, 9)} is finer than the microseconds that PostgreSQL keeps")
+        raise DataError(f"{what}: {format_time_ns(rest, 9)} is finer than the microseconds that PostgreSQL keeps")
     date, _, era = date_text(day).partition(" ")
-    return f"{date} {text_of_time(rest, 6 if rest % NS_PER_SECOND else 0)}{zone}{' ' + era if era else ''}"
+    return f"{date} {format_time_ns(rest, 6 if rest % NS_PER_SECOND else 0)}{zone}{' ' + era if era else ''}"
 
 
 def time_text(ns: int, what: str) -> str:
     """ns of the day as PostgreSQL reads them; a whole day is 24:00:00."""
     if ns % 1000:
-        raise DataError(f"{what}: {text_of_time(ns, 9)} is finer than the microseconds that PostgreSQL keeps")
-    return text_of_time(ns, 6 if ns % NS_PER_SECOND else 0)
+        raise DataError(f"{what}: {format_time_ns(ns, 9)} is finer than the microseconds that PostgreSQL keeps")
+    return format_time_ns(ns, 6 if ns % NS_PER_SECOND else 0)
 
 
 def offset_text(seconds: int) -> str:

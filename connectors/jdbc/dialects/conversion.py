@@ -22,22 +22,19 @@ from connect.data.logical import (
 )
 from connect.data.struct import Struct
 from connect.errors import DataError
+from connectors.databases.calendar import NS_PER_DAY, NS_PER_SECOND, date_of_epoch_day, epoch_day_of_date
 from connectors.jdbc.dialects.field_kinds import FieldKind, LogicalType, TemporalForm
 from connectors.jdbc.dialects.types import (
-    NS_PER_DAY,
-    NS_PER_SECOND,
     Convert,
-    civil_of_day,
-    day_of_civil,
-    instant_ns,
-    instant_of_wall,
-    naive_of_wall,
-    proleptic_day,
-    proleptic_ns,
-    shifted_time,
-    time_ns,
-    time_of_ns,
-    wall_of_instant,
+    datetime_to_instant_ns,
+    instant_to_wall_ns,
+    ns_to_time,
+    shift_time,
+    time_to_ns,
+    to_proleptic_day,
+    to_proleptic_ns,
+    wall_ns_to_datetime,
+    wall_to_instant_ns,
 )
 from connectors.jdbc.options import Calendar, WriteOptions
 
@@ -86,7 +83,7 @@ def to_day(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[
     if logical.form is TemporalForm.NUMBER:
         return int
     if logical.form is TemporalForm.TEXT:
-        return lambda text: parse_moment(text, what).day
+        return lambda text: parse_iso_datetime(text, what).day
     legacy = options.calendar is Calendar.LEGACY
     zone = options.date_zone
 
@@ -94,8 +91,8 @@ def to_day(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[
         days = date_to_days(value)
         if zone is not _UTC:
             # A Date is midnight in UTC for the originals, shown in date.timezone: a day earlier west of Greenwich.
-            days = wall_of_instant(days * NS_PER_DAY, zone) // NS_PER_DAY
-        return proleptic_day(days) if legacy else days
+            days = instant_to_wall_ns(days * NS_PER_DAY, zone) // NS_PER_DAY
+        return to_proleptic_day(days) if legacy else days
 
     return day
 
@@ -134,9 +131,9 @@ def to_time_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callab
 
         return checked
     if logical.form is TemporalForm.TEXT:
-        return lambda text: parse_time(text, what)[0]
+        return lambda text: parse_iso_time(text, what)[0]
     zone = options.zone
-    return lambda value: shifted_time(time_ns(value), zone, to_utc=False)
+    return lambda value: shift_time(time_to_ns(value), zone, to_utc=False)
 
 
 def to_time(logical: LogicalType, options: WriteOptions, what: str) -> Convert | None:
@@ -144,13 +141,13 @@ def to_time(logical: LogicalType, options: WriteOptions, what: str) -> Convert |
     if logical.form is TemporalForm.CONNECT and options.zone is _UTC:
         return None
     ns = to_time_ns(logical, options, what)
-    return lambda value: time_of_ns(ns(value), what)
+    return lambda value: ns_to_time(ns(value), what)
 
 
 def _zoned_time(what: str) -> Convert:
     def zoned(text: str) -> dt.time:
-        ns, offset = parse_time(text, what)
-        return time_of_ns(ns, what).replace(tzinfo=dt.timezone(dt.timedelta(seconds=offset or 0)))
+        ns, offset = parse_iso_time(text, what)
+        return ns_to_time(ns, what).replace(tzinfo=dt.timezone(dt.timedelta(seconds=offset or 0)))
 
     return zoned
 
@@ -164,12 +161,12 @@ def to_wall_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callab
         day = to_day(logical, options, what)
         return lambda value: day(value) * NS_PER_DAY
     if logical.kind is FieldKind.TIMESTAMP:
-        return _own_ns(logical, options, what)
+        return _value_to_ns(logical, options, what)
     zone = options.zone
-    instant = _own_ns(logical, options, what)
+    instant = _value_to_ns(logical, options, what)
     if logical.form is not TemporalForm.CONNECT or options.calendar is not Calendar.LEGACY:
-        return lambda value: wall_of_instant(instant(value), zone)
-    return lambda value: proleptic_ns(wall_of_instant(instant(value), zone))
+        return lambda value: instant_to_wall_ns(instant(value), zone)
+    return lambda value: to_proleptic_ns(instant_to_wall_ns(instant(value), zone))
 
 
 def to_instant_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], int]:
@@ -177,23 +174,23 @@ def to_instant_ns(logical: LogicalType, options: WriteOptions, what: str) -> Cal
     zone = options.zone
     if logical.kind is not FieldKind.INSTANT:
         wall = to_wall_ns(logical, options, what)
-        return lambda value: instant_of_wall(wall(value), zone)
-    instant = _own_ns(logical, options, what)
+        return lambda value: wall_to_instant_ns(wall(value), zone)
+    instant = _value_to_ns(logical, options, what)
     if logical.form is not TemporalForm.CONNECT or options.calendar is not Calendar.LEGACY:
         return instant
-    return lambda value: proleptic_ns(instant(value))
+    return lambda value: to_proleptic_ns(instant(value))
 
 
 def to_wall(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], dt.datetime]:
     """The same as :func:`to_wall_ns` as a naive datetime; finer than a microsecond and years other than 1 to 9999 are refused."""
     ns = to_wall_ns(logical, options, what)
     if logical.form is not TemporalForm.CONNECT or logical.kind is not FieldKind.INSTANT or options.zone is not _UTC:
-        return lambda value: naive_of_wall(ns(value), what)
+        return lambda value: wall_ns_to_datetime(ns(value), what)
 
     def plain(value: Any) -> dt.datetime:
         if value.__class__ is dt.datetime and value.tzinfo is _UTC and value >= _GREGORIAN:
             return value.replace(tzinfo=None)
-        return naive_of_wall(ns(value), what)
+        return wall_ns_to_datetime(ns(value), what)
 
     return plain
 
@@ -203,7 +200,7 @@ def to_instant(logical: LogicalType, options: WriteOptions, what: str) -> Callab
     ns = to_instant_ns(logical, options, what)
 
     def aware(value: Any) -> dt.datetime:
-        return naive_of_wall(ns(value), what).replace(tzinfo=_UTC)
+        return wall_ns_to_datetime(ns(value), what).replace(tzinfo=_UTC)
 
     if logical.form is not TemporalForm.CONNECT or logical.kind is not FieldKind.INSTANT:
         return aware
@@ -212,7 +209,7 @@ def to_instant(logical: LogicalType, options: WriteOptions, what: str) -> Callab
     )  # fmt: skip
 
 
-def _own_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], int]:
+def _value_to_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], int]:
     """ns of the value as its schema gives it: of a wall time for TIMESTAMP, of an instant for INSTANT."""
     if logical.form is TemporalForm.NUMBER:
         unit = logical.unit_ns
@@ -225,7 +222,7 @@ def _own_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callable[
             return value.millis * 1_000_000
         if value.tzinfo is None:
             raise DataError(f"{what}: timestamp {value} has no time zone; give it one (UTC)")
-        return instant_ns(value)
+        return datetime_to_instant_ns(value)
 
     return connect
 
@@ -236,17 +233,17 @@ def _from_text(logical: LogicalType, options: WriteOptions, what: str) -> Callab
     def parsed(text: str) -> int:
         if unit and text.lstrip("-").isdecimal():
             return int(text) * unit  # timestamp.fields.list: what timestamp.granularity=micros_string writes
-        moment = parse_moment(text, what)
+        moment = parse_iso_datetime(text, what)
         wall = moment.wall
         if logical.kind is FieldKind.TIMESTAMP:
             return wall
-        return instant_of_wall(wall, zone) if moment.offset is None else wall - moment.offset * NS_PER_SECOND
+        return wall_to_instant_ns(wall, zone) if moment.offset is None else wall - moment.offset * NS_PER_SECOND
 
     return parsed
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class IsoDateTime:
     """What an ISO-8601 text says: the day since 1970, the ns of that day, and the seconds that its clock is ahead of UTC."""
 
     day: int
@@ -265,28 +262,28 @@ _TIME_TEXT = re.compile(_CLOCK + _OFFSET)
 _MOMENT_TEXT = re.compile(f"{_DATE}(?:[T ]{_CLOCK})?{_OFFSET}")
 
 
-def parse_moment(text: str, what: str) -> Moment:
+def parse_iso_datetime(text: str, what: str) -> IsoDateTime:
     """A date or timestamp, with T or a space between, with an offset or without. Raises DataError for anything else."""
     match = _MOMENT_TEXT.fullmatch(text)
     if match is None:
         raise DataError(f"{what}: {text!r} is no ISO-8601 date or timestamp")
     year, month, day, *clock, offset = match.groups()
-    number = day_of_civil(int(year), int(month), int(day))
-    if civil_of_day(number) != (int(year), int(month), int(day)):
+    number = epoch_day_of_date(int(year), int(month), int(day))
+    if date_of_epoch_day(number) != (int(year), int(month), int(day)):
         raise DataError(f"{what}: {text!r} is no date")
-    return Moment(number, _clock_ns(clock, text, what) if clock[0] is not None else 0, _offset_seconds(offset))
+    return IsoDateTime(number, _time_of_day_ns(clock, text, what) if clock[0] is not None else 0, _offset_seconds(offset))
 
 
-def parse_time(text: str, what: str) -> tuple[int, int | None]:
+def parse_iso_time(text: str, what: str) -> tuple[int, int | None]:
     """The ns of the day and the seconds ahead of UTC of a time of day. Raises DataError for anything else."""
     match = _TIME_TEXT.fullmatch(text)
     if match is None:
         raise DataError(f"{what}: {text!r} is no ISO-8601 time")
     *clock, offset = match.groups()
-    return _clock_ns(clock, text, what), _offset_seconds(offset)
+    return _time_of_day_ns(clock, text, what), _offset_seconds(offset)
 
 
-def _clock_ns(clock: list[Any], text: str, what: str) -> int:
+def _time_of_day_ns(clock: list[Any], text: str, what: str) -> int:
     hours, minutes, seconds = int(clock[0]), int(clock[1]), int(clock[2] or 0)
     ns = ((hours * 60 + minutes) * 60 + seconds) * NS_PER_SECOND + int((clock[3] or "0").ljust(9, "0"))
     if minutes > 59 or seconds > 59 or ns > NS_PER_DAY:
@@ -338,17 +335,17 @@ def _nested(logical: LogicalType, options: WriteOptions, what: str) -> Convert |
     key = to_python(logical.key, options, what)
     if key is None and element is None:
         return None
-    name, member = key or _itself, element or _itself
+    name, member = key or _identity, element or _identity
     return lambda values: {name(k): None if value is None else member(value) for k, value in values.items()}
 
 
-def _itself(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
 def _struct(logical: LogicalType, options: WriteOptions, what: str) -> Convert:
     members = [
-        (name, to_python(member, options, f"{what}.{name}") or _itself) for name, member in logical.members
+        (name, to_python(member, options, f"{what}.{name}") or _identity) for name, member in logical.members
     ]  # fmt: skip
 
     def struct(value: Struct) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from connect.data.schema import Schema
 from connect.errors import ConfigError, ConnectError, DataError
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.errors import ErrorKind
@@ -151,11 +151,11 @@ class Dialect(ABC):
         (% and _; "" selects objects without one; None selects all). System tables only if kinds has "SYSTEM TABLE"."""
 
     @abstractmethod
-    def describe(self, session: DriverSession, name: TableName) -> Table | None:
+    def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
         """Returns a table or view with its columns, or None if it does not exist. The database resolves missing parts of the
         name (search path, current database)."""
 
-    def find(self, session: DriverSession, name: TableName) -> Table:
+    def find(self, session: DriverSession, name: TableName) -> JdbcTable:
         """The same, but raises ConnectError, with the nearest table names, if the table does not exist."""
         table = self.describe(session, name)
         if table is not None:
@@ -172,12 +172,12 @@ class Dialect(ABC):
     # --- reading
 
     @abstractmethod
-    def reader(self, session: DriverSession, query: Sql, options: ReadOptions, table: Table | None = None) -> RowReader:
+    def reader(self, session: DriverSession, query: Sql, options: ReadOptions, table: JdbcTable | None = None) -> RowReader:
         """Runs a query. If it selects from one table, pass that as ``table`` for nullability and types; otherwise they come from
         the result. Raises DataError, naming the column and its type, for a type that has no mapping."""
 
     @abstractmethod
-    def timestamp(self, ns: int, column: Column | None, options: ReadOptions) -> Sql:
+    def timestamp(self, ns: int, column: JdbcColumn | None, options: ReadOptions) -> Sql:
         """Returns an instant (ns since 1970 UTC) as SQL to compare a timestamp column with, as precise as the column."""
 
     def limited(self, query: Sql, rows: int) -> Sql:
@@ -198,7 +198,7 @@ class Dialect(ABC):
             lines.append(Sql(f"PRIMARY KEY({','.join(keys)})"))
         return Sql(f"CREATE TABLE {self.table_ref(name)} (\n", joined(",\n", lines), ")")
 
-    def add_columns(self, table: Table, fields: Sequence[SinkField]) -> list[Sql]:
+    def add_columns(self, table: JdbcTable, fields: Sequence[SinkField]) -> list[Sql]:
         """Returns the ALTER TABLE statements that add columns."""
         added = joined(",\n", [Sql("ADD ", self._column_definition(field)) for field in fields])
         return [Sql(f"ALTER TABLE {self.table_ref(table.name)} ", added)]
@@ -217,15 +217,15 @@ class Dialect(ABC):
     # --- writing
 
     @abstractmethod
-    def writer(self, table: Table, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
+    def writer(self, table: JdbcTable, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
         """Returns a writer of records. Fields with ``is_key`` are the key of upserts and updates. Raises UnsupportedError for a
         mode without a statement in this database, and DataError for a field that has no column or does not fit it."""
 
     @abstractmethod
-    def deleter(self, table: Table, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
+    def deleter(self, table: JdbcTable, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
         """Returns a writer that deletes the rows of keys. A key without a row is not an error."""
 
-    def column_limits(self, column: Column) -> ColumnLimits | None:
+    def column_limits(self, column: JdbcColumn) -> ColumnLimits | None:
         """X"""
         return None
 
@@ -258,7 +258,7 @@ Convert = Callable[[Any], Any]
 """Converts a value that is not null. A converter of None leaves values as they are."""
 
 
-def unsupported_type(table: TableName | None, column: Column, hint: str = "") -> DataError:
+def unsupported_type(table: TableName | None, column: JdbcColumn, hint: str = "") -> DataError:
     """Builds the error for a column whose type has no mapping."""
     where = f"{table}.{column.name}" if table is not None else column.name
     return DataError(

@@ -15,13 +15,13 @@ from typing import Any, Final
 
 from connect.data.logical import FarInstant
 from connect.errors import DataError
-from connectors.jdbc.catalog import Table
+from connectors.databases.calendar import NS_PER_DAY
+from connectors.jdbc.catalog import JdbcTable
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.column_limits import ColumnLimits
-from connectors.jdbc.dialects.conversion import parse_time, to_python, to_time_ns, to_wall_ns
+from connectors.jdbc.dialects.conversion import parse_iso_time, to_python, to_time_ns, to_wall_ns
 from connectors.jdbc.dialects.dialect import Dialect, RowWriter
 from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType, TemporalForm, logical_type
-from connectors.jdbc.dialects.types import NS_PER_DAY
 from connectors.jdbc.options import SinkField, WriteOptions
 
 LossTest = Callable[[Any], bool]
@@ -47,7 +47,7 @@ class StrictWriter:
 
 
 def strict_writer(
-    writer: RowWriter, dialect: Dialect, table: Table, fields: Sequence[SinkField], options: WriteOptions
+    writer: RowWriter, dialect: Dialect, table: JdbcTable, fields: Sequence[SinkField], options: WriteOptions
 ) -> RowWriter:  # fmt: skip
     """Wraps a writer with checks if ``options.strict`` is set and a column could lose something."""
     if not options.strict:
@@ -272,7 +272,7 @@ def _time(logical: LogicalType, limits: ColumnLimits, options: WriteOptions, wha
         return None
 
     def lost(value: str) -> bool:
-        at, offset = parse_time(value, what)
+        at, offset = parse_iso_time(value, what)
         return bool(at % unit) or (limits.drops_zone and bool(offset))
 
     return lost

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from connectors.jdbc.catalog import Table
+from connectors.jdbc.catalog import JdbcTable
 from connectors.jdbc.dialects import merge_sql
 from connectors.jdbc.dialects.field_kinds import FieldKind, TemporalForm, logical_type
 from connectors.jdbc.dialects.generic import GenericDialect
@@ -61,9 +61,9 @@ class OracleDialect(GenericDialect):
         # A CLOB cannot be part of a key, nor compared.
         return _TYPES.get(logical.kind, "VARCHAR2(4000)")
 
-    def add_columns(self, table: Table, fields: Sequence[SinkField]) -> list[Sql]:
+    def add_columns(self, table: JdbcTable, fields: Sequence[SinkField]) -> list[Sql]:
         return [Sql(f"ALTER TABLE {self.table_ref(table.name)} ADD(\n", self._definitions(fields), ")")]
 
-    def upsert_sql(self, table: Table, keys: Sequence[str], others: Sequence[str], marks: Sequence[Sql | Bind | str]) -> Sql:
+    def upsert_sql(self, table: JdbcTable, keys: Sequence[str], others: Sequence[str], marks: Sequence[Sql | Bind | str]) -> Sql:
         quoted, rest = [self.quote(key) for key in keys], [self.quote(other) for other in others]
         return merge_sql.merge_from_dual(self.table_ref(table.name), quoted, rest, marks)

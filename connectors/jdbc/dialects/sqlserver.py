@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import ClassVar
 
-from connectors.jdbc.catalog import Table
+from connectors.jdbc.catalog import JdbcTable
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects import merge_sql
 from connectors.jdbc.dialects.field_kinds import FieldKind, TemporalForm, logical_type
@@ -78,9 +78,9 @@ class SqlServerDialect(GenericDialect):
         # No index is made over more than 900 bytes.
         return _TYPES.get(logical.kind) or ("varchar(900)" if field.is_key else "varchar(max)")
 
-    def add_columns(self, table: Table, fields: Sequence[SinkField]) -> list[Sql]:
+    def add_columns(self, table: JdbcTable, fields: Sequence[SinkField]) -> list[Sql]:
         return [Sql(f"ALTER TABLE {self.table_ref(table.name)} ADD\n", self._definitions(fields))]
 
-    def upsert_sql(self, table: Table, keys: Sequence[str], others: Sequence[str], marks: Sequence[Sql | Bind | str]) -> Sql:
+    def upsert_sql(self, table: JdbcTable, keys: Sequence[str], others: Sequence[str], marks: Sequence[Sql | Bind | str]) -> Sql:
         quoted, rest = [self.quote(key) for key in keys], [self.quote(other) for other in others]
         return merge_sql.merge_from_select(self.table_ref(table.name), quoted, rest, marks, hold_lock=True)

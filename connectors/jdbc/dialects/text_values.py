@@ -9,9 +9,10 @@ from decimal import Decimal
 from typing import Any
 
 from connect.errors import DataError
+from connectors.databases.calendar import NS_PER_DAY, format_time_ns
 from connectors.jdbc.dialects.conversion import to_day, to_instant_ns, to_python, to_time_ns, to_wall_ns
 from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType
-from connectors.jdbc.dialects.types import NS_PER_DAY, text_of_time, text_of_wall
+from connectors.jdbc.dialects.types import format_wall_ns
 from connectors.jdbc.options import WriteOptions
 
 ToText = Callable[[Any], str]
@@ -50,17 +51,17 @@ def _temporal(logical: LogicalType, options: WriteOptions, what: str) -> ToText:
     match logical.kind:
         case FieldKind.DATE:
             day = to_day(logical, options, what)
-            return lambda value: text_of_wall(day(value) * NS_PER_DAY, 0)[:-9]
+            return lambda value: format_wall_ns(day(value) * NS_PER_DAY, 0)[:-9]
         case FieldKind.TIME:
             time = to_time_ns(logical, options, what)
-            return lambda value: text_of_time(time(value), _shown(time(value), digits))
+            return lambda value: format_time_ns(time(value), _shown(time(value), digits))
         case FieldKind.ZONED_TIME:
             return str
         case FieldKind.TIMESTAMP:
             wall = to_wall_ns(logical, options, what)
-            return lambda value: text_of_wall(wall(value), _shown(wall(value), digits))
+            return lambda value: format_wall_ns(wall(value), _shown(wall(value), digits))
     instant = to_instant_ns(logical, options, what)
-    return lambda value: text_of_wall(instant(value), _shown(instant(value), digits)) + "Z"
+    return lambda value: format_wall_ns(instant(value), _shown(instant(value), digits)) + "Z"
 
 
 def _shown(ns: int, digits: int) -> int:

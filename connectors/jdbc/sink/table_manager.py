@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from connect.data.schema import Schema
 from connect.errors import ConnectError, RetriableError, SchemaError
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.database import Session
 from connectors.jdbc.dialects.dialect import RowWriter
 from connectors.jdbc.dialects.lossless import strict_writer
@@ -32,7 +32,7 @@ class Tables:
 
     def __init__(self, settings: SinkSettings) -> None:
         self._settings = settings
-        self._known: dict[TableName, Table] = {}
+        self._known: dict[TableName, JdbcTable] = {}
         self._writers: dict[Shape, RowWriter] = {}
 
     def forget(self) -> None:
@@ -65,7 +65,7 @@ class Tables:
     def exists(self, session: Session, name: TableName) -> bool:
         return name in self._known or session.dialect.describe(session, name) is not None
 
-    def _table(self, session: Session, shape: Shape) -> Table | None:
+    def _table(self, session: Session, shape: Shape) -> JdbcTable | None:
         table = self._known.get(shape.table) or session.dialect.describe(session, shape.table)
         if table is None:
             if shape.operation is not Operation.WRITE and self._settings.creates_tables:
@@ -77,7 +77,7 @@ class Tables:
         self._known[shape.table] = table
         return table
 
-    def _check_kind(self, table: Table) -> None:
+    def _check_kind(self, table: JdbcTable) -> None:
         allowed = self._settings.table_kinds
         if allowed is not None and table.kind not in allowed:
             raise SchemaError(
@@ -85,7 +85,7 @@ class Tables:
                 f"add {table.kind} to table.types to write to it"
             )
 
-    def _created(self, session: Session, shape: Shape) -> Table:
+    def _created(self, session: Session, shape: Shape) -> JdbcTable:
         if not self._settings.creates_tables:
             raise SchemaError(
                 f"Table {_quoted(shape.table)} is missing and auto-creation is disabled{self._instead(session, shape)}"
@@ -119,7 +119,7 @@ class Tables:
         nearest = f" (the nearest name in {session.label} is {near[0]})" if near else ""
         return f"{nearest}; create it, or set {self._settings.creating_key}"
 
-    def _evolved(self, session: Session, shape: Shape) -> Table:
+    def _evolved(self, session: Session, shape: Shape) -> JdbcTable:
         """The table with a column for every field, after a look at what it has now: other tasks add columns too."""
         failure: ConnectError | None = None
         failed: list[SinkField] = []
@@ -148,7 +148,7 @@ class Tables:
     def _to_create(self, fields: Sequence[SinkField]) -> list[SinkField]:
         return created_fields(fields, self._settings.write, semantic=self._settings.knows_type_names)
 
-    def _check_addable(self, wanted: TableName, table: Table, missing: Sequence[SinkField]) -> None:
+    def _check_addable(self, wanted: TableName, table: JdbcTable, missing: Sequence[SinkField]) -> None:
         """Raises SchemaError in the originals' words."""
         name = _quoted(wanted)
         listed = ", ".join(map(_described, missing))
@@ -172,7 +172,7 @@ class Tables:
             )
 
     @staticmethod
-    def _to_columns(table: Table, fields: Sequence[SinkField]) -> list[SinkField]:
+    def _to_columns(table: JdbcTable, fields: Sequence[SinkField]) -> list[SinkField]:
         """The fields under the names of their columns, which may differ in case."""
         found: list[SinkField] = []
         taken: dict[str, str] = {}
@@ -189,7 +189,7 @@ class Tables:
         return found
 
 
-def _check_writable(table: Table, column: Column, field: SinkField) -> None:
+def _check_writable(table: JdbcTable, column: JdbcColumn, field: SinkField) -> None:
     if column.generated:
         raise SchemaError(
             f"Column {column.name} of {_quoted(table.name)} is computed by the database, so that field {field.name} cannot be "
@@ -208,18 +208,18 @@ def _change(session: Session, statements: Sequence[Sql], doing: str) -> None:
         raise
 
 
-def _missing(table: Table, fields: Sequence[SinkField]) -> list[SinkField]:
+def _missing(table: JdbcTable, fields: Sequence[SinkField]) -> list[SinkField]:
     return [field for field in fields if table.column(field.name) is None]
 
 
-def _nearest(table: Table, missing: Sequence[SinkField]) -> str:
+def _nearest(table: JdbcTable, missing: Sequence[SinkField]) -> str:
     names = [column.name for column in table.columns]
     found = [(field.name, difflib.get_close_matches(field.name, names, 1)) for field in missing]
     hints = [f"{near[0]} for {name}" for name, near in found if near]
     return f"; the nearest columns are {', '.join(hints)}" if hints else ""
 
 
-def _columns(table: Table, most: int = 20) -> str:
+def _columns(table: JdbcTable, most: int = 20) -> str:
     names = [column.name for column in table.columns]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 

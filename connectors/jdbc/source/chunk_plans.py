@@ -19,7 +19,7 @@ from decimal import Decimal
 from typing import Any
 
 from connect.errors import DataError
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.database import Session
 from connectors.jdbc.source.config import Settings
 from connectors.jdbc.source.modes import Columns, Mode
@@ -105,7 +105,7 @@ def stored_plan(offsets: Sequence[Mapping[str, Any] | None], *, unfinished: bool
     return plan
 
 
-def conditions(session: Session, table: Table, plan: Plan, chunk: int, at: Key | None, settings: Settings) -> Sql:
+def conditions(session: Session, table: JdbcTable, plan: Plan, chunk: int, at: Key | None, settings: Settings) -> Sql:
     """WHERE of a chunk's rows that come after ``at``. Empty for the only chunk of a table."""
     key = session.dialect.quote(plan.key)
     lower, upper = plan.limits(chunk)
@@ -126,7 +126,7 @@ def conditions(session: Session, table: Table, plan: Plan, chunk: int, at: Key |
     return Sql(" WHERE ", joined(" AND ", parts)) if parts else Sql()
 
 
-def _time_conditions(session: Session, table: Table, before_ns: int, settings: Settings) -> list[Sql]:
+def _time_conditions(session: Session, table: JdbcTable, before_ns: int, settings: Settings) -> list[Sql]:
     times, columns = _times(session, table, settings)
     first_ns = (settings.mode.initial_time_ms or 0) * 1_000_000
     return [
@@ -135,12 +135,12 @@ def _time_conditions(session: Session, table: Table, before_ns: int, settings: S
     ]
 
 
-def _times(session: Session, table: Table, settings: Settings) -> tuple[tuple[Column, ...], Columns]:
+def _times(session: Session, table: JdbcTable, settings: Settings) -> tuple[tuple[JdbcColumn, ...], Columns]:
     _, times = incremental_columns(table, settings.mode)
     return times, Columns(None, tuple(session.dialect.quote(column.name) for column in times))
 
 
-def make_plan(session: Session, table: Table, settings: Settings) -> Plan | None:
+def make_plan(session: Session, table: JdbcTable, settings: Settings) -> Plan | None:
     """A plan for a table as it is now, or None where it is small, or has no key to cut it by. ``settings.chunk_rows`` is set."""
     assert settings.chunk_rows is not None
     mode = settings.mode
@@ -175,7 +175,7 @@ def make_plan(session: Session, table: Table, settings: Settings) -> Plan | None
     return replace(plan, bounds=tuple(bounds)) if bounds else None
 
 
-def chunk_key(table: Table, settings: Settings) -> str | None:
+def chunk_key(table: JdbcTable, settings: Settings) -> str | None:
     """The column to cut a table by: the incrementing one, or a primary key of one column."""
     if settings.mode.mode.by_number:
         number, _ = incremental_columns(table, settings.mode)
@@ -183,7 +183,7 @@ def chunk_key(table: Table, settings: Settings) -> str | None:
     return table.primary_key[0] if len(table.primary_key) == 1 else None
 
 
-def _has_null(session: Session, table: Table, key: str, doing: str) -> bool:
+def _has_null(session: Session, table: JdbcTable, key: str, doing: str) -> bool:
     """Whether a row is in no range of the key. SQLite allows null in most primary keys."""
     column = table.column(key)
     if column is None or not column.nullable:
@@ -193,7 +193,7 @@ def _has_null(session: Session, table: Table, key: str, doing: str) -> bool:
     return bool(session.query(dialect.limited(query, 1), doing))
 
 
-def _latest_ns(session: Session, table: Table, settings: Settings) -> int | None:
+def _latest_ns(session: Session, table: JdbcTable, settings: Settings) -> int | None:
     times, columns = _times(session, table, settings)
     dialect = session.dialect
     end = bound(session, dialect.now(session) - settings.mode.delay_ms * 1_000_000, times, settings)

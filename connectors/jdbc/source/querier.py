@@ -10,7 +10,7 @@ from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import SourceRecord
-from connectors.jdbc.catalog import Table
+from connectors.jdbc.catalog import JdbcTable
 from connectors.jdbc.database import Session
 from connectors.jdbc.dialects.dialect import RowReader
 from connectors.jdbc.source.offset_tracking import Exact
@@ -51,7 +51,7 @@ class Querier:
         self._adopt(opened.reader.fields, opened.table)
         return True
 
-    def _adopt(self, fields: Sequence[tuple[str, Schema]], table: Table | None) -> None:
+    def _adopt(self, fields: Sequence[tuple[str, Schema]], table: JdbcTable | None) -> None:
         """Keeps the schemas as they are, the same objects, as long as the columns are the same."""
         columns = self._keys.columns_of(self.feed.name, table)
         if fields is not self._fields and fields != self._fields:

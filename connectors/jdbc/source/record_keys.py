@@ -9,7 +9,7 @@ from typing import Any
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError, ConnectError
-from connectors.jdbc.catalog import Table
+from connectors.jdbc.catalog import JdbcTable
 from connectors.jdbc.table_name import TableName
 
 AUTO = "auto"
@@ -24,7 +24,7 @@ class KeyRules:
     by_table: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     primitive: bool = False
 
-    def columns_of(self, name: TableName | None, table: Table | None) -> tuple[str, ...]:
+    def columns_of(self, name: TableName | None, table: JdbcTable | None) -> tuple[str, ...]:
         """The key columns of a table (None: of the query), as the configuration writes them; none: no key.
 
         A table of ``auto`` that has no primary key has no key. Raises ConfigError for more than one with key.format=primitive.

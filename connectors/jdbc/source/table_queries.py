@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from connect.data.logical import DATE, TIME, TIMESTAMP
 from connect.errors import ConfigError, ConnectError, DataError
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.database import Session
 from connectors.jdbc.dialects.dialect import RowReader
-from connectors.jdbc.dialects.types import timestamp_schema_of
+from connectors.jdbc.dialects.types import timestamp_schema_for
 from connectors.jdbc.errors import RowRejectedError, StatementError, TableChangedError
 from connectors.jdbc.options import ReadOptions
 from connectors.jdbc.source.config import ModeSettings, Settings
@@ -36,7 +36,7 @@ class Opened:
     """A query that runs."""
 
     reader: RowReader
-    table: Table | None
+    table: JdbcTable | None
     """What it reads, as it is now; None for a query of the user."""
 
 
@@ -176,7 +176,9 @@ class QueryFeed:
             )
         number = dialect.quote(settings.mode.number_column) if settings.mode.mode.by_number else None
         times = tuple(dialect.quote(name) for name in settings.mode.time_columns) if settings.mode.mode.by_time else ()
-        part = range_of(session, settings, self.stamp, [Column(name, "") for name in settings.mode.time_columns], inclusive=False)
+        part = range_of(
+            session, settings, self.stamp, [JdbcColumn(name, "") for name in settings.mode.time_columns], inclusive=False
+        )
         query = with_suffix(incremental_query(text, Columns(number, times), part), settings.suffix)
         try:
             reader = dialect.reader(session, query, replace(settings.read, exact=self._exact))
@@ -220,7 +222,7 @@ class QueryFeed:
         """The next query begins where the stamp is."""
 
 
-def described(session: Session, name: TableName) -> Table:
+def described(session: Session, name: TableName) -> JdbcTable:
     """The table as it is now. Raises TableGoneError."""
     table = session.dialect.describe(session, name)
     if table is None:
@@ -256,7 +258,7 @@ def stamp_at(mode: Mode, position: Position, label: str) -> Stamp:
             return ByTimeAndNumber(position, label)
 
 
-def range_of(session: Session, settings: Settings, stamp: Stamp, times: Sequence[Column | None], *, inclusive: bool) -> Range:
+def range_of(session: Session, settings: Settings, stamp: Stamp, times: Sequence[JdbcColumn | None], *, inclusive: bool) -> Range:
     """Where the next query begins and ends. With timestamp.initial=-1 the first look at the database's clock is the beginning."""
     mode, dialect = settings.mode, session.dialect
     position = stamp.position
@@ -275,22 +277,22 @@ def range_of(session: Session, settings: Settings, stamp: Stamp, times: Sequence
     return Range(number, bound(session, begin_ns, times, settings), bound(session, end_ns, times, settings), inclusive)
 
 
-def bound(session: Session, ns: int, times: Sequence[Column | None], settings: Settings) -> Bound:
+def bound(session: Session, ns: int, times: Sequence[JdbcColumn | None], settings: Settings) -> Bound:
     return tuple(session.dialect.timestamp(ns, column, settings.read) for column in times)
 
 
-def incremental_columns(table: Table, mode: ModeSettings) -> tuple[Column | None, tuple[Column, ...]]:
+def incremental_columns(table: JdbcTable, mode: ModeSettings) -> tuple[JdbcColumn | None, tuple[JdbcColumn, ...]]:
     """The incrementing column and the timestamp columns of a table, as far as the mode has them. Raises ConfigError that names
     what is there."""
     number = _number_column(table, mode) if mode.mode.by_number else None
-    times: tuple[Column, ...] = ()
+    times: tuple[JdbcColumn, ...] = ()
     if mode.mode.by_time:
         names = mode.time_columns or column_for(mode.time_mapping, table.name, "timestamp.columns.mapping")
         times = tuple(column_of(table, name, "timestamp.column.name") for name in names)
     return number, times
 
 
-def _number_column(table: Table, mode: ModeSettings) -> Column:
+def _number_column(table: JdbcTable, mode: ModeSettings) -> JdbcColumn:
     if mode.number_column:
         return column_of(table, mode.number_column, "incrementing.column.name")
     if mode.number_mapping:
@@ -306,7 +308,7 @@ def _number_column(table: Table, mode: ModeSettings) -> Column:
     return found
 
 
-def column_of(table: Table, name: str, key: str) -> Column:
+def column_of(table: JdbcTable, name: str, key: str) -> JdbcColumn:
     """A table's column. Raises ConfigError with the nearest."""
     found = table.column(name)
     if found is None:
@@ -320,7 +322,7 @@ def column_of(table: Table, name: str, key: str) -> Column:
 def _of_kinds(reader: RowReader, number: str | None, times: Sequence[str], options: ReadOptions, label: str) -> RowReader:
     """The reader, if the columns of the mode are numbers and times. Some databases compare one with the other without a word, and
     would give the same rows again and again, or none. Raises ConfigError."""
-    schemas, wanted = dict(reader.fields), timestamp_schema_of(options, False)
+    schemas, wanted = dict(reader.fields), timestamp_schema_for(options, False)
     problem: ConfigError | None = None
     if number in schemas and schemas[number].name in (DATE, TIME, TIMESTAMP):
         why = f"the column of {label} holds dates or times, where whole numbers are needed; mode=timestamp goes by times"
@@ -336,7 +338,7 @@ def _of_kinds(reader: RowReader, number: str | None, times: Sequence[str], optio
     return reader
 
 
-def require_non_null(table: Table, found: tuple[Column | None, Sequence[Column]], mode: Mode) -> None:
+def require_non_null(table: JdbcTable, found: tuple[JdbcColumn | None, Sequence[JdbcColumn]], mode: Mode) -> None:
     """``validate.non.null``. Raises ConfigError."""
     number, times = found
     way_out = "make it NOT NULL, or set validate.non.null=false if rows with null there shall never be read"

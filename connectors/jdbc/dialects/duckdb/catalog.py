@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.connection.session import DriverSession
-from connectors.jdbc.dialects.duckdb.type_description import described
+from connectors.jdbc.dialects.duckdb.type_description import describe_type
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
 
@@ -30,7 +30,7 @@ def tables(
     )
 
 
-def describe(session: DriverSession, name: TableName) -> Table | None:
+def describe(session: DriverSession, name: TableName) -> JdbcTable | None:
     """The table or view of that name in any case, of the schema in use where none is given."""
     doing = f"looking up {name}"
     where = Sql("lower(table_name) = lower(", Bind(name.name), ") AND schema_name = ")
@@ -46,7 +46,7 @@ def describe(session: DriverSession, name: TableName) -> Table | None:
     found = TableName(real, name.schema or schema, name.catalog)
     with session.guarded(doing):
         relation = session.driver.sql(f"SELECT * FROM {session.dialect.table_ref(found)}")
-        types = [described(type_) for type_ in relation.types]
+        types = [describe_type(type_) for type_ in relation.types]
         del relation
     constraints = session.query(
         Sql("SELECT constraint_type, constraint_column_names FROM duckdb_constraints() WHERE ", where, " AND constraint_type IN "
@@ -56,10 +56,10 @@ def describe(session: DriverSession, name: TableName) -> Table | None:
         Sql("SELECT 1 FROM duckdb_views() WHERE view_name = ", Bind(real), " AND schema_name = ", Bind(schema)), doing
     )
     uniques = [tuple(names) for kind, names in constraints if kind == "UNIQUE"]
-    return Table(
+    return JdbcTable(
         found,
         tuple(
-            Column(
+            JdbcColumn(
                 column, type_name, nullable=bool(nullable), autoincrement=(default or "").lower().startswith("nextval("),
                 has_default=default is not None or bool(generated), generated=bool(generated), native=native,
             )

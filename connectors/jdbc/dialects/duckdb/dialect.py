@@ -13,19 +13,19 @@ import duckdb
 import sqlalchemy
 
 from connect.errors import DataError
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
 from connectors.jdbc.dialects.duckdb import catalog as system_catalog
-from connectors.jdbc.dialects.duckdb.arrow_staging import stage_of
+from connectors.jdbc.dialects.duckdb.arrow_staging import arrow_column
 from connectors.jdbc.dialects.duckdb.column_limits import column_limits
 from connectors.jdbc.dialects.duckdb.reader import DuckDbReader
-from connectors.jdbc.dialects.duckdb.statement_timeout import Clock
+from connectors.jdbc.dialects.duckdb.statement_timeout import DuckDbStatementTimer
 from connectors.jdbc.dialects.duckdb.writer import DuckDbWriter
 from connectors.jdbc.dialects.field_kinds import FieldKind, LogicalType, TemporalForm, logical_type
 from connectors.jdbc.dialects.text_values import to_text
-from connectors.jdbc.dialects.types import text_of_wall, wall_of_instant
+from connectors.jdbc.dialects.types import format_wall_ns, instant_to_wall_ns
 from connectors.jdbc.errors import ErrorKind
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql
@@ -77,7 +77,7 @@ def _view_name() -> str:
     return f"sluice_rows_{next(_numbers)}"
 
 
-def _connected_to_read(dialect: Any, _record: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+def _connect_read_only(dialect: Any, _record: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
     """A connection that leaves the file to others who read: DuckDB lets one process write, or several read."""
     try:
         return dialect.connect(*args, **{**named, "read_only": True})
@@ -98,18 +98,18 @@ class DuckDbDialect(Dialect):
         super().__init__(target, quotes=quotes)
         self._write_options = WriteOptions()
         self._readers: dict[int, WeakSet[Any]] = {}
-        self._clock = Clock(0)
+        self._timer = DuckDbStatementTimer(0)
 
     # --- sessions
 
     def attach(self, engine: Engine, statement_timeout_ms: int) -> None:
-        self._clock = Clock(statement_timeout_ms)
-        self._clock.watch(engine)
+        self._timer = DuckDbStatementTimer(statement_timeout_ms)
+        self._timer.watch(engine)
         sqlalchemy.event.listen(engine, "close", lambda connection, _: self._readers.pop(id(connection), None))
 
     def attach_reader(self, engine: Engine) -> None:
         if engine.url.database not in (None, "", ":memory:"):
-            sqlalchemy.event.listen(engine, "do_connect", _connected_to_read)
+            sqlalchemy.event.listen(engine, "do_connect", _connect_read_only)
 
     def session_statements(self, statement_timeout_ms: int) -> Sequence[str]:
         # Or a timestamp with a zone compared with one without would depend on where this runs.
@@ -155,7 +155,7 @@ class DuckDbDialect(Dialect):
     ) -> list[tuple[TableName, str]]:
         return system_catalog.tables(session, kinds, catalog, schema)
 
-    def describe(self, session: DriverSession, name: TableName) -> Table | None:
+    def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
         return system_catalog.describe(session, name)
 
     def now(self, session: DriverSession) -> int:
@@ -164,7 +164,7 @@ class DuckDbDialect(Dialect):
 
     # --- reading
 
-    def reader(self, session: DriverSession, query: Sql, options: ReadOptions, table: Table | None = None) -> RowReader:
+    def reader(self, session: DriverSession, query: Sql, options: ReadOptions, table: JdbcTable | None = None) -> RowReader:
         opened = self._readers.setdefault(id(session.driver), WeakSet())
 
         def begun(connection: Any) -> None:
@@ -172,16 +172,16 @@ class DuckDbDialect(Dialect):
             if not self._has_own_zone:
                 connection.execute(UTC)
 
-        return DuckDbReader(session, query, options, table, begun, self._clock)
+        return DuckDbReader(session, query, options, table, begun, self._timer)
 
-    def timestamp(self, ns: int, column: Column | None, options: ReadOptions) -> Sql:
+    def timestamp(self, ns: int, column: JdbcColumn | None, options: ReadOptions) -> Sql:
         kind = "" if column is None or column.native is None else column.native.id
         if "time zone" in kind:
-            return Sql("CAST(", Bind(text_of_wall(ns, 6, " ") + "+00"), " AS TIMESTAMPTZ)")
-        wall = wall_of_instant(ns, options.zone)
+            return Sql("CAST(", Bind(format_wall_ns(ns, 6, " ") + "+00"), " AS TIMESTAMPTZ)")
+        wall = instant_to_wall_ns(ns, options.zone)
         if kind == "timestamp_ns":
-            return Sql("CAST(", Bind(text_of_wall(wall, 9, " ")), " AS TIMESTAMP_NS)")
-        return Sql("CAST(", Bind(text_of_wall(wall, 6, " ")), " AS TIMESTAMP)")
+            return Sql("CAST(", Bind(format_wall_ns(wall, 9, " ")), " AS TIMESTAMP_NS)")
+        return Sql("CAST(", Bind(format_wall_ns(wall, 6, " ")), " AS TIMESTAMP)")
 
     # --- creating and changing tables
 
@@ -209,7 +209,7 @@ class DuckDbDialect(Dialect):
                 return f"STRUCT({members})"
         return _TYPES.get(logical.kind, "VARCHAR")
 
-    def add_columns(self, table: Table, fields: Sequence[SinkField]) -> list[Sql]:
+    def add_columns(self, table: JdbcTable, fields: Sequence[SinkField]) -> list[Sql]:
         """A column with constraints cannot be added, so one that must not be null is made so afterwards."""
         head = f"ALTER TABLE {self.table_ref(table.name)}"
         found: list[Sql] = []
@@ -229,12 +229,12 @@ class DuckDbDialect(Dialect):
 
     # --- writing
 
-    def writer(self, table: Table, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
+    def writer(self, table: JdbcTable, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
         columns = [self._column(table, field) for field in fields]
-        stages = [self._stage(field, column, options) for field, column in zip(fields, columns, strict=True)]
+        arrow_columns = [self._arrow_column(field, column, options) for field, column in zip(fields, columns, strict=True)]
         keys = [i for i, field in enumerate(fields) if field.is_key]
         others = [i for i, field in enumerate(fields) if not field.is_key]
-        values = [stage.sql.format(f"i.c{i}") for i, stage in enumerate(stages)]
+        values = [arrow.sql.format(f"i.c{i}") for i, arrow in enumerate(arrow_columns)]
         rows = _view_name()
         name, quoted = self.table_ref(table.name), [self.quote(column.name) for column in columns]
         if mode is InsertMode.UPDATE:
@@ -248,9 +248,9 @@ class DuckDbDialect(Dialect):
             text = f"INSERT INTO {name} ({','.join(quoted)}) SELECT {','.join(values)} FROM {rows} AS i"
             if mode is InsertMode.UPSERT:
                 text += self._on_conflict(table, [columns[i].name for i in keys], [quoted[i] for i in others])
-        return DuckDbWriter(text, rows, fields, stages, options, f"writing to {table.name}", self._clock)
+        return DuckDbWriter(text, rows, fields, arrow_columns, options, f"writing to {table.name}", self._timer)
 
-    def _on_conflict(self, table: Table, keys: Sequence[str], others: Sequence[str]) -> str:
+    def _on_conflict(self, table: JdbcTable, keys: Sequence[str], others: Sequence[str]) -> str:
         target = ",".join(self.quote(key) for key in keys)
         unique = [table.primary_key, *table.unique_keys]
         if not any(found and set(found) == set(keys) for found in unique):
@@ -262,24 +262,24 @@ class DuckDbDialect(Dialect):
             return f" ON CONFLICT ({target}) DO NOTHING"
         return f" ON CONFLICT ({target}) DO UPDATE SET " + ",".join(f"{name}=EXCLUDED.{name}" for name in others)
 
-    def deleter(self, table: Table, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
+    def deleter(self, table: JdbcTable, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
         columns = [self._column(table, field) for field in keys]
-        stages = [self._stage(field, column, options) for field, column in zip(keys, columns, strict=True)]
-        values = [stage.sql.format(f"i.c{i}") for i, stage in enumerate(stages)]
+        arrow_columns = [self._arrow_column(field, column, options) for field, column in zip(keys, columns, strict=True)]
+        values = [arrow.sql.format(f"i.c{i}") for i, arrow in enumerate(arrow_columns)]
         same, rows = self._same(columns, values, range(len(keys))), _view_name()
         text = f"DELETE FROM {self.table_ref(table.name)} AS t USING {rows} AS i WHERE {same}"
-        return DuckDbWriter(text, rows, keys, stages, options, f"deleting from {table.name}", self._clock)
+        return DuckDbWriter(text, rows, keys, arrow_columns, options, f"deleting from {table.name}", self._timer)
 
-    def column_limits(self, column: Column) -> ColumnLimits | None:
+    def column_limits(self, column: JdbcColumn) -> ColumnLimits | None:
         return column_limits(column.native)
 
-    def _same(self, columns: Sequence[Column], values: Sequence[str], keys: Sequence[int]) -> str:
+    def _same(self, columns: Sequence[JdbcColumn], values: Sequence[str], keys: Sequence[int]) -> str:
         return " AND ".join(f"t.{self.quote(columns[i].name)} = CAST({values[i]} AS {columns[i].type_name})" for i in keys)
 
-    def _stage(self, field: SinkField, column: Column, options: WriteOptions) -> Any:
-        return stage_of(logical_type(field.schema, options, field.name), column.native, options, f"Field {field.name}")
+    def _arrow_column(self, field: SinkField, column: JdbcColumn, options: WriteOptions) -> Any:
+        return arrow_column(logical_type(field.schema, options, field.name), column.native, options, f"Field {field.name}")
 
-    def _column(self, table: Table, field: SinkField) -> Column:
+    def _column(self, table: JdbcTable, field: SinkField) -> JdbcColumn:
         column = table.column(field.name)
         if column is None:
             raise DataError(f"Table {table.name} has no column {field.name}; it has {', '.join(table.by_name)}")

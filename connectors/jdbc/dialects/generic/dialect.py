@@ -11,17 +11,17 @@ from sqlalchemy import types as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from connect.errors import DataError, UnsupportedError
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects import merge_sql
 from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
 from connectors.jdbc.dialects.field_kinds import FieldKind, LogicalType, TemporalForm, logical_type
-from connectors.jdbc.dialects.generic.catalog import Catalogue
+from connectors.jdbc.dialects.generic.catalog import GenericCatalog
 from connectors.jdbc.dialects.generic.errors import classify_error
 from connectors.jdbc.dialects.generic.reader import GenericReader
-from connectors.jdbc.dialects.generic.writer import GenericWriter, converter
-from connectors.jdbc.dialects.types import instant_ns, naive_of_wall, wall_ns, wall_of_instant
+from connectors.jdbc.dialects.generic.writer import GenericWriter, value_converter
+from connectors.jdbc.dialects.types import datetime_to_instant_ns, datetime_to_wall_ns, instant_to_wall_ns, wall_ns_to_datetime
 from connectors.jdbc.errors import ErrorKind
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql, joined
@@ -75,10 +75,10 @@ class GenericDialect(Dialect):
     def tables(
         self, session: DriverSession, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
     ) -> list[tuple[TableName, str]]:
-        return Catalogue(session).tables(kinds, schema)
+        return GenericCatalog(session).tables(kinds, schema)
 
-    def describe(self, session: DriverSession, name: TableName) -> Table | None:
-        return Catalogue(session).describe(name)
+    def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
+        return GenericCatalog(session).describe(name)
 
     clock: ClassVar[str] = "SELECT CURRENT_TIMESTAMP"
 
@@ -87,7 +87,7 @@ class GenericDialect(Dialect):
         value = session.query(Sql(self._clock()), "reading the clock")[0][0]
         if isinstance(value, str):
             value = dt.datetime.fromisoformat(value)
-        return wall_ns(value) if value.tzinfo is None else instant_ns(value)
+        return datetime_to_wall_ns(value) if value.tzinfo is None else datetime_to_instant_ns(value)
 
     def _clock(self) -> str:
         match self.backend:
@@ -99,14 +99,14 @@ class GenericDialect(Dialect):
 
     # --- reading
 
-    def reader(self, session: DriverSession, query: Sql, options: ReadOptions, table: Table | None = None) -> RowReader:
+    def reader(self, session: DriverSession, query: Sql, options: ReadOptions, table: JdbcTable | None = None) -> RowReader:
         return GenericReader(session, query, options, table)
 
-    def timestamp(self, ns: int, column: Column | None, options: ReadOptions) -> Sql:
+    def timestamp(self, ns: int, column: JdbcColumn | None, options: ReadOptions) -> Sql:
         whole = ns - ns % 1000
         if column is not None and getattr(column.native, "timezone", None):
-            return Sql(Bind(naive_of_wall(whole, "The timestamp").replace(tzinfo=dt.UTC)))
-        return Sql(Bind(naive_of_wall(wall_of_instant(whole, options.zone), "The timestamp")))
+            return Sql(Bind(wall_ns_to_datetime(whole, "The timestamp").replace(tzinfo=dt.UTC)))
+        return Sql(Bind(wall_ns_to_datetime(instant_to_wall_ns(whole, options.zone), "The timestamp")))
 
     def limited(self, query: Sql, rows: int) -> Sql:
         if self.backend in _FETCH_FIRST:
@@ -152,7 +152,7 @@ class GenericDialect(Dialect):
 
     def literal(self, field: SinkField) -> str:
         type_ = self._type_of(logical_type(field.schema, self._write_options), field)
-        convert = converter(field, Column(field.name, "", native=type_), self._write_options)
+        convert = value_converter(field, JdbcColumn(field.name, "", native=type_), self._write_options)
         value = field.schema.default if convert is None else convert(field.schema.default)
         try:
             expression: Any = sqlalchemy.literal(value, type_)
@@ -162,7 +162,7 @@ class GenericDialect(Dialect):
 
     # --- writing
 
-    def writer(self, table: Table, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
+    def writer(self, table: JdbcTable, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
         columns = [self._column(table, field) for field in fields]
         keys = [i for i, field in enumerate(fields) if field.is_key]
         others = [i for i, field in enumerate(fields) if not field.is_key]
@@ -178,7 +178,7 @@ class GenericDialect(Dialect):
                 statement = self.upsert_sql(table, names[: len(keys)], names[len(keys) :], marks)
         return self._writer(statement, fields, columns, order, options, f"writing to {table.name}")
 
-    def upsert_sql(self, table: Table, keys: Sequence[str], others: Sequence[str], marks: Sequence[Sql | Bind | str]) -> Sql:
+    def upsert_sql(self, table: JdbcTable, keys: Sequence[str], others: Sequence[str], marks: Sequence[Sql | Bind | str]) -> Sql:
         """``marks`` are those of the keys, then those of the others."""
         name = self.table_ref(table.name)
         quoted, rest = [self.quote(key) for key in keys], [self.quote(other) for other in others]
@@ -197,12 +197,12 @@ class GenericDialect(Dialect):
             f"insert.mode=upsert is not known for {self.backend}; insert.mode=insert and insert.mode=update work everywhere"
         )
 
-    def deleter(self, table: Table, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
+    def deleter(self, table: JdbcTable, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
         columns = [self._column(table, field) for field in keys]
         statement = self.delete_sql(table.name, [column.name for column in columns], [Bind(None) for _ in columns])
         return self._writer(statement, keys, columns, range(len(keys)), options, f"deleting from {table.name}")
 
-    def column_limits(self, column: Column) -> ColumnLimits | None:
+    def column_limits(self, column: JdbcColumn) -> ColumnLimits | None:
         """As far as SQLAlchemy tells: scales, floats, dates. It knows no precision of times that all databases share."""
         match column.native:
             case sa.Double():
@@ -225,7 +225,7 @@ class GenericDialect(Dialect):
         self,
         statement: Sql,
         fields: Sequence[SinkField],
-        columns: Sequence[Column],
+        columns: Sequence[JdbcColumn],
         order: Sequence[int],
         options: WriteOptions,
         doing: str,
@@ -233,7 +233,7 @@ class GenericDialect(Dialect):
         text, _ = statement.render(self.paramstyle)
         return GenericWriter(text, fields, columns, order, options, doing)
 
-    def _column(self, table: Table, field: SinkField) -> Column:
+    def _column(self, table: JdbcTable, field: SinkField) -> JdbcColumn:
         column = table.column(field.name)
         if column is None:
             raise DataError(f"Table {table.name} has no column {field.name}; it has {', '.join(table.by_name)}")

@@ -10,7 +10,7 @@ from sqlalchemy import types as sa
 
 from connect.data.logical import END_OF_DAY, EPOCH_DAY
 from connect.errors import DataError
-from connectors.jdbc.catalog import Column
+from connectors.jdbc.catalog import JdbcColumn
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.conversion import to_instant, to_python, to_time, to_wall
 from connectors.jdbc.dialects.field_kinds import FieldKind, LogicalType, logical_type, struct_type
@@ -26,21 +26,21 @@ class GenericWriter:
         self,
         text: str,
         fields: Sequence[SinkField],
-        columns: Sequence[Column],
+        columns: Sequence[JdbcColumn],
         order: Sequence[int],
         options: WriteOptions,
         doing: str,
     ) -> None:
         self._text, self._doing = text, doing
         self._fields = fields
-        self._places = [(i, fields[i], *_value_of(fields[i], columns[i], options)) for i in order]
+        self._bindings = [(i, fields[i], *_converter_and_default(fields[i], columns[i], options)) for i in order]
 
     def write(self, session: DriverSession, rows: Sequence[Sequence[Any]]) -> None:
         session.execute_many(self._text, [self._converted(row) for row in rows], self._doing)
 
     def _converted(self, row: Sequence[Any]) -> tuple[Any, ...]:
         found: list[Any] = []
-        for i, field, convert, default in self._places:
+        for i, field, convert, default in self._bindings:
             value = row[i]
             if value is None:
                 value = default
@@ -53,13 +53,13 @@ class GenericWriter:
         return tuple(found)
 
 
-def _value_of(field: SinkField, column: Column, options: WriteOptions) -> tuple[Convert | None, Any]:
-    convert = converter(field, column, options)
+def _converter_and_default(field: SinkField, column: JdbcColumn, options: WriteOptions) -> tuple[Convert | None, Any]:
+    convert = value_converter(field, column, options)
     default = field.schema.default if options.null_as_default else None
     return convert, default if default is None or convert is None else convert(default)
 
 
-def converter(field: SinkField, column: Column, options: WriteOptions) -> Convert | None:
+def value_converter(field: SinkField, column: JdbcColumn, options: WriteOptions) -> Convert | None:
     """What makes a field's value one that a driver takes for a column of that type."""
     logical = logical_type(field.schema, options, field.name)
     what = f"Field {field.name}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from connectors.jdbc.dialects.column_limits import ColumnLimits
-from connectors.jdbc.dialects.mysql.catalog import Native
+from connectors.jdbc.dialects.mysql.catalog import MySqlColumnDetails
 
 _WHOLE: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "bit"))
 _TEXTS: Final = frozenset(("tinytext", "text", "mediumtext", "longtext"))
 
 
-def column_limits(native: Native) -> ColumnLimits | None:
+def column_limits(native: MySqlColumnDetails) -> ColumnLimits | None:
     type = native.type
     if type in _WHOLE:
         return ColumnLimits(scale=0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from connect.errors import DataError
-from connectors.jdbc.catalog import Column
+from connectors.jdbc.catalog import JdbcColumn
 from connectors.jdbc.dialects.field_kinds import FieldKind, LogicalType, logical_type
-from connectors.jdbc.dialects.mysql.catalog import Native
-from connectors.jdbc.dialects.mysql.literals import literal_of, quoted
+from connectors.jdbc.dialects.mysql.catalog import MySqlColumnDetails
+from connectors.jdbc.dialects.mysql.literals import literal_for, quoted
 from connectors.jdbc.options import SinkField, WriteOptions
 
 _PLAIN: Final = {
@@ -100,6 +100,6 @@ def _key_type(logical: LogicalType, field: SinkField, keys: int) -> str:
 def default_literal(field: SinkField) -> str:
     """The default of a field's schema. Texts take one as an expression alone (MySQL 8.0.13, MariaDB 10.2)."""
     type = field.sql_type or column_type(field)
-    native = Native(type.partition("(")[0].lower(), length=64 if type.startswith("BIT") else None)
-    text = literal_of(field, Column(field.name, type, native=native), WriteOptions()).write(field.schema.default)
+    native = MySqlColumnDetails(type.partition("(")[0].lower(), length=64 if type.startswith("BIT") else None)
+    text = literal_for(field, JdbcColumn(field.name, type, native=native), WriteOptions()).write(field.schema.default)
     return f"({text})" if type.upper().startswith(_WITHOUT_PLAIN_DEFAULT) else text

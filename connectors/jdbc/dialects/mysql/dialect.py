@@ -9,18 +9,18 @@ from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 from connect.errors import ConfigError, DataError
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
 from connectors.jdbc.dialects.mysql import catalog as system_catalog
 from connectors.jdbc.dialects.mysql import ddl, writer
-from connectors.jdbc.dialects.mysql.catalog import Native
+from connectors.jdbc.dialects.mysql.catalog import MySqlColumnDetails
 from connectors.jdbc.dialects.mysql.column_limits import column_limits
 from connectors.jdbc.dialects.mysql.errors import classify_error, error_message
 from connectors.jdbc.dialects.mysql.protocol import kill_query
-from connectors.jdbc.dialects.mysql.reader import Plans, open_reader
-from connectors.jdbc.dialects.types import text_of_wall, wall_ns, wall_of_instant
+from connectors.jdbc.dialects.mysql.reader import MySqlReadPlanCache, open_reader
+from connectors.jdbc.dialects.types import datetime_to_wall_ns, format_wall_ns, instant_to_wall_ns
 from connectors.jdbc.errors import ErrorKind
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql, joined
@@ -58,7 +58,7 @@ class MySqlDialect(Dialect):
             )
         # jdbc:mariadb:, whose driver makes booleans where MySQL's makes int8; an SQLAlchemy URL has no driver to be like.
         self._booleans = target.url.get_backend_name() == "mysql" and target.label.startswith("mariadb:")
-        self._plans = Plans()
+        self._plans = MySqlReadPlanCache()
 
     # --- names
 
@@ -108,23 +108,23 @@ class MySqlDialect(Dialect):
             catalog = re.sub(r"([\\%_])", r"\\\1", self.target.url.database or "") or None
         return system_catalog.tables(session, kinds, catalog, schema)
 
-    def describe(self, session: DriverSession, name: TableName) -> Table | None:
+    def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
         self.table_ref(name)  # what cannot be a name is not looked for
         return system_catalog.describe(session, name)
 
     def now(self, session: DriverSession) -> int:
         rows = session.query(Sql("SELECT UTC_TIMESTAMP(6)"), "asking for the time")
-        return wall_ns(rows[0][0])
+        return datetime_to_wall_ns(rows[0][0])
 
     # --- reading
 
-    def reader(self, session: DriverSession, query: Sql, options: ReadOptions, table: Table | None = None) -> RowReader:
+    def reader(self, session: DriverSession, query: Sql, options: ReadOptions, table: JdbcTable | None = None) -> RowReader:
         return open_reader(self, session, query, options, table, self._plans, booleans=self._booleans)
 
-    def timestamp(self, ns: int, column: Column | None, options: ReadOptions) -> Sql:
+    def timestamp(self, ns: int, column: JdbcColumn | None, options: ReadOptions) -> Sql:
         """Microseconds are as fine as a column is. Without a column it is taken to be a DATETIME, which is in ``db.timezone``."""
-        instant = column is not None and isinstance(column.native, Native) and column.native.type == "timestamp"
-        return Sql(Bind(text_of_wall(ns if instant else wall_of_instant(ns, options.zone), 6, " ")))
+        instant = column is not None and isinstance(column.native, MySqlColumnDetails) and column.native.type == "timestamp"
+        return Sql(Bind(format_wall_ns(ns if instant else instant_to_wall_ns(ns, options.zone), 6, " ")))
 
     # --- creating and changing tables
 
@@ -153,7 +153,7 @@ class MySqlDialect(Dialect):
 
     # --- writing
 
-    def writer(self, table: Table, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
+    def writer(self, table: JdbcTable, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
         match mode:
             case InsertMode.INSERT:
                 return writer.insert_writer(self, table, fields, options)
@@ -168,8 +168,8 @@ class MySqlDialect(Dialect):
                 return writer.upsert_writer(self, table, fields, options)
         return writer.update_writer(self, table, fields, options)
 
-    def deleter(self, table: Table, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
+    def deleter(self, table: JdbcTable, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
         return writer.delete_writer(self, table, keys, options)
 
-    def column_limits(self, column: Column) -> ColumnLimits | None:
-        return column_limits(column.native) if isinstance(column.native, Native) else None
+    def column_limits(self, column: JdbcColumn) -> ColumnLimits | None:
+        return column_limits(column.native) if isinstance(column.native, MySqlColumnDetails) else None

@@ -56,7 +56,7 @@ def classify_error(error: BaseException) -> ErrorKind:
         if isinstance(error, RuntimeError) and "cryptography" in str(error):
             return ErrorKind.AUTHENTICATION  # PyMySQL lacks a package that the user's way to log in needs
         return ErrorKind.CONNECTION if isinstance(error, OSError) else ErrorKind.STATEMENT
-    number = number_of(error)
+    number = error_number(error)
     if number in _KINDS_BY_NUMBER:
         return _KINDS_BY_NUMBER[number]
     if number is None or number == 0:
@@ -66,7 +66,7 @@ def classify_error(error: BaseException) -> ErrorKind:
     return _STATES.get((getattr(error, "sqlstate", None) or "")[:2], ErrorKind.STATEMENT)
 
 
-def number_of(error: BaseException) -> int | None:
+def error_number(error: BaseException) -> int | None:
     """The error's number, if it has one."""
     first = error.args[0] if error.args else None
     return first if isinstance(first, int) else None
@@ -74,7 +74,7 @@ def number_of(error: BaseException) -> int | None:
 
 def error_message(error: BaseException) -> str:
     """The server's message with its number, in one line."""
-    number = number_of(error)
+    number = error_number(error)
     text = " ".join(str(error.args[1] if number is not None and len(error.args) > 1 else error).split())
     if number == 0 and not text:
         text = "the connection is closed"

@@ -1,7 +1,7 @@
 """MySQL's protocol beneath PyMySQL: rows of a query as whole blocks of packets, without a Python call per packet.
 
 PyMySQL's connection stays the owner: it sends the query, reads the descriptions of the columns, and is idle again when the last
-row was read. What this module uses of its insides is named in :data:`INSIDES` and pinned by a test; where the connection has no
+row was read. What this module uses of its insides is named in :data:`CONNECTION_ATTRIBUTES` and pinned by a test; where the connection has no
 file to read blocks from, packets are read one by one through PyMySQL. Errors are PyMySQL's, for the session to translate.
 """
 
@@ -17,9 +17,9 @@ from pymysql.err import raise_mysql_exception
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.urls.connection_url import ConnectionTarget
 
-INSIDES: Final = ("_rfile", "_result", "_force_close", "_read_packet", "_execute_command")
+CONNECTION_ATTRIBUTES: Final = ("_rfile", "_result", "_force_close", "_read_packet", "_execute_command")
 """Of ``pymysql.connections.Connection``; ``_rfile`` may be missing."""
-RESULT_INSIDES: Final = ("fields", "unbuffered_active", "connection", "has_next")
+RESULT_ATTRIBUTES: Final = ("fields", "unbuffered_active", "connection", "has_next")
 """Of ``pymysql.connections.MySQLResult``."""
 
 _BLOCK: Final = 1 << 18
@@ -41,7 +41,7 @@ def execute(driver: Any, sql: bytes | str) -> int:
     return int(driver.query(sql))
 
 
-class Packets:
+class PacketReader:
     """What a connection sends after a command, read in blocks. ``data`` from ``at`` on is what has been read and not been used;
     ``text`` is ``data`` as Latin-1, so that both count alike."""
 
@@ -115,7 +115,7 @@ class Packets:
         return int.from_bytes(last[3:5], "little")
 
 
-class Stream(Packets):
+class ResultStream(PacketReader):
     """One query's rows. Until :attr:`ended` the connection can be used for nothing else."""
 
     def __init__(self, driver: Any, sql: bytes | str) -> None:
@@ -210,7 +210,7 @@ def execute_all(driver: Any, sql: bytes) -> None:
         driver.query(sql)
         if driver._result.has_next:
             driver._result = None  # the other results are ours
-            packets = Packets(driver)
+            packets = PacketReader(driver)
             while packets.skip_result() & SERVER_STATUS.SERVER_MORE_RESULTS_EXISTS:
                 pass
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connectors.jdbc.dialects.column_limits import ColumnLimits
-from connectors.jdbc.dialects.postgres.catalog import PgType
+from connectors.jdbc.dialects.postgres.catalog import PostgresType
 
 _HEADER = 4
 """Lengths and precisions are counted from here in a modifier."""
@@ -12,7 +12,7 @@ _NAME_BYTES = 63
 _FULL_PRECISION = 0xFFFF
 
 
-def column_limits(type: PgType, typmod: int) -> ColumnLimits | None:
+def column_limits(type: PostgresType, typmod: int) -> ColumnLimits | None:
     """``typmod`` is -1 where the type has no length or precision."""
     if type.element is not None:
         inner = column_limits(type.element, typmod)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
 from connectors.jdbc.dialects.field_kinds import FieldKind, LogicalType, TemporalForm, logical_type
-from connectors.jdbc.dialects.postgres.catalog import PgType
-from connectors.jdbc.dialects.postgres.value_encoder import encoder_of
+from connectors.jdbc.dialects.postgres.catalog import PostgresType
+from connectors.jdbc.dialects.postgres.value_encoder import build_encoder
 from connectors.jdbc.options import SinkField, WriteOptions
 
 _TYPES: dict[FieldKind, tuple[str, str]] = {
@@ -88,13 +88,13 @@ def literal(field: SinkField) -> str:
     what = f"The default of field {field.name}"
     logical = logical_type(field.schema, _DIALECT_OPTIONS)
     type = _type(logical, what)
-    element: PgType | None = None
+    element: PostgresType | None = None
     if logical.kind is FieldKind.ARRAY and type[1] == "array":
         innermost = logical
         while innermost.element is not None and innermost.kind is FieldKind.ARRAY:
             innermost = innermost.element
         element = _builtin(_type(innermost, what)[1], None)
-    text = encoder_of(logical, _builtin(type[1], element), -1, _DIALECT_OPTIONS, what).one(field.schema.default)
+    text = build_encoder(logical, _builtin(type[1], element), -1, _DIALECT_OPTIONS, what).one(field.schema.default)
     if "\0" in text:
         raise DataError(f"{what} holds the character U+0000, which PostgreSQL cannot store")
     if logical.kind in (FieldKind.INT8, FieldKind.INT16, FieldKind.INT32, FieldKind.INT64, FieldKind.DECIMAL):
@@ -105,5 +105,5 @@ def literal(field: SinkField) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _builtin(name: str, element: PgType | None) -> PgType:
-    return PgType(0, "pg_catalog", name, "b", element, ",", name)
+def _builtin(name: str, element: PostgresType | None) -> PostgresType:
+    return PostgresType(0, "pg_catalog", name, "b", element, ",", name)

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Collection
 
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
@@ -32,7 +32,7 @@ def tables(session: DriverSession, kinds: Collection[str]) -> list[tuple[TableNa
     return sorted(found, key=lambda entry: entry[0].name)
 
 
-def describe(session: DriverSession, name: TableName) -> Table | None:
+def describe(session: DriverSession, name: TableName) -> JdbcTable | None:
     """The table or view of that name, in any case of ASCII letters, of the database that ``schema`` names (main without)."""
     database = name.schema or "main"
     doing = f"looking up {name}"
@@ -57,10 +57,10 @@ def describe(session: DriverSession, name: TableName) -> Table | None:
     autoincrement = bool(_AUTOINCREMENT.search(_QUOTED.sub(" ", sql or "")))
     keys = sorted((place, column) for column, _, _, _, place, _ in columns if place)
     alias = _rowid_alias(sql, [(column, type_name) for column, type_name, _, _, place, _ in columns if place])
-    return Table(
+    return JdbcTable(
         TableName(real, name.schema),
         tuple(
-            Column(
+            JdbcColumn(
                 column, type_name, nullable=not notnull, autoincrement=autoincrement and column == alias,
                 has_default=default is not None or column == alias or hidden in _GENERATED, generated=hidden in _GENERATED,
             )
@@ -92,7 +92,7 @@ def _unique_keys(session: DriverSession, table: str, database: str, doing: str) 
     return tuple(tuple(c for c in columns if c is not None) for columns in found.values() if None not in columns)
 
 
-def query_columns(session: DriverSession, query: Sql) -> list[Column]:
+def query_columns(session: DriverSession, query: Sql) -> list[JdbcColumn]:
     """The columns of a query with their declared types, which SQLite tells of views alone. An expression has none."""
     name = f"temp.sluice_query_{next(_numbers)}"
     text = "".join(part if isinstance(part, str) else literal(part.value) for part in query.parts)
@@ -104,7 +104,7 @@ def query_columns(session: DriverSession, query: Sql) -> list[Column]:
         )
     finally:
         session.execute(Sql(f"DROP VIEW {name}"), "looking up the query's columns")
-    return [Column(column, type_name) for column, type_name in rows]
+    return [JdbcColumn(column, type_name) for column, type_name in rows]
 
 
 def literal(value: object) -> str:

@@ -9,15 +9,15 @@ import re
 from typing import Any
 
 from connectors.jdbc.dialects.column_limits import ColumnLimits
-from connectors.jdbc.dialects.sqlite.types import Affinity, Declared
+from connectors.jdbc.dialects.sqlite.types import Affinity, SqliteColumnType
 
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)[ \t\n\v\f\r]*", re.ASCII)
 
 _WHOLE = re.compile(r"-?\d+", re.ASCII)
 
 
-def column_limits(declared: Declared) -> ColumnLimits | None:
-    match declared.affinity:
+def column_limits(parse_declared_type: SqliteColumnType) -> ColumnLimits | None:
+    match parse_declared_type.affinity:
         case Affinity.TEXT:
             return ColumnLimits(changed=_is_cut_as_text)
         case Affinity.REAL:

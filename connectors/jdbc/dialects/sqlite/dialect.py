@@ -10,18 +10,18 @@ import sqlalchemy
 
 from connect.data.schema import Type
 from connect.errors import DataError, UnsupportedError
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
 from connectors.jdbc.dialects.field_kinds import FieldKind, TemporalForm, logical_type
 from connectors.jdbc.dialects.sqlite import catalog as system_catalog
 from connectors.jdbc.dialects.sqlite.column_limits import column_limits
-from connectors.jdbc.dialects.sqlite.reader import Needs, SqliteReader
-from connectors.jdbc.dialects.sqlite.statement_timeout import Clock
-from connectors.jdbc.dialects.sqlite.temporal import comparable
-from connectors.jdbc.dialects.sqlite.types import declared
-from connectors.jdbc.dialects.sqlite.writer import SqliteWriter, converter, rows_converter
+from connectors.jdbc.dialects.sqlite.reader import SqliteReader, WidestStorage
+from connectors.jdbc.dialects.sqlite.statement_timeout import SqliteStatementTimer
+from connectors.jdbc.dialects.sqlite.temporal import comparable_sql
+from connectors.jdbc.dialects.sqlite.types import parse_declared_type
+from connectors.jdbc.dialects.sqlite.writer import SqliteWriter, rows_converter, value_converter
 from connectors.jdbc.errors import FULL, ErrorKind, with_hint
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql, joined
@@ -68,15 +68,15 @@ class SqliteDialect(Dialect):
 
     def __init__(self, target: ConnectionTarget, *, quotes: bool = True) -> None:
         super().__init__(target, quotes=quotes)
-        self._needs: Needs = {}
+        self._widest_storage: WidestStorage = {}
         self._write_options = WriteOptions()
-        self.clock = Clock(0)
+        self.timer = SqliteStatementTimer(0)
 
     # --- sessions
 
     def attach(self, engine: Engine, statement_timeout_ms: int) -> None:
         begin: dict[str, str] = {"text": "BEGIN"}
-        self.clock = Clock(statement_timeout_ms)
+        self.timer = SqliteStatementTimer(statement_timeout_ms)
 
         def arguments(_dialect: Any, _record: Any, _args: list[Any], named: dict[str, Any]) -> None:
             # A session is used by one thread at a time, though not always by the one that opened it.
@@ -87,13 +87,13 @@ class SqliteDialect(Dialect):
             begin["text"] = f"BEGIN {connection.isolation_level or ''}".strip()
             connection.isolation_level = None
             if statement_timeout_ms:
-                self.clock.watch(connection)
+                self.timer.watch(connection)
 
         sqlalchemy.event.listen(engine, "do_connect", arguments)
         sqlalchemy.event.listen(engine, "connect", connected, insert=True)
         if statement_timeout_ms:
-            sqlalchemy.event.listen(engine, "before_cursor_execute", lambda _c, cursor, *_: self.clock.start(cursor.connection))
-            sqlalchemy.event.listen(engine, "close", lambda connection, _: self.clock.forget(connection))
+            sqlalchemy.event.listen(engine, "before_cursor_execute", lambda _c, cursor, *_: self.timer.start(cursor.connection))
+            sqlalchemy.event.listen(engine, "close", lambda connection, _: self.timer.forget(connection))
         sqlalchemy.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin["text"]))
 
     def classify(self, error: BaseException) -> ErrorKind:
@@ -131,7 +131,7 @@ class SqliteDialect(Dialect):
     ) -> list[tuple[TableName, str]]:
         return system_catalog.tables(session, kinds)
 
-    def describe(self, session: DriverSession, name: TableName) -> Table | None:
+    def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
         return system_catalog.describe(session, name)
 
     def now(self, session: DriverSession) -> int:
@@ -140,13 +140,13 @@ class SqliteDialect(Dialect):
 
     # --- reading
 
-    def reader(self, session: DriverSession, query: Sql, options: ReadOptions, table: Table | None = None) -> RowReader:
-        return SqliteReader(session, query, options, table, self._needs, self.clock)
+    def reader(self, session: DriverSession, query: Sql, options: ReadOptions, table: JdbcTable | None = None) -> RowReader:
+        return SqliteReader(session, query, options, table, self._widest_storage, self.timer)
 
-    def timestamp(self, ns: int, column: Column | None, options: ReadOptions) -> Sql:
+    def timestamp(self, ns: int, column: JdbcColumn | None, options: ReadOptions) -> Sql:
         if column is None:
             return Sql(Bind(ns // 1_000_000))
-        return comparable(self.quote(column.name), ns, options.zone)
+        return comparable_sql(self.quote(column.name), ns, options.zone)
 
     # --- creating and changing tables
 
@@ -157,17 +157,17 @@ class SqliteDialect(Dialect):
         # Arrays, maps and structs are kept as JSON.
         return _TYPES.get(field.schema.type, "TEXT")
 
-    def add_columns(self, table: Table, fields: Sequence[SinkField]) -> list[Sql]:
+    def add_columns(self, table: JdbcTable, fields: Sequence[SinkField]) -> list[Sql]:
         return [Sql(f"ALTER TABLE {self.table_ref(table.name)} ADD ", self._column_definition(field)) for field in fields]
 
     def literal(self, field: SinkField) -> str:
-        convert = converter(field, declared(self.column_type(field)), self._write_options)
+        convert = value_converter(field, parse_declared_type(self.column_type(field)), self._write_options)
         default = field.schema.default
         return system_catalog.literal(default if convert is None else convert(default))
 
     # --- writing
 
-    def writer(self, table: Table, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
+    def writer(self, table: JdbcTable, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
         columns = [self._column(table, field) for field in fields]
         names = [column.name for column in columns]
         keys = [i for i, field in enumerate(fields) if field.is_key]
@@ -183,7 +183,7 @@ class SqliteDialect(Dialect):
                 statement += self._on_conflict(table, [names[i] for i in keys], [names[i] for i in others])
         return self._writer(statement, table, fields, order, columns, options, f"writing to {table.name}")
 
-    def _on_conflict(self, table: Table, keys: Sequence[str], others: Sequence[str]) -> Sql:
+    def _on_conflict(self, table: JdbcTable, keys: Sequence[str], others: Sequence[str]) -> Sql:
         """Keeps the columns that are not in the record, unlike INSERT OR REPLACE."""
         if sqlite3.sqlite_version_info < _UPSERT_SINCE:
             raise UnsupportedError(f"insert.mode=upsert needs SQLite 3.24 or later; this is {sqlite3.sqlite_version}")
@@ -200,28 +200,28 @@ class SqliteDialect(Dialect):
         changes = joined(",", [f"{self.quote(name)}=excluded.{self.quote(name)}" for name in others])
         return Sql(f" ON CONFLICT({target}) DO UPDATE SET ", changes)
 
-    def deleter(self, table: Table, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
+    def deleter(self, table: JdbcTable, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
         columns = [self._column(table, field) for field in keys]
         statement = self.delete_sql(table.name, [column.name for column in columns], ["?"] * len(columns))
         return self._writer(statement, table, keys, list(range(len(keys))), columns, options, f"deleting from {table.name}")
 
-    def column_limits(self, column: Column) -> ColumnLimits | None:
-        return column_limits(declared(column.type_name))
+    def column_limits(self, column: JdbcColumn) -> ColumnLimits | None:
+        return column_limits(parse_declared_type(column.type_name))
 
     def _writer(
         self,
         statement: Sql,
-        table: Table,
+        table: JdbcTable,
         fields: Sequence[SinkField],
         order: Sequence[int],
-        columns: Sequence[Column],
+        columns: Sequence[JdbcColumn],
         options: WriteOptions,
         doing: str,
     ) -> RowWriter:
-        types = [declared(column.type_name) for column in columns]
-        return SqliteWriter(statement.text, rows_converter(fields, order, types, options), doing, self.clock)
+        types = [parse_declared_type(column.type_name) for column in columns]
+        return SqliteWriter(statement.text, rows_converter(fields, order, types, options), doing, self.timer)
 
-    def _column(self, table: Table, field: SinkField) -> Column:
+    def _column(self, table: JdbcTable, field: SinkField) -> JdbcColumn:
         column = table.column(field.name)
         if column is None:
             raise DataError(f"Table {table.name} has no column {field.name}; it has {', '.join(table.by_name)}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors.jdbc.catalog import Table
+from connectors.jdbc.catalog import JdbcTable
 from connectors.jdbc.database import ConnectionSettings, Database, Session
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Sql
@@ -37,7 +37,7 @@ class Rig:
         self.session.commit()
         return found
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> JdbcTable:
         found = self.dialect.describe(self.session, TableName(name))
         assert found is not None
         return found

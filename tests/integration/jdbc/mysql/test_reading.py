@@ -13,7 +13,7 @@ import pytest
 
 from connect.data.schema import Schema
 from connect.errors import ConnectError, DataError
-from connectors.jdbc.dialects.mysql.protocol import INSIDES, RESULT_INSIDES, kill_query
+from connectors.jdbc.dialects.mysql.protocol import CONNECTION_ATTRIBUTES, RESULT_ATTRIBUTES, kill_query
 from connectors.jdbc.errors import AuthenticationError, DatabaseLostError, RowRejectedError, StatementError, TableChangedError
 from connectors.jdbc.options import Calendar, ReadOptions
 from connectors.jdbc.sql import Bind, Sql
@@ -271,9 +271,9 @@ def test_what_is_missing_is_told_apart(connect: Connect, rig: Rig) -> None:
 
 def test_pymysql_has_what_is_used_of_its_insides(rig: Rig) -> None:
     driver = rig.session.driver
-    assert [name for name in INSIDES if not hasattr(driver, name)] == []
+    assert [name for name in CONNECTION_ATTRIBUTES if not hasattr(driver, name)] == []
     driver.query("select 1", unbuffered=True)
-    assert [name for name in RESULT_INSIDES if not hasattr(driver._result, name)] == []
+    assert [name for name in RESULT_ATTRIBUTES if not hasattr(driver._result, name)] == []
     field = driver._result.fields[0]
     assert [name for name in ("name", "type_code", "flags", "charsetnr", "length", "scale") if not hasattr(field, name)] == []
     assert (driver._result.unbuffered_active, hasattr(driver._rfile, "read1")) == (True, True)

@@ -295,7 +295,7 @@ def test_random_rows_are_read_as_they_were_written(rig: Rig, rows: list[tuple[An
 
 def test_rows_beyond_one_statement_are_written_and_a_row_beyond_the_servers_limit_is_refused(rig: Rig, monkeypatch: Any) -> None:
     rig.run("drop table if exists large", "create table large (k int primary key, v longblob)")
-    most = writer.most_bytes(rig.session)
+    most = writer.max_statement_bytes(rig.session)
     fields = [K, SinkField("v", Schema.BYTES)]
     rig.write("large", fields, [[n, bytes([n]) * 300_000] for n in range(30)], InsertMode.UPSERT)
     assert rig.rows("select count(*), sum(length(v)) from large") == [(30, 9_000_000)]

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from connect.data.schema import Schema
-from connectors.jdbc.catalog import Table
+from connectors.jdbc.catalog import JdbcTable
 from connectors.jdbc.database import ConnectionSettings, Database, Session
 from connectors.jdbc.dialects.dialect import Dialect, RowReader
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
@@ -56,11 +56,11 @@ class Desk:
     def table_name(name: str) -> TableName:
         return TableName(name)
 
-    def table(self, name: str, session: Session | None = None) -> Table:
+    def table(self, name: str, session: Session | None = None) -> JdbcTable:
         return self.dialect.find(session or self.session, TableName(name))
 
     def read(
-        self, query: str, options: ReadOptions | None = None, table: Table | None = None
+        self, query: str, options: ReadOptions | None = None, table: JdbcTable | None = None
     ) -> tuple[Sequence[tuple[str, Schema]], list[list[Any]]]:  # fmt: skip
         """The fields and all rows of a query."""
         reader = self.dialect.reader(self.session, Sql(query), options or ReadOptions(), table)

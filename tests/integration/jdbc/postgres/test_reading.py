@@ -321,4 +321,4 @@ def test_a_statement_that_was_run_often_takes_a_changed_table(desk: Desk) -> Non
 
 
 def test_the_server_is_known_without_asking(desk: Desk) -> None:
-    assert libpq.server_of(desk.session) is libpq.Server.POSTGRES
+    assert libpq.server_kind(desk.session) is libpq.ServerKind.POSTGRES

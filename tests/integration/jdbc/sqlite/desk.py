@@ -12,7 +12,7 @@ from connect.converters.json.converter import JsonConverter
 from connect.data.logical import FarInstant
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
-from connectors.jdbc.catalog import Table
+from connectors.jdbc.catalog import JdbcTable
 from connectors.jdbc.database import ConnectionSettings, Database, Session
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
@@ -46,7 +46,7 @@ class Desk:
         self.session.commit()
         return rows
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> JdbcTable:
         return self.dialect.find(self.session, TableName(name))
 
     def reader(self, name: str, options: ReadOptions | None = None, order: str = "") -> RowReader:

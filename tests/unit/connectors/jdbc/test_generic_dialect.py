@@ -18,14 +18,14 @@ from connect.data.logical import EPOCH, date_schema, decimal_schema, time_schema
 from connect.data.schema import Schema, Type
 from connect.errors import DataError, UnsupportedError
 from connectors.jdbc import database as database_module
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.database import ConnectionSettings, Database, Session
 from connectors.jdbc.dialects import merge_sql
 from connectors.jdbc.dialects.generic import GenericDialect
-from connectors.jdbc.dialects.generic.catalog import like
+from connectors.jdbc.dialects.generic.catalog import compile_like
 from connectors.jdbc.dialects.generic.errors import classify_error
-from connectors.jdbc.dialects.generic.types import reading_of
-from connectors.jdbc.dialects.generic.writer import converter
+from connectors.jdbc.dialects.generic.types import column_decoder
+from connectors.jdbc.dialects.generic.writer import value_converter
 from connectors.jdbc.dialects.oracle import OracleDialect
 from connectors.jdbc.dialects.sqlserver import SqlServerDialect
 from connectors.jdbc.errors import ErrorKind, RowRejectedError
@@ -66,8 +66,8 @@ SQL_SERVER = dialect(SqlServerDialect, "mssql+pyodbc://h/d")
 ORACLE = dialect(OracleDialect, "oracle+oracledb://h/d")
 
 
-def table(*names: str, schema: str | None = None) -> Table:
-    return Table(TableName("t", schema), tuple(Column(name, "", native=sa.Integer()) for name in names), ("k",))
+def table(*names: str, schema: str | None = None) -> JdbcTable:
+    return JdbcTable(TableName("t", schema), tuple(JdbcColumn(name, "", native=sa.Integer()) for name in names), ("k",))
 
 
 # --- statements, as the originals send them
@@ -202,7 +202,7 @@ def test_errors_without_a_state_are_blamed_by_their_class() -> None:
     ],
 )
 def test_columns_are_read_by_sqlalchemys_types(native: Any, value: Any, schema: Schema | None, expected: Any) -> None:
-    reading = reading_of(Column("c", "", native=native), ReadOptions())
+    reading = column_decoder(JdbcColumn("c", "", native=native), ReadOptions())
     assert reading is not None
     assert schema is None or reading.schema == schema
     assert str(reading.convert(value)) == str(expected)
@@ -210,19 +210,19 @@ def test_columns_are_read_by_sqlalchemys_types(native: Any, value: Any, schema: 
 
 @pytest.mark.parametrize("native", [sa.Interval(), sa.NullType(), mssql.SQL_VARIANT()])
 def test_types_without_a_counterpart_are_told(native: Any) -> None:
-    assert reading_of(Column("c", "", native=native), ReadOptions()) is None
+    assert column_decoder(JdbcColumn("c", "", native=native), ReadOptions()) is None
 
 
 def test_oracle_keeps_times_in_its_dates() -> None:
-    convert = converter(SinkField("t", time_schema()), Column("t", "DATE", native=oracle.DATE()), WriteOptions())
+    convert = value_converter(SinkField("t", time_schema()), JdbcColumn("t", "DATE", native=oracle.DATE()), WriteOptions())
     assert convert is not None
     assert convert(dt.time(1, 2)) == dt.datetime(1970, 1, 1, 1, 2)
 
 
 def test_patterns_of_jdbc() -> None:
-    assert like("pub%").fullmatch("public")
-    assert not like("a\\_b").fullmatch("axb")
-    assert like("a_b").fullmatch("axb")
+    assert compile_like("pub%").fullmatch("public")
+    assert not compile_like("a\\_b").fullmatch("axb")
+    assert compile_like("a_b").fullmatch("axb")
 
 
 # --- run for real, on a database that it does not know is SQLite
@@ -264,7 +264,7 @@ def test_a_database_that_nobody_wrote_a_module_for_is_served(session: Session) -
     assert rows.exact == [(1, 1709210096789000000), (2, None)]
     assert reader.read(10).values == []
     reader.close()
-    inferred = made.reader(
+    infer_type = made.reader(
         session,
         Sql(
             "SELECT id, 1.5 AS f, NULL AS n FROM t WHERE id = ",
@@ -272,11 +272,11 @@ def test_a_database_that_nobody_wrote_a_module_for_is_served(session: Session) -
         + Bind(1),
         ReadOptions(batch_rows=1),
     )
-    assert [(name, schema.type) for name, schema in inferred.fields] == [
+    assert [(name, schema.type) for name, schema in infer_type.fields] == [
         ("id", Type.INT64), ("f", Type.FLOAT64), ("n", Type.STRING),
     ]  # fmt: skip
-    assert inferred.read(5).values == [[1, 1.5, None]]
-    inferred.close()
+    assert infer_type.read(5).values == [[1, 1.5, None]]
+    infer_type.close()
     made.deleter(found, fields[:1], WriteOptions()).write(session, [[1]])
     assert session.query(Sql("SELECT id FROM t"), "testing") == [(2,)]
     with pytest.raises(RowRejectedError, match="UNIQUE constraint failed"):

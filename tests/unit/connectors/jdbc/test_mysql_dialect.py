@@ -18,12 +18,12 @@ from connectors.jdbc.dialects.mysql.catalog import _column, _keys, _kind
 from connectors.jdbc.dialects.mysql.ddl import column_type
 from connectors.jdbc.dialects.mysql.dialect import MySqlDialect
 from connectors.jdbc.dialects.mysql.errors import classify_error, error_message
-from connectors.jdbc.dialects.mysql.literals import literal_of
-from connectors.jdbc.dialects.mysql.protocol import Stream
-from connectors.jdbc.dialects.mysql.reader import Plans
-from connectors.jdbc.dialects.mysql.row_decoder import decoder
-from connectors.jdbc.dialects.mysql.types import VECTOR, Described, reading_of
-from connectors.jdbc.dialects.mysql.writer import portions, upsert_tail, wants_alias
+from connectors.jdbc.dialects.mysql.literals import literal_for
+from connectors.jdbc.dialects.mysql.protocol import ResultStream
+from connectors.jdbc.dialects.mysql.reader import MySqlReadPlanCache
+from connectors.jdbc.dialects.mysql.row_decoder import compile_row_decoder
+from connectors.jdbc.dialects.mysql.types import VECTOR, MySqlResultColumn, column_decoder
+from connectors.jdbc.dialects.mysql.writer import needs_row_alias, split_rows, upsert_clause
 from connectors.jdbc.errors import ErrorKind
 from connectors.jdbc.options import ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.urls.connection_url import parse_connection_url
@@ -48,15 +48,15 @@ def dialect(url: str = "jdbc:mysql://host/shop", **options: Any) -> MySqlDialect
     ],
 )
 def test_mysql_from_8_0_20_has_a_name_for_the_new_row(version: str, alias: bool) -> None:
-    assert wants_alias(version) is alias
+    assert needs_row_alias(version) is alias
 
 
 def test_upserts_have_the_form_that_the_server_wants() -> None:
     start = " ON DUPLICATE KEY UPDATE "
-    assert upsert_tail("`t`", "`k`", ["`a`", "`b`"], alias=False) == f"{start}`a`=VALUES(`a`),`b`=VALUES(`b`)"
-    assert upsert_tail("`t`", "`k`", ["`a`"], alias=True) == f" AS `new row`{start}`a`=`new row`.`a`"
-    assert upsert_tail("`d`.`t`", "`k`", [], alias=False) == f"{start}`k`=`d`.`t`.`k`"
-    assert upsert_tail("`d`.`t`", "`k`", [], alias=True) == f" AS `new row`{start}`k`=`d`.`t`.`k`"
+    assert upsert_clause("`t`", "`k`", ["`a`", "`b`"], alias=False) == f"{start}`a`=VALUES(`a`),`b`=VALUES(`b`)"
+    assert upsert_clause("`t`", "`k`", ["`a`"], alias=True) == f" AS `new row`{start}`a`=`new row`.`a`"
+    assert upsert_clause("`d`.`t`", "`k`", [], alias=False) == f"{start}`k`=`d`.`t`.`k`"
+    assert upsert_clause("`d`.`t`", "`k`", [], alias=True) == f" AS `new row`{start}`k`=`d`.`t`.`k`"
 
 
 def test_a_timeout_is_set_by_a_statement_that_both_servers_take() -> None:
@@ -167,31 +167,31 @@ def test_tables_of_the_system_have_kinds_of_their_own() -> None:
     assert _kind("information_schema", "SYSTEM VIEW") == "SYSTEM VIEW"
 
 
-def described(type: int, *, flags: int = 0, charset: int = 255, length: int = 100, decimals: int = 0) -> Described:
-    return Described("c", type, flags, charset, length, decimals)
+def result_column(type: int, *, flags: int = 0, charset: int = 255, length: int = 100, decimals: int = 0) -> MySqlResultColumn:
+    return MySqlResultColumn("c", type, flags, charset, length, decimals)
 
 
 @pytest.mark.parametrize(
     ("column", "schema", "data", "value"),
     [
-        (described(FIELD_TYPE.JSON, charset=63), Schema.OPTIONAL_STRING, '{"ä": 1}'.encode(), '{"ä": 1}'),
-        (described(VECTOR, charset=63), Schema.OPTIONAL_BYTES, b"\0\0\x80?", b"\0\0\x80?"),
-        (described(FIELD_TYPE.TINY, length=1), Schema.OPTIONAL_INT8, b"-1", -1),
-        (described(FIELD_TYPE.LONGLONG, flags=FLAG.UNSIGNED), Schema.OPTIONAL_INT64, b"5", 5),
-        (described(FIELD_TYPE.VAR_STRING, charset=63), Schema.OPTIONAL_BYTES, b"\xff", b"\xff"),
+        (result_column(FIELD_TYPE.JSON, charset=63), Schema.OPTIONAL_STRING, '{"ä": 1}'.encode(), '{"ä": 1}'),
+        (result_column(VECTOR, charset=63), Schema.OPTIONAL_BYTES, b"\0\0\x80?", b"\0\0\x80?"),
+        (result_column(FIELD_TYPE.TINY, length=1), Schema.OPTIONAL_INT8, b"-1", -1),
+        (result_column(FIELD_TYPE.LONGLONG, flags=FLAG.UNSIGNED), Schema.OPTIONAL_INT64, b"5", 5),
+        (result_column(FIELD_TYPE.VAR_STRING, charset=63), Schema.OPTIONAL_BYTES, b"\xff", b"\xff"),
     ],
 )
-def test_types_that_mysql_alone_has_are_read(column: Described, schema: Schema, data: bytes, value: Any) -> None:
-    reading = reading_of(column, ReadOptions(), booleans=False)
+def test_types_that_mysql_alone_has_are_read(column: MySqlResultColumn, schema: Schema, data: bytes, value: Any) -> None:
+    reading = column_decoder(column, ReadOptions(), booleans=False)
     assert reading is not None
     assert (reading.schema, reading.read(data)) == (schema, value)
 
 
 def test_a_type_without_mapping_is_an_error_or_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    columns = (described(FIELD_TYPE.LONG), Described("new", 244, 0, 63, 10, 0))
+    columns = (result_column(FIELD_TYPE.LONG), MySqlResultColumn("new", 244, 0, 63, 10, 0))
     with pytest.raises(DataError, match="Column new has type number 244, which has no mapping"):
-        Plans().plan(columns, ReadOptions(), None, booleans=False)
-    plan = Plans().plan(columns, ReadOptions(skip_unsupported=True), None, booleans=False)
+        MySqlReadPlanCache().plan(columns, ReadOptions(), None, booleans=False)
+    plan = MySqlReadPlanCache().plan(columns, ReadOptions(skip_unsupported=True), None, booleans=False)
     assert plan.fields == (("c", Schema.OPTIONAL_INT32),)
     assert "It is left out" in caplog.text
     packet = lenenc(b"5") + lenenc(b"skipped")
@@ -203,8 +203,8 @@ def test_a_type_without_mapping_is_an_error_or_left_out(caplog: pytest.LogCaptur
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_a_float_has_the_fewest_digits_that_tell_it_apart(number: float) -> None:
-    column = Described("c", FIELD_TYPE.DOUBLE, 0, 63, 22, 31, exact_float=True)
-    reading = reading_of(column, ReadOptions(), booleans=False)
+    column = MySqlResultColumn("c", FIELD_TYPE.DOUBLE, 0, 63, 22, 31, exact_float=True)
+    reading = column_decoder(column, ReadOptions(), booleans=False)
     assert reading is not None
     found = reading.read(repr(number).encode())
     assert struct.pack("<f", found) == struct.pack("<f", number)
@@ -260,10 +260,10 @@ def test_rows_are_whole_wherever_blocks_end(rows: list[tuple[Any, ...]], sizes: 
     packets = [b"".join(lenenc(str(v).encode() if isinstance(v, int) else v) for v in row) for row in rows]
     packets.append(b"\xfe\0\0\2\0")
     data = b"".join(len(packet).to_bytes(3, "little") + bytes([n % 256]) + packet for n, packet in enumerate(packets))
-    text, number = described(FIELD_TYPE.VAR_STRING), described(FIELD_TYPE.LONGLONG)
-    readings = [reading_of(column, ReadOptions(), booleans=False) for column in (text, number, text)]
-    decode = decoder((text, number, text), readings, [1])
-    stream = Stream(Given(data, sizes), "select")
+    text, number = result_column(FIELD_TYPE.VAR_STRING), result_column(FIELD_TYPE.LONGLONG)
+    readings = [column_decoder(column, ReadOptions(), booleans=False) for column in (text, number, text)]
+    decode = compile_row_decoder((text, number, text), readings, [1])
+    stream = ResultStream(Given(data, sizes), "select")
     found: list[Any] = []
     exact: list[Any] = []
     while not stream.ended:
@@ -278,8 +278,8 @@ def test_rows_are_whole_wherever_blocks_end(rows: list[tuple[Any, ...]], sizes: 
 
 
 def test_a_value_that_is_not_of_its_type_names_its_column() -> None:
-    columns = (described(FIELD_TYPE.VAR_STRING), Described("price", FIELD_TYPE.LONG, 0, 63, 11, 0))
-    decode = decoder(columns, [reading_of(column, ReadOptions(), booleans=False) for column in columns], [])
+    columns = (result_column(FIELD_TYPE.VAR_STRING), MySqlResultColumn("price", FIELD_TYPE.LONG, 0, 63, 11, 0))
+    decode = compile_row_decoder(columns, [column_decoder(column, ReadOptions(), booleans=False) for column in columns], [])
     packet = lenenc(b"fine") + lenenc(b"12x")
     data = len(packet).to_bytes(4, "little") + packet
     with pytest.raises(DataError, match=r"Column price: b'12x' cannot be read as int32"):
@@ -288,15 +288,15 @@ def test_a_value_that_is_not_of_its_type_names_its_column() -> None:
 
 def test_statements_are_cut_between_rows() -> None:
     rows = ["aaaa", "bb", "cccccccccccc", "d", "e"]
-    assert list(portions(rows, 8)) == [["aaaa", "bb"], ["cccccccccccc"], ["d", "e"]]
-    assert list(portions([], 8)) == []
+    assert list(split_rows(rows, 8)) == [["aaaa", "bb"], ["cccccccccccc"], ["d", "e"]]
+    assert list(split_rows([], 8)) == []
 
 
 def test_a_vector_takes_an_array_of_floats() -> None:
     row = ("v", b"vector", b"vector(2)", "YES", None, "", 8, None, None, None)
     field = SinkField("v", Schema(Type.ARRAY, value_schema=Schema.FLOAT32))
-    assert literal_of(field, _column(row), WriteOptions()).write([1.0, 2.5]) == "X'0000803f00002040'"
-    of_text = literal_of(SinkField("v", Schema.STRING), _column(row), WriteOptions())
+    assert literal_for(field, _column(row), WriteOptions()).write([1.0, 2.5]) == "X'0000803f00002040'"
+    of_text = literal_for(SinkField("v", Schema.STRING), _column(row), WriteOptions())
     assert of_text.write("[1, 2.5]") == "X'0000803f00002040'"
     for wrong in ("1'; drop", "7", '["a"]', "[1, null]"):
         with pytest.raises(DataError, match=r"Field v: .* is no vector; expected numbers in brackets"):
@@ -307,7 +307,7 @@ def test_the_first_number_of_a_point_is_the_longitude_in_either_order_of_bytes()
     row = ("g", b"geometry", b"geometry", "YES", None, "", None, None, None, None)
     schema = SchemaBuilder.struct().name("io.debezium.data.geometry.Geometry").field("wkb", Schema.BYTES)
     schema = schema.field("srid", Schema.OPTIONAL_INT32).build()
-    write = literal_of(SinkField("g", schema), _column(row), WriteOptions()).write
+    write = literal_for(SinkField("g", schema), _column(row), WriteOptions()).write
     little, big = b"\1" + struct.pack("<Idd", 1, 11, 48), b"\0" + struct.pack(">Idd", 1, 11, 48)
     assert write(Struct(schema, [little, 4326])) == f"X'e6100000{little.hex()}'"
     # What MySQL 8.0.15 and 9.7 make of both is POINT(48 11), and of the second without the option POINT(11 48).

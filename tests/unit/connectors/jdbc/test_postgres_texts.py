@@ -20,8 +20,8 @@ from connectors.databases.postgresql.dates import (
     time_text,
     zoned_time_ns,
 )
-from connectors.jdbc.dialects.postgres.copy_text import array_of, copy_lines
-from connectors.jdbc.dialects.postgres.value_encoder import Style
+from connectors.jdbc.dialects.postgres.copy_text import array_parameter, copy_lines
+from connectors.jdbc.dialects.postgres.value_encoder import TextStyle
 from connectors.postgres.schema.row_decoder import unescape
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")) | st.sampled_from(["NULL", "\\N", "{", ""])
@@ -61,10 +61,10 @@ def test_lines_of_a_copy_hold_what_was_put_in(rows: list[tuple[str | None, str |
     shown = [None if row[2] is None else "\\x" + row[2].hex() for row in rows]
     block = copy_lines(
         [
-            ("n", numbers, Style.CLEAN),
-            ("a", [row[0] for row in rows], Style.TEXT),
-            ("b", [row[1] for row in rows], Style.TEXT),
-            ("h", shown, Style.HEX),
+            ("n", numbers, TextStyle.CLEAN),
+            ("a", [row[0] for row in rows], TextStyle.TEXT),
+            ("b", [row[1] for row in rows], TextStyle.TEXT),
+            ("h", shown, TextStyle.HEX),
         ]
     )
     lines = block.decode().split("\n")
@@ -75,17 +75,17 @@ def test_lines_of_a_copy_hold_what_was_put_in(rows: list[tuple[str | None, str |
 
 @given(st.lists(CELLS, min_size=1, max_size=8))
 def test_a_column_as_an_array_holds_what_was_put_in(values: list[str | None]) -> None:
-    assert array_decoder("c", str, 1, ",")(array_of("c", values, Style.TEXT)) == values
+    assert array_decoder("c", str, 1, ",")(array_parameter("c", values, TextStyle.TEXT)) == values
     hexed = [None if value is None else "\\x" + value.encode().hex() for value in values]
-    assert array_decoder("c", str, 1, ",")(array_of("c", hexed, Style.HEX)) == hexed
+    assert array_decoder("c", str, 1, ",")(array_parameter("c", hexed, TextStyle.HEX)) == hexed
 
 
-@pytest.mark.parametrize("write", [lambda *column: copy_lines([column]), array_of])
+@pytest.mark.parametrize("write", [lambda *column: copy_lines([column]), array_parameter])
 def test_text_that_postgresql_cannot_hold_is_refused_by_field(write: Any) -> None:
     for text, message in (("a\0", r"Field name holds the character U\+0000"), ("\udcff", "Field name holds half of a surrogate")):
         for texts in ([text], [None, text]):
             with pytest.raises(DataError, match=message):
-                write("name", texts, Style.TEXT)
+                write("name", texts, TextStyle.TEXT)
 
 
 @given(st.integers(-2_451_507 + 2_440_588 - 4_000_000, 106_741_034 - 2_440_588))
