@@ -11,7 +11,7 @@ from typing import Final
 
 from connect.data.logical import DECIMAL
 from connect.data.schema import Schema, Type
-from connectors.jdbc.dialects.field_kinds import FieldKind, TemporalForm, logical_type
+from connectors.jdbc.dialects.logical_types import FieldKind, TemporalForm, logical_type
 from connectors.jdbc.options import SinkField, WriteOptions
 
 SOURCE_TYPE = "__debezium.source.column.type"

@@ -23,7 +23,7 @@ from connect.data.logical import (
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connectors.databases.calendar import NS_PER_DAY, NS_PER_SECOND, date_of_epoch_day, epoch_day_of_date
-from connectors.jdbc.dialects.field_kinds import FieldKind, LogicalType, TemporalForm
+from connectors.jdbc.dialects.logical_types import FieldKind, LogicalType, TemporalForm
 from connectors.jdbc.dialects.types import (
     Convert,
     datetime_to_instant_ns,

@@ -21,7 +21,7 @@ from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.dialects.conversion import parse_iso_time, to_python, to_time_ns, to_wall_ns
 from connectors.jdbc.dialects.dialect import Dialect, RowWriter
-from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType, TemporalForm, logical_type
+from connectors.jdbc.dialects.logical_types import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType, TemporalForm, logical_type
 from connectors.jdbc.options import SinkField, WriteOptions
 
 LossTest = Callable[[Any], bool]

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from connectors.jdbc.catalog import JdbcTable
 from connectors.jdbc.dialects import merge_sql
-from connectors.jdbc.dialects.field_kinds import FieldKind, TemporalForm, logical_type
 from connectors.jdbc.dialects.generic import GenericDialect
+from connectors.jdbc.dialects.logical_types import FieldKind, TemporalForm, logical_type
 from connectors.jdbc.errors import ErrorKind
 from connectors.jdbc.options import SinkField
 from connectors.jdbc.sql import Bind, Sql

@@ -11,7 +11,7 @@ from typing import Any
 from connect.errors import DataError
 from connectors.databases.calendar import NS_PER_DAY, format_time_ns
 from connectors.jdbc.dialects.conversion import to_day, to_instant_ns, to_python, to_time_ns, to_wall_ns
-from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType
+from connectors.jdbc.dialects.logical_types import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType
 from connectors.jdbc.dialects.types import format_wall_ns
 from connectors.jdbc.options import WriteOptions
 

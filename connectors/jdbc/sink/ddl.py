@@ -10,7 +10,7 @@ from typing import Any
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP
 from connect.data.schema import Schema, Type
 from connectors.jdbc.dialects.conversion import to_date, to_time, to_wall
-from connectors.jdbc.dialects.field_kinds import logical_type
+from connectors.jdbc.dialects.logical_types import logical_type
 from connectors.jdbc.options import SinkField, WriteOptions
 
 _OWN = (DECIMAL, DATE, TIME, TIMESTAMP)

@@ -19,7 +19,7 @@ from connect.errors import DataError
 from connectors.jdbc.dialects.conversion import to_day, to_instant_ns, to_python, to_time_ns, to_wall_ns
 from connectors.jdbc.dialects.duckdb.temporal import INFINITY
 from connectors.jdbc.dialects.duckdb.types import TIMESTAMPS, UNIT_NS, quoted
-from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType, TemporalForm, struct_type
+from connectors.jdbc.dialects.logical_types import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType, TemporalForm, struct_type
 from connectors.jdbc.dialects.text_values import to_json, to_text
 from connectors.jdbc.dialects.types import Convert, exact_rescaler, format_wall_ns
 from connectors.jdbc.options import WriteOptions

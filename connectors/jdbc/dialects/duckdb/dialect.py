@@ -23,7 +23,7 @@ from connectors.jdbc.dialects.duckdb.column_limits import column_limits
 from connectors.jdbc.dialects.duckdb.reader import DuckDbReader
 from connectors.jdbc.dialects.duckdb.statement_timeout import DuckDbStatementTimer
 from connectors.jdbc.dialects.duckdb.writer import DuckDbWriter
-from connectors.jdbc.dialects.field_kinds import FieldKind, LogicalType, TemporalForm, logical_type
+from connectors.jdbc.dialects.logical_types import FieldKind, LogicalType, TemporalForm, logical_type
 from connectors.jdbc.dialects.text_values import to_text
 from connectors.jdbc.dialects.types import format_wall_ns, instant_to_wall_ns
 from connectors.jdbc.errors import ErrorKind

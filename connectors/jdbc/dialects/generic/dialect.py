@@ -16,11 +16,11 @@ from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects import merge_sql
 from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
-from connectors.jdbc.dialects.field_kinds import FieldKind, LogicalType, TemporalForm, logical_type
 from connectors.jdbc.dialects.generic.catalog import GenericCatalog
 from connectors.jdbc.dialects.generic.errors import classify_error
 from connectors.jdbc.dialects.generic.reader import GenericReader
 from connectors.jdbc.dialects.generic.writer import GenericWriter, value_converter
+from connectors.jdbc.dialects.logical_types import FieldKind, LogicalType, TemporalForm, logical_type
 from connectors.jdbc.dialects.types import datetime_to_instant_ns, datetime_to_wall_ns, instant_to_wall_ns, wall_ns_to_datetime
 from connectors.jdbc.errors import ErrorKind
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions

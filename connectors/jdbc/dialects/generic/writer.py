@@ -13,7 +13,7 @@ from connect.errors import DataError
 from connectors.jdbc.catalog import JdbcColumn
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.conversion import to_instant, to_python, to_time, to_wall
-from connectors.jdbc.dialects.field_kinds import FieldKind, LogicalType, logical_type, struct_type
+from connectors.jdbc.dialects.logical_types import FieldKind, LogicalType, logical_type, struct_type
 from connectors.jdbc.dialects.text_values import to_json, to_text
 from connectors.jdbc.dialects.types import Convert
 from connectors.jdbc.options import SinkField, WriteOptions

@@ -6,7 +6,7 @@ from typing import Final
 
 from connect.errors import DataError
 from connectors.jdbc.catalog import JdbcColumn
-from connectors.jdbc.dialects.field_kinds import FieldKind, LogicalType, logical_type
+from connectors.jdbc.dialects.logical_types import FieldKind, LogicalType, logical_type
 from connectors.jdbc.dialects.mysql.catalog import MySqlColumnDetails
 from connectors.jdbc.dialects.mysql.literals import literal_for, quoted
 from connectors.jdbc.options import SinkField, WriteOptions

@@ -28,7 +28,7 @@ from connectors.jdbc.dialects.conversion import (
     to_time_ns,
     to_wall_ns,
 )
-from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType, TemporalForm, logical_type
+from connectors.jdbc.dialects.logical_types import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType, TemporalForm, logical_type
 from connectors.jdbc.dialects.mysql.catalog import MySqlColumnDetails
 from connectors.jdbc.dialects.text_values import to_text
 from connectors.jdbc.dialects.types import ns_to_time, wall_ns_to_datetime

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeGuard
 
 from connect.errors import DataError
-from connectors.databases.postgresql.arrays import quoted_element
+from connectors.databases.postgresql.arrays import quote_element
 from connectors.jdbc.dialects.postgres.value_encoder import TextStyle
 
 Texts = Sequence[str | None]
@@ -50,7 +50,7 @@ def array_parameter(name: str, texts: Texts, style: TextStyle) -> str:
         raise _surrogate_error([(name, texts, style)]) from None
     if '"' not in joined and "\\" not in joined and _has_no_null(texts):
         return '{"' + '","'.join(texts) + '"}'
-    return "{" + ",".join("NULL" if text is None else quoted_element(text) for text in texts) + "}"
+    return "{" + ",".join("NULL" if text is None else quote_element(text) for text in texts) + "}"
 
 
 def _has_no_null(texts: Texts) -> TypeGuard[Sequence[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
-from connectors.jdbc.dialects.field_kinds import FieldKind, LogicalType, TemporalForm, logical_type
+from connectors.jdbc.dialects.logical_types import FieldKind, LogicalType, TemporalForm, logical_type
 from connectors.jdbc.dialects.postgres.catalog import PostgresType
 from connectors.jdbc.dialects.postgres.value_encoder import build_encoder
 from connectors.jdbc.options import SinkField, WriteOptions

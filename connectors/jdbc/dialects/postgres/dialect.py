@@ -14,7 +14,7 @@ from sqlalchemy.event import listen
 
 from connect.errors import ConfigError, DataError
 from connectors.databases.calendar import NS_PER_SECOND
-from connectors.databases.postgresql.dates import moment_text, offset_text
+from connectors.databases.postgresql.dates import format_offset, format_timestamp
 from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects import types as shared
@@ -148,7 +148,7 @@ class PostgresDialect(Dialect):
         without one the clock."""
         wall = shared.instant_to_wall_ns(ns, options.zone)
         micros = wall // 1000 * 1000
-        text = moment_text(micros, "The time to compare with", offset_text((wall - ns) // NS_PER_SECOND))
+        text = format_timestamp(micros, "The time to compare with", format_offset((wall - ns) // NS_PER_SECOND))
         native = column.native if column is not None else None
         if isinstance(native, PostgresColumnDetails) and native.type.builtin == "date":
             return Sql(Bind(text), "::timestamp")

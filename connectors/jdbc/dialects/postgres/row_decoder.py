@@ -14,12 +14,12 @@ from typing import Any
 
 from connect.data.schema import Schema
 from connect.errors import DataError
+from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.jdbc.dialects.dialect import Rows
 from connectors.jdbc.dialects.postgres.types import PostgresColumnDecoder, PostgresResultColumn, column_decoder, exact_code
 from connectors.jdbc.dialects.types import datetime_to_instant_ns, datetime_to_wall_ns
 from connectors.jdbc.options import ReadOptions
 from connectors.jdbc.table_name import TableName
-from connectors.postgres.schema.row_decoder import unescape
 
 DecodeLines = Callable[[list[str]], Rows]
 DecodeCells = Callable[[Sequence[Sequence[str | None]]], Rows]
@@ -63,7 +63,7 @@ def _compile_decoder(
     space: dict[str, Any] = {
         "Rows": Rows,
         "Decimal": Decimal,
-        "unescape": unescape,
+        "unescape": unescape_copy,
         "fromhex": bytes.fromhex,
         "date": dt.date.fromisoformat,
         "time": dt.time.fromisoformat,

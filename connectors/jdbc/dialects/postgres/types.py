@@ -17,7 +17,14 @@ from connect.data.schema import Schema, Type
 from connect.errors import DataError
 from connectors.databases.calendar import NS_PER_DAY
 from connectors.databases.postgresql.arrays import array_decoder
-from connectors.databases.postgresql.dates import INFINITY_MS, MINUS_INFINITY_MS, day_of, moment_ns, time_ns, zoned_time_ns
+from connectors.databases.postgresql.dates import (
+    INFINITY_MS,
+    MINUS_INFINITY_MS,
+    parse_day,
+    parse_time_ns,
+    parse_timestamp_ns,
+    parse_timetz,
+)
 from connectors.jdbc.catalog import JdbcColumn
 from connectors.jdbc.dialects import types as shared
 from connectors.jdbc.dialects.dialect import unsupported_type
@@ -115,10 +122,10 @@ def exact_code(column: PostgresResultColumn, zone: dt.tzinfo) -> tuple[str, Deco
             return _CALL, _exact_number(column.name)
         case "timestamptz":
             code = f"instant_ns(moment({{x}})) if {_SIMPLE_ZONED} else {_CALL}"
-            return code, lambda text: moment_ns(text, column.name)
+            return code, lambda text: parse_timestamp_ns(text, column.name)
         case "timestamp" | "date":
             code = f"wall_ns(moment({{x}})) if {_SIMPLE_YEAR} else {_CALL}" if zone is dt.UTC else _CALL
-            return code, lambda text: shared.wall_to_instant_ns(moment_ns(text, column.name), zone)
+            return code, lambda text: shared.wall_to_instant_ns(parse_timestamp_ns(text, column.name), zone)
     raise DataError(
         f"Column {column.name} has type {column.type.sql}; to go on from its values it must be an integer, a number of scale 0, "
         "a date or a timestamp"
@@ -244,7 +251,7 @@ def _date(column: PostgresResultColumn, options: ReadOptions) -> PostgresColumnD
     legacy = options.calendar is Calendar.LEGACY
 
     def decode(text: str) -> Any:
-        day = day_of(text, name)
+        day = parse_day(text, name)
         try:
             return shared.to_connect_date(dt.date.fromordinal(day + EPOCH_ORDINAL), options.calendar)
         except (ValueError, OverflowError):
@@ -258,14 +265,14 @@ def _time(column: PostgresResultColumn, options: ReadOptions) -> PostgresColumnD
     convert = shared.time_from_ns(options, column.name)
     guard = "{x} < '24'" + (" and len({x}) <= 12" if options.strict else "")
     code = f"time({{x}}[:12]) if {guard} else {{c}}({{x}})" if options.zone is dt.UTC else _CALL
-    return PostgresColumnDecoder(time_schema(optional=column.optional), code, lambda text: convert(time_ns(text)))
+    return PostgresColumnDecoder(time_schema(optional=column.optional), code, lambda text: convert(parse_time_ns(text)))
 
 
 def _zoned_time(column: str, options: ReadOptions) -> Decode:
     convert = shared.time_from_ns(ReadOptions(strict=options.strict), column)
 
     def decode(text: str) -> Any:
-        ns, offset = zoned_time_ns(text)
+        ns, offset = parse_timetz(text)
         if offset and options.strict:
             raise DataError(
                 f"Column {column}: {text} has a time zone, which Connect's Time cannot hold (it is read in UTC); "
@@ -286,7 +293,7 @@ def _timestamp(column: PostgresResultColumn, options: ReadOptions, *, zoned: boo
     def decode(text: str) -> Any:
         if logical and text.endswith("infinity"):
             return FarInstant(MINUS_INFINITY_MS if text[0] == "-" else INFINITY_MS)
-        return convert(moment_ns(text, name))
+        return convert(parse_timestamp_ns(text, name))
 
     if logical and (zoned or options.zone is dt.UTC):
         guard = _SIMPLE_ZONED if zoned else _SIMPLE_YEAR

@@ -15,8 +15,8 @@ from connect.data.logical import FarInstant
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connectors.databases.calendar import NS_PER_DAY
-from connectors.databases.postgresql.arrays import array_text, quoted_element
-from connectors.databases.postgresql.dates import INFINITY_MS, MINUS_INFINITY_MS, date_text, moment_text, time_text
+from connectors.databases.postgresql.arrays import format_array, quote_element
+from connectors.databases.postgresql.dates import INFINITY_MS, MINUS_INFINITY_MS, format_day, format_time, format_timestamp
 from connectors.jdbc.dialects.conversion import (
     Geometry,
     to_day,
@@ -25,7 +25,7 @@ from connectors.jdbc.dialects.conversion import (
     to_time_ns,
     to_wall_ns,
 )
-from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType, TemporalForm
+from connectors.jdbc.dialects.logical_types import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType, TemporalForm
 from connectors.jdbc.dialects.postgres.catalog import PostgresType
 from connectors.jdbc.dialects.text_values import to_json, to_text
 from connectors.jdbc.options import Calendar, WriteOptions
@@ -185,21 +185,21 @@ def _temporal(logical: LogicalType, target: str, options: WriteOptions, what: st
         day = to_day(logical, options, what)
 
         def written_day(value: Any) -> str:
-            return date_text(day(value))
+            return format_day(day(value))
 
         if connect and options.date_zone is _UTC:
             return ColumnEncoder(written_day, TextStyle.CLEAN, dt.date, str, least)
         return ColumnEncoder(written_day, TextStyle.CLEAN)
     if target == "timestamp" and not clock:
         wall = to_wall_ns(logical, options, what)
-        one = _or_infinity(logical, lambda value: moment_text(wall(value), what))
+        one = _or_infinity(logical, lambda value: format_timestamp(wall(value), what))
         if connect and kind is FieldKind.INSTANT and options.zone is _UTC:
             # PostgreSQL reads the time and passes over the zone.
             return ColumnEncoder(one, TextStyle.CLEAN, dt.datetime, str, least, "+00:00")
         return ColumnEncoder(one, TextStyle.CLEAN)
     if target == "date" and not clock:
         wall = to_wall_ns(logical, options, what)
-        return ColumnEncoder(lambda value: date_text(wall(value) // NS_PER_DAY), TextStyle.CLEAN)
+        return ColumnEncoder(lambda value: format_day(wall(value) // NS_PER_DAY), TextStyle.CLEAN)
     if target == "timestamptz" and not clock:
         return _zoned_timestamp(logical, options, what, least)
     if target in ("time", "timetz") and clock:
@@ -211,7 +211,7 @@ def _temporal(logical: LogicalType, target: str, options: WriteOptions, what: st
         zone = "" if target == "time" else "+00"
 
         def written_time(value: Any) -> str:
-            return time_text(ns(value), what) + zone
+            return format_time(ns(value), what) + zone
 
         return (
             ColumnEncoder(written_time, TextStyle.CLEAN, dt.time, str)
@@ -224,7 +224,7 @@ def _temporal(logical: LogicalType, target: str, options: WriteOptions, what: st
 def _zoned_timestamp(logical: LogicalType, options: WriteOptions, what: str, least: str) -> ColumnEncoder:
     instant = to_instant_ns(logical, options, what)
 
-    one = _or_infinity(logical, lambda value: moment_text(instant(value), what, "+00"))
+    one = _or_infinity(logical, lambda value: format_timestamp(instant(value), what, "+00"))
     if logical.form is TemporalForm.CONNECT and logical.kind is FieldKind.INSTANT:
         return ColumnEncoder(one, TextStyle.CLEAN, dt.datetime, str, least, "+00:00")
     if logical.form is TemporalForm.TEXT and logical.kind is FieldKind.INSTANT:
@@ -270,10 +270,10 @@ def _array(
     if inner is logical:
         raise DataError(f"{what} is {logical.kind.value}, but its column is of type {type.sql}")
     one = build_encoder(inner, element, typmod, options, what).one
-    return ColumnEncoder(lambda values: array_text(values, one, type.delimiter))
+    return ColumnEncoder(lambda values: format_array(values, one, type.delimiter))
 
 
 def _hstore(value: dict[Any, Any]) -> str:
     return ",".join(
-        f"{quoted_element(str(key))}=>{'NULL' if part is None else quoted_element(str(part))}" for key, part in value.items()
+        f"{quote_element(str(key))}=>{'NULL' if part is None else quote_element(str(part))}" for key, part in value.items()
     )

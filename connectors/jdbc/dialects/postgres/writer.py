@@ -15,7 +15,7 @@ import psycopg
 from connect.errors import DataError, UnsupportedError
 from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.connection.session import DriverSession
-from connectors.jdbc.dialects.field_kinds import logical_type
+from connectors.jdbc.dialects.logical_types import logical_type
 from connectors.jdbc.dialects.postgres import libpq
 from connectors.jdbc.dialects.postgres.catalog import PostgresColumnDetails
 from connectors.jdbc.dialects.postgres.copy_text import Texts, array_parameter, copy_lines

@@ -14,7 +14,7 @@ from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
-from connectors.jdbc.dialects.field_kinds import FieldKind, TemporalForm, logical_type
+from connectors.jdbc.dialects.logical_types import FieldKind, TemporalForm, logical_type
 from connectors.jdbc.dialects.sqlite import catalog as system_catalog
 from connectors.jdbc.dialects.sqlite.column_limits import column_limits
 from connectors.jdbc.dialects.sqlite.reader import SqliteReader, WidestStorage

@@ -10,7 +10,7 @@ from connect.data.logical import MILLIS_PER_DAY, date_to_days, time_to_millis, t
 from connect.errors import DataError
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.conversion import to_day, to_instant_ns, to_python, to_wall_ns
-from connectors.jdbc.dialects.field_kinds import FLOATS, FieldKind, LogicalType, TemporalForm, logical_type, struct_type
+from connectors.jdbc.dialects.logical_types import FLOATS, FieldKind, LogicalType, TemporalForm, logical_type, struct_type
 from connectors.jdbc.dialects.sqlite.statement_timeout import SqliteStatementTimer
 from connectors.jdbc.dialects.sqlite.types import Affinity, SqliteColumnType
 from connectors.jdbc.dialects.text_values import to_json

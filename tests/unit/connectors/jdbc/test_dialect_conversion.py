@@ -22,7 +22,7 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connectors.jdbc.dialects import conversion
 from connectors.jdbc.dialects.conversion import Geometry, to_python
-from connectors.jdbc.dialects.field_kinds import FieldKind, logical_type
+from connectors.jdbc.dialects.logical_types import FieldKind, logical_type
 from connectors.jdbc.dialects.text_values import to_json, to_text
 from connectors.jdbc.options import Calendar, WriteOptions
 
