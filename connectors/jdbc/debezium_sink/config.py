@@ -18,11 +18,11 @@ from connect.errors import ConfigError
 from connect.java.regex import RegexError, compile_java_regex
 from connect.strict import is_strict
 from connectors.jdbc.config_validators import SuggestedValues, TimeZoneName
-from connectors.jdbc.connection.database import ConnectionSettings
+from connectors.jdbc.database import ConnectionSettings
 from connectors.jdbc.debezium_sink.naming import CollectionNaming, FieldFilter
 from connectors.jdbc.options import Calendar, InsertMode, WriteOptions
 from connectors.jdbc.sink.config import STATEMENT_TIMEOUT_MS, SinkWriterConfig
-from connectors.jdbc.urls.connection_url import Target, target_of
+from connectors.jdbc.urls.connection_url import ConnectionTarget, parse_connection_url
 
 
 class DebeziumKeyMode(Enum):
@@ -344,10 +344,12 @@ def warn_about_hibernate_keys(config: Mapping[str, str]) -> None:
             log.warning("%s has no effect here; with Debezium it may change what is written", key)
 
 
-def parse_target(values: Mapping[str, Any]) -> Target:
+def parse_target(values: Mapping[str, Any]) -> ConnectionTarget:
     """Parses the connection target. Raises ConfigError."""
     password = values["connection.password"]
-    return target_of(values["connection.url"].strip(), values["connection.username"], password.value if password else None, {})
+    return parse_connection_url(
+        values["connection.url"].strip(), values["connection.username"], password.value if password else None, {}
+    )
 
 
 def find_key_conflicts(values: Mapping[str, Any], config: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from connect.data.logical import DECIMAL
 from connect.data.schema import Schema, Type
-from connectors.jdbc.dialects.field_kinds import Form, Kind, logical_of
+from connectors.jdbc.dialects.logical_types import FieldKind, TemporalForm, logical_type
 from connectors.jdbc.options import SinkField, WriteOptions
 
 SOURCE_TYPE = "__debezium.source.column.type"
@@ -94,58 +94,58 @@ def _decimal_type(schema: Schema, scale: int, max_scale: int) -> str | None:
 
 
 def _postgres_type(field: SinkField, postgis: str) -> str | None:
-    logical = logical_of(field.schema, _PLAIN_OPTIONS)
+    logical = logical_type(field.schema, _PLAIN_OPTIONS)
     source = (field.source_type or "").upper()
     match logical.kind:
-        case Kind.DECIMAL if field.schema.name == DECIMAL and logical.scale is not None:
+        case FieldKind.DECIMAL if field.schema.name == DECIMAL and logical.scale is not None:
             return _decimal_type(field.schema, logical.scale, 1000)
-        case Kind.TIME:
+        case FieldKind.TIME:
             return f"time({_precision(field)})"
-        case Kind.ZONED_TIME:
+        case FieldKind.ZONED_TIME:
             return f"time({_precision(field)}) with time zone"
-        case Kind.TIMESTAMP:
+        case FieldKind.TIMESTAMP:
             return f"timestamp({_precision(field)})"
-        case Kind.INSTANT:
-            return f"timestamp({_precision(field)})" + ("" if logical.form is Form.CONNECT else " with time zone")
-        case Kind.INT64 if source == "OID":
+        case FieldKind.INSTANT:
+            return f"timestamp({_precision(field)})" + ("" if logical.form is TemporalForm.CONNECT else " with time zone")
+        case FieldKind.INT64 if source == "OID":
             return "oid"
-        case Kind.STRING if source == "MONEY":
+        case FieldKind.STRING if source == "MONEY":
             return "money"
-        case Kind.STRING:
+        case FieldKind.STRING:
             return _character_type(field, 10_485_760)
-        case Kind.GEOMETRY if not (field.schema.name or "").endswith(".Point"):
+        case FieldKind.GEOMETRY if not (field.schema.name or "").endswith(".Point"):
             kind = "geography" if (field.schema.name or "").endswith(".Geography") else "geometry"
             return f'"{postgis.replace(chr(34), chr(34) * 2)}".{kind}'
     return None
 
 
 def _mysql_type(field: SinkField) -> str | None:
-    logical = logical_of(field.schema, _PLAIN_OPTIONS)
-    if field.is_key and logical.kind in (Kind.STRING, Kind.BYTES, Kind.UUID, Kind.XML, Kind.INTERVAL):
+    logical = logical_type(field.schema, _PLAIN_OPTIONS)
+    if field.is_key and logical.kind in (FieldKind.STRING, FieldKind.BYTES, FieldKind.UUID, FieldKind.XML, FieldKind.INTERVAL):
         return _character_type(field, 255)  # otherwise the dialect chooses a type that an index can hold
     source = (field.source_type or "").upper()
     match logical.kind:
-        case Kind.DECIMAL if logical.scale is not None:
+        case FieldKind.DECIMAL if logical.scale is not None:
             return _decimal_type(field.schema, logical.scale, 30)
-        case Kind.TIME:
+        case FieldKind.TIME:
             return f"time({_precision(field)})"
-        case Kind.TIMESTAMP:
+        case FieldKind.TIMESTAMP:
             return f"datetime({_precision(field)})"
-        case Kind.INSTANT:
-            return f"{'datetime' if logical.form is Form.CONNECT else 'timestamp'}({_precision(field)})"
-        case Kind.BOOLEAN:
+        case FieldKind.INSTANT:
+            return f"{'datetime' if logical.form is TemporalForm.CONNECT else 'timestamp'}({_precision(field)})"
+        case FieldKind.BOOLEAN:
             return "boolean"
-        case Kind.INT16 if source == "TINYINT":
+        case FieldKind.INT16 if source == "TINYINT":
             return "tinyint" + (f"({length})" if (length := _length(field)) else "")
-        case Kind.INT64 if source.startswith("BIGINT UNSIGNED"):
+        case FieldKind.INT64 if source.startswith("BIGINT UNSIGNED"):
             return "bigint unsigned"
-        case Kind.BYTES:
+        case FieldKind.BYTES:
             return _mysql_bytes_type(field, source)
-        case Kind.STRING:
+        case FieldKind.STRING:
             return _character_type(field, _MYSQL_MAX_CHARACTERS) or "longtext"
-        case Kind.UUID:
+        case FieldKind.UUID:
             return "longtext"
-        case Kind.GEOMETRY if (field.schema.name or "").endswith(".Point"):
+        case FieldKind.GEOMETRY if (field.schema.name or "").endswith(".Point"):
             return "point"
     return None
 

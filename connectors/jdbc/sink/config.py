@@ -21,13 +21,13 @@ from connectors.jdbc.config_validators import (
     check_dialect,
     parse_zone,
 )
-from connectors.jdbc.connection.database import ConnectionSettings
+from connectors.jdbc.database import ConnectionSettings
 from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.options import Calendar, InsertMode, WriteOptions
 from connectors.jdbc.sink.naming import TableNaming, parse_topic_mapping
 from connectors.jdbc.sink.planner import JdbcSinkPlannerConfig
 from connectors.jdbc.sink.rows import COORDINATES, FieldConfig, KeyMode
-from connectors.jdbc.urls.connection_url import Target, target_of
+from connectors.jdbc.urls.connection_url import ConnectionTarget, parse_connection_url
 
 PK_FIELDS_OF = "pk.fields."
 """Prefix of keys that name the key fields of one topic."""
@@ -318,7 +318,7 @@ def parse_sink_config(config: Mapping[str, str], flavor: ConnectorFlavor) -> tup
     return settings, planner_config
 
 
-def parse_target(values: Mapping[str, Any], config: Mapping[str, str]) -> Target:
+def parse_target(values: Mapping[str, Any], config: Mapping[str, str]) -> ConnectionTarget:
     """Parses the connection target. Raises ConfigError."""
     properties = {
         key.removeprefix("connection."): value
@@ -326,7 +326,9 @@ def parse_target(values: Mapping[str, Any], config: Mapping[str, str]) -> Target
         if key.startswith("connection.") and key not in _OWN_CONNECTION_KEYS
     }
     password = values["connection.password"]
-    target = target_of(values["connection.url"], values["connection.user"], password.value if password else None, properties)
+    target = parse_connection_url(
+        values["connection.url"], values["connection.user"], password.value if password else None, properties
+    )
     check_dialect(values["dialect.name"].strip(), target.url.get_backend_name())
     return target
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import SinkConnector
 from connect.errors import ConfigError
-from connectors.jdbc.config_checks import add_failure, add_problems, has_errors
-from connectors.jdbc.connection.database import ConnectionSettings, Database
+from connectors.jdbc.config_checks import add_cross_key_errors, add_error_of, has_errors
+from connectors.jdbc.database import ConnectionSettings, Database
 from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.sink.config import OPEN_PREFIXES, SinkWriterConfig, config_def, find_key_conflicts, parse_sink_config
 from connectors.jdbc.sink.task import AivenJdbcSinkTask, JdbcSinkTask
@@ -46,14 +46,14 @@ class BaseJdbcSink(SinkConnector):
         """Does nothing: only tasks run."""
 
     def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        return add_problems(
+        return add_cross_key_errors(
             super().check_config(config), lambda values: self.problems(values, config), lambda: self.settings(config)
         )
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
         """Checks the keys, then connects. A database file is not opened, which could create it or wait for its lock."""
         values = self.check_config(config)
-        return values if has_errors(values) else add_failure(values, lambda: _require_usable(self.settings(config).connection))
+        return values if has_errors(values) else add_error_of(values, lambda: _require_usable(self.settings(config).connection))
 
 
 def _require_usable(connection: ConnectionSettings) -> None:

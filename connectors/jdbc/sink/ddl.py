@@ -10,7 +10,7 @@ from typing import Any
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP
 from connect.data.schema import Schema, Type
 from connectors.jdbc.dialects.conversion import to_date, to_time, to_wall
-from connectors.jdbc.dialects.field_kinds import logical_of
+from connectors.jdbc.dialects.logical_types import logical_type
 from connectors.jdbc.options import SinkField, WriteOptions
 
 _CONNECT_NAMES = (DECIMAL, DATE, TIME, TIMESTAMP)
@@ -38,7 +38,7 @@ def _resolve(field: SinkField, options: WriteOptions, semantic: bool) -> SinkFie
 
 def _convert_default(schema: Schema, options: WriteOptions, name: str) -> Any:
     what = f"The default of field {name}"
-    logical = logical_of(schema, WriteOptions())
+    logical = logical_type(schema, WriteOptions())
     if schema.name == DATE:
         return to_date(logical, options, what)(schema.default)
     if schema.name == TIME:

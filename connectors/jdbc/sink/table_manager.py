@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from connect.data.schema import Schema
 from connect.errors import ConnectError, RetriableError, SchemaError
-from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.connection.database import Session
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.database import Session
 from connectors.jdbc.dialects.dialect import RowWriter
 from connectors.jdbc.dialects.lossless import strict_writer
-from connectors.jdbc.errors import LoginError
+from connectors.jdbc.errors import AuthenticationError
 from connectors.jdbc.options import SinkField
 from connectors.jdbc.sink.config import SinkWriterConfig
 from connectors.jdbc.sink.ddl import resolve_new_fields
@@ -32,7 +32,7 @@ class TableManager:
 
     def __init__(self, settings: SinkWriterConfig) -> None:
         self._settings = settings
-        self._known: dict[TableName, Table] = {}
+        self._known: dict[TableName, JdbcTable] = {}
         self._writers: dict[RowShape, RowWriter] = {}
 
     def forget(self) -> None:
@@ -64,7 +64,7 @@ class TableManager:
     def exists(self, session: Session, name: TableName) -> bool:
         return name in self._known or session.dialect.describe(session, name) is not None
 
-    def _prepare_table(self, session: Session, shape: RowShape) -> Table | None:
+    def _prepare_table(self, session: Session, shape: RowShape) -> JdbcTable | None:
         table = self._known.get(shape.table) or session.dialect.describe(session, shape.table)
         if table is None:
             if shape.operation is not Operation.WRITE and self._settings.creates_tables:
@@ -76,7 +76,7 @@ class TableManager:
         self._known[shape.table] = table
         return table
 
-    def _check_table_type(self, table: Table) -> None:
+    def _check_table_type(self, table: JdbcTable) -> None:
         allowed = self._settings.table_types
         if allowed is not None and table.kind not in allowed:
             raise SchemaError(
@@ -84,7 +84,7 @@ class TableManager:
                 f"add {table.kind} to table.types to write to it"
             )
 
-    def _create(self, session: Session, shape: RowShape) -> Table:
+    def _create(self, session: Session, shape: RowShape) -> JdbcTable:
         if not self._settings.creates_tables:
             raise SchemaError(
                 f"Table {_format_name(shape.table)} is missing and auto-creation is disabled{self._suggest_table(session, shape)}"
@@ -96,7 +96,7 @@ class TableManager:
             _execute_ddl(session, [statement], f"creating table {shape.table}")
         except RetriableError:
             raise
-        except LoginError as e:
+        except AuthenticationError as e:
             # MySQL reports a missing schema, or one that the user may not see, as an authentication error.
             raise e if shape.table.schema is None else _explain_dots(e) from e
         except ConnectError as e:
@@ -118,7 +118,7 @@ class TableManager:
         nearest = f" (the nearest name in {session.label} is {near[0]})" if near else ""
         return f"{nearest}; create it, or set {self._settings.create_setting}"
 
-    def _evolve(self, session: Session, shape: RowShape) -> Table:
+    def _evolve(self, session: Session, shape: RowShape) -> JdbcTable:
         """Adds missing columns; describes the table again first, because other tasks add columns too."""
         failure: ConnectError | None = None
         failed: list[SinkField] = []
@@ -137,7 +137,7 @@ class TableManager:
             log.info("Amending table to add missing fields:%s with SQL: %s", [field.name for field in missing], shown)
             try:
                 _execute_ddl(session, statements, f"adding columns to {shape.table}")
-            except (RetriableError, LoginError):
+            except (RetriableError, AuthenticationError):
                 raise
             except ConnectError as e:
                 # Another task may be adding columns. The loop ends unless fewer columns are missing each time.
@@ -147,7 +147,7 @@ class TableManager:
     def _new_columns(self, fields: Sequence[SinkField]) -> list[SinkField]:
         return resolve_new_fields(fields, self._settings.write, semantic=self._settings.uses_semantic_types)
 
-    def _check_addable(self, wanted: TableName, table: Table, missing: Sequence[SinkField]) -> None:
+    def _check_addable(self, wanted: TableName, table: JdbcTable, missing: Sequence[SinkField]) -> None:
         """Raises SchemaError, with Confluent's messages, if the columns may not be added."""
         name = _format_name(wanted)
         listed = ", ".join(map(_format_field, missing))
@@ -171,7 +171,7 @@ class TableManager:
             )
 
     @staticmethod
-    def _rename_to_columns(table: Table, fields: Sequence[SinkField]) -> list[SinkField]:
+    def _rename_to_columns(table: JdbcTable, fields: Sequence[SinkField]) -> list[SinkField]:
         """Returns the fields with the names of their columns, which may differ in case."""
         found: list[SinkField] = []
         field_by_column: dict[str, str] = {}
@@ -189,7 +189,7 @@ class TableManager:
         return found
 
 
-def _check_writable(table: Table, column: Column, field: SinkField) -> None:
+def _check_writable(table: JdbcTable, column: JdbcColumn, field: SinkField) -> None:
     if column.generated:
         raise SchemaError(
             f"Column {column.name} of {_format_name(table.name)} is computed by the database, so field {field.name} cannot be "
@@ -208,18 +208,18 @@ def _execute_ddl(session: Session, statements: Sequence[Sql], doing: str) -> Non
         raise
 
 
-def _missing(table: Table, fields: Sequence[SinkField]) -> list[SinkField]:
+def _missing(table: JdbcTable, fields: Sequence[SinkField]) -> list[SinkField]:
     return [field for field in fields if table.column(field.name) is None]
 
 
-def _nearest(table: Table, missing: Sequence[SinkField]) -> str:
+def _nearest(table: JdbcTable, missing: Sequence[SinkField]) -> str:
     names = [column.name for column in table.columns]
     found = [(field.name, difflib.get_close_matches(field.name, names, 1)) for field in missing]
     hints = [f"{near[0]} for {name}" for name, near in found if near]
     return f"; the nearest columns are {', '.join(hints)}" if hints else ""
 
 
-def _list_columns(table: Table, max_names: int = 20) -> str:
+def _list_columns(table: JdbcTable, max_names: int = 20) -> str:
     names = [column.name for column in table.columns]
     return ", ".join(names[:max_names]) + (f" and {len(names) - max_names} more" if len(names) > max_names else "")
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from connect.errors import ConnectError, DataError, RetriableError
 from connect.record import SinkRecord, TopicPartition
 from connect.sink import SinkTask
-from connectors.jdbc.connection.database import Interrupted
+from connectors.jdbc.database import StopRequested
 from connectors.jdbc.dialects.dialect import Dialect
 from connectors.jdbc.errors import DatabaseUnreachableError, StatementError
 from connectors.jdbc.flavor import ConnectorFlavor
@@ -57,7 +57,7 @@ class BaseJdbcSinkTask(SinkTask):
             raise RetriableError(f"the task was stopped while writing: {e.message}") from e
         except (RetriableError, DatabaseUnreachableError) as e:
             raise self._after_failure(e, len(records)) from e
-        except Interrupted as e:
+        except StopRequested as e:
             raise RetriableError("the task was stopped while waiting for the database") from e
         self._failures = 0
         self._written += len(records) - len(errant)

@@ -10,10 +10,10 @@ from functools import partial
 from connect import crash_points
 from connect.errors import ConnectError, DataError
 from connect.record import SinkRecord
-from connectors.jdbc.connection.database import Database, Session
-from connectors.jdbc.connection.statement_cancel import InUse
+from connectors.jdbc.connection.statement_cancel import CancellableSession
+from connectors.jdbc.database import Database, Session
 from connectors.jdbc.dialects.dialect import Dialect, RowWriter
-from connectors.jdbc.errors import RowRefusedError, TableChangedError
+from connectors.jdbc.errors import RowRejectedError, TableChangedError
 from connectors.jdbc.sink.config import SinkWriterConfig
 from connectors.jdbc.sink.row_changes import (
     ChangePlanner,
@@ -47,7 +47,7 @@ class JdbcBatchWriter:
         self._settings = settings
         self._database = Database(settings.connection, stop)
         self._tables = TableManager(settings)
-        self._in_use = InUse("jdbc-sink-cancel")
+        self._in_use = CancellableSession("jdbc-sink-cancel")
 
     @property
     def dialect(self) -> Dialect:
@@ -60,7 +60,7 @@ class JdbcBatchWriter:
     def stop(self) -> None:
         """Cancels a statement that takes long, for example because it waits for a lock, so that its batch is not committed.
         Otherwise it could be committed after newer changes of the task's successor (promise 4). Any thread."""
-        self._in_use.end(_STOP_TIMEOUT_S)
+        self._in_use.cancel(_STOP_TIMEOUT_S)
 
     def close(self) -> None:
         self._in_use.join()
@@ -215,5 +215,5 @@ class JdbcBatchWriter:
 
 def _hide_values(error: ConnectError) -> ConnectError:
     """The error without the message of the database or the conversion, which has values in it."""
-    kind = "the database refuses it" if isinstance(error, RowRefusedError) else "it does not fit its table"
+    kind = "the database refuses it" if isinstance(error, RowRejectedError) else "it does not fit its table"
     return DataError(f"The record cannot be written: {kind} (trim.sensitive.log=true hides the reason)")

@@ -19,8 +19,8 @@ from decimal import Decimal
 from typing import Any
 
 from connect.errors import DataError
-from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.connection.database import Session
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.database import Session
 from connectors.jdbc.source.config import JdbcSourceConfig
 from connectors.jdbc.source.modes import CursorColumns, Mode
 from connectors.jdbc.source.offsets import table_partition
@@ -108,7 +108,7 @@ def find_stored_plan(offsets: Sequence[Mapping[str, Any] | None], *, unfinished:
 
 
 def chunk_condition(
-    session: Session, table: Table, plan: ChunkPlan, chunk: int, at: ChunkKey | None, settings: JdbcSourceConfig
+    session: Session, table: JdbcTable, plan: ChunkPlan, chunk: int, at: ChunkKey | None, settings: JdbcSourceConfig
 ) -> Sql:
     """Returns the WHERE clause for a chunk's rows after the key ``at``. Empty for the only chunk of a table."""
     key = session.dialect.quote(plan.key)
@@ -130,7 +130,7 @@ def chunk_condition(
     return Sql(" WHERE ", joined(" AND ", parts)) if parts else Sql()
 
 
-def _timestamp_conditions(session: Session, table: Table, before_ns: int, settings: JdbcSourceConfig) -> list[Sql]:
+def _timestamp_conditions(session: Session, table: JdbcTable, before_ns: int, settings: JdbcSourceConfig) -> list[Sql]:
     times, columns = _timestamp_columns(session, table, settings)
     first_ns = (settings.mode.initial_timestamp_ms or 0) * 1_000_000
     return [
@@ -139,12 +139,14 @@ def _timestamp_conditions(session: Session, table: Table, before_ns: int, settin
     ]
 
 
-def _timestamp_columns(session: Session, table: Table, settings: JdbcSourceConfig) -> tuple[tuple[Column, ...], CursorColumns]:
+def _timestamp_columns(
+    session: Session, table: JdbcTable, settings: JdbcSourceConfig
+) -> tuple[tuple[JdbcColumn, ...], CursorColumns]:
     _, times = incremental_columns(table, settings.mode)
     return times, CursorColumns(None, tuple(session.dialect.quote(column.name) for column in times))
 
 
-def plan_chunks(session: Session, table: Table, settings: JdbcSourceConfig) -> ChunkPlan | None:
+def plan_chunks(session: Session, table: JdbcTable, settings: JdbcSourceConfig) -> ChunkPlan | None:
     """Plans chunks of a table; None if it is small or has no suitable key. ``settings.chunk_rows`` must be set."""
     assert settings.chunk_rows is not None
     mode = settings.mode
@@ -179,7 +181,7 @@ def plan_chunks(session: Session, table: Table, settings: JdbcSourceConfig) -> C
     return replace(plan, bounds=tuple(bounds)) if bounds else None
 
 
-def find_chunk_key(table: Table, settings: JdbcSourceConfig) -> str | None:
+def find_chunk_key(table: JdbcTable, settings: JdbcSourceConfig) -> str | None:
     """Returns the column that chunks are ranges of: the incrementing column, or a primary key with one column."""
     if settings.mode.mode.uses_incrementing:
         column, _ = incremental_columns(table, settings.mode)
@@ -187,7 +189,7 @@ def find_chunk_key(table: Table, settings: JdbcSourceConfig) -> str | None:
     return table.primary_key[0] if len(table.primary_key) == 1 else None
 
 
-def _has_null(session: Session, table: Table, key: str, doing: str) -> bool:
+def _has_null(session: Session, table: JdbcTable, key: str, doing: str) -> bool:
     """Returns whether a row has a null key, which is in no range. SQLite allows null in most primary keys."""
     column = table.column(key)
     if column is None or not column.nullable:
@@ -197,7 +199,7 @@ def _has_null(session: Session, table: Table, key: str, doing: str) -> bool:
     return bool(session.query(dialect.limited(query, 1), doing))
 
 
-def _find_latest_timestamp(session: Session, table: Table, settings: JdbcSourceConfig) -> int | None:
+def _find_latest_timestamp(session: Session, table: JdbcTable, settings: JdbcSourceConfig) -> int | None:
     times, columns = _timestamp_columns(session, table, settings)
     dialect = session.dialect
     end = timestamp_bounds(session, dialect.now(session) - settings.mode.delay_ms * 1_000_000, times, settings)

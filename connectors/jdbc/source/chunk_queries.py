@@ -9,7 +9,7 @@ from typing import Any
 
 from connect.errors import ConnectError
 from connect.source import OffsetReader
-from connectors.jdbc.connection.database import Session
+from connectors.jdbc.database import Session
 from connectors.jdbc.source.chunk_plans import (
     AT,
     DONE,

@@ -11,14 +11,14 @@ from connect.config.parsing import Password
 from connect.data.schema import Type
 from connect.errors import ConfigError
 from connectors.jdbc.config_validators import check_dialect, compile_pattern, parse_zone
-from connectors.jdbc.connection.database import ConnectionSettings
+from connectors.jdbc.database import ConnectionSettings
 from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.options import Calendar, Granularity, NumericMapping, ReadOptions
 from connectors.jdbc.source.config_keys import config_def
 from connectors.jdbc.source.modes import Mode
 from connectors.jdbc.source.record_keys import RecordKeyConfig, parse_record_keys
 from connectors.jdbc.source.table_selection import TableFilter
-from connectors.jdbc.urls.connection_url import Target, target_of
+from connectors.jdbc.urls.connection_url import ConnectionTarget, parse_connection_url
 
 _OWN_CONNECTION_KEYS = frozenset(
     ("connection.url", "connection.user", "connection.password", "connection.attempts", "connection.backoff.ms")
@@ -138,7 +138,7 @@ def parse_source_config(config: Mapping[str, str], flavor: ConnectorFlavor) -> J
 _UNSET_SCALES = {"double": Type.FLOAT64, "string": Type.STRING}
 
 
-def parse_target(config: Mapping[str, str], flavor: ConnectorFlavor) -> Target:
+def parse_target(config: Mapping[str, str], flavor: ConnectorFlavor) -> ConnectionTarget:
     """Parses the connection target. Raises ConfigError."""
     v = config_def(flavor).parse(config)
     properties = {
@@ -147,10 +147,10 @@ def parse_target(config: Mapping[str, str], flavor: ConnectorFlavor) -> Target:
         if key.startswith("connection.") and key not in _OWN_CONNECTION_KEYS
     }
     password = v["connection.password"]
-    return target_of(v["connection.url"], v["connection.user"], password.value if password else None, properties)
+    return parse_connection_url(v["connection.url"], v["connection.user"], password.value if password else None, properties)
 
 
-def require_database_file(target: Target) -> None:
+def require_database_file(target: ConnectionTarget) -> None:
     """Raises ConfigError if the database file does not exist: opening it would create it and hide the mistake."""
     path = target.url.database
     if target.url.get_backend_name() not in ("sqlite", "duckdb") or not path or path.startswith((":", "file:", "md:")):

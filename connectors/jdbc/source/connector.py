@@ -11,8 +11,8 @@ from typing import Any, ClassVar, cast
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import ExactlyOnceSupport, SourceConnector, SourceConnectorContext
 from connect.errors import BadRequestError
-from connectors.jdbc.config_checks import add_failure, add_problems, has_errors
-from connectors.jdbc.connection.database import Database, Interrupted, Session
+from connectors.jdbc.config_checks import add_cross_key_errors, add_error_of, has_errors
+from connectors.jdbc.database import Database, Session, StopRequested
 from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.source.config import JdbcSourceConfig, find_key_conflicts, parse_source_config, require_database_file
 from connectors.jdbc.source.config_keys import OPEN_PREFIXES, config_def
@@ -90,7 +90,7 @@ class JdbcSource(SourceConnector):
         return config_def(self.flavor)
 
     def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        return add_problems(
+        return add_cross_key_errors(
             super().check_config(config),
             lambda _: find_key_conflicts(config, self.flavor),
             lambda: parse_source_config(config, self.flavor),
@@ -102,8 +102,8 @@ class JdbcSource(SourceConnector):
         if has_errors(values):
             return values
         known = {value.name: value for value in values}
-        with contextlib.suppress(Interrupted):
-            add_failure(values, lambda: self._check_database(parse_source_config(config, self.flavor), known))
+        with contextlib.suppress(StopRequested):
+            add_error_of(values, lambda: self._check_database(parse_source_config(config, self.flavor), known))
         return values
 
     def _check_database(self, settings: JdbcSourceConfig, known: Mapping[str, ConfigValue]) -> None:

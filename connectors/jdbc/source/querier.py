@@ -10,8 +10,8 @@ from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import SourceRecord
-from connectors.jdbc.catalog import Table
-from connectors.jdbc.connection.database import Session
+from connectors.jdbc.catalog import JdbcTable
+from connectors.jdbc.database import Session
 from connectors.jdbc.dialects.dialect import RowReader
 from connectors.jdbc.source.offset_tracking import ExactValues
 from connectors.jdbc.source.record_keys import RecordKeyBuilder, RecordKeyConfig
@@ -52,7 +52,7 @@ class TableQuerier:
         self._set_schemas(running.reader.fields, running.table)
         return True
 
-    def _set_schemas(self, fields: Sequence[tuple[str, Schema]], table: Table | None) -> None:
+    def _set_schemas(self, fields: Sequence[tuple[str, Schema]], table: JdbcTable | None) -> None:
         """Updates the schemas, but keeps the same objects while the columns are the same."""
         columns = self._keys.columns_of(self.query.name, table)
         if fields is not self._fields and fields != self._fields:

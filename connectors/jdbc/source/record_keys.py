@@ -9,7 +9,7 @@ from typing import Any
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError, ConnectError
-from connectors.jdbc.catalog import Table
+from connectors.jdbc.catalog import JdbcTable
 from connectors.jdbc.table_name import TableName
 
 AUTO = "auto"
@@ -24,7 +24,7 @@ class RecordKeyConfig:
     group_by_table: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     primitive: bool = False
 
-    def columns_of(self, name: TableName | None, table: Table | None) -> tuple[str, ...]:
+    def columns_of(self, name: TableName | None, table: JdbcTable | None) -> tuple[str, ...]:
         """Returns the key columns of a table (None: of the query); empty: no key, for example ``auto`` without a primary key.
 
         Raises ConfigError for more than one column with key.format=primitive.

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from connect.source import OffsetReader
-from connectors.jdbc.connection.database import Session
+from connectors.jdbc.database import Session
 from connectors.jdbc.source.chunk_plans import MAX_CHUNKS, ChunkPlan, chunk_partition, find_stored_plan, plan_chunks
 from connectors.jdbc.source.config import JdbcSourceConfig
 from connectors.jdbc.source.modes import Mode

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from connect.errors import ConfigError, ConnectError
-from connectors.jdbc.connection.database import Database, Interrupted, Session
+from connectors.jdbc.database import Database, Session, StopRequested
 from connectors.jdbc.source.config import JdbcSourceConfig
 from connectors.jdbc.source.table_discovery import DiscoveredTables
 
@@ -82,7 +82,7 @@ class TableMonitor:
             try:
                 self._refresh()
                 failures = 0
-            except Interrupted:
+            except StopRequested:
                 return
             except Exception as e:
                 if self._stop.is_set():

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 from connect.data.logical import DATE, TIME, TIMESTAMP
 from connect.errors import ConfigError, ConnectError, DataError
-from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.connection.database import Session
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.database import Session
 from connectors.jdbc.dialects.dialect import RowReader
-from connectors.jdbc.dialects.types import timestamp_schema_of
-from connectors.jdbc.errors import RowRefusedError, StatementError, TableChangedError
+from connectors.jdbc.dialects.types import timestamp_schema_for
+from connectors.jdbc.errors import RowRejectedError, StatementError, TableChangedError
 from connectors.jdbc.options import ReadOptions
 from connectors.jdbc.source.config import JdbcSourceConfig, ModeConfig
 from connectors.jdbc.source.modes import CursorColumns, Mode, QueryRange, TimestampBounds, incremental_query, with_suffix
@@ -50,7 +50,7 @@ class RunningQuery:
     """A query that was started."""
 
     reader: RowReader
-    table: Table | None
+    table: JdbcTable | None
     """The table that it reads; None for the user's query."""
 
 
@@ -151,7 +151,7 @@ class IncrementalTableQuery:
         options = replace(self._settings.read, exact=exact)
         try:
             reader = session.dialect.reader(session, with_suffix(query, self._settings.suffix), options, table)
-        except (RowRefusedError, StatementError, TableChangedError) as e:
+        except (RowRejectedError, StatementError, TableChangedError) as e:
             # For a column of an unsuitable type the message is about operators and literals that the user did not write.
             by = ", ".join(f"{column.name} ({column.type_name})" for column in ((number, *times) if number else times))
             raise type(e)(f"{e.message}; mode={self._settings.mode.mode.value} goes by {by}") from e
@@ -199,12 +199,12 @@ class CustomQuery:
             tuple(dialect.quote(name) for name in settings.mode.timestamp_columns) if settings.mode.mode.uses_timestamp else ()
         )
         query_range = next_range(
-            session, settings, self.tracker, [Column(name, "") for name in settings.mode.timestamp_columns], inclusive=False
+            session, settings, self.tracker, [JdbcColumn(name, "") for name in settings.mode.timestamp_columns], inclusive=False
         )
         query = with_suffix(incremental_query(text, CursorColumns(number, times), query_range), settings.suffix)
         try:
             reader = dialect.reader(session, query, replace(settings.read, exact=self._exact))
-        except (RowRefusedError, StatementError, TableChangedError) as e:
+        except (RowRejectedError, StatementError, TableChangedError) as e:
             by = ", ".join(self._exact)
             raise type(e)(
                 f"{e.message}; mode={settings.mode.mode.value} goes by {by} and appends WHERE and ORDER BY to the query. Wrap a "
@@ -245,7 +245,7 @@ class CustomQuery:
         """Does nothing: the tracker has the position."""
 
 
-def describe_table(session: Session, name: TableName) -> Table:
+def describe_table(session: Session, name: TableName) -> JdbcTable:
     """Describes the table. Raises TableMissingError."""
     table = session.dialect.describe(session, name)
     if table is None:
@@ -284,7 +284,7 @@ def create_tracker(mode: Mode, position: SourcePosition, label: str) -> OffsetTr
 
 
 def next_range(
-    session: Session, settings: JdbcSourceConfig, tracker: OffsetTracker, times: Sequence[Column | None], *, inclusive: bool
+    session: Session, settings: JdbcSourceConfig, tracker: OffsetTracker, times: Sequence[JdbcColumn | None], *, inclusive: bool
 ) -> QueryRange:
     """Returns the range of the next query. With timestamp.initial=-1 it starts at the database's current time."""
     mode, dialect = settings.mode, session.dialect
@@ -309,21 +309,23 @@ def next_range(
     )
 
 
-def timestamp_bounds(session: Session, ns: int, times: Sequence[Column | None], settings: JdbcSourceConfig) -> TimestampBounds:
+def timestamp_bounds(
+    session: Session, ns: int, times: Sequence[JdbcColumn | None], settings: JdbcSourceConfig
+) -> TimestampBounds:
     return tuple(session.dialect.timestamp(ns, column, settings.read) for column in times)
 
 
-def incremental_columns(table: Table, mode: ModeConfig) -> tuple[Column | None, tuple[Column, ...]]:
+def incremental_columns(table: JdbcTable, mode: ModeConfig) -> tuple[JdbcColumn | None, tuple[JdbcColumn, ...]]:
     """Finds the incrementing column and the timestamp columns that the mode uses. Raises ConfigError that lists the columns."""
     number = _find_incrementing_column(table, mode) if mode.mode.uses_incrementing else None
-    times: tuple[Column, ...] = ()
+    times: tuple[JdbcColumn, ...] = ()
     if mode.mode.uses_timestamp:
         names = mode.timestamp_columns or find_mapped_columns(mode.timestamp_mapping, table.name, "timestamp.columns.mapping")
         times = tuple(find_column(table, name, "timestamp.column.name") for name in names)
     return number, times
 
 
-def _find_incrementing_column(table: Table, mode: ModeConfig) -> Column:
+def _find_incrementing_column(table: JdbcTable, mode: ModeConfig) -> JdbcColumn:
     if mode.incrementing_column:
         return find_column(table, mode.incrementing_column, "incrementing.column.name")
     if mode.incrementing_mapping:
@@ -339,7 +341,7 @@ def _find_incrementing_column(table: Table, mode: ModeConfig) -> Column:
     return found
 
 
-def find_column(table: Table, name: str, key: str) -> Column:
+def find_column(table: JdbcTable, name: str, key: str) -> JdbcColumn:
     """Finds a column of a table. Raises ConfigError with the nearest name."""
     found = table.column(name)
     if found is None:
@@ -355,7 +357,7 @@ def _require_column_types(
 ) -> RowReader:
     """Returns the reader. Raises ConfigError if the mode's columns have the wrong types: some databases compare numbers with
     timestamps without an error, and would return the same rows again and again, or none."""
-    schemas, wanted = dict(reader.fields), timestamp_schema_of(options, False)
+    schemas, wanted = dict(reader.fields), timestamp_schema_for(options, False)
     problem: ConfigError | None = None
     if number in schemas and schemas[number].name in (DATE, TIME, TIMESTAMP):
         why = f"the column of {label} holds dates or times, where whole numbers are needed; mode=timestamp goes by times"
@@ -371,7 +373,7 @@ def _require_column_types(
     return reader
 
 
-def require_non_null(table: Table, found: tuple[Column | None, Sequence[Column]], mode: Mode) -> None:
+def require_non_null(table: JdbcTable, found: tuple[JdbcColumn | None, Sequence[JdbcColumn]], mode: Mode) -> None:
     """Checks ``validate.non.null``. Raises ConfigError."""
     number, times = found
     way_out = "make it NOT NULL, or set validate.non.null=false to ignore rows with null there"

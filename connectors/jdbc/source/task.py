@@ -13,9 +13,15 @@ from typing import Any, ClassVar
 from connect.errors import ConnectError, DataError, UnreachableError
 from connect.record import SourceRecord
 from connect.source import SourceTask
-from connectors.jdbc.connection.database import Database, Interrupted, Session
-from connectors.jdbc.connection.statement_cancel import InUse
-from connectors.jdbc.errors import DatabaseLostError, DatabaseUnreachableError, LoginError, TableChangedError, without_words
+from connectors.jdbc.connection.statement_cancel import CancellableSession
+from connectors.jdbc.database import Database, Session, StopRequested
+from connectors.jdbc.errors import (
+    AuthenticationError,
+    DatabaseLostError,
+    DatabaseUnreachableError,
+    TableChangedError,
+    redact_error,
+)
 from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.source.chunk_plans import ChunkProgress, chunk_partition
 from connectors.jdbc.source.chunk_queries import ChunkHandoverQuery, ChunkQuery
@@ -46,7 +52,7 @@ class JdbcSourceTask(SourceTask):
         self._stop = threading.Event()
         self._database: Database | None = None
         self._session: Session | None = None
-        self._in_use = InUse("jdbc-source-cancel")
+        self._in_use = CancellableSession("jdbc-source-cancel")
         self._queriers: list[TableQuerier] = []
         self._current: TableQuerier | None = None
         self._retry_at = 0.0
@@ -140,7 +146,7 @@ class JdbcSourceTask(SourceTask):
 
     def stop(self) -> None:
         self._stop.set()
-        self._in_use.end()
+        self._in_use.cancel()
 
     def close(self) -> None:
         self._disconnect()
@@ -166,11 +172,11 @@ class JdbcSourceTask(SourceTask):
                     self._postpone(querier)
                 else:
                     self._fill(querier, session, records)
-        except Interrupted:
+        except StopRequested:
             pass
         except ConnectError as e:
             # Promise 9: raised outside of this block, so that its __context__ has no query either.
-            failure = without_words(e) if self.settings.query_is_masked else e
+            failure = redact_error(e) if self.settings.query_is_masked else e
         if failure is not None:
             if self._stop.is_set():
                 log.debug("stopped while reading %s", querier.query.label, exc_info=failure)
@@ -205,7 +211,7 @@ class JdbcSourceTask(SourceTask):
             self._failed_connects = 0
         with self._in_use.using(self._session) as session:
             if self._stop.is_set():
-                raise Interrupted
+                raise StopRequested
             yield session
 
     def _next_due(self) -> float:
@@ -228,7 +234,7 @@ class JdbcSourceTask(SourceTask):
         self._current = None
         if isinstance(error, DatabaseLostError):
             self._after_lost_connection(error, querier)
-        elif isinstance(error, LoginError | DatabaseUnreachableError | UnreachableError):
+        elif isinstance(error, AuthenticationError | DatabaseUnreachableError | UnreachableError):
             self._disconnect()
             self._after_failed_connect(error)
         elif isinstance(error, TableChangedError) and querier.failures == 0:
@@ -253,7 +259,7 @@ class JdbcSourceTask(SourceTask):
     def _after_failed_connect(self, error: ConnectError) -> None:
         connection = self.settings.connection
         self._failed_connects += 1
-        if isinstance(error, LoginError) or self._failed_connects >= connection.attempts:
+        if isinstance(error, AuthenticationError) or self._failed_connects >= connection.attempts:
             raise error
         self._retry_at = time.monotonic() + connection.backoff_ms / 1000
         log.warning("%s (attempt %d of %d)", error.message, self._failed_connects, connection.attempts)

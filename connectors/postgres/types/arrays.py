@@ -8,6 +8,7 @@ from typing import Any
 from connect.change_events import toast
 from connect.data.logical import DECIMAL, decimal_scale
 from connect.data.schema import Schema, Type
+from connectors.databases.postgresql.arrays import parse_array as parse_nested_array
 from connectors.postgres.config import TypeSettings
 from connectors.postgres.types.column_type import ColumnType, refuse
 
@@ -27,41 +28,10 @@ def parse_array(text: str) -> list[str | None]:
         if "{" in body:
             raise refuse(text, "array of one dimension")
         return [None if part == "NULL" else part for part in body.split(",")]
-    return _parse_quoted(text, body)
-
-
-def _parse_quoted(text: str, body: str) -> list[str | None]:
-    found: list[str | None] = []
-    part: list[str] = []
-    quoted = was_quoted = False
-    at, end = 0, len(body)
-    while at < end:
-        c = body[at]
-        if c == "\\":
-            at += 1
-            part.append(body[at])
-        elif quoted:
-            if c == '"':
-                quoted = False
-            else:
-                part.append(c)
-        elif c == '"':
-            quoted = was_quoted = True
-        elif c == ",":
-            found.append(_element(part, was_quoted))
-            part, was_quoted = [], False
-        elif c == "{":
-            raise refuse(text, "array of one dimension")
-        else:
-            part.append(c)
-        at += 1
-    found.append(_element(part, was_quoted))
-    return found
-
-
-def _element(part: list[str], was_quoted: bool) -> str | None:
-    word = "".join(part)
-    return None if word == "NULL" and not was_quoted else word
+    values, dimensions = parse_nested_array(text[start:], str, ",")
+    if dimensions != 1:
+        raise refuse(text, "array of one dimension")
+    return values
 
 
 def array_of(element: ColumnType, placeholder: Any) -> ColumnType:

@@ -11,9 +11,9 @@ import pytest
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError, ConnectError
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.config_validators import compile_pattern
-from connectors.jdbc.connection.database import Database
+from connectors.jdbc.database import Database
 from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.source.chunk_plans import ChunkPlan, ChunkProgress, find_stored_plan
 from connectors.jdbc.source.config import parse_source_config
@@ -73,7 +73,7 @@ def test_a_mapping_must_match_a_table_exactly_once() -> None:
 
 
 VALUE = Schema(Type.STRUCT, name="orders", fields=[("id", Schema.INT64), ("Shop", Schema.STRING), ("n", Schema.OPTIONAL_INT32)])
-TABLE = Table(ORDERS, tuple(Column(name, "int") for name in ("id", "Shop", "n")), primary_key=("id",))
+TABLE = JdbcTable(ORDERS, tuple(JdbcColumn(name, "int") for name in ("id", "Shop", "n")), primary_key=("id",))
 
 
 def test_keys_are_none_or_the_primary_key_or_named_columns() -> None:
