@@ -153,108 +153,109 @@ def _choice(values: Sequence[str]) -> dict[str, DebeziumChoice | Recommender]:
 # With the original's order in its group: a key and its old name share one.
 _SHOWN: tuple[tuple[int, ConfigKey], ...] = (
     (1, _key("connection.url", S, None, HIGH, LONG, "Hostname",
-             "The database: a JDBC URL (jdbc:postgresql://host:5432/shop) or one of SQLAlchemy (postgresql+psycopg2://host/shop).")),
-    (2, _key("connection.username", S, None, HIGH, SHORT, "User", "User of the database.")),
-    (3, _key("connection.password", P, None, HIGH, SHORT, "Password", "Password of the user.")),
+             "JDBC URL (jdbc:postgresql://host:5432/shop) or SQLAlchemy URL (postgresql+psycopg2://host/shop) of the database.")),
+    (2, _key("connection.username", S, None, HIGH, SHORT, "User", "Database user.")),
+    (3, _key("connection.password", P, None, HIGH, SHORT, "Password", "Password of the database user.")),
     (4, _key("connection.pool.min_size", N, 5, LOW, SHORT, "Connection pool minimum size",
-             "Taken, and without effect: each task has one connection.")),
+             "Accepted without effect: each task has one connection.")),
     (5, _key("connection.pool.max_size", N, 32, LOW, SHORT, "Connection pool maximum size",
-             "Taken, and without effect: each task has one connection.")),
+             "Accepted without effect: each task has one connection.")),
     (6, _key("connection.pool.timeout", L, 1800, LOW, SHORT, "Connection pool timeout",
-             "Taken, and without effect: a connection that was lost is made anew.")),
+             "Accepted without effect: a lost connection is reopened.")),
     (7, _key("insert.mode", S, "insert", LOW, SHORT, "The insertion mode to use",
-             "What is done with a row. insert: a new one. upsert: a new one, or new values for the row of its key. update: new "
-             "values for the row of its key, if there is one.", **_choice(INSERT_MODES))),
+             "How rows are written. insert: insert a row. upsert: insert or update the row with the key. update: update the row "
+             "with the key, if it exists.", **_choice(INSERT_MODES))),
     (8, _key("delete.enabled", B, False, LOW, SHORT, "Controls whether records can be deleted by the connector",
-             "Whether delete events and tombstones delete the row of their key; else they are skipped. Needs primary.key.mode "
-             "record_key, record_value or record_header.")),
+             "Whether delete events and tombstones delete the row with their key; otherwise they are skipped. Needs "
+             "primary.key.mode record_key, record_value or record_header.")),
     (9, _key("truncate.enabled", B, False, LOW, SHORT, "Controls whether tables can be truncated by the connector",
-             "Whether truncate events empty the table; else they are skipped.")),
+             "Whether truncate events empty the table; otherwise they are skipped.")),
     (10, _key("collection.name.format", S, "${topic}", MEDIUM, MID, "A format string for the collection name",
-              "Name of a record's table. ${topic} is the topic, with _ for its dots; ${source.table}, ${source.schema}, ... are "
-              "fields of a change event's source. A dot separates schema and table.")),
+              "Name of a record's table. ${topic} is the topic with dots replaced by _; ${source.table}, ${source.schema}, ... "
+              "are fields of a change event's source block. A dot separates schema and table.")),
     (10, _key("table.name.format", S, "${topic}", MEDIUM, MID, "A format string for the collection name",
               "Old name of collection.name.format.")),
     (11, _key("primary.key.mode", S, "none", HIGH, SHORT, "Primary key mode",
-              "Where the primary key comes from. none: there is none. kafka: topic, partition and offset of the record, in "
-              "columns __connect_topic, __connect_partition, __connect_offset. record_key: fields of the record's key. "
-              "record_value: fields of the row. record_header: the record's headers.", **_choice(KEY_MODES))),
+              "Origin of the primary key. none: no key. kafka: topic, partition and offset of the record, in columns "
+              "__connect_topic, __connect_partition, __connect_offset. record_key: fields of the record key. record_value: "
+              "fields of the row. record_header: record headers.", **_choice(KEY_MODES))),
     (12, _key("primary.key.fields", S, None, LOW, MID, "Comma-separated list of primary key field names",
-              "Which fields (or headers) are the key; empty is all. With a key that is no struct the name of its column.")),
+              "Fields (or headers) of the key; empty: all. For a key that is not a struct: name of its column.")),
     (13, _key("schema.evolution", S, "none", LOW, SHORT, "Controls how schema evolution is handled by the sink connector",
-              "basic: missing tables are created, missing columns added. none: they are errors. validate-only: as none, and the "
-              "tables of the topics are looked for at the start.", **_choice(EVOLUTIONS))),
+              "basic: create missing tables and add missing columns. none: missing tables and columns are errors. "
+              "validate-only: like none, and the tables of the topics must exist at startup.", **_choice(EVOLUTIONS))),
     (14, _key("quote.identifiers", B, False, LOW, SHORT,
               "Controls whether table, column, or other identifiers are quoted",
-              "Whether names keep their upper and lower case. When false, names are what the database makes of them without "
-              "quotes: lower case in PostgreSQL, upper case in Oracle and Db2; names that begin with _ stay as they are. "
-              "Reserved words and odd characters are no problem either way.")),
+              "Whether names keep their case. false: names have the case that the database gives to unquoted names: lower in "
+              "PostgreSQL, upper in Oracle and Db2; names that start with _ are unchanged. Reserved words and special "
+              "characters work either way.")),
     (15, _key("collection.naming.strategy", C, COLLECTION_NAMING, LOW, LONG, "CollectionNamingStrategy class",
-              "DefaultCollectionNamingStrategy (dots of the topic become _) or PassthroughCollectionNamingStrategy (they stay).",
+              "DefaultCollectionNamingStrategy (dots of the topic become _) or PassthroughCollectionNamingStrategy (dots are "
+              "kept).",
               validator=KnownJavaClass(COLLECTION_NAMING_CLASSES))),
     (15, _key("table.naming.strategy", C, COLLECTION_NAMING, LOW, LONG, "CollectionNamingStrategy class",
               "Old name of collection.naming.strategy.", validator=KnownJavaClass(COLLECTION_NAMING_CLASSES))),
     (16, _key("column.naming.strategy", C, COLUMN_NAMING, LOW, LONG,
               "Name of the strategy class that implements the ColumnNamingStrategy interface",
-              "How fields become columns: by their names.", validator=KnownJavaClass(COLUMN_NAMING_CLASSES))),
+              "How columns are named: like their fields.", validator=KnownJavaClass(COLUMN_NAMING_CLASSES))),
     (17, _key("collection.table.format", S, "${table}", MEDIUM, LONG, "Format string using table name",
-              "Taken, and without effect, as in the original; collection.name.format says it.")),
+              "Accepted without effect, like in Debezium; use collection.name.format.")),
     (18, _key("use.time.zone", S, "UTC", MEDIUM, SHORT, "The timezone used when inserting temporal values.",
-              "Taken, and without effect, as in the original on PostgreSQL and MySQL: times without a zone are written as they "
-              "are, instants as such, in UTC where the column has no zone.", validator=TimeZoneName())),
+              "Accepted without effect, like in Debezium on PostgreSQL and MySQL: times without a time zone are written "
+              "unchanged, instants as instants, in UTC if the column has no time zone.", validator=TimeZoneName())),
     (18, _key("database.time_zone", S, "UTC", MEDIUM, SHORT, "The timezone used when inserting temporal values.",
               "Old name of use.time.zone.", validator=TimeZoneName())),
     (19, _key("dialect.postgres.postgis.schema", S, "public", LOW, LONG,
               "Name of the schema where postgis extension is installed",
-              "The schema of PostGIS' types, for columns that are created.")),
+              "Schema of the PostGIS types of new columns.")),
     (20, _key("dialect.postgres.unnest.insert.enabled", B, False, MEDIUM, SHORT,
               "Enable UNNEST-based batch inserts for PostgreSQL",
-              "Taken, and without effect: a batch is one statement in any case.")),
+              "Accepted without effect: a batch is always one statement.")),
     (21, _key("dialect.sqlserver.identity.insert", B, False, LOW, SHORT,
               "Allowing to insert explicit value for identity column in table for SQLSERVER.",
-              "Not used: set IDENTITY_INSERT is for a session, and the sink does not switch it.")),
+              "Accepted without effect: IDENTITY_INSERT is a session setting, which the sink does not change.")),
     (22, _key("batch.size", N, 500, MEDIUM, SHORT,
               "Specifies how many records to attempt to batch together into the destination table, when possible. You can also "
               "configure the connector\N{RIGHT SINGLE QUOTATION MARK}s underlying consumer\N{RIGHT SINGLE QUOTATION MARK}s "
               "max.poll.records using consumer.override.max.poll.records in the connector configuration.",
-              "How many records at most become one statement. How many there are at once is for the consumer to say "
+              "Maximum number of records per statement. The consumer limits how many arrive at once "
               "(consumer.override.max.poll.records).")),
     (23, _key("field.include.list", LIST, None, MEDIUM, LONG, "Include Fields",
-              "The only fields to write, as field or topic:field. Fields of a record's key are left out as well, unless "
-              "primary.key.fields names them.")),
-    (24, _key("field.exclude.list", LIST, None, MEDIUM, LONG, "Exclude Fields", "Fields to leave out, as field or topic:field.")),
+              "Fields to write, as field or topic:field; all others are ignored. Fields of the record key must be listed too, "
+              "unless primary.key.fields has them.")),
+    (24, _key("field.exclude.list", LIST, None, MEDIUM, LONG, "Exclude Fields", "Fields to ignore, as field or topic:field.")),
     (25, _key("flush.max.retries", N, 5, LOW, SHORT, "Max retry count",
-              "How often in a row a batch is tried again after the database was lost or asked for it (a deadlock, a restart).")),
-    (26, _key("flush.retry.delay.ms", L, 1000, LOW, SHORT, "Delay to retry flush", "The wait before each.")),
+              "Maximum number of consecutive retries of a batch after a lost connection or a temporary error (a deadlock, a "
+              "restart).")),
+    (26, _key("flush.retry.delay.ms", L, 1000, LOW, SHORT, "Delay to retry flush", "Time to wait before each retry.")),
     (27, _key("connection.restart.on.errors", B, False, LOW, SHORT, "Restart connection on errors",
-              "Taken, and without effect: a connection that was lost is made anew, and the batch comes again as a whole.")),
+              "Accepted without effect: a lost connection is reopened and the whole batch is retried.")),
     (28, _key("cloud.events.schema.name.pattern", S, ".*CloudEvents\\.Envelope$", LOW, LONG,
               "CloudEvents messages schema name pattern",
-              "Records whose value schema has such a name are CloudEvents: their data is the change event.",
+              "Records whose value schema name matches are CloudEvents, whose data is the change event.",
               validator=JavaRegex())),
 )  # fmt: skip
 
 _OTHERS: tuple[ConfigKey, ...] = (
     _key("use.reduction.buffer", B, False, MEDIUM, SHORT, "Use the reduction buffer",
-         "Taken, and without effect: of the changes of one key in a batch only the last is written in any case, except with "
-         "insert.mode=insert."),
+         "Accepted without effect: only the last change of a key in a batch is written, except with insert.mode=insert."),
     _key("keyed.message.batch.mode", S, "deduplication", MEDIUM, SHORT, "Keyed message batch mode",
-         "Taken, and without effect: see use.reduction.buffer.", **_choice(BATCH_MODES)),
+         "Accepted without effect; see use.reduction.buffer.", **_choice(BATCH_MODES)),
     _key("connection.provider", S, None, LOW, LONG, "Connection provider",
-         "Taken, and without effect: classes of Java make no connections here."),
-    _key("dialect.starrocks.catalog.name", S, None, LOW, LONG, "StarRocks catalog", "Taken, and without effect."),
+         "Accepted without effect: Java classes do not create the connections."),
+    _key("dialect.starrocks.catalog.name", S, None, LOW, LONG, "StarRocks catalog", "Accepted without effect."),
     _key("enable.sces", B, False, LOW, SHORT, "Shared change event sink",
-         "Taken, and without effect: records that cannot be written go to the dead letter queue in any case."),
+         "Accepted without effect: records that cannot be written always go to the dead letter queue."),
     _key("unavailable.value.placeholder", S, UNAVAILABLE_VALUE, LOW, MID, "Unavailable value placeholder",
-         "What the source puts in place of a large value that an update did not change, as its key of that name says. A column "
-         "with it keeps what it has. The original writes the placeholder; empty does so here."),
+         "Placeholder that the source writes for a large value that an update did not change (the source's key of the same "
+         "name). The column keeps its value. Debezium's sink writes the placeholder; empty does the same here."),
     _key("connection.attempts", N, 3, LOW, SHORT, "Connection attempts",
-         "How many times in a row connecting is tried before a batch counts as failed (see flush.max.retries).",
+         "Number of consecutive failed connection attempts after which a batch counts as failed (see flush.max.retries).",
          validator=at_least(1)),
-    _key("connection.backoff.ms", L, 10_000, LOW, SHORT, "Connection backoff (ms)", "The wait between tries to connect.",
+    _key("connection.backoff.ms", L, 10_000, LOW, SHORT, "Connection backoff (ms)", "Time to wait between connection attempts.",
          validator=at_least(0)),
     _key("statement.timeout.ms", L, STATEMENT_TIMEOUT_MS, LOW, SHORT, "Statement timeout (ms)",
-         "How long one statement may take, where the database can tell; 0: no limit. Keep it below the consumer's "
+         "Maximum duration of a statement, if the database supports it; 0: no limit. Must be lower than the consumer's "
          "max.poll.interval.ms.", validator=at_least(0)),
 )  # fmt: skip
 

@@ -90,93 +90,95 @@ _KEYS: dict[str, ConfigKey] = {
     for key in (
         # Database
         _key("connection.url", S, NO_DEFAULT, HIGH, LONG, "JDBC URL",
-             "The database: a JDBC URL (jdbc:postgresql://host:5432/shop) or one of SQLAlchemy (postgresql+psycopg2://host/shop).",
+             "JDBC URL (jdbc:postgresql://host:5432/shop) or SQLAlchemy URL (postgresql+psycopg2://host/shop) of the database.",
              validator=NonEmpty()),
-        _key("connection.user", S, None, HIGH, MID, "JDBC User", "User of the database."),
-        _key("connection.password", P, None, HIGH, MID, "JDBC Password", "Password of the user."),
+        _key("connection.user", S, None, HIGH, MID, "JDBC User", "Database user."),
+        _key("connection.password", P, None, HIGH, MID, "JDBC Password", "Password of the database user."),
         _key("connection.attempts", N, 3, LOW, SHORT, "JDBC connection attempts",
-             "How many times in a row connecting is tried before a batch counts as failed (see max.retries).",
+             "Number of consecutive failed connection attempts after which a batch counts as failed (see max.retries).",
              validator=at_least(1)),
         _key("connection.backoff.ms", L, 10_000, LOW, SHORT, "JDBC connection backoff in milliseconds",
-             "The wait between tries to connect.", validator=at_least(0)),
+             "Time to wait between connection attempts.", validator=at_least(0)),
         _key("jdbc.credentials.provider.class", S, None, LOW, LONG, "JDBC Credentials Provider Implementation",
-             "Taken when it is the default provider (user and password of the configuration). Other sources of credentials "
-             "are configuration providers here: ${file:...}, ${env:...}."),
+             "Accepts only the default provider (user and password of the configuration). For other credentials use "
+             "configuration providers: ${file:...}, ${env:...}."),
         _key("db.timezone", S, "UTC", MEDIUM, MID, "DB time zone",
-             "Time zone of dates and timestamps in columns that have none.", validator=TimeZoneName()),
+             "Time zone of dates and timestamps in columns without a time zone.", validator=TimeZoneName()),
         _key("dialect.name", S, "", LOW, MID, "Database Dialect",
-             "Taken from configurations of the originals and checked against connection.url, which decides.",
+             "Checked against connection.url, which determines the dialect.",
              validator=NameChoice(DIALECTS, empty=True), recommender=SuggestedValues(DIALECTS)),
         _key("sql.quote.identifiers", B, True, LOW, SHORT, "Quote SQL Identifiers",
-             "Aiven's name for quote.sql.identifiers: true is always, false is never."),
+             "Aiven's name of quote.sql.identifiers: true is always, false is never."),
         _key("statement.timeout.ms", L, STATEMENT_TIMEOUT_MS, LOW, SHORT, "Statement Timeout (ms)",
-             "How long one statement may take, where the database can tell; 0: no limit. Keep it below the consumer's "
+             "Maximum duration of a statement, if the database supports it; 0: no limit. Must be lower than the consumer's "
              "max.poll.interval.ms.", validator=at_least(0)),
         # Writes
         _key("insert.mode", S, "insert", HIGH, MID, "Insert Mode",
-             "What is done with a record. insert (and multi, Aiven's name for its multi-row form): a new row. upsert: a new row, "
-             "or new values for the row of its key. update: new values for the row of its key, if there is one.",
+             "How records are written. insert (and multi, Aiven's name of its multi-row form): insert a row. upsert: insert or "
+             "update the row with the key. update: update the row with the key, if it exists.",
              **_choice(("insert", "multi", "upsert", "update"))),
         _key("batch.size", N, 3000, MEDIUM, SHORT, "Batch Size",
-             "How many records at most become one statement. How many there are at once is for the consumer to say "
+             "Maximum number of records per statement. The consumer limits how many arrive at once "
              "(consumer.override.max.poll.records).", validator=at_least(0)),
         _key("delete.enabled", B, False, MEDIUM, SHORT, "Enable deletes",
-             "Whether a record without a value deletes the row of its key. Needs pk.mode=record_key; without it such a record is "
-             "an error."),
+             "Whether a tombstone (record without a value) deletes the row with its key. Needs pk.mode=record_key. Otherwise "
+             "tombstones are errors."),
         _key("table.types", LIST, "TABLE", LOW, MID, "Table Types",
-             "Kinds of table that may be written to: TABLE, PARTITIONED TABLE, VIEW. When it is not set, partitioned tables may "
-             "be as well (with Aiven's connector, which lacks the key, all).", **_choice(TABLE_TYPES)),
+             "Types of tables that may be written to: TABLE, PARTITIONED TABLE, VIEW. If not set, partitioned tables are "
+             "allowed too (Aiven's connector, which lacks the key: all types).", **_choice(TABLE_TYPES)),
         # Data Mapping
         _key("table.name.format", S, "${topic}", MEDIUM, LONG, "Table Name Format",
-             "Name of a topic's table; ${topic} stands for the topic. A dot separates schema and table: shop.${topic}."),
+             "Name of a topic's table. ${topic} is the topic. A dot separates schema and table: shop.${topic}."),
         _key("table.name.normalize", B, False, MEDIUM, LONG, "Table Name Normalize",
-             "Whether every character of the table's name but letters, digits and _ becomes _."),
+             "Whether characters of the table name other than letters, digits and _ are replaced by _."),
         _key("topics.to.tables.mapping", LIST, None, MEDIUM, LONG, "Topics To Tables Mapping",
-             "topic:table,topic:table instead of table.name.format; a topic that is not in it has no table then.",
+             "topic:table,topic:table instead of table.name.format. Topics that are not listed have no table.",
              validator=TopicMapping()),
         _key("pk.mode", S, "none", HIGH, MID, "Primary Key Mode",
-             "Where the primary key comes from. none: there is none. kafka: topic, partition and offset of the record. "
-             "record_key: fields of the record's key, or the key itself. record_value: fields of the value.",
+             "Origin of the primary key. none: no key. kafka: topic, partition and offset of the record. record_key: fields of "
+             "the record key, or the key itself. record_value: fields of the value.",
              **_choice(("none", "kafka", "record_key", "record_value"))),
         _key("pk.fields", LIST, "", MEDIUM, LONG, "Primary Key Fields",
-             "Fields of the key; empty is all. With pk.mode=kafka names for three columns "
-             "(__connect_topic,__connect_partition,__connect_offset), with a primitive key the name of its column. "
-             "pk.fields.<topic> says it for one topic."),
+             "Fields of the key; empty: all. With pk.mode=kafka: names of three columns "
+             "(__connect_topic,__connect_partition,__connect_offset); with a primitive key: name of its column. "
+             "pk.fields.<topic> overrides it for a topic."),
         _key("fields.whitelist", LIST, "", MEDIUM, LONG, "Fields Whitelist",
-             "Fields of the value to write; empty is all. Those of the key are always written."),
+             "Fields of the value to write; empty: all. Key fields are always written."),
         _key("replace.null.with.default", B, True, MEDIUM, SHORT, "Replace Null With Default",
-             "Whether a null in a field with a default value is written as that."),
+             "Whether null in a field with a default value is written as the default."),
         _key("date.timezone", S, "DB_TIMEZONE", MEDIUM, MID, "Date Time Zone",
-             "Time zone of dates in DATE columns: DB_TIMEZONE (that of db.timezone) or UTC.",
+             "Time zone of dates in DATE columns: DB_TIMEZONE (the one of db.timezone) or UTC.",
              **_choice(("DB_TIMEZONE", "UTC"))),
         _key("date.calendar.system", S, "LEGACY", LOW, MID, "Date Calendar System",
-             "How days before 15 October 1582 are counted: LEGACY (Julian, as Java does) or PROLEPTIC_GREGORIAN.",
+             "How days before October 15, 1582 are counted: LEGACY (Julian, like Java) or PROLEPTIC_GREGORIAN.",
              **_choice(("LEGACY", "PROLEPTIC_GREGORIAN"))),
         _key("timestamp.fields.list", LIST, "", MEDIUM, LONG, "Timestamp Fields",
-             "Fields of the value, int64 or text, that hold timestamps in units of timestamp.precision.mode; written as such."),
+             "Fields of the value, int64 or text, that hold timestamps in the unit of timestamp.precision.mode; written as "
+             "timestamps."),
         _key("timestamp.precision.mode", S, "microseconds", MEDIUM, MID, "Timestamp Precision Mode",
              "Unit of timestamp.fields.list: microseconds or nanoseconds.",
              **_choice(("microseconds", "nanoseconds"))),
         _key("string.output.value.column.name", S, "record_value", LOW, MID, "Column For Text Values",
-             "The column that takes a value that is text and no struct.", validator=NonEmpty()),
+             "Column for values that are text instead of a struct.", validator=NonEmpty()),
         # DDL
         _key("auto.create", B, False, MEDIUM, SHORT, "Auto-Create", "Whether a missing table is created from the schema."),
         _key("auto.evolve", B, False, MEDIUM, SHORT, "Auto-Evolve",
-             "Whether columns that are missing are added. Their fields must be optional or have a default; nothing is changed or "
-             "dropped."),
+             "Whether missing columns are added. Their fields must be optional or have a default. Existing columns are not "
+             "changed or dropped."),
         _key("quote.sql.identifiers", S, "always", MEDIUM, MID, "Quote Identifiers",
              "Whether names are quoted in SQL: always or never.", validator=QuoteMode(),
              recommender=SuggestedValues(("always", "never"))),
         _key("mssql.use.merge.holdlock", B, True, LOW, SHORT, "SQL Server - Use HOLDLOCK In MERGE",
-             "Whether upserts into SQL Server take HOLDLOCK, without which two tasks may collide over a new key."),
+             "Whether upserts into SQL Server use HOLDLOCK, without which two tasks may conflict on a new key."),
         # Retries
         _key("max.retries", N, 10, MEDIUM, SHORT, "Maximum Retries",
-             "How often in a row a batch is tried again after the database was lost or asked for it (a deadlock, a restart).",
+             "Maximum number of consecutive retries of a batch after a lost connection or a temporary error (a deadlock, a "
+             "restart).",
              validator=at_least(0)),
-        _key("retry.backoff.ms", N, 3000, MEDIUM, SHORT, "Retry Backoff (millis)", "The wait before each.",
+        _key("retry.backoff.ms", N, 3000, MEDIUM, SHORT, "Retry Backoff (millis)", "Time to wait before each retry.",
              validator=at_least(0)),
         _key("trim.sensitive.log", B, False, LOW, SHORT, "Trim Sensitive Log",
-             "Whether messages about refused records leave out the database's own words, which may have values in them."),
+             "Whether messages about errant records hide the database's message, which may contain values."),
     )
 }  # fmt: skip
 
