@@ -10,7 +10,7 @@ from connectors.jdbc.table_name import TableName
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class JdbcColumn:
     """A column of a table or of a query's result."""
 
     name: str
@@ -27,28 +27,28 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class JdbcTable:
     """A table or view. ``kind`` is one of JDBC's: TABLE, VIEW, PARTITIONED TABLE, ..."""
 
     name: TableName
-    columns: tuple[Column, ...]
+    columns: tuple[JdbcColumn, ...]
     primary_key: tuple[str, ...] = ()
     kind: str = "TABLE"
     unique_keys: tuple[tuple[str, ...], ...] = field(default=())
     """Columns of its unique indexes other than the primary key, as far as the database tells."""
 
     @cached_property
-    def by_name(self) -> dict[str, Column]:
+    def by_name(self) -> dict[str, JdbcColumn]:
         return {column.name: column for column in self.columns}
 
     @cached_property
-    def _by_folded_name(self) -> dict[str, list[Column]]:
-        found: dict[str, list[Column]] = {}
+    def _by_folded_name(self) -> dict[str, list[JdbcColumn]]:
+        found: dict[str, list[JdbcColumn]] = {}
         for column in self.columns:
             found.setdefault(column.name.lower(), []).append(column)
         return found
 
-    def column(self, name: str) -> Column | None:
+    def column(self, name: str) -> JdbcColumn | None:
         """The column of that name; where there is none, the only one that differs in upper and lower case alone."""
         exact = self.by_name.get(name)
         if exact is not None:

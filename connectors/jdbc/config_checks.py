@@ -7,14 +7,14 @@ from typing import Any
 
 from connect.config.definition import ConfigValue
 from connect.errors import ConfigError, ConnectError
-from connectors.jdbc.urls.connection_url import target_of
+from connectors.jdbc.urls.connection_url import parse_connection_url
 
 URL = "connection.url"
-Problems = Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]]
+CrossKeyCheck = Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]]
 """From the values of the keys that are right by themselves, None for others: which key has which problem with the others."""
 
 
-def add_problems(values: list[ConfigValue], problems: Problems, parse: Callable[[], object]) -> list[ConfigValue]:
+def add_cross_key_errors(values: list[ConfigValue], problems: CrossKeyCheck, parse: Callable[[], object]) -> list[ConfigValue]:
     """The checked keys with the problems that they have with each other; when there are none, with what ``parse`` raises."""
     known = {value.name: value for value in values}
     parsed = {value.name: None if value.errors else value.value for value in values}
@@ -25,11 +25,11 @@ def add_problems(values: list[ConfigValue], problems: Problems, parse: Callable[
     url = parsed.get(URL)
     if url and not known[URL].errors and "${" not in url:
         # Told beside what is wrong with other keys, which would keep ``parse`` from being asked.
-        add_failure(values, lambda: target_of(url, None, None, {}))
-    return values if has_errors(values) else add_failure(values, parse)
+        add_error_of(values, lambda: parse_connection_url(url, None, None, {}))
+    return values if has_errors(values) else add_error_of(values, parse)
 
 
-def add_failure(values: list[ConfigValue], attempt: Callable[[], object]) -> list[ConfigValue]:
+def add_error_of(values: list[ConfigValue], attempt: Callable[[], object]) -> list[ConfigValue]:
     """The checked keys with what ``attempt`` raises, at the key to blame, else at the URL."""
     known = {value.name: value for value in values}
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Face(Enum):
+class ConnectorFlavor(Enum):
     """``value`` is the Java package of the original."""
 
     CONFLUENT = "io.confluent.connect.jdbc"

@@ -38,12 +38,12 @@ def split_name(text: str) -> list[str]:
             end = len(text) if end < 0 else end
             part, at = text[at:end].strip(), end
         if not part:
-            raise ConfigError(f"{text!r} is no name of a table: a part of it is empty")
+            raise ConfigError(f"{text!r} is not a table name: a part is empty")
         parts.append(part)
         if at >= len(text):
             return parts
         if text[at] != ".":
-            raise ConfigError(f"{text!r} is no name of a table: after a quoted part comes {text[at:]!r}, expected '.'")
+            raise ConfigError(f"{text!r} is not a table name: found {text[at:]!r} after a quoted part, expected '.'")
         at += 1
 
 
@@ -60,4 +60,4 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
             at += 2
         else:
             return "".join(found), at + 1
-    raise ConfigError(f"{text!r} is no name of a table: the quote {closing} does not end")
+    raise ConfigError(f"{text!r} is not a table name: the quote {closing} is not closed")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.parsing import Password
 from connect.errors import ConfigError
 from connectors.postgres.config_keys import config_def
@@ -42,7 +43,7 @@ class TypeSettings:
     interval_mode: str = "numeric"
     money_scale: int = 2
     include_unknown: bool = False
-    placeholder: str = "__debezium_unavailable_value"
+    placeholder: str = UNAVAILABLE_VALUE
 
 
 @dataclass(frozen=True, slots=True)

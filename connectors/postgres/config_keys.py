@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import ConfigDef, ConfigType, Importance
 from connect.config.validators import NonEmpty, at_least, one_of
 from connect.errors import ConfigError
 from connectors.postgres.config_validators import SLOT_NAME, TOPIC_PREFIX, Matches, Only, RegexList, split_list
 from connectors.postgres.unsupported_keys import define_refused, define_taken
 
-UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import NO_DEFAULT, ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty, at_least, one_of
@@ -20,7 +21,7 @@ IGNORE = "ignore"
 DELTA = "delta"
 PARQUET = "parquet"
 CONF_PREFIX = "spark.conf."
-UNAVAILABLE = "__debezium_unavailable_value"
+UNAVAILABLE = UNAVAILABLE_VALUE
 """What Debezium puts where an unchanged large value was not in the log, unless it is told another word."""
 
 OP = "__op"

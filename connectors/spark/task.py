@@ -16,14 +16,14 @@ from connect.data.schema import Schema
 from connect.errors import ConfigError, ConnectError, DataError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import Offsets, SinkTask
+from connectors.sink_support.errant_records import BadRecord
 from connectors.spark import session
-from connectors.spark.batch_bisection import Refused
 from connectors.spark.config import PARQUET, SparkSinkConfig, parse_config
 from connectors.spark.decode.change_batch import DATABASE, PARTITION_ID, SCHEMA, TABLE, Changes
 from connectors.spark.decode.raw_buffer import Raw
 from connectors.spark.decode.tolerant_decoding import decode_good_raw, decode_good_records
 from connectors.spark.decode.topic_decoder import TopicDecoder
-from connectors.spark.errant_records import Refusals
+from connectors.spark.errant_records import SparkErrantRecords
 from connectors.spark.latency import Latency
 from connectors.spark.tables.delta import DeltaTable
 from connectors.spark.tables.parquet import ParquetTable
@@ -58,7 +58,7 @@ class SparkSinkTask(SinkTask):
         self._lease = (
             None if self._config.table_format == PARQUET else session.lease(self._config.spark, merges=self._config.table.upserts)
         )
-        self._refusals = Refusals(self.context.errant_record_reporter, tolerant=config.get("errors.tolerance") == "all")
+        self._refusals = SparkErrantRecords(self.context.errant_record_reporter, tolerant=config.get("errors.tolerance") == "all")
         # Where records were refused, until the tables' commits say so; by topic where a record's table cannot be told.
         self._left_out: dict[str, Extents] = {}
         self._left_out_of_topics: dict[str, Extents] = {}
@@ -203,7 +203,7 @@ class SparkSinkTask(SinkTask):
             del self._raw[topic]
         self._raw_bytes = 0
 
-    def _refuse(self, topic: str, refused: Sequence[Refused]) -> None:
+    def _refuse(self, topic: str, refused: Sequence[BadRecord]) -> None:
         """Reports records of a topic, or raises. They are done with when their reports are (promise 7)."""
         if self._config.names_need_source:
             extents = self._left_out_of_topics.setdefault(topic, {})
@@ -211,7 +211,7 @@ class SparkSinkTask(SinkTask):
             extents = self._left_out.setdefault(self._config.table_name(topic, None, None, None), {})
         self._refuse_in(extents, refused)
 
-    def _refuse_in(self, extents: Extents, refused: Sequence[Refused]) -> None:
+    def _refuse_in(self, extents: Extents, refused: Sequence[BadRecord]) -> None:
         for place, offset, reason in refused:
             self._refusals.refuse(place, offset, reason)
             widen(extents, place, (offset, offset + 1))
@@ -232,7 +232,7 @@ class SparkSinkTask(SinkTask):
             try:
                 name = self._name_of(topic, source)
             except ConfigError as e:
-                self._refuse(topic, [Refused.of(*part.place(i), DataError(e.message)) for i in range(part.num_rows)])
+                self._refuse(topic, [BadRecord.of(*part.place(i), DataError(e.message)) for i in range(part.num_rows)])
                 continue
             if name:
                 found.append((name, part))
@@ -312,7 +312,7 @@ class SparkSinkTask(SinkTask):
                 self._refuse_in(self._left_out.setdefault(table, {}), refused)
                 self._decoded[table] = kept
                 # What they taught of types is forgotten with them; the table knows the rest.
-                topics = {record.place.topic for record in refused}
+                topics = {record.topic_partition.topic for record in refused}
                 self._decoders = {key: d for key, d in self._decoders.items() if key[0] not in topics}
 
     def _tables_of_topics(self, topics: Collection[str]) -> set[str]:

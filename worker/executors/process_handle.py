@@ -203,8 +203,31 @@ class ProcessHandle:
         )
         self.kill(
             f"did not answer for {self._liveness.hang_timeout_s * 1000:.0f} ms (task.executor.hang.timeout.ms) "
-            "and was killed: code of a connector blocks all others, as a native library that holds Python's global lock does; the "
-            "log has the stack of each thread"
+            "and was killed: code of a connector blocks all others, as a native library that
+            holds Python's
+          
+           
+            global
+           
+            lock
+          
+           
+          
+           
+            does;
+           
+            the
+           
+          
+           
+          
+           
+          
+           
+           
+            " "log has the stack of each thread"
+      
+       
         )
 
     def _stacks(self) -> str:

@@ -9,7 +9,7 @@ from urllib.parse import unquote, unquote_plus
 
 from connect.errors import ConfigError
 from connectors.jdbc.urls.driver_properties import Properties
-from connectors.jdbc.urls.target import Request
+from connectors.jdbc.urls.target import UrlInput
 
 Decode = Callable[[str], str]
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -179,7 +179,7 @@ def database_name(text: str, decode: Decode) -> str | None:
 
 
 def login(
-    request: Request,
+    request: UrlInput,
     properties: Properties,
     of_url: tuple[str | None, str | None] = (None, None),
     users: tuple[str, ...] = ("user", "username"),

@@ -1,7 +1,7 @@
 """``connection.url``: from a JDBC URL, as people have it, or an SQLAlchemy URL to what SQLAlchemy needs. Pure: nothing connects.
 
 Properties of a JDBC driver become arguments of the Python driver where one means the same; all others are told in
-:attr:`Target.notices`. No secret is in a label, a notice or an error (promise 9).
+:attr:`ConnectionTarget.notices`. No secret is in a label, a notice or an error (promise 9).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from connectors.jdbc.urls import (
     sqlalchemy_url,
     sqlserver,
 )
-from connectors.jdbc.urls.target import Request, Target
+from connectors.jdbc.urls.target import ConnectionTarget, UrlInput
 
-__all__ = ["Target", "require_driver", "target_of"]
+__all__ = ["ConnectionTarget", "parse_connection_url", "require_driver"]
 
-_JDBC: Mapping[str, Callable[[Request], Target]] = {
+_JDBC: Mapping[str, Callable[[UrlInput], ConnectionTarget]] = {
     "postgresql": postgresql.target("postgresql+psycopg", "postgresql", 5432),
     "yugabytedb": postgresql.target("postgresql+psycopg", "postgresql", 5433),
     "cockroachdb": postgresql.target("cockroachdb+psycopg", "cockroachdb", 26257),
@@ -56,9 +56,9 @@ _WITHOUT_USER_INFO = frozenset({"sqlite", "duckdb", "oracle", "sqlserver", "jtds
 _FORMS = "a JDBC URL (jdbc:postgresql://host:5432/database) or an SQLAlchemy URL (postgresql://user:password@host:5432/database)"
 
 
-def target_of(
+def parse_connection_url(
     url: str, user: str | None, password: str | None, properties: Mapping[str, str], *, key: str = "connection.url"
-) -> Target:
+) -> ConnectionTarget:
     """The target for a URL. ``user`` and ``password`` win over the properties, those over what the URL says; ``properties`` are
     the driver's, without the prefix of connector keys.
 
@@ -74,7 +74,7 @@ def target_of(
         raise ConfigError.invalid(key, shown(url), e.message) from None
 
 
-def _read(url: str, user: str | None, password: str | None, properties: Mapping[str, str]) -> Target:
+def _read(url: str, user: str | None, password: str | None, properties: Mapping[str, str]) -> ConnectionTarget:
     text = url.strip()
     if not text:
         raise ConfigError(f"it is empty; expected {_FORMS}")
@@ -83,7 +83,7 @@ def _read(url: str, user: str | None, password: str | None, properties: Mapping[
     if not text.lower().startswith("jdbc:"):
         if "://" not in text:
             raise ConfigError(f"it has no dialect; expected {_FORMS}")
-        return sqlalchemy_url.target(Request(text, user, password, properties))
+        return sqlalchemy_url.target(UrlInput(text, user, password, properties))
     found = re.match(r"jdbc:([\w+-]*)(:?)", text, re.I)
     name = found[1].lower() if found else ""
     reader = _JDBC.get(name)
@@ -94,7 +94,7 @@ def _read(url: str, user: str | None, password: str | None, properties: Mapping[
     rest = text[found.end() :]
     if name not in _WITHOUT_USER_INFO:
         authority.check_at_signs(rest)
-    return reader(Request(rest, user, password, properties))
+    return reader(UrlInput(rest, user, password, properties))
 
 
 def _about_sub_protocol(name: str) -> str:
@@ -108,10 +108,10 @@ def _about_sub_protocol(name: str) -> str:
     return f"the sub-protocol is not known; {hint}known are {', '.join(_JDBC)}, and every SQLAlchemy URL"
 
 
-def require_driver(target: Target, *, key: str = "connection.url") -> None:
+def require_driver(target: ConnectionTarget, *, key: str = "connection.url") -> None:
     """Raises ConfigError that names the package to install when the dialect or driver of a target is not there.
 
-    Apart from :func:`target_of`, so that configurations can be checked on a machine without drivers. Imports none.
+    Apart from :func:`parse_connection_url`, so that configurations can be checked on a machine without drivers. Imports none.
     """
     try:
         drivers.require(target.url.drivername)

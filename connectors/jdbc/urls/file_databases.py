@@ -13,7 +13,7 @@ from connect.errors import ConfigError
 from connectors.jdbc.urls import authority, java_properties
 from connectors.jdbc.urls.authority import as_written
 from connectors.jdbc.urls.driver_properties import Properties
-from connectors.jdbc.urls.target import Request, Target, label
+from connectors.jdbc.urls.target import ConnectionTarget, UrlInput, label
 
 _MEMORY = ":memory:"
 
@@ -23,7 +23,7 @@ _MODES = {"deferred": "DEFERRED", "deffered": "DEFERRED", "immediate": "IMMEDIAT
 _URI = ("mode", "cache", "immutable", "nolock", "psow", "vfs", "modeof")
 
 
-def sqlite_target(request: Request) -> Target:
+def sqlite_target(request: UrlInput) -> ConnectionTarget:
     """``jdbc:sqlite:file.db``, ``:memory:``, ``file:...?mode=ro``; a relative path counts from the worker's folder."""
     path, _, query = request.text.partition("?")
     if path.startswith(":resource:"):
@@ -40,7 +40,7 @@ def sqlite_target(request: Request) -> Target:
         path, is_uri = (path, True) if is_uri else (f"file:{quote(path)}", True)
         of_uri.setdefault("mode", "ro")
     url = URL.create("sqlite+pysqlite", database=path, query={**of_uri, "uri": "true"} if is_uri else {})
-    return Target(
+    return ConnectionTarget(
         url,
         arguments,
         properties.finish("SQLite", java_properties.SQLITE),
@@ -49,7 +49,7 @@ def sqlite_target(request: Request) -> Target:
     )
 
 
-def _without_users(database: str, request: Request, properties: Properties) -> None:
+def _without_users(database: str, request: UrlInput, properties: Properties) -> None:
     named = (request.user, request.password, properties.text("user", "username"), properties.text("password"))
     if any(named):
         properties.notice(f"user and password are left out: {database} knows none")
@@ -88,7 +88,7 @@ def sqlite_arguments(properties: Properties) -> tuple[dict[str, Any], tuple[str,
     return found, tuple(statements)
 
 
-def duckdb_target(request: Request) -> Target:
+def duckdb_target(request: UrlInput) -> ConnectionTarget:
     """``jdbc:duckdb:``, ``jdbc:duckdb:/path/file;name=value``, ``jdbc:duckdb:md:name``."""
     path, *rest = re.split("[?;]", request.text, maxsplit=1)
     query = "".join(rest).replace("&", ";")
@@ -97,7 +97,7 @@ def duckdb_target(request: Request) -> Target:
     arguments = duckdb_arguments(properties)
     path = re.sub("^/{2,}", "/", path) or _MEMORY
     url = URL.create("duckdb", database=path)
-    return Target(url, arguments, properties.finish("DuckDB"), label("duckdb", None, path))
+    return ConnectionTarget(url, arguments, properties.finish("DuckDB"), label("duckdb", None, path))
 
 
 def duckdb_arguments(properties: Properties) -> dict[str, Any]:

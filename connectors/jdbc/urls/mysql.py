@@ -13,7 +13,7 @@ from connect.errors import ConfigError
 from connectors.jdbc.urls import authority, java_properties, mysql_tls
 from connectors.jdbc.urls.authority import Decode, Host
 from connectors.jdbc.urls.driver_properties import Properties
-from connectors.jdbc.urls.target import Request, Target, ZeroDates, label
+from connectors.jdbc.urls.target import ConnectionTarget, UrlInput, ZeroDates, label
 
 DRIVER = "PyMySQL"
 _PORT = 3306
@@ -39,10 +39,10 @@ class _Server:
     properties: tuple[tuple[str, str], ...] = ()
 
 
-def target(sub_protocol: str, decode: Decode) -> Callable[[Request], Target]:
+def target(sub_protocol: str, decode: Decode) -> Callable[[UrlInput], ConnectionTarget]:
     """The reader of such URLs. MySQL's driver knows escapes in all parts, MariaDB's in none."""
 
-    def read(request: Request) -> Target:
+    def read(request: UrlInput) -> ConnectionTarget:
         fragment = ""
         found = re.fullmatch(r"(?:([\w+-]*):)?//([^/?#]*)(?:/([^?#]*))?(?:\?(.*))?", request.text, re.S)
         query = (found[4] or "") if found else ""
@@ -74,7 +74,7 @@ def target(sub_protocol: str, decode: Decode) -> Callable[[Request], Target]:
     return read
 
 
-def pymysql_target(url: URL, host: Host | None, properties: Properties, kind: str) -> Target:
+def pymysql_target(url: URL, host: Host | None, properties: Properties, kind: str) -> ConnectionTarget:
     """The target for a URL that lacks its host."""
     arguments = pymysql_arguments(properties, kind)
     if "unix_socket" in arguments:
@@ -86,7 +86,7 @@ def pymysql_target(url: URL, host: Host | None, properties: Properties, kind: st
     arguments.update(password_argument(url))
     zeros, shown = _zero_dates(properties), label(kind, shown, url.database)
     current = bool(properties.flag("nullDatabaseMeansCurrent", "nullCatalogMeansCurrent"))
-    return Target(
+    return ConnectionTarget(
         url, arguments, properties.finish(DRIVER, java_properties.MYSQL), shown, zero_dates=zeros, current_database_only=current
     )
 

@@ -11,7 +11,7 @@ from connect.errors import ConfigError
 from connectors.jdbc.urls import authority, java_properties
 from connectors.jdbc.urls.authority import Host, as_written
 from connectors.jdbc.urls.driver_properties import Properties
-from connectors.jdbc.urls.target import Request, Target, label
+from connectors.jdbc.urls.target import ConnectionTarget, UrlInput, label
 
 _PORT = 1521
 _FORMS = (
@@ -39,7 +39,7 @@ _TEXTS = {
 }
 
 
-def target(request: Request) -> Target:
+def target(request: UrlInput) -> ConnectionTarget:
     """Simple addresses become a URL of host, port and service or SID; all others go to the driver as they are."""
     found = re.fullmatch(r"(thin|oci8?):(.*)", request.text, re.I | re.S)
     if found is None:
@@ -65,7 +65,7 @@ def target(request: Request) -> Target:
     else:
         arguments["dsn"] = address + (f"?{rest}" if rest else "")
         shown = _label(address)
-    return Target(url, arguments, properties.finish("python-oracledb", java_properties.ORACLE), shown)
+    return ConnectionTarget(url, arguments, properties.finish("python-oracledb", java_properties.ORACLE), shown)
 
 
 def _login(text: str) -> tuple[tuple[str | None, str | None], str]:

@@ -12,10 +12,10 @@ from connectors.jdbc.urls import authority, java_properties
 from connectors.jdbc.urls.authority import Authority, Host, as_written, form_decoded
 from connectors.jdbc.urls.driver_properties import Properties
 from connectors.jdbc.urls.postgresql import libpq_arguments
-from connectors.jdbc.urls.target import Request, Target, label
+from connectors.jdbc.urls.target import ConnectionTarget, UrlInput, label
 
 
-def db2_target(request: Request) -> Target:
+def db2_target(request: UrlInput) -> ConnectionTarget:
     """``//host:port/database:name=value;name=value;``"""
     servers, found, rest = _server(request, r"//([^/]*)/([^:;?]*)[:;?]?(.*)", "jdbc:db2://host:port/database:name=value;")
     properties = Properties(authority.parameters(rest, as_written, ";"), request.properties)
@@ -32,10 +32,10 @@ def db2_target(request: Request) -> Target:
     if any(";" in value for value in (user or "", password or "", host.name, database or "", *query.values())):
         raise ConfigError("a semicolon in a user, password or parameter cannot be passed on to Db2's driver")
     url = URL.create("db2+ibm_db", user, password, host.name, host.port, database, query)
-    return Target(url, {}, properties.finish("ibm_db", java_properties.DB2), label("db2", str(host), database))
+    return ConnectionTarget(url, {}, properties.finish("ibm_db", java_properties.DB2), label("db2", str(host), database))
 
 
-def hana_target(request: Request) -> Target:
+def hana_target(request: UrlInput) -> ConnectionTarget:
     """``//host:port/?databaseName=tenant&user=...``"""
     servers, _, rest = _server(request, r"//([^/?]*)()/?\??(.*)", "jdbc:sap://host:port/?name=value")
     properties = Properties(authority.parameters(rest, form_decoded), request.properties)
@@ -57,12 +57,12 @@ def hana_target(request: Request) -> Target:
     database = properties.text("databaseName")
     host = _first(servers, properties, 30013 if database else 30015)
     url = URL.create("hana+hdbcli", user, password, host.name, host.port, database)
-    return Target(
+    return ConnectionTarget(
         url, _renamed(properties, renamed), properties.finish("hdbcli", java_properties.HANA), label("hana", str(host), database)
     )
 
 
-def snowflake_target(request: Request) -> Target:
+def snowflake_target(request: UrlInput) -> ConnectionTarget:
     """``//account.snowflakecomputing.com/?db=...&warehouse=...``"""
     servers, _, rest = _server(request, r"//([^/?]*)()/?\??(.*)", "jdbc:snowflake://account.snowflakecomputing.com/?name=value")
     properties = Properties(authority.parameters(rest, form_decoded), request.properties)
@@ -102,7 +102,7 @@ def snowflake_target(request: Request) -> Target:
     url = URL.create(
         "snowflake", user, password, host.name, host.port, f"{database}/{schema}" if database and schema else database
     )
-    return Target(
+    return ConnectionTarget(
         url,
         arguments,
         properties.finish("Snowflake's connector", java_properties.SNOWFLAKE),
@@ -110,7 +110,7 @@ def snowflake_target(request: Request) -> Target:
     )
 
 
-def redshift_target(request: Request) -> Target:
+def redshift_target(request: UrlInput) -> ConnectionTarget:
     """``//host:port/database?name=value``; semicolons do as well."""
     if request.text.lower().startswith("iam:"):
         raise ConfigError("logins by IAM are not supported; give user and password")
@@ -125,10 +125,12 @@ def redshift_target(request: Request) -> Target:
         arguments.setdefault("sslmode", "prefer")  # the dialect's default is verify-full
     host, database = _first(servers, properties, 5439), authority.database_name(found, form_decoded)
     url = URL.create("redshift+psycopg2", user, password, host.name, host.port, database)
-    return Target(url, arguments, properties.finish("psycopg2", java_properties.REDSHIFT), label("redshift", str(host), database))
+    return ConnectionTarget(
+        url, arguments, properties.finish("psycopg2", java_properties.REDSHIFT), label("redshift", str(host), database)
+    )
 
 
-def clickhouse_target(request: Request) -> Target:
+def clickhouse_target(request: UrlInput) -> ConnectionTarget:
     """``//host:port/database?name=value``, with or without ``http:`` or ``https:`` before it."""
     servers, found, rest = _server(
         request, r"(?:https?:)?//([^/?]*)/?([^?]*)\??(.*)", "jdbc:clickhouse://host:port/database?name=value"
@@ -152,7 +154,7 @@ def clickhouse_target(request: Request) -> Target:
     host = _first(servers, properties, 8443 if secure else 8123)
     database = authority.database_name(found.strip("/"), form_decoded) or properties.text("database")
     url = URL.create("clickhousedb+connect", user, password, host.name, host.port, database)
-    return Target(
+    return ConnectionTarget(
         url,
         arguments,
         properties.finish("clickhouse-connect", java_properties.CLICKHOUSE),
@@ -160,7 +162,7 @@ def clickhouse_target(request: Request) -> Target:
     )
 
 
-def vertica_target(request: Request) -> Target:
+def vertica_target(request: UrlInput) -> ConnectionTarget:
     """``//host:port/database?name=value``"""
     servers, found, rest = _server(request, r"//([^/?]*)/?([^?]*)\??(.*)", "jdbc:vertica://host:port/database?name=value")
     properties = Properties(authority.parameters(rest, form_decoded), request.properties)
@@ -175,12 +177,12 @@ def vertica_target(request: Request) -> Target:
         arguments["backup_server_node"] = [(host.name, host.port or 5433) for host in hosts]
     host, database = _first(servers, properties, 5433), authority.database_name(found, form_decoded)
     url = URL.create("vertica+vertica_python", user, password, host.name, host.port, database)
-    return Target(
+    return ConnectionTarget(
         url, arguments, properties.finish("vertica-python", java_properties.VERTICA), label("vertica", str(host), database)
     )
 
 
-def sybase_target(request: Request) -> Target:
+def sybase_target(request: UrlInput) -> ConnectionTarget:
     """``Tds:host:port/database?name=value``, by ODBC with FreeTDS."""
     found = re.fullmatch(r"tds:(?://)?([^/?]*)/?([^?]*)\??(.*)", request.text, re.I | re.S)
     if found is None:
@@ -188,7 +190,7 @@ def sybase_target(request: Request) -> Target:
     return _sybase(found[1], found[2], authority.parameters(found[3], form_decoded), request)
 
 
-def jtds_sybase_target(request: Request) -> Target:
+def jtds_sybase_target(request: UrlInput) -> ConnectionTarget:
     """``sybase://host:port/database;name=value``, which jTDS takes."""
     address, _, rest = request.text.partition(";")
     found = re.fullmatch(r"sybase://([^/]*)(?:/(.*))?", address, re.I | re.S)
@@ -197,7 +199,7 @@ def jtds_sybase_target(request: Request) -> Target:
     return _sybase(found[1], found[2] or "", authority.parameters(rest, as_written, ";"), request)
 
 
-def _sybase(server: str, name: str, pairs: list[tuple[str, str]], request: Request) -> Target:
+def _sybase(server: str, name: str, pairs: list[tuple[str, str]], request: UrlInput) -> ConnectionTarget:
     servers = authority.authority(server)
     properties = Properties(pairs, request.properties)
     user, password = authority.login(request, properties, (servers.user, servers.password))
@@ -206,10 +208,12 @@ def _sybase(server: str, name: str, pairs: list[tuple[str, str]], request: Reque
     if database is None:
         query["database"] = ""  # or SQLAlchemy takes the host for a data source's name
     url = URL.create("sybase+pyodbc", user, password, host.name, database=database, query=query)
-    return Target(url, {}, properties.finish("the ODBC driver", java_properties.SYBASE), label("sybase", str(host), database))
+    return ConnectionTarget(
+        url, {}, properties.finish("the ODBC driver", java_properties.SYBASE), label("sybase", str(host), database)
+    )
 
 
-def _server(request: Request, pattern: str, form: str) -> tuple[Authority, str, str]:
+def _server(request: UrlInput, pattern: str, form: str) -> tuple[Authority, str, str]:
     found = re.fullmatch(pattern, request.text, re.I | re.S)
     if found is None:
         raise ConfigError(f"it has not the form {form}")

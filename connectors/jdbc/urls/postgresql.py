@@ -13,7 +13,7 @@ from connect.errors import ConfigError
 from connectors.jdbc.urls import authority, java_properties
 from connectors.jdbc.urls.authority import Host, form_decoded
 from connectors.jdbc.urls.driver_properties import Properties
-from connectors.jdbc.urls.target import Request, Target, label
+from connectors.jdbc.urls.target import ConnectionTarget, UrlInput, label
 
 _RENAMED = {
     "ApplicationName": "application_name",
@@ -35,10 +35,10 @@ _SERVER_TYPES = {
 _UNIX_SOCKET = re.compile(r"(.*)/\.s\.PGSQL\.([0-9]{1,5})")
 
 
-def target(drivername: str, kind: str, default_port: int) -> Callable[[Request], Target]:
+def target(drivername: str, kind: str, default_port: int) -> Callable[[UrlInput], ConnectionTarget]:
     """The reader of such URLs for one driver."""
 
-    def read(request: Request) -> Target:
+    def read(request: UrlInput) -> ConnectionTarget:
         address, _, query = request.text.partition("?")
         properties = Properties(authority.parameters(query, form_decoded), request.properties)
         hosts, database, of_url = _address(address)
@@ -54,7 +54,7 @@ def target(drivername: str, kind: str, default_port: int) -> Callable[[Request],
         elif "service" not in arguments:
             url = url.set(host="localhost", port=default_port)
         notices = properties.finish(_driver(drivername), java_properties.PGJDBC)
-        return Target(url, arguments, notices, label(kind, _shown(url, hosts), database))
+        return ConnectionTarget(url, arguments, notices, label(kind, _shown(url, hosts), database))
 
     return read
 

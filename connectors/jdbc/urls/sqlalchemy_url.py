@@ -11,7 +11,7 @@ from sqlalchemy.exc import ArgumentError
 from connect.errors import ConfigError
 from connectors.jdbc.urls import drivers, file_databases, mysql, postgresql
 from connectors.jdbc.urls.authority import Host
-from connectors.jdbc.urls.target import Request, Target, label
+from connectors.jdbc.urls.target import ConnectionTarget, UrlInput, label
 
 # As SQLAlchemy reads it: what follows the host, and the parameters.
 _PARTS = re.compile(r"[\w+]+://(?:[^:/]*(?::[^@]*)?@)?(?:\[[^/?]+\]|[^/:?]+)?(?::[^/?]*)?(?:/([^?]*))?(?:\?(.*))?", re.S)
@@ -20,7 +20,7 @@ _FILES = ("sqlite", "duckdb")
 _LIBPQ = ("psycopg", "psycopg2")
 
 
-def target(request: Request) -> Target:
+def target(request: UrlInput) -> ConnectionTarget:
     """The target for ``dialect+driver://user:password@host:port/database?name=value``."""
     url = _parsed(request.text)
     url = url.set(drivername=_drivername(url))
@@ -36,7 +36,7 @@ def target(request: Request) -> Target:
     arguments, statements, more = _arguments(url, given)
     if url.drivername.endswith("+pyodbc"):
         url, arguments = url.update_query_dict(given), {}
-    return Target(url, arguments, notices + more, _label(url), statements)
+    return ConnectionTarget(url, arguments, notices + more, _label(url), statements)
 
 
 def _parsed(text: str) -> URL:
@@ -69,7 +69,7 @@ def _drivername(url: URL) -> str:
     return f"postgresql+{driver}" if backend == "postgres" else url.drivername
 
 
-def _login(request: Request, given: dict[str, str]) -> tuple[str | None, str | None]:
+def _login(request: UrlInput, given: dict[str, str]) -> tuple[str | None, str | None]:
     """User and password beside the URL; they are taken out of the properties."""
     named = {name.lower(): name for name in given}
     user, username, password = (given.pop(named[word], "") if word in named else "" for word in ("user", "username", "password"))

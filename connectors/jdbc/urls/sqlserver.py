@@ -14,7 +14,7 @@ from connect.errors import ConfigError
 from connectors.jdbc.urls import authority, java_properties
 from connectors.jdbc.urls.authority import Host, as_written
 from connectors.jdbc.urls.driver_properties import Properties
-from connectors.jdbc.urls.target import Request, Target, label
+from connectors.jdbc.urls.target import ConnectionTarget, UrlInput, label
 
 ODBC_DRIVER = "ODBC Driver 18 for SQL Server"
 _PORT = 1433
@@ -45,7 +45,7 @@ _SAME = {
 }
 
 
-def target(request: Request) -> Target:
+def target(request: UrlInput) -> ConnectionTarget:
     """Of ``//host\\instance:port;databaseName=d;user=u;password={p}``, what Microsoft's driver takes."""
     address, _, rest = request.text.partition(";")
     if address and not address.startswith("//"):
@@ -53,7 +53,7 @@ def target(request: Request) -> Target:
     return _target(address[2:].rstrip("/"), None, Properties(authority.braced_parameters(rest), request.properties), request)
 
 
-def jtds_target(request: Request) -> Target:
+def jtds_target(request: UrlInput) -> ConnectionTarget:
     """Of ``sqlserver://host:port/database;instance=i``, what jTDS takes."""
     address, _, rest = request.text.partition(";")
     found = re.fullmatch(r"sqlserver://([^/]*)(?:/(.*))?", address, re.I | re.S)
@@ -63,7 +63,7 @@ def jtds_target(request: Request) -> Target:
     return _target(found[1], authority.database_name(found[2] or "", as_written), properties, request)
 
 
-def _target(server: str, database: str | None, properties: Properties, request: Request) -> Target:
+def _target(server: str, database: str | None, properties: Properties, request: UrlInput) -> ConnectionTarget:
     user, password, server = authority.user_info(server, authority.percent_decoded)
     user, password = authority.login(request, properties, (user, password), ("user", "userName"))
     name, _, instance = server.partition("\\")
@@ -86,7 +86,7 @@ def _target(server: str, database: str | None, properties: Properties, request: 
     url = URL.create("mssql+pyodbc", user, password, at, port, database, query)
     notices = properties.finish("the ODBC driver", java_properties.SQL_SERVER)
     shown = label("mssql", str(Host(host.name, port)) + (f"\\{instance}" if instance and port is None else ""), database)
-    return Target(url, {} if timeout is None else {"timeout": int(timeout)}, notices, shown)
+    return ConnectionTarget(url, {} if timeout is None else {"timeout": int(timeout)}, notices, shown)
 
 
 def _keywords(properties: Properties) -> dict[str, str]:

@@ -20,7 +20,7 @@ class ZeroDates(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ConnectionTarget:
     """A database to connect to: ``sqlalchemy.create_engine(target.url, connect_args=dict(target.connect_args))``."""
 
     url: URL = field(repr=False)
@@ -41,7 +41,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class UrlInput:
     """An address to read. The explicit user and password win over the properties, those over the URL."""
 
     text: str = field(repr=False)

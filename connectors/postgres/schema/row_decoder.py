@@ -17,6 +17,7 @@ from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import SourceRecord
+from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.config import Settings
 from connectors.postgres.schema.catalog import PgType, Table
 from connectors.postgres.schema.envelope import RowSchemas, row_schemas, topic_name
@@ -127,30 +128,13 @@ _FROM_BYTES = {
     "decimal": "Decimal(x) if (x := {b}.decode())[-1] < ':' else finite(x)",
     "zoned": "x[:10] + 'T' + x[11:-3] + 'Z' if (x := {b}.decode())[-3:] == '+00' and x[4] == '-' else c{i}(x)",
 }
-_UNESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-
-
-def unescape(text: str) -> str:
-    """A field of COPY's text format without its backslash escapes."""
-    parts = text.split("\\")
-    found = [parts[0]]
-    at = 1
-    while at < len(parts):
-        part = parts[at]
-        if part:
-            found.append(_UNESCAPES.get(part[0], part[0]) + part[1:])
-        elif at + 1 < len(parts):  # two backslashes stand for one
-            at += 1
-            found.append("\\" + parts[at])
-        at += 1
-    return "".join(found)
 
 
 def _namespace(rows: TableRows) -> dict[str, Any]:
     space: dict[str, Any] = {
         "Decimal": Decimal,
         "finite": finite_decimal,
-        "unescape": unescape,
+        "unescape": unescape_copy,
         "head": struct.Struct("!BI").unpack_from,
     }
     for i, column in enumerate(rows.columns):

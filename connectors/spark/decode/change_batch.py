@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from connect.errors import DataError
 from connect.record import TopicPartition
-from connectors.spark.batch_bisection import whereabouts
+from connectors.sink_support.errant_records import describe_location
 
 TOMBSTONE = "tombstone"
 DELETE = "d"
@@ -110,7 +110,7 @@ class Changes:
 
     def locate(self, index: int) -> str:
         """The record in a message."""
-        return whereabouts(*self.place(index))
+        return describe_location(*self.place(index))
 
 
 def no_columns(count: int) -> pa.Table:

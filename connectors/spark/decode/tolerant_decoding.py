@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from connect.errors import DataError
 from connect.record import SinkRecord, TopicPartition
-from connectors.spark.batch_bisection import Refused, find_refused, halves
+from connectors.sink_support.batch_isolation import find_bad_records, halves
+from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.decode.change_batch import Changes
 from connectors.spark.decode.json import NotBatchable
 from connectors.spark.decode.raw_buffer import Raw
@@ -17,9 +18,9 @@ _FEW = 16
 """Records that go by the slow path together when a batch is taken apart."""
 
 
-def decode_good_raw(decoder: TopicDecoder, raw: Raw, sequence: int) -> tuple[list[Changes], list[Refused]]:
+def decode_good_raw(decoder: TopicDecoder, raw: Raw, sequence: int) -> tuple[list[Changes], list[BadRecord]]:
     """As :meth:`TopicDecoder.decode_raw`, without the records that cannot be decoded, and those with their reasons, in order."""
-    refused: list[Refused] = []
+    refused: list[BadRecord] = []
     while len(raw):
         learnt = decoder.learnt()
         try:
@@ -53,9 +54,9 @@ def _attempt_raw(decoder: TopicDecoder, raw: Raw) -> Callable[[range], None]:
 
 def decode_good_records(
     decoder: TopicDecoder, records: Sequence[SinkRecord], sequence: int
-) -> tuple[list[Changes], list[Refused]]:
+) -> tuple[list[Changes], list[BadRecord]]:
     """The same for :meth:`TopicDecoder.decode_records`."""
-    refused: list[Refused] = []
+    refused: list[BadRecord] = []
     while records:
         learnt = decoder.learnt()
         try:
@@ -90,7 +91,7 @@ def _find(
     count: int,
     attempt: Callable[[range], None],
     place: Callable[[int], tuple[TopicPartition, int]],
-) -> dict[int, Refused]:
+) -> dict[int, BadRecord]:
     def learning_from_good_ones(part: range) -> None:
         learnt = decoder.learnt()
         try:
@@ -99,5 +100,5 @@ def _find(
             decoder.forget_since(learnt)
             raise
 
-    found = find_refused(halves(range(count)), learning_from_good_ones)
-    return {at: Refused.of(*place(at), error) for at, error in found.items()}
+    found = find_bad_records(halves(range(count)), learning_from_good_ones)
+    return {at: BadRecord.of(*place(at), error) for at, error in found.items()}

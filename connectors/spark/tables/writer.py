@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from connect import crash_points
 from connect.errors import DataError, RetriableError, SchemaError
 from connect.record import TopicPartition
+from connectors.sink_support.batch_isolation import find_bad_records
+from connectors.sink_support.errant_records import BadRecord
 from connectors.spark import config
-from connectors.spark.batch_bisection import Refused, find_refused
 from connectors.spark.config import TableSettings
 from connectors.spark.decode.change_batch import MESSAGE, OFFSET_ID, OPERATION, PARTITION_ID, TOMBSTONE, TRUNCATE, Changes
 from connectors.spark.errors import explain
@@ -149,13 +150,13 @@ class TableWriter:
 
     def without_refused(
         self, changes: Sequence[Changes], partitions: Collection[TopicPartition]
-    ) -> tuple[list[Changes], list[Refused]]:
+    ) -> tuple[list[Changes], list[BadRecord]]:
         """The changes of records that can become rows of this table, and the records that cannot. Writes nothing."""
         state = self._state or self._load(partitions)
         changes = [kept for c in changes if (kept := c.without_those_below(state.ledger.ends)).num_rows]
         known: Columns = {}
         keys = self._keys
-        refused: list[Refused] = []
+        refused: list[BadRecord] = []
         starts = [0, *itertools.accumulate(c.num_rows for c in changes)]
 
         def attempt(part: range) -> None:
@@ -168,11 +169,11 @@ class TableWriter:
                 known, keys = prepared.incoming, prepared.keys
 
         parts = [range(a, b) for a, b in itertools.pairwise(starts)]
-        found = find_refused(parts, attempt)
+        found = find_bad_records(parts, attempt)
         good: list[Changes] = []
         for part, one in zip(parts, changes, strict=True):
             gone = [at for at in part if at in found] if found else []
-            refused += [Refused.of(*one.place(at - part.start), found[at]) for at in gone]
+            refused += [BadRecord.of(*one.place(at - part.start), found[at]) for at in gone]
             if gone:
                 one = one.filter(pa.array([at not in found for at in part])).without_empty_columns()
             if one.num_rows:

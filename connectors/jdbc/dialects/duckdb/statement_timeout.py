@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 
-class Clock:
+class DuckDbStatementTimer:
     """Interrupts a connection that works for too long. A limit of 0 ms is none. The time that counts is that of one call."""
 
     def __init__(self, limit_ms: int) -> None:

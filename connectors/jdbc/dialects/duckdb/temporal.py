@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from connect.data.logical import EPOCH, EPOCH_ORDINAL, FarInstant, date_of
 from connect.java.calendar import CUTOVER_DAY
-from connectors.jdbc.dialects.types import instant_of_wall, legacy_day, timestamp_from_ns
+from connectors.jdbc.dialects.types import timestamp_from_ns, to_legacy_day, wall_to_instant_ns
 from connectors.jdbc.options import Calendar, Granularity, ReadOptions
 
 ToList = Callable[[Any], list[Any]]
@@ -30,7 +30,7 @@ def dates(options: ReadOptions) -> ToList:
     first = CUTOVER_DAY if legacy else _FIRST_DAY
 
     def far(day: int) -> Any:
-        return date_of(legacy_day(day) if legacy and abs(day) != 2_147_483_647 else day)
+        return date_of(to_legacy_day(day) if legacy and abs(day) != 2_147_483_647 else day)
 
     def convert(column: Any) -> list[Any]:
         days = column.view(pa.int32()).to_pylist()
@@ -82,11 +82,11 @@ def exact_instants(options: ReadOptions) -> ToList:
     def convert(column: Any) -> list[Any]:
         if pa.types.is_date(column.type):
             days = column.view(pa.int32()).to_pylist()
-            return [None if day is None else instant_of_wall(day * _NS_PER_DAY, zone) for day in days]
+            return [None if day is None else wall_to_instant_ns(day * _NS_PER_DAY, zone) for day in days]
         unit = _UNIT_NS[column.type.unit]
         values = column.view(pa.int64()).to_pylist()
         if column.type.tz is not None or zone is dt.UTC:
             return [None if v is None else v * unit for v in values]
-        return [None if v is None else instant_of_wall(v * unit, zone) for v in values]
+        return [None if v is None else wall_to_instant_ns(v * unit, zone) for v in values]
 
     return convert

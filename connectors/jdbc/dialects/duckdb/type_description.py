@@ -9,7 +9,7 @@ _NESTED = ("list", "struct", "map", "union", "array")
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DuckDbType:
     """A type: what kind it is, its parts by name (types, or numbers for lengths and digits), and how DuckDB writes it."""
 
     id: str
@@ -20,13 +20,13 @@ class Described:
         return self.text
 
 
-def described(type_: Any) -> Described:
+def describe_type(type_: Any) -> DuckDbType:
     """Of the driver's description of a type."""
     kind = type_.id
     if kind in _NESTED:
-        children = tuple((name, described(part) if hasattr(part, "id") else part) for name, part in type_.children)
+        children = tuple((name, describe_type(part) if hasattr(part, "id") else part) for name, part in type_.children)
     elif kind == "decimal":
         children = tuple(type_.children)
     else:
         children = ()
-    return Described(kind, children, str(type_))
+    return DuckDbType(kind, children, str(type_))

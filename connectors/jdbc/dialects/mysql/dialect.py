@@ -6,28 +6,26 @@ import contextlib
 import logging
 import re
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from connect.errors import ConfigError, DataError
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.connection.session import DriverSession
+from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
-from connectors.jdbc.dialects.lossless import Keeps
 from connectors.jdbc.dialects.mysql import catalog as system_catalog
 from connectors.jdbc.dialects.mysql import ddl, writer
-from connectors.jdbc.dialects.mysql.catalog import Native
-from connectors.jdbc.dialects.mysql.column_limits import keeps_of
-from connectors.jdbc.dialects.mysql.errors import blame_of, words_of
+from connectors.jdbc.dialects.mysql.catalog import MySqlColumnDetails
+from connectors.jdbc.dialects.mysql.column_limits import column_limits
+from connectors.jdbc.dialects.mysql.errors import classify_error, error_message
 from connectors.jdbc.dialects.mysql.protocol import kill_query
-from connectors.jdbc.dialects.mysql.reader import Plans, open_reader
-from connectors.jdbc.dialects.types import text_of_wall, wall_ns, wall_of_instant
-from connectors.jdbc.errors import Blame
+from connectors.jdbc.dialects.mysql.reader import MySqlReadPlanCache, open_reader
+from connectors.jdbc.dialects.types import datetime_to_wall_ns, format_wall_ns, instant_to_wall_ns
+from connectors.jdbc.errors import ErrorKind
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql, joined
 from connectors.jdbc.table_name import TableName, split_name
-from connectors.jdbc.urls.connection_url import Target
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
+from connectors.jdbc.urls.connection_url import ConnectionTarget
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +48,7 @@ class MySqlDialect(Dialect):
     transactional_ddl: ClassVar[bool] = False
     savepoints: ClassVar[bool] = True
 
-    def __init__(self, target: Target, *, quotes: bool = True) -> None:
+    def __init__(self, target: ConnectionTarget, *, quotes: bool = True) -> None:
         """Raises ConfigError for a URL of another driver than PyMySQL, whose connections are used from within."""
         super().__init__(target, quotes=quotes)
         if (driver := target.url.get_driver_name()) != "pymysql":
@@ -60,7 +58,7 @@ class MySqlDialect(Dialect):
             )
         # jdbc:mariadb:, whose driver makes booleans where MySQL's makes int8; an SQLAlchemy URL has no driver to be like.
         self._booleans = target.url.get_backend_name() == "mysql" and target.label.startswith("mariadb:")
-        self._plans = Plans()
+        self._plans = MySqlReadPlanCache()
 
     # --- names
 
@@ -68,7 +66,7 @@ class MySqlDialect(Dialect):
         """Raises DataError for letters that names cannot have here; MySQL would write a question mark for each."""
         if not name.isascii() and max(name) > "\uffff":
             raise DataError(
-                f"{name!r} cannot be the name of a table or column: {self.target.label} has no letters beyond U+FFFF in names "
+                f"{name!r} is not a valid name of a table or column: {self.target.label} has no letters beyond U+FFFF in names "
                 "(emoji, for one); give it another with ReplaceField, RegexRouter or table.name.format"
             )
         return "`" + name.replace("`", "``") + "`"
@@ -77,7 +75,7 @@ class MySqlDialect(Dialect):
         """``table`` or ``database.table``."""
         parts = split_name(text)
         if len(parts) > 2:
-            raise ConfigError(f"{text!r} is no name of a table: expected [database.]table")
+            raise ConfigError(f"{text!r} is not a table name: expected [database.]table")
         return TableName(*reversed(parts))
 
     # --- sessions
@@ -91,11 +89,11 @@ class MySqlDialect(Dialect):
         mariadb = f"/*M! , SESSION max_statement_time = {statement_timeout_ms / 1000:.3f} */"
         return (*_SESSION, f"SET @statement_timeout_ms = {statement_timeout_ms:d} {mysql} {mariadb}")
 
-    def blame(self, error: BaseException) -> Blame:
-        return blame_of(error)
+    def classify(self, error: BaseException) -> ErrorKind:
+        return classify_error(error)
 
-    def words(self, error: BaseException) -> str:
-        return words_of(error)
+    def error_message(self, error: BaseException) -> str:
+        return error_message(error)
 
     def cancel(self, driver_connection: Any) -> None:
         with contextlib.suppress(Exception):
@@ -104,29 +102,29 @@ class MySqlDialect(Dialect):
     # --- the catalogue
 
     def tables(
-        self, session: Session, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
+        self, session: DriverSession, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
     ) -> list[tuple[TableName, str]]:
         if catalog is None and not schema and self.target.current_database_only:
             catalog = re.sub(r"([\\%_])", r"\\\1", self.target.url.database or "") or None
         return system_catalog.tables(session, kinds, catalog, schema)
 
-    def describe(self, session: Session, name: TableName) -> Table | None:
+    def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
         self.table_ref(name)  # what cannot be a name is not looked for
         return system_catalog.describe(session, name)
 
-    def now(self, session: Session) -> int:
+    def now(self, session: DriverSession) -> int:
         rows = session.query(Sql("SELECT UTC_TIMESTAMP(6)"), "asking for the time")
-        return wall_ns(rows[0][0])
+        return datetime_to_wall_ns(rows[0][0])
 
     # --- reading
 
-    def reader(self, session: Session, query: Sql, options: ReadOptions, table: Table | None = None) -> RowReader:
+    def reader(self, session: DriverSession, query: Sql, options: ReadOptions, table: JdbcTable | None = None) -> RowReader:
         return open_reader(self, session, query, options, table, self._plans, booleans=self._booleans)
 
-    def timestamp(self, ns: int, column: Column | None, options: ReadOptions) -> Sql:
+    def timestamp(self, ns: int, column: JdbcColumn | None, options: ReadOptions) -> Sql:
         """Microseconds are as fine as a column is. Without a column it is taken to be a DATETIME, which is in ``db.timezone``."""
-        instant = column is not None and isinstance(column.native, Native) and column.native.type == "timestamp"
-        return Sql(Bind(text_of_wall(ns if instant else wall_of_instant(ns, options.zone), 6, " ")))
+        instant = column is not None and isinstance(column.native, MySqlColumnDetails) and column.native.type == "timestamp"
+        return Sql(Bind(format_wall_ns(ns if instant else instant_to_wall_ns(ns, options.zone), 6, " ")))
 
     # --- creating and changing tables
 
@@ -155,7 +153,7 @@ class MySqlDialect(Dialect):
 
     # --- writing
 
-    def writer(self, table: Table, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
+    def writer(self, table: JdbcTable, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
         match mode:
             case InsertMode.INSERT:
                 return writer.insert_writer(self, table, fields, options)
@@ -170,8 +168,8 @@ class MySqlDialect(Dialect):
                 return writer.upsert_writer(self, table, fields, options)
         return writer.update_writer(self, table, fields, options)
 
-    def deleter(self, table: Table, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
+    def deleter(self, table: JdbcTable, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
         return writer.delete_writer(self, table, keys, options)
 
-    def keeps(self, column: Column) -> Keeps | None:
-        return keeps_of(column.native) if isinstance(column.native, Native) else None
+    def column_limits(self, column: JdbcColumn) -> ColumnLimits | None:
+        return column_limits(column.native) if isinstance(column.native, MySqlColumnDetails) else None

@@ -17,20 +17,21 @@ from typing import Any, Final
 
 from connect.data.logical import EPOCH, days_to_date
 from connect.errors import ConnectError, DataError
-from connectors.jdbc.catalog import Column
+from connectors.databases.calendar import NS_PER_DAY, NS_PER_SECOND
+from connectors.jdbc.catalog import JdbcColumn
 from connectors.jdbc.dialects.conversion import (
     Geometry,
-    parse_time,
+    parse_iso_time,
     to_day,
     to_instant_ns,
     to_python,
     to_time_ns,
     to_wall_ns,
 )
-from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, Form, Kind, Logical, logical_of
-from connectors.jdbc.dialects.mysql.catalog import Native
+from connectors.jdbc.dialects.logical_types import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType, TemporalForm, logical_type
+from connectors.jdbc.dialects.mysql.catalog import MySqlColumnDetails
 from connectors.jdbc.dialects.text_values import to_text
-from connectors.jdbc.dialects.types import NS_PER_DAY, NS_PER_SECOND, naive_of_wall, time_of_ns
+from connectors.jdbc.dialects.types import ns_to_time, wall_ns_to_datetime
 from connectors.jdbc.options import Calendar, SinkField, WriteOptions
 
 Write = Callable[[Any], str]
@@ -54,7 +55,7 @@ _KEPT_TEXTS: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class MySqlLiteral:
     """``write`` gives the SQL of any value but null; ``inline`` is code for the common case, with ``{v}`` for the value and
     ``{c}`` for ``write``. It raises TypeError, ValueError or AttributeError for values that only ``write`` can judge."""
 
@@ -62,7 +63,7 @@ class Literal:
     inline: str = "{c}({v})"
 
 
-class _Texts(dict[int, str]):
+class _TextCache(dict[int, str]):
     """Texts that come again and again: of days, minutes and fractions of seconds."""
 
     def __init__(self, make: Callable[[int], str]) -> None:
@@ -86,11 +87,11 @@ NAMES: Final[dict[str, Any]] = {
     "datetime": dt.datetime,
     "utc": dt.UTC,
     "epoch": EPOCH,
-    "days": _Texts(lambda day: str(days_to_date(day))),
-    "dates": _Texts(lambda ordinal: str(dt.date.fromordinal(ordinal))),
-    "minutes": _Texts(lambda minute: f"{minute // 60:02d}:{minute % 60:02d}"),
+    "days": _TextCache(lambda day: str(days_to_date(day))),
+    "dates": _TextCache(lambda ordinal: str(dt.date.fromordinal(ordinal))),
+    "minutes": _TextCache(lambda minute: f"{minute // 60:02d}:{minute % 60:02d}"),
     "seconds": tuple(f"{second:02d}" for second in range(60)),
-    "fractions": _Texts(lambda micros: f".{micros:06d}" if micros else ""),
+    "fractions": _TextCache(lambda micros: f".{micros:06d}" if micros else ""),
     "first_date": dt.date(1582, 10, 15),
     "first_stamp": dt.datetime(1582, 10, 16, tzinfo=dt.UTC),
 }
@@ -104,13 +105,13 @@ def quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def literal_of(field: SinkField, column: Column | None, options: WriteOptions) -> Literal:
+def literal_for(field: SinkField, column: JdbcColumn | None, options: WriteOptions) -> MySqlLiteral:
     """How a field's values are written into a column. Raises DataError for what the column cannot take in any form."""
-    logical = logical_of(field.schema, options, field.name)
-    native = column.native if column is not None and isinstance(column.native, Native) else None
+    logical = logical_type(field.schema, options, field.name)
+    native = column.native if column is not None and isinstance(column.native, MySqlColumnDetails) else None
     what = f"Field {field.name}"
     made = _literal(logical, native, options, what)
-    return Literal(_checked(made.write, field.name), made.inline)
+    return MySqlLiteral(_checked(made.write, field.name), made.inline)
 
 
 def _checked(write: Write, name: str) -> Write:
@@ -129,42 +130,42 @@ def _checked(write: Write, name: str) -> Write:
     return checked
 
 
-def _literal(logical: Logical, native: Native | None, options: WriteOptions, what: str) -> Literal:
+def _literal(logical: LogicalType, native: MySqlColumnDetails | None, options: WriteOptions, what: str) -> MySqlLiteral:
     kind, column = logical.kind, native.type if native is not None else ""
     if logical.is_temporal:
         return _temporal(logical, column, options, what)
-    if kind in INTEGERS or kind is Kind.BOOLEAN:
+    if kind in INTEGERS or kind is FieldKind.BOOLEAN:
         return _integer(kind, native, what)
     if kind in FLOATS:
         return _floating(what)
-    if kind is Kind.DECIMAL:
+    if kind is FieldKind.DECIMAL:
         return _decimal(logical, options, what)
     if kind in TEXTS:
         return _text(column, what)
-    if kind is Kind.BYTES:
+    if kind is FieldKind.BYTES:
         return _bytes(column)
-    if kind is Kind.BITS:
+    if kind is FieldKind.BITS:
         bits = to_python(logical, options, what)
         assert bits is not None
-        return Literal(lambda value: f"b'{bits(value)}'" if column == "bit" else quoted(bits(value)))
-    if kind is Kind.DURATION:
-        return Literal(_duration if column == "time" else lambda value: int.__repr__(value))
-    if kind is Kind.GEOMETRY:
+        return MySqlLiteral(lambda value: f"b'{bits(value)}'" if column == "bit" else quoted(bits(value)))
+    if kind is FieldKind.DURATION:
+        return MySqlLiteral(_duration if column == "time" else lambda value: int.__repr__(value))
+    if kind is FieldKind.GEOMETRY:
         shape = to_python(logical, options, what)
         assert shape is not None
-        return Literal(lambda value: _geometry(shape(value)))
-    if kind is Kind.ARRAY and column == "vector":
-        return Literal(_vector)
+        return MySqlLiteral(lambda value: _geometry(shape(value)))
+    if kind is FieldKind.ARRAY and column == "vector":
+        return MySqlLiteral(_vector)
     text = to_text(logical, options, what)
-    return Literal(lambda value: quoted(text(value)))
+    return MySqlLiteral(lambda value: quoted(text(value)))
 
 
 # --- numbers, texts, bytes
 
 
-def _integer(kind: Kind, native: Native | None, what: str) -> Literal:
-    if kind is Kind.BOOLEAN:
-        return Literal(lambda value: "1" if value else "0", "('1' if {v} else '0')")
+def _integer(kind: FieldKind, native: MySqlColumnDetails | None, what: str) -> MySqlLiteral:
+    if kind is FieldKind.BOOLEAN:
+        return MySqlLiteral(lambda value: "1" if value else "0", "('1' if {v} else '0')")
     if native is not None and native.type == "bit":
         bits = native.length or 1
 
@@ -175,21 +176,21 @@ def _integer(kind: Kind, native: Native | None, what: str) -> Literal:
                 raise DataError(f"{what}: {value} does not fit a BIT({bits})")
             return int.__repr__(number)
 
-        return Literal(write)
-    return Literal(int.__repr__, "integer({v})")
+        return MySqlLiteral(write)
+    return MySqlLiteral(int.__repr__, "integer({v})")
 
 
-def _floating(what: str) -> Literal:
+def _floating(what: str) -> MySqlLiteral:
     def write(value: float) -> str:
         number = float.__float__(value) if isinstance(value, float) else float(int.__index__(value))
         if number - number != 0:
             raise DataError(f"{what}: MySQL has no number for {value}")
         return float.__repr__(number)
 
-    return Literal(write, "(floating({v}) if {v} - {v} == 0 else {c}({v}))")
+    return MySqlLiteral(write, "(floating({v}) if {v} - {v} == 0 else {c}({v}))")
 
 
-def _decimal(logical: Logical, options: WriteOptions, what: str) -> Literal:
+def _decimal(logical: LogicalType, options: WriteOptions, what: str) -> MySqlLiteral:
     convert = to_python(logical, options, what)
 
     def write(value: Any) -> str:
@@ -198,7 +199,9 @@ def _decimal(logical: Logical, options: WriteOptions, what: str) -> Literal:
             raise DataError(f"{what}: MySQL has no number for {number}")
         return Decimal.__format__(number, "f")
 
-    return Literal(write, "(x if 'E' not in (x := plain({v})) and x[-1] < ':' else {c}({v}))" if convert is None else "{c}({v})")
+    return MySqlLiteral(
+        write, "(x if 'E' not in (x := plain({v})) and x[-1] < ':' else {c}({v}))" if convert is None else "{c}({v})"
+    )
 
 
 def _vector(value: Sequence[float]) -> str:
@@ -212,18 +215,18 @@ def _vector_of_text(text: str, what: str) -> str:
         raise DataError(f"{what}: {text[:80]!r} is no vector; expected numbers in brackets, as [1, 2.5]") from e
 
 
-def _text(column: str, what: str) -> Literal:
+def _text(column: str, what: str) -> MySqlLiteral:
     if column == "vector":
-        return Literal(lambda value: _vector_of_text(value, what))
+        return MySqlLiteral(lambda value: _vector_of_text(value, what))
     if column in _SHAPES:
-        return Literal(lambda value: f"ST_GeomFromText({quoted(str.__str__(value))})")
-    return Literal(lambda value: quoted(str.__str__(value)), _QUOTED)
+        return MySqlLiteral(lambda value: f"ST_GeomFromText({quoted(str.__str__(value))})")
+    return MySqlLiteral(lambda value: quoted(str.__str__(value)), _QUOTED)
 
 
-def _bytes(column: str) -> Literal:
+def _bytes(column: str) -> MySqlLiteral:
     if column == "json":
-        return Literal(lambda value: f"CONVERT(X'{bytes(memoryview(value)).hex()}' USING utf8mb4)")
-    return Literal(lambda value: f"X'{bytes(memoryview(value)).hex()}'", '"X\'" + hexed({v}) + "\'"')
+        return MySqlLiteral(lambda value: f"CONVERT(X'{bytes(memoryview(value)).hex()}' USING utf8mb4)")
+    return MySqlLiteral(lambda value: f"X'{bytes(memoryview(value)).hex()}'", '"X\'" + hexed({v}) + "\'"')
 
 
 def _geometry(shape: Geometry) -> str:
@@ -249,67 +252,71 @@ def _duration(micros: int) -> str:
 # --- dates and times
 
 
-def _temporal(logical: Logical, column: str, options: WriteOptions, what: str) -> Literal:
+def _temporal(logical: LogicalType, column: str, options: WriteOptions, what: str) -> MySqlLiteral:
     if column in _TEXT_COLUMNS:
         text = to_text(logical, options, what)
-        return Literal(lambda value: quoted(text(value)))
+        return MySqlLiteral(lambda value: quoted(text(value)))
     match logical.kind:
-        case Kind.DATE:
+        case FieldKind.DATE:
             return _date(logical, column, options, what)
-        case Kind.TIME:
+        case FieldKind.TIME:
             return _time(logical, options, what)
-        case Kind.ZONED_TIME:
-            return Literal(lambda value: f"'{time_of_ns(_in_utc(value, what), what)}'")
+        case FieldKind.ZONED_TIME:
+            return MySqlLiteral(lambda value: f"'{ns_to_time(_in_utc(value, what), what)}'")
     ns = (to_instant_ns if column == "timestamp" else to_wall_ns)(logical, options, what)
 
     def write(value: Any) -> str:
-        return f"'{naive_of_wall(ns(value), what)}'"
+        return f"'{wall_ns_to_datetime(ns(value), what)}'"
 
-    if logical.form is Form.CONNECT and logical.kind is Kind.INSTANT and (column == "timestamp" or options.zone is dt.UTC):
-        return Literal(
+    if (
+        logical.form is TemporalForm.CONNECT
+        and logical.kind is FieldKind.INSTANT
+        and (column == "timestamp" or options.zone is dt.UTC)
+    ):
+        return MySqlLiteral(
             write,
             "(\"'%s %s:%s%s'\" % (days[(x := {v} - epoch).days], minutes[x.seconds // 60], seconds[x.seconds % 60],"
             " fractions[x.microseconds])"
             " if {v}.__class__ is datetime and {v}.tzinfo is utc and {v} >= first_stamp "
             "else {c}({v}))",
         )
-    return Literal(write)
+    return MySqlLiteral(write)
 
 
 def _in_utc(text: str, what: str) -> int:
-    ns, offset = parse_time(text, what)
+    ns, offset = parse_iso_time(text, what)
     return (ns - (offset or 0) * NS_PER_SECOND) % NS_PER_DAY
 
 
-def _date(logical: Logical, column: str, options: WriteOptions, what: str) -> Literal:
+def _date(logical: LogicalType, column: str, options: WriteOptions, what: str) -> MySqlLiteral:
     if column == "timestamp":
         ns = to_instant_ns(logical, options, what)
-        return Literal(lambda value: f"'{naive_of_wall(ns(value), what)}'")
+        return MySqlLiteral(lambda value: f"'{wall_ns_to_datetime(ns(value), what)}'")
     day = to_day(logical, options, what)
 
     def write(value: Any) -> str:
-        moment = naive_of_wall(day(value) * NS_PER_DAY, what)
+        moment = wall_ns_to_datetime(day(value) * NS_PER_DAY, what)
         if column != "year":
             return f"'{moment.date()}'"
         if (moment.month, moment.day) != (1, 1):
             raise DataError(f"{what}: {moment.date()} is no year, which is all that the column holds")
         return int.__repr__(moment.year)
 
-    if column == "year" or logical.form is not Form.CONNECT or options.date_zone is not dt.UTC:
-        return Literal(write)
+    if column == "year" or logical.form is not TemporalForm.CONNECT or options.date_zone is not dt.UTC:
+        return MySqlLiteral(write)
     later = "" if options.calendar is not Calendar.LEGACY else " and {v} >= first_date"
-    return Literal(write, '("\'" + dates[{v}.toordinal()] + "\'" if {v}.__class__ is date' + later + " else {c}({v}))")
+    return MySqlLiteral(write, '("\'" + dates[{v}.toordinal()] + "\'" if {v}.__class__ is date' + later + " else {c}({v}))")
 
 
-def _time(logical: Logical, options: WriteOptions, what: str) -> Literal:
+def _time(logical: LogicalType, options: WriteOptions, what: str) -> MySqlLiteral:
     ns = to_time_ns(logical, options, what)
 
     def write(value: Any) -> str:
-        return f"'{time_of_ns(ns(value), what)}'"
+        return f"'{ns_to_time(ns(value), what)}'"
 
-    if logical.form is Form.CONNECT and options.zone is dt.UTC:
-        return Literal(write, '("\'" + str({v}) + "\'" if {v}.__class__ is time and {v}.tzinfo is None else {c}({v}))')
-    return Literal(write)
+    if logical.form is TemporalForm.CONNECT and options.zone is dt.UTC:
+        return MySqlLiteral(write, '("\'" + str({v}) + "\'" if {v}.__class__ is time and {v}.tzinfo is None else {c}({v}))')
+    return MySqlLiteral(write)
 
 
 # --- rows
@@ -323,11 +330,11 @@ class RowBuilder:
     """Makes each row a text. Raises DataError that names the field for a value that cannot be written."""
 
     def __init__(
-        self, fields: Sequence[SinkField], columns: Sequence[Column | None], options: WriteOptions, form: Sequence[str]
+        self, fields: Sequence[SinkField], columns: Sequence[JdbcColumn | None], options: WriteOptions, form: Sequence[str]
     ) -> None:
         """``form`` is what stands before, between and after the values, one more than there are fields."""
         self._form = form
-        self._literals = [literal_of(field, column, options) for field, column in zip(fields, columns, strict=True)]
+        self._literals = [literal_for(field, column, options) for field, column in zip(fields, columns, strict=True)]
         self._nulls = [_null(field, literal, options) for field, literal in zip(fields, self._literals, strict=True)]
         self._fast = self._generated()
 
@@ -366,6 +373,6 @@ class RowBuilder:
         return found
 
 
-def _null(field: SinkField, literal: Literal, options: WriteOptions) -> str:
+def _null(field: SinkField, literal: MySqlLiteral, options: WriteOptions) -> str:
     default = field.schema.default
     return "NULL" if default is None or not options.null_as_default else literal.write(default)

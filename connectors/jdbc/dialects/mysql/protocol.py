@@ -1,27 +1,26 @@
 """MySQL's protocol beneath PyMySQL: rows of a query as whole blocks of packets, without a Python call per packet.
 
 PyMySQL's connection stays the owner: it sends the query, reads the descriptions of the columns, and is idle again when the last
-row was read. What this module uses of its insides is named in :data:`INSIDES` and pinned by a test; where the connection has no
-file to read blocks from, packets are read one by one through PyMySQL. Errors are PyMySQL's, for the session to translate.
+row was read. What this module uses of its insides is named in :data:`CONNECTION_ATTRIBUTES` and pinned by a test; where the
+connection has no file to read blocks from, packets are read one by one through PyMySQL. Errors are PyMySQL's, for the session to
+translate.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pymysql
 from pymysql.constants import COMMAND, CR, SERVER_STATUS
 from pymysql.err import raise_mysql_exception
 
-from connectors.jdbc.urls.connection_url import Target
+from connectors.jdbc.connection.session import DriverSession
+from connectors.jdbc.urls.connection_url import ConnectionTarget
 
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
-
-INSIDES: Final = ("_rfile", "_result", "_force_close", "_read_packet", "_execute_command")
+CONNECTION_ATTRIBUTES: Final = ("_rfile", "_result", "_force_close", "_read_packet", "_execute_command")
 """Of ``pymysql.connections.Connection``; ``_rfile`` may be missing."""
-RESULT_INSIDES: Final = ("fields", "unbuffered_active", "connection", "has_next")
+RESULT_ATTRIBUTES: Final = ("fields", "unbuffered_active", "connection", "has_next")
 """Of ``pymysql.connections.MySQLResult``."""
 
 _BLOCK: Final = 1 << 18
@@ -31,7 +30,7 @@ _DRAINED: Final = 1 << 20
 _SIDE_TIMEOUT_S: Final = 10
 
 
-def begin(session: Session) -> Any:
+def begin(session: DriverSession) -> Any:
     """PyMySQL's connection, inside of a transaction that SQLAlchemy knows of: it ends what it knows only."""
     if not session.connection.in_transaction():
         session.connection.begin()
@@ -43,7 +42,7 @@ def execute(driver: Any, sql: bytes | str) -> int:
     return int(driver.query(sql))
 
 
-class Packets:
+class PacketReader:
     """What a connection sends after a command, read in blocks. ``data`` from ``at`` on is what has been read and not been used;
     ``text`` is ``data`` as Latin-1, so that both count alike."""
 
@@ -117,7 +116,7 @@ class Packets:
         return int.from_bytes(last[3:5], "little")
 
 
-class Stream(Packets):
+class ResultStream(PacketReader):
     """One query's rows. Until :attr:`ended` the connection can be used for nothing else."""
 
     def __init__(self, driver: Any, sql: bytes | str) -> None:
@@ -171,7 +170,7 @@ class Stream(Packets):
             status = self.skip_result()
         self.data, self.text, self.at = b"", "", 0
 
-    def stop(self, target: Target) -> None:
+    def stop(self, target: ConnectionTarget) -> None:
         """Ends the query before its last row; the connection can be used again, or is closed. Raises nothing."""
         if self.ended:
             return
@@ -212,7 +211,7 @@ def execute_all(driver: Any, sql: bytes) -> None:
         driver.query(sql)
         if driver._result.has_next:
             driver._result = None  # the other results are ours
-            packets = Packets(driver)
+            packets = PacketReader(driver)
             while packets.skip_result() & SERVER_STATUS.SERVER_MORE_RESULTS_EXISTS:
                 pass
     finally:
@@ -226,7 +225,7 @@ def _set_multi_statements(driver: Any, *, on: bool) -> None:
     driver._read_packet()
 
 
-def kill_query(target: Target, driver: Any) -> None:
+def kill_query(target: ConnectionTarget, driver: Any) -> None:
     """Ends what a connection runs, over a connection of its own, from any thread. Raises PyMySQL's errors."""
     _, arguments = target.url.get_dialect()().create_connect_args(target.url)
     arguments.update(target.connect_args)

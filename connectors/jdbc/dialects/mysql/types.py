@@ -16,20 +16,17 @@ from pymysql.constants import FIELD_TYPE, FLAG
 from connect.data.logical import date_of, date_schema, time_schema
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
+from connectors.databases.calendar import NS_PER_DAY, NS_PER_SECOND, date_of_epoch_day, epoch_day_of_date
 from connectors.jdbc.dialects.types import (
-    NS_PER_DAY,
-    NS_PER_SECOND,
-    civil_of_day,
-    day_of_civil,
-    decimal,
-    exactly_scaled,
-    instant_of_wall,
-    integer,
-    legacy_day,
-    of_type,
+    decimal_schema,
+    exact_rescaler,
+    integer_schema,
+    primitive_schema,
     time_from_ns,
     timestamp_from_ns,
-    timestamp_schema_of,
+    timestamp_schema_for,
+    to_legacy_day,
+    wall_to_instant_ns,
 )
 from connectors.jdbc.options import Calendar, Granularity, ReadOptions
 from connectors.jdbc.urls.target import ZeroDates
@@ -44,7 +41,7 @@ Read = Callable[[bytes], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class MySqlResultColumn:
     """A column as the server describes it before the rows."""
 
     name: str
@@ -64,7 +61,7 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MySqlColumnDecoder:
     """How a column is read. ``inline`` is the code of a value: ``{x}`` is its text as Latin-1, ``{b}`` its bytes, ``{c}`` what
     reads any value of the column; it may raise ValueError for what only that can read."""
 
@@ -98,9 +95,9 @@ _TEXTS: Final = frozenset(
 )
 
 
-def reading_of(
-    column: Described, options: ReadOptions, *, booleans: bool, zero_dates: ZeroDates = ZeroDates.REFUSED
-) -> Reading | None:
+def column_decoder(
+    column: MySqlResultColumn, options: ReadOptions, *, booleans: bool, zero_dates: ZeroDates = ZeroDates.REFUSED
+) -> MySqlColumnDecoder | None:
     """How a column is read, None for a type without mapping. ``booleans``: tinyint(1) and bit(1) are booleans, as with MariaDB's
     JDBC driver; else int8, as with MySQL's."""
     optional, name, type = column.nullable, column.name, column.type
@@ -112,37 +109,39 @@ def reading_of(
         case FIELD_TYPE.DECIMAL | FIELD_TYPE.NEWDECIMAL:
             return _decimal(column, options)
         case FIELD_TYPE.FLOAT:
-            return Reading(of_type(Type.FLOAT32, optional), float, "float({x})")
+            return MySqlColumnDecoder(primitive_schema(Type.FLOAT32, optional), float, "float({x})")
         case FIELD_TYPE.DOUBLE:
             if column.exact_float:
-                return Reading(of_type(Type.FLOAT32, optional), _float32, "(float(x) if len(x := {x}) < 8 else {c}({b}))")
-            return Reading(of_type(Type.FLOAT64, optional), float, "float({x})")
+                return MySqlColumnDecoder(
+                    primitive_schema(Type.FLOAT32, optional), _float32, "(float(x) if len(x := {x}) < 8 else {c}({b}))"
+                )
+            return MySqlColumnDecoder(primitive_schema(Type.FLOAT64, optional), float, "float({x})")
         case FIELD_TYPE.BIT:
             return _bits(column, booleans=booleans)
         case FIELD_TYPE.DATE | FIELD_TYPE.NEWDATE:
-            return _with_zeros(_date(optional, name, options), zero_dates)
+            return _with_zero_dates(_date(optional, name, options), zero_dates)
         case FIELD_TYPE.TIME:
             return _time(optional, name, options)
         case FIELD_TYPE.DATETIME | FIELD_TYPE.TIMESTAMP:
-            return _with_zeros(_timestamp(column, options), zero_dates)
+            return _with_zero_dates(_timestamp(column, options), zero_dates)
         case FIELD_TYPE.YEAR:
             return _year(optional, name)
         case FIELD_TYPE.JSON | FIELD_TYPE.NULL:
-            return Reading(of_type(Type.STRING, optional), bytes.decode, "{b}.decode()")
+            return MySqlColumnDecoder(primitive_schema(Type.STRING, optional), bytes.decode, "{b}.decode()")
         case FIELD_TYPE.GEOMETRY:
-            return Reading(of_type(Type.BYTES, optional), bytes, "{b}")
+            return MySqlColumnDecoder(primitive_schema(Type.BYTES, optional), bytes, "{b}")
     if type == VECTOR or (type in _TEXTS and column.charset == _BINARY_CHARSET):
-        return Reading(of_type(Type.BYTES, optional), bytes, "{b}")
+        return MySqlColumnDecoder(primitive_schema(Type.BYTES, optional), bytes, "{b}")
     if type in _TEXTS:
-        return Reading(of_type(Type.STRING, optional), bytes.decode, "{b}.decode()")
+        return MySqlColumnDecoder(primitive_schema(Type.STRING, optional), bytes.decode, "{b}.decode()")
     return None
 
 
 # --- numbers
 
 
-def _boolean(optional: bool, name: str, *, strict: bool) -> Reading:
-    schema = of_type(Type.BOOLEAN, optional)
+def _boolean(optional: bool, name: str, *, strict: bool) -> MySqlColumnDecoder:
+    schema = primitive_schema(Type.BOOLEAN, optional)
 
     def read(value: bytes) -> bool:
         number = int(value)
@@ -153,13 +152,13 @@ def _boolean(optional: bool, name: str, *, strict: bool) -> Reading:
             )
         return number != 0
 
-    return Reading(schema, read, "({x} != '0')" if not strict else "{c}({b})", exact=int)
+    return MySqlColumnDecoder(schema, read, "({x} != '0')" if not strict else "{c}({b})", exact=int)
 
 
-def _integer(column: Described, bits: int) -> Reading:
-    schema = integer(bits, column.nullable, signed=not column.unsigned)
+def _integer(column: MySqlResultColumn, bits: int) -> MySqlColumnDecoder:
+    schema = integer_schema(bits, column.nullable, signed=not column.unsigned)
     if bits < 64 or not column.unsigned:
-        return Reading(schema, int, "int({x})", exact=int, exact_is_value=True)
+        return MySqlColumnDecoder(schema, int, "int({x})", exact=int, exact_is_value=True)
     most = 1 << 63
 
     def read(value: bytes) -> int:
@@ -172,7 +171,7 @@ def _integer(column: Described, bits: int) -> Reading:
         return number
 
     inline = "(n if (n := int({x})) < 9223372036854775808 else {c}({b}))"
-    return Reading(schema, read, inline, exact=int, exact_is_value=True)
+    return MySqlColumnDecoder(schema, read, inline, exact=int, exact_is_value=True)
 
 
 _single = struct.Struct("<f")
@@ -189,10 +188,10 @@ def _float32(value: bytes) -> float:
     return float(f"{number:.9g}")
 
 
-def _decimal(column: Described, options: ReadOptions) -> Reading:
+def _decimal(column: MySqlResultColumn, options: ReadOptions) -> MySqlColumnDecoder:
     scale = column.decimals
     precision = column.length - (scale > 0) - (not column.unsigned)
-    scaled = exactly_scaled(scale, column.name)
+    scaled = exact_rescaler(scale, column.name)
 
     def read(value: bytes) -> Decimal:
         return scaled(Decimal(value.decode()))
@@ -200,21 +199,23 @@ def _decimal(column: Described, options: ReadOptions) -> Reading:
     whole = (lambda value: int(value)) if scale == 0 else None
     # All places are written out; where the point is not where it should be, something else than a column was described.
     inline = "Decimal({x})" if scale == 0 else f"(Decimal({{x}}) if s[j - {scale + 1}] == '.' else {{c}}({{b}}))"
-    return Reading(decimal(max(precision, 1), scale, column.nullable, options), read, inline, exact=whole)
+    return MySqlColumnDecoder(decimal_schema(max(precision, 1), scale, column.nullable, options), read, inline, exact=whole)
 
 
-def _bits(column: Described, *, booleans: bool) -> Reading:
+def _bits(column: MySqlResultColumn, *, booleans: bool) -> MySqlColumnDecoder:
     """int8 as in the originals, which are right up to eight bits; more bits are an int64. The highest bit of 8 or 64 is the
     sign, as in the originals."""
     bits, optional = column.length, column.nullable
     if bits <= 1:
         if booleans:
-            return Reading(of_type(Type.BOOLEAN, optional), lambda value: value != b"\0", "({b} != b'\\0')", exact=_unsigned)
-        return Reading(of_type(Type.INT8, optional), _unsigned, "d[j - 1]", exact=_unsigned)
+            return MySqlColumnDecoder(
+                primitive_schema(Type.BOOLEAN, optional), lambda value: value != b"\0", "({b} != b'\\0')", exact=_unsigned
+            )
+        return MySqlColumnDecoder(primitive_schema(Type.INT8, optional), _unsigned, "d[j - 1]", exact=_unsigned)
     type = Type.INT8 if bits <= 8 else Type.INT64
     signed = bits in (8, 64)
-    return Reading(
-        of_type(type, optional),
+    return MySqlColumnDecoder(
+        primitive_schema(type, optional),
         lambda value: int.from_bytes(value, "big", signed=signed),
         f"from_bytes({{b}}, 'big', signed={signed})",
         exact=lambda value: int.from_bytes(value, "big", signed=signed),
@@ -246,8 +247,8 @@ def _day(text: str, name: str) -> int:
                 f"Column {name}: {text} is no date, and Connect has nothing for MySQL's zero dates; store null in its place, "
                 f"read the column with a query: NULLIF({name}, 0), or put zeroDateTimeBehavior=CONVERT_TO_NULL into the JDBC URL"
             )
-        number = day_of_civil(year, month, day)
-        if civil_of_day(number) == (year, month, day):
+        number = epoch_day_of_date(year, month, day)
+        if date_of_epoch_day(number) == (year, month, day):
             return number
     raise DataError(f"Column {name}: {text!r} is no date")
 
@@ -267,24 +268,26 @@ def _wall(text: str, name: str) -> int:
     return _day(text[:10], name) * NS_PER_DAY + (_time_ns(text[11:], name) if len(text) > 10 else 0)
 
 
-def _date(optional: bool, name: str, options: ReadOptions) -> Reading:
+def _date(optional: bool, name: str, options: ReadOptions) -> MySqlColumnDecoder:
     legacy, zone = options.calendar is Calendar.LEGACY, options.zone
 
     def read(value: bytes) -> Any:
         day = _day(value.decode(), name)
-        return date_of(legacy_day(day) if legacy else day)
+        return date_of(to_legacy_day(day) if legacy else day)
 
     def exact(value: bytes) -> int:
-        return instant_of_wall(_wall(value.decode(), name), zone)
+        return wall_to_instant_ns(_wall(value.decode(), name), zone)
 
-    return Reading(date_schema(optional=optional), read, f"(date(x) if (x := {{x}}) > '{_GREGORIAN}' else {{c}}({{b}}))", exact)
+    return MySqlColumnDecoder(
+        date_schema(optional=optional), read, f"(date(x) if (x := {{x}}) > '{_GREGORIAN}' else {{c}}({{b}}))", exact
+    )
 
 
-def _with_zeros(reading: Reading, zero_dates: ZeroDates) -> Reading:
+def _with_zero_dates(decoder: MySqlColumnDecoder, zero_dates: ZeroDates) -> MySqlColumnDecoder:
     """The same, for dates of zeros as well. The schema stays, so a column that is NOT NULL refuses the null later."""
     if zero_dates is ZeroDates.REFUSED:
-        return reading
-    read, exact = reading.read, reading.exact
+        return decoder
+    read, exact = decoder.read, decoder.exact
     assert exact is not None
     first = zero_dates is ZeroDates.FIRST
 
@@ -296,10 +299,10 @@ def _with_zeros(reading: Reading, zero_dates: ZeroDates) -> Reading:
 
         return either
 
-    return replace(reading, read=of_zeros(read), exact=of_zeros(exact))
+    return replace(decoder, read=of_zeros(read), exact=of_zeros(exact))
 
 
-def _time(optional: bool, name: str, options: ReadOptions) -> Reading:
+def _time(optional: bool, name: str, options: ReadOptions) -> MySqlColumnDecoder:
     logical = time_from_ns(options, name)
 
     def read(value: bytes) -> dt.time:
@@ -315,35 +318,35 @@ def _time(optional: bool, name: str, options: ReadOptions) -> Reading:
     plain = options.zone is dt.UTC and not options.strict
     # Hours of two digits, below 24; what is finer than a millisecond is cut, as in the originals.
     inline = "(time(s[i:i + 12] if j > i + 12 else {x}) if s[i + 2] == ':' and s[i:i + 2] < '24' else {c}({b}))"
-    return Reading(time_schema(optional=optional), read, inline if plain else "{c}({b})")
+    return MySqlColumnDecoder(time_schema(optional=optional), read, inline if plain else "{c}({b})")
 
 
-def _timestamp(column: Described, options: ReadOptions) -> Reading:
+def _timestamp(column: MySqlResultColumn, options: ReadOptions) -> MySqlColumnDecoder:
     """A TIMESTAMP is an instant, and comes in UTC, the session's zone; a DATETIME is what a clock in ``db.timezone`` shows."""
     name, zoned, zone = column.name, column.type == FIELD_TYPE.TIMESTAMP, options.zone
     from_ns = timestamp_from_ns(options, name, zoned=zoned)
-    schema = timestamp_schema_of(options, column.nullable)
+    schema = timestamp_schema_for(options, column.nullable)
 
     def exact(value: bytes) -> int:
         wall = _wall(value.decode(), name)
-        return wall if zoned else instant_of_wall(wall, zone)
+        return wall if zoned else wall_to_instant_ns(wall, zone)
 
     def read(value: bytes) -> Any:
         return from_ns(_wall(value.decode(), name))
 
     plain = options.granularity is Granularity.CONNECT_LOGICAL and (zoned or zone is dt.UTC)
     if not plain:
-        return Reading(schema, read, exact=exact)
+        return MySqlColumnDecoder(schema, read, exact=exact)
     if column.decimals <= 3:
         inline = "(stamp(x + 'Z') if (x := {x}) > '%s' else {c}({b}))"
     elif options.strict:
         inline = "(stamp(x[:23] + 'Z') if (x := {x}) > '%s' and x[23:].strip('0') == '' else {c}({b}))"
     else:
         inline = "(stamp(x + 'Z') if (x := s[i:i + 23 if j > i + 23 else j]) > '%s' else {c}({b}))"
-    return Reading(schema, read, inline % _GREGORIAN, exact)
+    return MySqlColumnDecoder(schema, read, inline % _GREGORIAN, exact)
 
 
-def _year(optional: bool, name: str) -> Reading:
+def _year(optional: bool, name: str) -> MySqlColumnDecoder:
     """1 January of the year, as in the JDBC drivers."""
 
     def read(value: bytes) -> dt.date:
@@ -355,4 +358,4 @@ def _year(optional: bool, name: str) -> Reading:
             )
         return dt.date(year, 1, 1)
 
-    return Reading(date_schema(optional=optional), read, "day(int({x}), 1, 1)")
+    return MySqlColumnDecoder(date_schema(optional=optional), read, "day(int({x}), 1, 1)")

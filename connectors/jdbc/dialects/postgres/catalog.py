@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.dialects.postgres.libpq import Server, server_of
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.connection.session import DriverSession
+from connectors.jdbc.dialects.postgres.libpq import ServerKind, server_kind
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
 
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
-
 
 @dataclass(frozen=True, slots=True)
-class PgType:
+class PostgresType:
     """A type. ``name`` is pg_type's, without its schema; ``sql`` is how to write it in SQL without a length."""
 
     oid: int
@@ -24,7 +22,7 @@ class PgType:
     name: str
     kind: str
     """pg_type.typtype: b, c (composite), d (domain), e (enum), m (multirange), p (pseudo), r (range)."""
-    element: PgType | None
+    element: PostgresType | None
     """Of an array."""
     delimiter: str
     sql: str
@@ -36,17 +34,17 @@ class PgType:
 
 
 @dataclass(frozen=True, slots=True)
-class Native:
+class PostgresColumnDetails:
     """What the dialect keeps of a column: its type beneath domains, and the modifier (precision, length) that goes with it."""
 
-    type: PgType
+    type: PostgresType
     typmod: int
     dimensions: int
     always_identity: bool = False
 
 
 @dataclass(frozen=True)
-class PostgresTable(Table):
+class PostgresTable(JdbcTable):
     """``takes_copy``: whether rows can go into it by COPY FROM (no view, no
     row-level security, no rules)."""
 
@@ -71,10 +69,10 @@ SELECT nspname, relname, kind FROM (
 
 
 def tables(
-    session: Session, kinds: Collection[str], catalog: str | None, schema: str | None
+    session: DriverSession, kinds: Collection[str], catalog: str | None, schema: str | None
 ) -> list[tuple[TableName, str]]:  # fmt: skip
     """The tables of these kinds. An empty pattern narrows nothing, as in the JDBC driver."""
-    redshift = server_of(session) is Server.REDSHIFT
+    redshift = server_kind(session) is ServerKind.REDSHIFT
     sql = Sql(_TABLES.replace("{own}", "1 = 1" if redshift else "NOT pg_catalog.pg_is_other_temp_schema(n.oid)"))
     if schema:
         sql += Sql(" AND n.nspname LIKE ", Bind(schema))
@@ -111,10 +109,10 @@ WHERE i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL {usable} AND i.
 ORDER BY i.indisprimary DESC, c.relname"""
 
 
-def describe(session: Session, name: TableName, types: Types) -> PostgresTable | None:
+def describe(session: DriverSession, name: TableName, types: PostgresTypeCache) -> PostgresTable | None:
     """A table, view, partitioned, foreign or temporary table; without a schema the one that the search path finds."""
     doing = f"looking up {name}"
-    old = server_of(session) is Server.REDSHIFT
+    old = server_kind(session) is ServerKind.REDSHIFT
     relation = Sql(_RELATION.replace("{guarded}", "false" if old else "c.relrowsecurity OR c.relhasrules"), Bind(name.name))
     if name.schema is not None:
         relation += Sql(" AND n.nspname = ", Bind(name.schema))
@@ -151,11 +149,11 @@ def _kind(relkind: str, persistence: str) -> str:
     return names.get(relkind, "TABLE")
 
 
-def _column(row: Sequence[Any], known: tuple[PgType, int], types: Types) -> Column:
+def _column(row: Sequence[Any], known: tuple[PostgresType, int], types: PostgresTypeCache) -> JdbcColumn:
     _, name, type_name, _, typmod, dimensions, not_null, identity, generated, has_default, default = row
     type, domain_typmod = known
-    native = Native(type, typmod if typmod >= 0 else domain_typmod, dimensions, identity == "a")
-    return Column(
+    native = PostgresColumnDetails(type, typmod if typmod >= 0 else domain_typmod, dimensions, identity == "a")
+    return JdbcColumn(
         name,
         type_name,
         nullable=not not_null,
@@ -167,7 +165,7 @@ def _column(row: Sequence[Any], known: tuple[PgType, int], types: Types) -> Colu
 
 
 def _keys(
-    session: Session, oid: int, names: dict[int, str], old: bool, doing: str
+    session: DriverSession, oid: int, names: dict[int, str], old: bool, doing: str
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     text = _KEYS.replace("{oid}", str(oid)).replace("{key_columns}", "i.indnatts" if old else "i.indnkeyatts")
     text = text.replace("{usable}", "" if old else "AND i.indisvalid AND i.indimmediate")
@@ -189,14 +187,14 @@ SELECT t.oid, n.nspname, t.typname, t.typtype,
 FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.oid IN ("""
 
 
-class Types:
+class PostgresTypeCache:
     """The types of one database, looked up once each. A type's oid never becomes another type's while connections last."""
 
     def __init__(self) -> None:
         self._rows: dict[int, Sequence[Any]] = {}
-        self._found: dict[int, tuple[PgType, int]] = {}
+        self._found: dict[int, tuple[PostgresType, int]] = {}
 
-    def find(self, session: Session, oids: Iterable[int], doing: str) -> dict[int, tuple[PgType, int]]:
+    def find(self, session: DriverSession, oids: Iterable[int], doing: str) -> dict[int, tuple[PostgresType, int]]:
         """Each type beneath its domains, with the domain's modifier (-1: none)."""
         wanted = {int(oid) for oid in oids}
         missing = {oid for oid in wanted if oid not in self._found}
@@ -212,10 +210,10 @@ class Types:
                 self._found[oid] = self._built(oid)
         return {oid: self._found[oid] for oid in wanted}
 
-    def _built(self, oid: int) -> tuple[PgType, int]:
+    def _built(self, oid: int) -> tuple[PostgresType, int]:
         number, schema, name, kind, element, base, base_typmod, delimiter, sql = self._rows[oid]
         if kind == "d":
             type, typmod = self._built(base)
             return type, base_typmod if base_typmod >= 0 else typmod
         inner = self._built(element)[0] if element else None
-        return PgType(number, schema, name, kind, inner, delimiter, sql), -1
+        return PostgresType(number, schema, name, kind, inner, delimiter, sql), -1

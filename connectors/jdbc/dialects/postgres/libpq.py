@@ -10,7 +10,7 @@ import contextlib
 import select
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 from psycopg import generators, pq, waiting
@@ -18,15 +18,14 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
+from connectors.jdbc.connection.session import DriverSession
 
 _COPY_CHUNK = 1 << 18
 _END_S = 30.0
 _CANCEL_S = 2.0
 
 
-class Server(Enum):
+class ServerKind(Enum):
     """What is at the other end."""
 
     POSTGRES = "PostgreSQL"
@@ -34,16 +33,16 @@ class Server(Enum):
     REDSHIFT = "Redshift"
 
 
-def server_of(session: Session) -> Server:
+def server_kind(session: DriverSession) -> ServerKind:
     """By what the server told when the connection was opened; no query."""
     pgconn: PGconn = session.driver.pgconn
     if pgconn.parameter_status(b"crdb_version"):
-        return Server.COCKROACH
+        return ServerKind.COCKROACH
     # Redshift went off from PostgreSQL 8 and still says so.
-    return Server.REDSHIFT if pgconn.server_version < 90_000 else Server.POSTGRES
+    return ServerKind.REDSHIFT if pgconn.server_version < 90_000 else ServerKind.POSTGRES
 
 
-def begin(session: Session) -> PGconn:
+def begin(session: DriverSession) -> PGconn:
     """The connection, inside of a transaction that both SQLAlchemy and psycopg know of."""
     if not session.connection.in_transaction():
         session.connection.begin()
@@ -56,15 +55,15 @@ def begin(session: Session) -> PGconn:
 def run(pgconn: PGconn, sql: str) -> None:
     """Runs statements that return no rows. Raises psycopg.Error."""
     pgconn.send_query(sql.encode())
-    _succeeded(results(pgconn))
+    _require_success(results(pgconn))
 
 
 def describe(pgconn: PGconn, sql: str) -> PGresult:
     """The columns that a query would return, without running it."""
     pgconn.send_prepare(b"", sql.encode())
-    _succeeded(results(pgconn))
+    _require_success(results(pgconn))
     pgconn.send_describe_prepared(b"")
-    return _succeeded(results(pgconn))[0]
+    return _require_success(results(pgconn))[0]
 
 
 def start_copy(pgconn: PGconn, sql: str) -> None:
@@ -72,7 +71,7 @@ def start_copy(pgconn: PGconn, sql: str) -> None:
     pgconn.send_query(sql.encode())
     found = results(pgconn)
     if found[-1].status not in (ExecStatus.COPY_IN, ExecStatus.COPY_OUT):
-        _succeeded(found)
+        _require_success(found)
         raise psycopg.ProgrammingError("the server did not take the COPY as one")
 
 
@@ -85,12 +84,12 @@ def send_copy(pgconn: PGconn, rows: bytes) -> int:
         flush(pgconn)
     while pgconn.put_copy_end() == 0:
         _wait(pgconn, write=True)
-    return _succeeded(results(pgconn))[0].command_tuples or 0
+    return _require_success(results(pgconn))[0].command_tuples or 0
 
 
 def end_copy_out(pgconn: PGconn) -> None:
     """Takes what follows the last row. Raises the error that ended the COPY early."""
-    _succeeded(results(pgconn))
+    _require_success(results(pgconn))
 
 
 def stream(pgconn: PGconn, sql: str, rows: int) -> None:
@@ -156,7 +155,7 @@ def _wait(pgconn: PGconn, *, write: bool = False, seconds: float | None = None) 
     return events[0][1] if events else 0
 
 
-def _succeeded(found: Sequence[PGresult]) -> list[PGresult]:
+def _require_success(found: Sequence[PGresult]) -> list[PGresult]:
     for result in found:
         if result.status in (ExecStatus.FATAL_ERROR, ExecStatus.BAD_RESPONSE):
             raise error_from_result(result)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 _VIRTUAL_HIDDEN = 1
 _GENERATED = (2, 3)
@@ -22,7 +19,7 @@ _AUTOINCREMENT = re.compile(r"\bAUTOINCREMENT\b", re.IGNORECASE)
 _numbers = itertools.count(1)
 
 
-def tables(session: Session, kinds: Collection[str]) -> list[tuple[TableName, str]]:
+def tables(session: DriverSession, kinds: Collection[str]) -> list[tuple[TableName, str]]:
     """Tables and views of the main database. There are no catalogs or schemas to narrow them by."""
     found: list[tuple[TableName, str]] = []
     rows = session.query(
@@ -35,7 +32,7 @@ def tables(session: Session, kinds: Collection[str]) -> list[tuple[TableName, st
     return sorted(found, key=lambda entry: entry[0].name)
 
 
-def describe(session: Session, name: TableName) -> Table | None:
+def describe(session: DriverSession, name: TableName) -> JdbcTable | None:
     """The table or view of that name, in any case of ASCII letters, of the database that ``schema`` names (main without)."""
     database = name.schema or "main"
     doing = f"looking up {name}"
@@ -60,10 +57,10 @@ def describe(session: Session, name: TableName) -> Table | None:
     autoincrement = bool(_AUTOINCREMENT.search(_QUOTED.sub(" ", sql or "")))
     keys = sorted((place, column) for column, _, _, _, place, _ in columns if place)
     alias = _rowid_alias(sql, [(column, type_name) for column, type_name, _, _, place, _ in columns if place])
-    return Table(
+    return JdbcTable(
         TableName(real, name.schema),
         tuple(
-            Column(
+            JdbcColumn(
                 column, type_name, nullable=not notnull, autoincrement=autoincrement and column == alias,
                 has_default=default is not None or column == alias or hidden in _GENERATED, generated=hidden in _GENERATED,
             )
@@ -83,7 +80,7 @@ def _rowid_alias(sql: str | None, keys: list[tuple[str, str]]) -> str | None:
     return keys[0][0]
 
 
-def _unique_keys(session: Session, table: str, database: str, doing: str) -> tuple[tuple[str, ...], ...]:
+def _unique_keys(session: DriverSession, table: str, database: str, doing: str) -> tuple[tuple[str, ...], ...]:
     # An index that covers a part of the rows, or an expression, is no target of ON CONFLICT.
     of_index = ("pragma_index_info(i.name, ", Bind(database), ") AS c ")
     chosen = """WHERE i."unique" AND NOT i.partial AND i.origin <> 'pk' ORDER BY i.seq, c.seqno"""
@@ -95,7 +92,7 @@ def _unique_keys(session: Session, table: str, database: str, doing: str) -> tup
     return tuple(tuple(c for c in columns if c is not None) for columns in found.values() if None not in columns)
 
 
-def query_columns(session: Session, query: Sql) -> list[Column]:
+def query_columns(session: DriverSession, query: Sql) -> list[JdbcColumn]:
     """The columns of a query with their declared types, which SQLite tells of views alone. An expression has none."""
     name = f"temp.sluice_query_{next(_numbers)}"
     text = "".join(part if isinstance(part, str) else literal(part.value) for part in query.parts)
@@ -107,7 +104,7 @@ def query_columns(session: Session, query: Sql) -> list[Column]:
         )
     finally:
         session.execute(Sql(f"DROP VIEW {name}"), "looking up the query's columns")
-    return [Column(column, type_name) for column, type_name in rows]
+    return [JdbcColumn(column, type_name) for column, type_name in rows]
 
 
 def literal(value: object) -> str:

@@ -8,22 +8,22 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from connectors.jdbc.dialects.lossless import Keeps
-from connectors.jdbc.dialects.sqlite.types import Affinity, Declared
+from connectors.jdbc.dialects.column_limits import ColumnLimits
+from connectors.jdbc.dialects.sqlite.types import Affinity, SqliteColumnType
 
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)[ \t\n\v\f\r]*", re.ASCII)
 
 _WHOLE = re.compile(r"-?\d+", re.ASCII)
 
 
-def keeps_of(declared: Declared) -> Keeps | None:
-    match declared.affinity:
+def column_limits(parse_declared_type: SqliteColumnType) -> ColumnLimits | None:
+    match parse_declared_type.affinity:
         case Affinity.TEXT:
-            return Keeps(changed=_is_cut_as_text)
+            return ColumnLimits(changed=_is_cut_as_text)
         case Affinity.REAL:
-            return Keeps(changed=_is_rounded, float_bits=64)
+            return ColumnLimits(changed=_is_rounded, float_bits=64)
         case Affinity.INTEGER | Affinity.NUMERIC:
-            return Keeps(changed=_is_other_number)
+            return ColumnLimits(changed=_is_other_number)
     return None
 
 

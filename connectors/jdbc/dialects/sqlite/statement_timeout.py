@@ -9,7 +9,7 @@ _STEPS_BETWEEN_LOOKS = 20_000
 """Steps of SQLite's machine between looks at the time; so many take less than a millisecond."""
 
 
-class Clock:
+class SqliteStatementTimer:
     """The deadlines of connections. A limit of 0 ms is none. The time that counts is that of one call of the driver."""
 
     def __init__(self, limit_ms: int) -> None:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connect.data.logical import MILLIS_PER_DAY, date_to_days, time_to_millis, timestamp_to_millis
 from connect.errors import DataError
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.conversion import to_day, to_instant_ns, to_python, to_wall_ns
-from connectors.jdbc.dialects.field_kinds import FLOATS, Form, Kind, Logical, logical_of, struct_of
-from connectors.jdbc.dialects.sqlite.statement_timeout import Clock
-from connectors.jdbc.dialects.sqlite.types import Affinity, Declared
+from connectors.jdbc.dialects.logical_types import FLOATS, FieldKind, LogicalType, TemporalForm, logical_type, struct_type
+from connectors.jdbc.dialects.sqlite.statement_timeout import SqliteStatementTimer
+from connectors.jdbc.dialects.sqlite.types import Affinity, SqliteColumnType
 from connectors.jdbc.dialects.text_values import to_json
-from connectors.jdbc.dialects.transactions import begin
-from connectors.jdbc.dialects.types import Convert, text_of_wall
+from connectors.jdbc.dialects.types import Convert, format_wall_ns
 from connectors.jdbc.options import SinkField, WriteOptions
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 _NS_PER_MS = 1_000_000
 _MOST_DIGITS = 15
@@ -30,61 +27,63 @@ RowsConverter = Callable[[Sequence[Sequence[Any]]], Sequence[Sequence[Any]]]
 class SqliteWriter:
     """One statement, run for each row."""
 
-    def __init__(self, text: str, convert: RowsConverter | None, doing: str, clock: Clock) -> None:
-        self._text, self._convert, self._doing, self._clock = text, convert, doing, clock
+    def __init__(self, text: str, convert: RowsConverter | None, doing: str, timer: SqliteStatementTimer) -> None:
+        self._text, self._convert, self._doing, self._timer = text, convert, doing, timer
 
-    def write(self, session: Session, rows: Sequence[Sequence[Any]]) -> None:
+    def write(self, session: DriverSession, rows: Sequence[Sequence[Any]]) -> None:
         if not rows:
             return
         values = rows if self._convert is None else self._convert(rows)
-        begin(session)
+        session.begin()
         with session.guarded(self._doing):
             cursor = session.driver.cursor()
-            self._clock.start(session.driver)
+            self._timer.start(session.driver)
             try:
                 cursor.executemany(self._text, values)
             finally:
                 cursor.close()
 
 
-def converter(field: SinkField, column: Declared, options: WriteOptions) -> Convert | None:
+def value_converter(field: SinkField, column: SqliteColumnType, options: WriteOptions) -> Convert | None:
     """What makes a field's value the one that is stored; None where it is already. NaN is looked for elsewhere."""
-    logical = logical_of(field.schema, options, field.name)
+    logical = logical_type(field.schema, options, field.name)
     what = f"Field {field.name}"
-    if logical.kind is Kind.DECIMAL:
+    if logical.kind is FieldKind.DECIMAL:
         return _decimal(logical, column, options, what)
     if logical.is_temporal:
         return _temporal(logical, column, options, field, what)
-    if logical.kind is Kind.GEOMETRY:
-        return to_json(struct_of(field.schema, options), options, what)
-    if logical.kind in (Kind.ARRAY, Kind.MAP, Kind.STRUCT):
+    if logical.kind is FieldKind.GEOMETRY:
+        return to_json(struct_type(field.schema, options), options, what)
+    if logical.kind in (FieldKind.ARRAY, FieldKind.MAP, FieldKind.STRUCT):
         return to_json(logical, options, what)
     return None
 
 
-def _temporal(logical: Logical, column: Declared, options: WriteOptions, field: SinkField, what: str) -> Convert | None:
-    if logical.form is Form.CONNECT:
+def _temporal(
+    logical: LogicalType, column: SqliteColumnType, options: WriteOptions, field: SinkField, what: str
+) -> Convert | None:
+    if logical.form is TemporalForm.CONNECT:
         return _millis(logical)
     asked = field.name in options.string_timestamps
     if not asked and not column.is_temporal:
         return None  # the original knows Debezium's types as the numbers and texts that they are
-    if logical.kind in (Kind.TIME, Kind.ZONED_TIME):
+    if logical.kind in (FieldKind.TIME, FieldKind.ZONED_TIME):
         return None
-    if logical.kind is Kind.DATE:
+    if logical.kind is FieldKind.DATE:
         day = to_day(logical, options, what)
         return lambda value: day(value) * MILLIS_PER_DAY
     if (asked and column.affinity is Affinity.INTEGER) or logical.digits <= 3:
         return _exact_millis(to_instant_ns(logical, options, what), what)
     wall = to_wall_ns(logical, options, what)
-    return lambda value: text_of_wall(wall(value), logical.digits, " ")
+    return lambda value: format_wall_ns(wall(value), logical.digits, " ")
 
 
-def _millis(logical: Logical) -> Convert:
+def _millis(logical: LogicalType) -> Convert:
     """ms since 1970, as the Java driver stores java.util.Date, with no zone and no calendar between."""
     match logical.kind:
-        case Kind.DATE:
+        case FieldKind.DATE:
             return lambda value: date_to_days(value) * MILLIS_PER_DAY
-        case Kind.TIME:
+        case FieldKind.TIME:
             return time_to_millis
     return timestamp_to_millis
 
@@ -93,14 +92,14 @@ def _exact_millis(instant: Callable[[Any], int], what: str) -> Convert:
     def convert(value: Any) -> int:
         ns = instant(value)
         if ns % _NS_PER_MS:
-            raise DataError(f"{what}: {text_of_wall(ns, 9)} is finer than the milliseconds that SQLite keeps as a whole number; "
+            raise DataError(f"{what}: {format_wall_ns(ns, 9)} is finer than the milliseconds that SQLite keeps as a whole number; "
                             "declare the column TIMESTAMP")  # fmt: skip
         return ns // _NS_PER_MS
 
     return convert
 
 
-def _decimal(logical: Logical, column: Declared, options: WriteOptions, what: str) -> Convert:
+def _decimal(logical: LogicalType, column: SqliteColumnType, options: WriteOptions, what: str) -> Convert:
     number = to_python(logical, options, what)
 
     def exact(value: Decimal) -> Any:
@@ -127,7 +126,7 @@ def _decimal(logical: Logical, column: Declared, options: WriteOptions, what: st
     return lambda value: float(value) if least < value < most else exact(value)
 
 
-def default_of(field: SinkField, convert: Convert | None, options: WriteOptions) -> Any:
+def default_value(field: SinkField, convert: Convert | None, options: WriteOptions) -> Any:
     """What is stored for a null, by ``replace.null.with.default``."""
     default = field.schema.default
     if default is None or not options.null_as_default:
@@ -136,7 +135,7 @@ def default_of(field: SinkField, convert: Convert | None, options: WriteOptions)
 
 
 def rows_converter(
-    fields: Sequence[SinkField], order: Sequence[int], columns: Sequence[Declared], options: WriteOptions
+    fields: Sequence[SinkField], order: Sequence[int], columns: Sequence[SqliteColumnType], options: WriteOptions
 ) -> RowsConverter | None:
     """Makes rows those of the statement, whose marks are the fields ``order``. None where they are already."""
     space: dict[str, Any] = {}
@@ -144,15 +143,15 @@ def rows_converter(
     plain = list(order) == list(range(len(fields)))
     for i in order:
         field, v = fields[i], f"v{i}"
-        convert = converter(field, columns[i], options)
-        logical = logical_of(field.schema, options, field.name)
-        default = default_of(field, convert, options)
+        convert = value_converter(field, columns[i], options)
+        logical = logical_type(field.schema, options, field.name)
+        default = default_value(field, convert, options)
         value = v
         if convert is not None:
             space[f"c{i}"] = convert
             value = f"c{i}({v})"
         elif logical.kind in FLOATS:
-            space["nan"] = _refuse_nan
+            space["nan"] = _reject_nan
             space[f"n{i}"] = field.name
             value = f"({v} if {v} == {v} else nan(n{i}))"
         if default is not None:
@@ -173,25 +172,25 @@ def rows_converter(
         try:
             return made(rows)
         except (TypeError, AttributeError, ValueError, ArithmeticError) as e:
-            raise _wrong_value(rows, fields, columns, options, e) from e
+            raise _value_error(rows, fields, columns, options, e) from e
 
     return checked
 
 
-def _refuse_nan(name: str) -> Any:
+def _reject_nan(name: str) -> Any:
     raise DataError(f"Field {name}: SQLite has no NaN, it would store a null")
 
 
-def _wrong_value(
+def _value_error(
     rows: Sequence[Sequence[Any]],
     fields: Sequence[SinkField],
-    columns: Sequence[Declared],
+    columns: Sequence[SqliteColumnType],
     options: WriteOptions,
     error: Exception,
 ) -> DataError:
     """The error that names the field whose value is of the wrong kind."""
     for i, field in enumerate(fields):
-        convert = converter(field, columns[i], options)
+        convert = value_converter(field, columns[i], options)
         for row in rows:
             if len(row) != len(fields):
                 return DataError(f"A row has {len(row)} values for {len(fields)} fields")

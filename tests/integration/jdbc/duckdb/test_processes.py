@@ -14,10 +14,10 @@ import pytest
 from connect.errors import ConnectError
 from connect.testing.harness import MemoryOffsets
 from connectors.jdbc import JdbcSource
-from connectors.jdbc.connection.database import ConnectionSettings, Database
+from connectors.jdbc.database import ConnectionSettings, Database
 from connectors.jdbc.errors import DatabaseUnreachableError
 from connectors.jdbc.sql import Sql
-from connectors.jdbc.urls.connection_url import target_of
+from connectors.jdbc.urls.connection_url import parse_connection_url
 from tests.integration.jdbc.source.conftest import Source
 
 _OPEN = "import sys, duckdb; con = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == 'read'); "
@@ -50,7 +50,7 @@ def holding(file: Path, what: str) -> Iterator[None]:
 
 
 def database(file: Path, *, reads_only: bool) -> Database:
-    target = target_of(f"jdbc:duckdb:{file}", None, None, {})
+    target = parse_connection_url(f"jdbc:duckdb:{file}", None, None, {})
     return Database(ConnectionSettings(target, attempts=1, reads_only=reads_only))
 
 

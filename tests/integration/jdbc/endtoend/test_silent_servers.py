@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.jdbc.connection.database import ConnectionSettings, Database
+from connectors.jdbc.database import ConnectionSettings, Database
 from connectors.jdbc.errors import DatabaseUnreachableError
 from connectors.jdbc.sql import Sql
-from connectors.jdbc.urls.connection_url import target_of
+from connectors.jdbc.urls.connection_url import parse_connection_url
 from tests.support.mariadb import EmbeddedMariaDB
 
 
@@ -26,7 +26,7 @@ def test_a_login_that_nobody_answers_ends(kind: str, silent: int, monkeypatch: p
     monkeypatch.setattr("connectors.jdbc.connection.connect_timeout.LOGIN_TIMEOUT_S", 1)
     # PyMySQL has a limit of its own for the TCP connection, which is taken here.
     limit = "" if kind == "postgresql" else "?connectTimeout=1000"
-    target = target_of(f"jdbc:{kind}://127.0.0.1:{silent}/shop{limit}", "shop", "hidden", {})
+    target = parse_connection_url(f"jdbc:{kind}://127.0.0.1:{silent}/shop{limit}", "shop", "hidden", {})
     with pytest.raises(
         DatabaseUnreachableError, match=f"{kind}://127.0.0.1:{silent}/shop cannot be reached .*(timeout|timed out)"
     ):
@@ -35,7 +35,7 @@ def test_a_login_that_nobody_answers_ends(kind: str, silent: int, monkeypatch: p
 
 def test_the_limit_of_the_login_is_none_of_statements(mariadb: EmbeddedMariaDB) -> None:
     url = f"jdbc:mysql://{mariadb.host}:{mariadb.port}/mysql?connectTimeout=2000"
-    database = Database(ConnectionSettings(target_of(url, mariadb.user, mariadb.password, {}), attempts=1))
+    database = Database(ConnectionSettings(parse_connection_url(url, mariadb.user, mariadb.password, {}), attempts=1))
     session = database.session()
     assert session.query(Sql("SELECT SLEEP(3)"), "sleeping") == [(0,)]
     session.close()

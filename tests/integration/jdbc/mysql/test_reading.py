@@ -13,8 +13,8 @@ import pytest
 
 from connect.data.schema import Schema
 from connect.errors import ConnectError, DataError
-from connectors.jdbc.dialects.mysql.protocol import INSIDES, RESULT_INSIDES, kill_query
-from connectors.jdbc.errors import DatabaseLostError, LoginError, RowRefusedError, StatementError, TableChangedError
+from connectors.jdbc.dialects.mysql.protocol import CONNECTION_ATTRIBUTES, RESULT_ATTRIBUTES, kill_query
+from connectors.jdbc.errors import AuthenticationError, DatabaseLostError, RowRejectedError, StatementError, TableChangedError
 from connectors.jdbc.options import Calendar, ReadOptions
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
@@ -239,7 +239,7 @@ def test_a_statement_without_rows_is_refused(rig: Rig) -> None:
 def test_an_error_among_the_rows_is_the_servers(rig: Rig) -> None:
     rig.run("drop table if exists numbers", "create table numbers (a varchar(10), b int)")
     rig.run("insert into numbers values ('1', 1), ('2', 2)")
-    with pytest.raises(RowRefusedError, match=r"more than 1 row \(error 1242\)"):
+    with pytest.raises(RowRejectedError, match=r"more than 1 row \(error 1242\)"):
         open_reader(rig, "select (select b from numbers n where n.b >= m.b) from numbers m order by b").read(10)
     assert rig.rows("select 1") == [(1,)]
 
@@ -260,20 +260,20 @@ def test_what_is_missing_is_told_apart(connect: Connect, rig: Rig) -> None:
     with pytest.raises(StatementError, match="syntax"):
         rig.rows("selct")
     host, port = rig.dialect.target.url.host, rig.dialect.target.url.port
-    with pytest.raises(LoginError, match="Unknown database"):
+    with pytest.raises(AuthenticationError, match="Unknown database"):
         connect(url=f"jdbc:mysql://{host}:{port}/nowhere").session()
-    with pytest.raises(LoginError, match="Access denied") as refused:
+    with pytest.raises(AuthenticationError, match="Access denied") as refused:
         connect(user="nobody").session()
     assert rig.dialect.target.url.password not in str(refused.value)
-    with pytest.raises(ConnectError, match="There is no table nowhere in"):
+    with pytest.raises(ConnectError, match="Table nowhere does not exist in"):
         rig.dialect.find(rig.session, TableName("nowhere"))
 
 
 def test_pymysql_has_what_is_used_of_its_insides(rig: Rig) -> None:
     driver = rig.session.driver
-    assert [name for name in INSIDES if not hasattr(driver, name)] == []
+    assert [name for name in CONNECTION_ATTRIBUTES if not hasattr(driver, name)] == []
     driver.query("select 1", unbuffered=True)
-    assert [name for name in RESULT_INSIDES if not hasattr(driver._result, name)] == []
+    assert [name for name in RESULT_ATTRIBUTES if not hasattr(driver._result, name)] == []
     field = driver._result.fields[0]
     assert [name for name in ("name", "type_code", "flags", "charsetnr", "length", "scale") if not hasattr(field, name)] == []
     assert (driver._result.unbuffered_active, hasattr(driver._rfile, "read1")) == (True, True)

@@ -12,7 +12,7 @@ import pytest
 from connect.data.logical import END_OF_DAY, FarInstant
 from connect.data.schema import Schema
 from connect.errors import DataError
-from connectors.jdbc.connection.database import Database
+from connectors.jdbc.database import Database
 from connectors.jdbc.options import Calendar, Granularity, InsertMode, ReadOptions, SinkField, WriteOptions
 from tests.integration.jdbc.mysql.conftest import Connect, Rig
 

@@ -17,7 +17,7 @@ from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
 from connectors.jdbc.dialects.mysql import writer
-from connectors.jdbc.errors import DatabaseLostError, RowRefusedError, StatementError, TableChangedError
+from connectors.jdbc.errors import DatabaseLostError, RowRejectedError, StatementError, TableChangedError
 from connectors.jdbc.options import InsertMode, SinkField, WriteOptions
 from connectors.jdbc.sql import Sql
 from connectors.jdbc.table_name import TableName
@@ -66,7 +66,7 @@ def test_an_update_changes_rows_that_are_there_alone(t: Rig) -> None:
 
 def test_an_update_that_fails_in_the_middle_leaves_the_connection_usable(t: Rig) -> None:
     t.run("insert into t values (1, 'a', 1, 'x'), (2, 'b', 2, 'y')")
-    with pytest.raises(RowRefusedError, match="Data too long"), t.session.savepoint():
+    with pytest.raises(RowRejectedError, match="Data too long"), t.session.savepoint():
         t.write("t", [K, V], [[1, "fine"], [2, "x" * 101], [1, "never"]], InsertMode.UPDATE)
     assert t.rows("select v from t order by k") == [("a",), ("b",)]
 
@@ -121,7 +121,7 @@ def test_a_row_that_is_refused_is_named_by_the_server_and_a_savepoint_undoes_it(
             good.write(rig.session, [[2, "undone"]])
             writer.write(rig.session, [[3, value]])
 
-    with pytest.raises(RowRefusedError, match=words):
+    with pytest.raises(RowRejectedError, match=words):
         both()
     good.write(rig.session, [[4, "after"]])
     rig.session.commit()
@@ -130,10 +130,10 @@ def test_a_row_that_is_refused_is_named_by_the_server_and_a_savepoint_undoes_it(
 
 def test_a_duplicate_and_a_signal_are_refusals_of_rows(t: Rig) -> None:
     t.run("insert into t values (1, 'a', 1, 'x')")
-    with pytest.raises(RowRefusedError, match=r"Duplicate entry '1' for key 'PRIMARY' \(error 1062\)"):
+    with pytest.raises(RowRejectedError, match=r"Duplicate entry '1' for key 'PRIMARY' \(error 1062\)"):
         t.write("t", [K, V], [[1, "again"]])
     t.run("create trigger never before insert on t for each row signal sqlstate '45000' set message_text = 'no more rows'")
-    with pytest.raises(RowRefusedError, match="no more rows"):
+    with pytest.raises(RowRejectedError, match="no more rows"):
         t.write("t", [K, V], [[2, "b"]])
     t.run("drop trigger never")
 
@@ -295,11 +295,11 @@ def test_random_rows_are_read_as_they_were_written(rig: Rig, rows: list[tuple[An
 
 def test_rows_beyond_one_statement_are_written_and_a_row_beyond_the_servers_limit_is_refused(rig: Rig, monkeypatch: Any) -> None:
     rig.run("drop table if exists large", "create table large (k int primary key, v longblob)")
-    most = writer.most_bytes(rig.session)
+    most = writer.max_statement_bytes(rig.session)
     fields = [K, SinkField("v", Schema.BYTES)]
     rig.write("large", fields, [[n, bytes([n]) * 300_000] for n in range(30)], InsertMode.UPSERT)
     assert rig.rows("select count(*), sum(length(v)) from large") == [(30, 9_000_000)]
-    with pytest.raises(RowRefusedError, match=f"the server takes {most}; raise its max_allowed_packet"):
+    with pytest.raises(RowRejectedError, match=f"the server takes {most}; raise its max_allowed_packet"):
         rig.write("large", fields, [[31, b"x" * (most // 2)]])
     monkeypatch.setitem(writer._limits, rig.session.driver, 2_000)
     rig.write("large", fields, [[n, b"y" * 700] for n in range(100, 110)])

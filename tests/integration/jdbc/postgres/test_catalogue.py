@@ -113,7 +113,7 @@ def test_a_name_without_schema_is_found_in_the_search_path(desk: Desk) -> None:
 
 def test_a_table_that_is_not_there_is_refused_with_the_nearest_that_is(desk: Desk) -> None:
     desk.sql("CREATE TABLE orders (i int)")
-    with pytest.raises(ConnectError, match=r"There is no table public\.ordres .*did you mean public\.orders\?"):
+    with pytest.raises(ConnectError, match=r"Table public\.ordres does not exist .*did you mean public\.orders\?"):
         desk.dialect.find(desk.session, TableName("ordres", "public"))
 
 

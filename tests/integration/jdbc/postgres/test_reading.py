@@ -155,7 +155,7 @@ def test_every_granularity_has_its_form(desk: Desk) -> None:
 
 def test_types_without_counterpart_are_refused_or_left_out(desk: Desk) -> None:
     query = "SELECT 1 AS a, ROW(1, 2) AS b"
-    with pytest.raises(DataError, match=r"Column b has type record, which has no counterpart"):
+    with pytest.raises(DataError, match=r"Column b has type record, which has no mapping"):
         desk.read(query)
     desk.session.rollback()
     fields, rows = desk.read(query, ReadOptions(skip_unsupported=True))
@@ -321,4 +321,4 @@ def test_a_statement_that_was_run_often_takes_a_changed_table(desk: Desk) -> Non
 
 
 def test_the_server_is_known_without_asking(desk: Desk) -> None:
-    assert libpq.server_of(desk.session) is libpq.Server.POSTGRES
+    assert libpq.server_kind(desk.session) is libpq.ServerKind.POSTGRES

@@ -13,7 +13,7 @@ from connect.data.logical import END_OF_DAY, FarInstant, date_schema, decimal_sc
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
-from connectors.jdbc.errors import DatabaseLostError, RowRefusedError, StatementError
+from connectors.jdbc.errors import DatabaseLostError, RowRejectedError, StatementError
 from connectors.jdbc.options import InsertMode, SinkField, WriteOptions
 from connectors.jdbc.sql import Sql
 from tests.integration.jdbc.postgres.conftest import Desk, sink_fields
@@ -247,7 +247,7 @@ def test_refused_rows_come_with_the_databases_words_and_leave_nothing(desk: Desk
     desk.sql(f"CREATE TABLE t ({columns}, v varchar(20))")
     bad = [*rows, *([100 + i, "more"] for i in range(many))]
     writer = desk.dialect.writer(desk.table("t"), sink_fields((K, V), ()), InsertMode.INSERT, WriteOptions())
-    with pytest.raises(RowRefusedError, match=words), desk.session.savepoint():
+    with pytest.raises(RowRejectedError, match=words), desk.session.savepoint():
         writer.write(desk.session, bad)
     desk.session.commit()
     assert desk.sql("SELECT count(*) FROM t") == [(0,)]
@@ -258,7 +258,7 @@ def test_text_that_is_too_long_is_refused_never_cut(desk: Desk, many: int) -> No
     desk.sql("CREATE TABLE t (k int PRIMARY KEY, v varchar(3), c char(3), b bit(3), d numeric(3,1))")
     for name, value in (("v", "abcd"), ("c", "abcd"), ("b", "0101"), ("d", "1234.5")):
         for mode in (InsertMode.INSERT, InsertMode.UPSERT):
-            with pytest.raises(RowRefusedError):
+            with pytest.raises(RowRejectedError):
                 desk.write("t", (K, (name, Schema.STRING)), [[i, value] for i in range(many)], mode=mode)
     assert desk.sql("SELECT count(*) FROM t") == [(0,)]
 
@@ -300,7 +300,7 @@ def test_triggers_refuse_rows(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (k int PRIMARY KEY, v text)")
     desk.sql("CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not %', NEW.v; END $$")
     desk.sql("CREATE TRIGGER no BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION no()")
-    with pytest.raises(RowRefusedError, match="not today"):
+    with pytest.raises(RowRejectedError, match="not today"):
         desk.write("t", (K, V), [[1, "today"]])
 
 

@@ -241,9 +241,7 @@ def test_what_the_server_refuses_is_told_with_what_to_do(shop: PostgresShop, peo
     shop.run(f"ALTER DATABASE {shop.database} SET default_transaction_read_only = on")
     with (
         shop.sink(**UPSERT, max__retries="0") as sink,
-        pytest.raises(
-            ConnectError, match=r"read-only transaction \(SQLSTATE 25006\); the server or this database takes no writes"
-        ),
+        pytest.raises(ConnectError, match=r"read-only transaction \(SQLSTATE 25006\); the server or this database is read-only"),
     ):
         sink.put(people.keyed(1, "a", 1))
     wide = SchemaBuilder.struct().field("id", Schema.INT32)
@@ -253,7 +251,7 @@ def test_what_the_server_refuses_is_told_with_what_to_do(shop: PostgresShop, peo
     shop.run(f"ALTER DATABASE {shop.database} SET default_transaction_read_only = off")
     with (
         shop.sink(**UPSERT, table__name__format="wide", max__retries="0") as sink,
-        pytest.raises(ConnectError, match=r"at most 1600 columns \(SQLSTATE 54011\); leave out fields"),
+        pytest.raises(ConnectError, match=r"at most 1600 columns \(SQLSTATE 54011\); omit fields"),
     ):
         sink.put(people.record(KEY, Struct(KEY, [1]), schema, Struct(schema, [1, *[None] * 1600])))
 

@@ -238,7 +238,7 @@ class Sources:
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sources]:
     # A task that has nothing to read holds up the others here, where one thread polls them all.
-    monkeypatch.setattr("connectors.jdbc.source.task._POLL_S", 0.02)
+    monkeypatch.setattr("connectors.jdbc.source.task._POLL_TIMEOUT_S", 0.02)
     sources = Sources()
     yield sources
     sources.stop()

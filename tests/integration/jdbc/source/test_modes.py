@@ -64,7 +64,7 @@ def test_incrementing_finds_the_auto_increment_column(database: Database, start:
 
 def test_a_table_without_auto_increment_column_is_told_with_its_columns(database: Database, start: Sources) -> None:
     database.execute("CREATE TABLE orders (a VARCHAR(5) NOT NULL, b VARCHAR(5))")
-    with pytest.raises(ConfigError, match=r"orders has no auto-increment column; .* it has a, b"):
+    with pytest.raises(ConfigError, match=r"orders has no auto-increment column; .* one of a, b"):
         start(database, mode="incrementing").read(1)
 
 
@@ -337,7 +337,7 @@ def test_a_query_with_a_where_of_its_own_is_told_how_to_be_wrapped(database: Dat
 
 def test_two_columns_of_one_name_are_told_with_the_cure(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(1, 1))
-    with pytest.raises(ConnectError, match="2 columns the name id; name each differently with AS"):
+    with pytest.raises(ConnectError, match="2 columns named id; rename them with AS"):
         start(database, mode="bulk", query="SELECT id, id FROM orders").read(1)
 
 

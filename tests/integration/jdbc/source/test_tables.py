@@ -49,7 +49,7 @@ def test_lists_and_patterns_choose_the_tables(
 def test_tables_of_one_name_in_two_schemas_are_refused_with_the_way_out(postgres: Database, start: Sources) -> None:
     postgres.execute("CREATE SCHEMA other", *make("orders", "other.orders"))
     with pytest.raises(
-        ConnectError, match=r"other\.orders and public\.orders would share the topic p-orders.*topic\.name\.format"
+        ConnectError, match=r"other\.orders and public\.orders would have the same topic p-orders.*topic\.name\.format"
     ):
         start(postgres, mode="bulk")
     keys = {"topic_name_format": "${schema}-${table}"}
@@ -106,7 +106,7 @@ def test_a_task_goes_on_without_a_table_that_vanished(
     database.execute("DROP TABLE a", "INSERT INTO b VALUES (2)")
     with caplog.at_level(logging.WARNING):
         assert [(record.topic, record.value["id"]) for record in source.read(1)] == [("p-b", 2)]
-        source.read_until(lambda _: "There is no table" in caplog.text)
+        source.read_until(lambda _: "does not exist in" in caplog.text)
     assert source.harnesses[0].task.progress()["missing_tables"] == [database.name("a")]
     database.execute("CREATE TABLE a (id INTEGER NOT NULL PRIMARY KEY)", "INSERT INTO a VALUES (7)")
     assert [record.topic for record in source.read(1)] == ["p-a"]
@@ -187,8 +187,8 @@ def test_unsupported_columns_are_named_or_left_out(postgres: Database, start: So
 def test_a_file_that_is_not_there_is_an_error_and_is_not_made(tmp_path: Path) -> None:
     config = {"connection.url": f"jdbc:sqlite:{tmp_path}/shp.db", "mode": "bulk", "topic.prefix": "p-"}
     found = {value.name: value.errors for value in JdbcSource().validate(config) if value.errors}
-    assert "there is no file" in found["connection.url"][0]
-    with pytest.raises(ConfigError, match="there is no file"):
+    assert "does not exist" in found["connection.url"][0]
+    with pytest.raises(ConfigError, match="does not exist"):
         JdbcSource().start(config)
     assert not list(tmp_path.iterdir())
 

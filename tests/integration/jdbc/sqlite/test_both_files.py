@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from connect.data.logical import date_schema, decimal_schema, timestamp_schema
 from connect.data.schema import Schema
 from connect.errors import ConfigError, ConnectError, DataError
-from connectors.jdbc.connection.database import Database
-from connectors.jdbc.errors import DatabaseLostError, RowRefusedError, StatementError, TableChangedError
+from connectors.jdbc.database import Database
+from connectors.jdbc.errors import DatabaseLostError, RowRejectedError, StatementError, TableChangedError
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
@@ -78,7 +78,7 @@ def test_a_refused_row_is_told_in_the_databases_words_and_nothing_of_its_transac
     desk.sql("CREATE TABLE a (id BIGINT PRIMARY KEY, name VARCHAR NOT NULL)")
     writer = desk.writer("a", [ID, NAME])
     with pytest.raises(
-        RowRefusedError, match=r"writing to (main\.)?a in (sqlite|duckdb)://.* failed: .*NOT NULL constraint failed"
+        RowRejectedError, match=r"writing to (main\.)?a in (sqlite|duckdb)://.* failed: .*NOT NULL constraint failed"
     ):
         writer.write(desk.session, [[1, "ok"], [2, None]])
     desk.session.rollback()
@@ -89,7 +89,7 @@ def test_a_refused_row_is_told_in_the_databases_words_and_nothing_of_its_transac
 
 def test_a_key_that_is_there_already_is_a_refused_row(desk: Desk) -> None:
     desk.sql("CREATE TABLE a (id BIGINT PRIMARY KEY, name VARCHAR)", "INSERT INTO a VALUES (1, 'a')")
-    with pytest.raises(RowRefusedError, match=r"(?i)unique|duplicate"):
+    with pytest.raises(RowRejectedError, match=r"(?i)unique|duplicate"):
         desk.write("a", [ID, NAME], [[1, "b"]])
 
 

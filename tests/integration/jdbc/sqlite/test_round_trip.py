@@ -13,7 +13,7 @@ import pytest
 from connect.data.logical import EPOCH, decimal_schema, timestamp_schema
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
-from connectors.jdbc.errors import RowRefusedError, StatementError
+from connectors.jdbc.errors import RowRejectedError, StatementError
 from connectors.jdbc.options import Calendar, Granularity, InsertMode, NumericMapping, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.table_name import TableName
 from tests.integration.jdbc.sqlite.desk import Desk, sink_fields, through_json
@@ -265,7 +265,7 @@ def test_a_failed_savepoint_takes_back_only_what_came_after_it(desk: Desk) -> No
     desk.sql("CREATE TABLE a (id INTEGER PRIMARY KEY)")
     writer = desk.writer("a", [SinkField("id", Schema.INT64, is_key=True)])
     writer.write(desk.session, [[1]])
-    with pytest.raises(RowRefusedError), desk.session.savepoint():
+    with pytest.raises(RowRejectedError), desk.session.savepoint():
         writer.write(desk.session, [[2], [1]])
     with desk.session.savepoint():
         writer.write(desk.session, [[3]])

@@ -8,7 +8,7 @@ import pytest
 
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
-from connectors.jdbc.debezium_sink.types import SOURCE_LENGTH, SOURCE_TYPE, sink_field
+from connectors.jdbc.debezium_sink.types import SOURCE_LENGTH, SOURCE_TYPE, build_sink_field
 
 
 def named(name: str, type: Type, **parameters: str) -> Schema:
@@ -53,41 +53,41 @@ RECORDED: list[tuple[Schema, Any, Any]] = [
 @pytest.mark.parametrize(("schema", "postgres", "mysql"), RECORDED)
 def test_types_are_those_of_the_original(schema: Schema, postgres: str | None, mysql: str | None) -> None:
     """None is the type that the dialect has for it anyway."""
-    assert sink_field("c", schema, "postgresql", "public", is_key=False).sql_type == postgres
-    assert sink_field("c", schema, "mysql", "public", is_key=False).sql_type == mysql
-    assert sink_field("c", schema, "sqlite", "public", is_key=False).sql_type is None
+    assert build_sink_field("c", schema, "postgresql", "public", is_key=False).sql_type == postgres
+    assert build_sink_field("c", schema, "mysql", "public", is_key=False).sql_type == mysql
+    assert build_sink_field("c", schema, "sqlite", "public", is_key=False).sql_type is None
 
 
 @pytest.mark.parametrize("scale", [0, 40, -2])
 def test_decimals_that_the_original_would_round_or_refuse_are_kept(scale: int) -> None:
-    kept = sink_field("c", decimal_schema(scale), "postgresql", "public", is_key=False).sql_type
+    kept = build_sink_field("c", decimal_schema(scale), "postgresql", "public", is_key=False).sql_type
     assert kept == ("decimal(38,0)" if scale == 0 else None)
 
 
 def test_text_keys_of_mysql_are_left_to_the_dialect_which_knows_what_an_index_takes() -> None:
-    assert sink_field("c", Schema.STRING, "mysql", "public", is_key=True).sql_type is None
-    assert sink_field("c", told(Type.STRING, "VARCHAR", "30"), "mysql", "public", is_key=True).sql_type == "varchar(30)"
+    assert build_sink_field("c", Schema.STRING, "mysql", "public", is_key=True).sql_type is None
+    assert build_sink_field("c", told(Type.STRING, "VARCHAR", "30"), "mysql", "public", is_key=True).sql_type == "varchar(30)"
 
 
 def test_dates_and_times_as_text_are_written_as_they_are() -> None:
     for name in ("IsoDate", "IsoTime", "IsoTimestamp", "Interval"):
-        field = sink_field("c", named(f"time.{name}", Type.STRING), "postgresql", "public", is_key=False)
+        field = build_sink_field("c", named(f"time.{name}", Type.STRING), "postgresql", "public", is_key=False)
         assert field.schema.name is None
     interval = named("time.Interval", Type.STRING, **{SOURCE_TYPE: "INTERVAL"})
-    assert sink_field("c", interval, "postgresql", "public", is_key=False).schema.name == "io.debezium.time.Interval"
+    assert build_sink_field("c", interval, "postgresql", "public", is_key=False).schema.name == "io.debezium.time.Interval"
 
 
 def test_nanoseconds_become_microseconds_where_columns_hold_no_more() -> None:
     nanos = named("time.NanoTimestamp", Type.INT64)
-    assert sink_field("c", nanos, "postgresql", "public", is_key=False).schema.name == "io.debezium.time.MicroTimestamp"
-    assert sink_field("c", nanos, "sqlite", "public", is_key=False).schema is nanos
+    assert build_sink_field("c", nanos, "postgresql", "public", is_key=False).schema.name == "io.debezium.time.MicroTimestamp"
+    assert build_sink_field("c", nanos, "sqlite", "public", is_key=False).schema is nanos
 
 
 def test_shapes_are_of_the_schema_that_postgis_is_in() -> None:
     geometry = Schema(Type.STRUCT, name="io.debezium.data.geometry.Geometry", fields=[("wkb", Schema.BYTES)])
-    assert sink_field("c", geometry, "postgresql", 'gi"s', is_key=False).sql_type == '"gi""s".geometry'
+    assert build_sink_field("c", geometry, "postgresql", 'gi"s', is_key=False).sql_type == '"gi""s".geometry'
 
 
 def test_the_sources_type_is_told_to_the_dialect() -> None:
-    assert sink_field("c", told(Type.STRING, "INET"), "postgresql", "public", is_key=False).source_type == "INET"
-    assert sink_field("c", date_schema(), "postgresql", "public", is_key=False).source_type is None
+    assert build_sink_field("c", told(Type.STRING, "INET"), "postgresql", "public", is_key=False).source_type == "INET"
+    assert build_sink_field("c", date_schema(), "postgresql", "public", is_key=False).source_type is None

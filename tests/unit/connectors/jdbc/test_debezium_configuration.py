@@ -11,9 +11,7 @@ from connect.config.definition import NO_DEFAULT
 from connect.errors import ConfigError, ConnectError
 from connectors.jdbc.aliases import PLUGINS
 from connectors.jdbc.debezium_sink import DebeziumJdbcSink
-from connectors.jdbc.debezium_sink.config import parse_debezium
-from connectors.jdbc.debezium_sink.config_keys import config_def
-from connectors.jdbc.debezium_sink.rules import KeyMode
+from connectors.jdbc.debezium_sink.config import DebeziumKeyMode, config_def, parse_debezium_config
 from connectors.jdbc.options import InsertMode
 from tests.unit.connectors.jdbc.debezium_rig import DebeziumSink
 
@@ -109,7 +107,7 @@ def test_a_good_configuration_has_no_errors() -> None:
             "field.exclude.list",
             "Cannot define both column.exclude.list and column.include.list. Please specify only one.",
         ),
-        ({"field__include__list": "a:b:c"}, "field.include.list", "'a:b:c' is not of the form <field> or <topic>:<field>"),
+        ({"field__include__list": "a:b:c"}, "field.include.list", "'a:b:c' does not have the form <field> or <topic>:<field>"),
         (
             {"batch__size": "x"},
             "batch.size",
@@ -151,10 +149,10 @@ def test_old_names_of_keys_count_until_the_new_ones_are_set() -> None:
         "table.name.format": "old_${topic}",
         "table.naming.strategy": "io.debezium.sink.naming.PassthroughCollectionNamingStrategy",
     }
-    _, rules = parse_debezium({**GOOD, **old})
-    assert rules.names.name_for("a.b") == "old_a.b"
-    _, rules = parse_debezium({**GOOD, **old, "collection.name.format": "new_${topic}"})
-    assert rules.names.name_for("a.b") == "new_a.b"
+    _, config = parse_debezium_config({**GOOD, **old})
+    assert config.names.name_for("a.b") == "old_a.b"
+    _, config = parse_debezium_config({**GOOD, **old, "collection.name.format": "new_${topic}"})
+    assert config.names.name_for("a.b") == "new_a.b"
 
 
 def test_values_reach_the_engine() -> None:
@@ -162,11 +160,11 @@ def test_values_reach_the_engine() -> None:
         "insert.mode": "update", "primary.key.mode": "record_value", "primary.key.fields": " a , b", "batch.size": "7",
         "schema.evolution": "basic", "flush.max.retries": "9", "flush.retry.delay.ms": "3", "errors.tolerance": "all",
     }  # fmt: skip
-    settings, rules = parse_debezium({**GOOD, **given})
+    settings, config = parse_debezium_config({**GOOD, **given})
     assert (settings.insert_mode, settings.batch_rows, settings.max_retries) == (InsertMode.UPDATE, 7, 9)
     assert (settings.retry_backoff_ms, settings.creates_tables, settings.adds_columns) == (3, True, True)
-    assert settings.tolerates_refusals
-    assert (rules.key_mode, rules.key_fields) == (KeyMode.RECORD_VALUE, ("a", "b"))
+    assert settings.tolerates_errors
+    assert (config.key_mode, config.key_fields) == (DebeziumKeyMode.RECORD_VALUE, ("a", "b"))
 
 
 def test_keys_of_hibernate_that_would_change_the_result_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -190,7 +188,7 @@ def test_a_missing_url_is_told_by_the_task_as_well() -> None:
 def test_validate_only_wants_the_tables_at_the_start(tmp_path: Path) -> None:
     config = {"connection.url": f"jdbc:sqlite:{tmp_path}/x.db", "schema.evolution": "validate-only", "topics": "people,orders"}
     sink = DebeziumSink(config)
-    with pytest.raises(ConnectError, match="no table people"):
+    with pytest.raises(ConnectError, match="Table people does not exist"):
         sink.__enter__()
     sink.__exit__()
 

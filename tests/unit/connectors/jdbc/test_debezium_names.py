@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.jdbc.debezium_sink.naming import CollectionNames, FieldFilter, Folding
+from connectors.jdbc.debezium_sink.naming import CollectionNaming, FieldFilter, IdentifierCase
 from connectors.jdbc.table_name import TableName
 
 
 def test_dots_of_a_topic_become_underscores_and_dots_of_the_format_stay() -> None:
-    assert CollectionNames("${topic}").name_for("srv.sch.t") == "srv_sch_t"
-    assert CollectionNames("lake.${topic}_x").name_for("srv.t") == "lake.srv_t_x"
+    assert CollectionNaming("${topic}").name_for("srv.sch.t") == "srv_sch_t"
+    assert CollectionNaming("lake.${topic}_x").name_for("srv.t") == "lake.srv_t_x"
 
 
 def test_the_passthrough_strategy_keeps_dots_and_knows_no_source() -> None:
-    names = CollectionNames("${topic}.${source.db}", passes_dots=True)
+    names = CollectionNaming("${topic}.${source.db}", keeps_dots=True)
     assert names.source_fields == ()
     assert names.name_for("srv.t") == "srv.t.${source.db}"
 
 
 def test_fields_of_the_source_are_filled_in_as_they_are() -> None:
-    names = CollectionNames("${source.schema}.${topic}_${source.table}")
+    names = CollectionNaming("${source.schema}.${topic}_${source.table}")
     assert names.source_fields == ("schema", "table")
     assert names.name_for("a.b", ("s", r"t\1")) == r"s.a_b_t\1"
 
@@ -37,7 +37,7 @@ def test_fields_of_the_source_are_filled_in_as_they_are() -> None:
 )
 def test_lists_name_fields_of_all_topics_or_of_one(entries: tuple[str, ...], includes: bool, kept: list[str]) -> None:
     chosen = FieldFilter(entries, includes)
-    assert [one for one in ("t:a", "t:b", "u:a") if chosen.keeps(*one.split(":"))] == kept
+    assert [one for one in ("t:a", "t:b", "u:a") if chosen.includes_field(*one.split(":"))] == kept
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,10 @@ def test_lists_name_fields_of_all_topics_or_of_one(entries: tuple[str, ...], inc
     [("postgresql", False, "mycol"), ("oracle", False, "MYCOL"), ("mysql", False, "MyCol"), ("postgresql", True, "MyCol")],
 )
 def test_names_without_quotes_are_what_the_database_makes_of_them(backend: str, keeps: bool, name: str) -> None:
-    folding = Folding(backend, keeps)
-    assert folding.name("MyCol") == name
-    assert folding.name("_MyCol") == "_MyCol"
-    assert folding.table(TableName("MyCol", "MyCol")) == TableName(name, name)
+    identifier_case = IdentifierCase(backend, keeps)
+    assert identifier_case.name("MyCol") == name
+    assert identifier_case.name("_MyCol") == "_MyCol"
+    assert identifier_case.table(TableName("MyCol", "MyCol")) == TableName(name, name)
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_names_without_quotes_are_what_the_database_makes_of_them(backend: str, 
 def test_columns_without_quotes_are_lower_case_where_the_original_makes_them_so(
     backend: str, keeps: bool, names: list[str]
 ) -> None:
-    assert [Folding(backend, keeps).column(name) for name in ("MyCol", "_MyCol")] == names
+    assert [IdentifierCase(backend, keeps).column(name) for name in ("MyCol", "_MyCol")] == names

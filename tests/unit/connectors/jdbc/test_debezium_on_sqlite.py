@@ -357,7 +357,7 @@ def test_one_bad_event_goes_to_the_dead_letter_queue_and_the_others_land(db: Dat
     ("record", "words"),
     [
         (Events().record(None, None, ROW, Struct(ROW, [1, "a", None])), "'record_key' cannot have null schema"),
-        (Events().record(KEY, Struct(KEY, [1]), Schema.STRING, "text"), "its value is STRING, and columns need a struct"),
+        (Events().record(KEY, Struct(KEY, [1]), Schema.STRING, "text"), "its value is STRING, and only a struct has columns"),
     ],
 )
 def test_a_record_that_cannot_become_a_row_ends_the_task(db: Database, record: Any, words: str) -> None:

@@ -22,7 +22,7 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connectors.jdbc.dialects import conversion
 from connectors.jdbc.dialects.conversion import Geometry, to_python
-from connectors.jdbc.dialects.field_kinds import Kind, logical_of
+from connectors.jdbc.dialects.logical_types import FieldKind, logical_type
 from connectors.jdbc.dialects.text_values import to_json, to_text
 from connectors.jdbc.options import Calendar, WriteOptions
 
@@ -45,49 +45,49 @@ POINT = named(
     fields=[("x", Schema.FLOAT64), ("y", Schema.FLOAT64), ("wkb", Schema.OPTIONAL_BYTES), ("srid", Schema.OPTIONAL_INT32)],
 )  # fmt: skip
 
-CASES: list[tuple[Schema, Any, Kind, Any]] = [
-    (Schema.INT8, 5, Kind.INT8, 5),
-    (Schema.BOOLEAN, True, Kind.BOOLEAN, True),
-    (Schema.STRING, "x", Kind.STRING, "x"),
-    (decimal_schema(2), Decimal("1.50"), Kind.DECIMAL, Decimal("1.50")),
-    (VARIABLE, Struct(VARIABLE, [3, b"\xff\x85"]), Kind.DECIMAL, Decimal("-0.123")),
-    (date_schema(), dt.date(2024, 2, 29), Kind.DATE, dt.date(2024, 2, 29)),
-    (named(Type.INT32, "io.debezium.time.Date"), 19782, Kind.DATE, dt.date(2024, 2, 29)),
-    (named(Type.STRING, "io.debezium.time.IsoDate"), "2024-02-29Z", Kind.DATE, dt.date(2024, 2, 29)),
-    (time_schema(), dt.time(1, 2, 3, 4000), Kind.TIME, dt.time(1, 2, 3, 4000)),
-    (time_schema(), END_OF_DAY, Kind.TIME, END_OF_DAY),
-    (named(Type.INT32, "io.debezium.time.Time"), 3723004, Kind.TIME, dt.time(1, 2, 3, 4000)),
-    (named(Type.INT64, "io.debezium.time.MicroTime"), 3723004005, Kind.TIME, dt.time(1, 2, 3, 4005)),
-    (named(Type.INT64, "io.debezium.time.NanoTime"), 3723004005000, Kind.TIME, dt.time(1, 2, 3, 4005)),
-    (named(Type.INT64, "io.debezium.time.MicroTime"), 86_400_000_000, Kind.TIME, END_OF_DAY),
-    (named(Type.STRING, "io.debezium.time.IsoTime"), "01:02:03.004005Z", Kind.TIME, dt.time(1, 2, 3, 4005)),
-    (named(Type.STRING, "io.debezium.time.ZonedTime"), "01:02:03+02:00", Kind.ZONED_TIME,
+CASES: list[tuple[Schema, Any, FieldKind, Any]] = [
+    (Schema.INT8, 5, FieldKind.INT8, 5),
+    (Schema.BOOLEAN, True, FieldKind.BOOLEAN, True),
+    (Schema.STRING, "x", FieldKind.STRING, "x"),
+    (decimal_schema(2), Decimal("1.50"), FieldKind.DECIMAL, Decimal("1.50")),
+    (VARIABLE, Struct(VARIABLE, [3, b"\xff\x85"]), FieldKind.DECIMAL, Decimal("-0.123")),
+    (date_schema(), dt.date(2024, 2, 29), FieldKind.DATE, dt.date(2024, 2, 29)),
+    (named(Type.INT32, "io.debezium.time.Date"), 19782, FieldKind.DATE, dt.date(2024, 2, 29)),
+    (named(Type.STRING, "io.debezium.time.IsoDate"), "2024-02-29Z", FieldKind.DATE, dt.date(2024, 2, 29)),
+    (time_schema(), dt.time(1, 2, 3, 4000), FieldKind.TIME, dt.time(1, 2, 3, 4000)),
+    (time_schema(), END_OF_DAY, FieldKind.TIME, END_OF_DAY),
+    (named(Type.INT32, "io.debezium.time.Time"), 3723004, FieldKind.TIME, dt.time(1, 2, 3, 4000)),
+    (named(Type.INT64, "io.debezium.time.MicroTime"), 3723004005, FieldKind.TIME, dt.time(1, 2, 3, 4005)),
+    (named(Type.INT64, "io.debezium.time.NanoTime"), 3723004005000, FieldKind.TIME, dt.time(1, 2, 3, 4005)),
+    (named(Type.INT64, "io.debezium.time.MicroTime"), 86_400_000_000, FieldKind.TIME, END_OF_DAY),
+    (named(Type.STRING, "io.debezium.time.IsoTime"), "01:02:03.004005Z", FieldKind.TIME, dt.time(1, 2, 3, 4005)),
+    (named(Type.STRING, "io.debezium.time.ZonedTime"), "01:02:03+02:00", FieldKind.ZONED_TIME,
      dt.time(1, 2, 3, tzinfo=dt.timezone(dt.timedelta(hours=2)))),
-    (timestamp_schema(), AT, Kind.INSTANT, AT),
-    (named(Type.INT64, "io.debezium.time.Timestamp"), 1709210096789, Kind.TIMESTAMP, WALL),
-    (named(Type.INT64, "io.debezium.time.MicroTimestamp"), 1709210096789000, Kind.TIMESTAMP, WALL),
-    (named(Type.INT64, "io.debezium.time.NanoTimestamp"), 1709210096789000000, Kind.TIMESTAMP, WALL),
-    (named(Type.STRING, "io.debezium.time.IsoTimestamp"), "2024-02-29T12:34:56.789Z", Kind.TIMESTAMP, WALL),
-    (named(Type.STRING, "io.debezium.time.ZonedTimestamp"), "2024-02-29T14:34:56.789+02:00", Kind.INSTANT, AT),
-    (named(Type.INT32, "io.debezium.time.Year"), 2024, Kind.YEAR, 2024),
-    (named(Type.STRING, "io.debezium.time.Interval"), "P1M", Kind.INTERVAL, "P1M"),
-    (named(Type.INT64, "io.debezium.time.MicroDuration"), 7, Kind.DURATION, 7),
-    (named(Type.STRING, "io.debezium.data.Json"), "{}", Kind.JSON, "{}"),
-    (named(Type.STRING, "io.debezium.data.Uuid"), "u", Kind.UUID, "u"),
-    (named(Type.STRING, "io.debezium.data.Xml"), "<a/>", Kind.XML, "<a/>"),
-    (named(Type.BYTES, "io.debezium.data.Bits", parameters={"length": "5"}), b"\x05", Kind.BITS, "00101"),
-    (named(Type.BYTES, "io.debezium.data.Bits", parameters={"length": "10"}), b"\x01\x02", Kind.BITS, "1000000001"),
-    (GEOMETRY, Struct(GEOMETRY, [b"wkb", 4326]), Kind.GEOMETRY, Geometry(b"wkb", 4326)),
-    (POINT, Struct(POINT, [1.0, 2.0, b"wkb", None]), Kind.GEOMETRY, Geometry(b"wkb", None)),
-    (Schema(Type.ARRAY, value_schema=date_schema()), [dt.date(2024, 1, 1), None], Kind.ARRAY, [dt.date(2024, 1, 1), None]),
-    (Schema(Type.MAP, key_schema=Schema.STRING, value_schema=VARIABLE), {"a": Struct(VARIABLE, [0, b"\x05"])}, Kind.MAP,
+    (timestamp_schema(), AT, FieldKind.INSTANT, AT),
+    (named(Type.INT64, "io.debezium.time.Timestamp"), 1709210096789, FieldKind.TIMESTAMP, WALL),
+    (named(Type.INT64, "io.debezium.time.MicroTimestamp"), 1709210096789000, FieldKind.TIMESTAMP, WALL),
+    (named(Type.INT64, "io.debezium.time.NanoTimestamp"), 1709210096789000000, FieldKind.TIMESTAMP, WALL),
+    (named(Type.STRING, "io.debezium.time.IsoTimestamp"), "2024-02-29T12:34:56.789Z", FieldKind.TIMESTAMP, WALL),
+    (named(Type.STRING, "io.debezium.time.ZonedTimestamp"), "2024-02-29T14:34:56.789+02:00", FieldKind.INSTANT, AT),
+    (named(Type.INT32, "io.debezium.time.Year"), 2024, FieldKind.YEAR, 2024),
+    (named(Type.STRING, "io.debezium.time.Interval"), "P1M", FieldKind.INTERVAL, "P1M"),
+    (named(Type.INT64, "io.debezium.time.MicroDuration"), 7, FieldKind.DURATION, 7),
+    (named(Type.STRING, "io.debezium.data.Json"), "{}", FieldKind.JSON, "{}"),
+    (named(Type.STRING, "io.debezium.data.Uuid"), "u", FieldKind.UUID, "u"),
+    (named(Type.STRING, "io.debezium.data.Xml"), "<a/>", FieldKind.XML, "<a/>"),
+    (named(Type.BYTES, "io.debezium.data.Bits", parameters={"length": "5"}), b"\x05", FieldKind.BITS, "00101"),
+    (named(Type.BYTES, "io.debezium.data.Bits", parameters={"length": "10"}), b"\x01\x02", FieldKind.BITS, "1000000001"),
+    (GEOMETRY, Struct(GEOMETRY, [b"wkb", 4326]), FieldKind.GEOMETRY, Geometry(b"wkb", 4326)),
+    (POINT, Struct(POINT, [1.0, 2.0, b"wkb", None]), FieldKind.GEOMETRY, Geometry(b"wkb", None)),
+    (Schema(Type.ARRAY, value_schema=date_schema()), [dt.date(2024, 1, 1), None], FieldKind.ARRAY, [dt.date(2024, 1, 1), None]),
+    (Schema(Type.MAP, key_schema=Schema.STRING, value_schema=VARIABLE), {"a": Struct(VARIABLE, [0, b"\x05"])}, FieldKind.MAP,
      {"a": Decimal(5)}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("schema", "value", "kind", "expected"), CASES, ids=lambda case: getattr(case, "name", None))
-def test_each_type_has_a_kind_and_a_value_of_python(schema: Schema, value: Any, kind: Kind, expected: Any) -> None:
-    logical = logical_of(schema, OPTIONS)
+def test_each_type_has_a_kind_and_a_value_of_python(schema: Schema, value: Any, kind: FieldKind, expected: Any) -> None:
+    logical = logical_type(schema, OPTIONS)
     convert = to_python(logical, OPTIONS, "Field f")
     assert logical.kind is kind
     found = value if convert is None else convert(value)
@@ -97,18 +97,18 @@ def test_each_type_has_a_kind_and_a_value_of_python(schema: Schema, value: Any, 
 
 def test_enums_know_their_values() -> None:
     schema = named(Type.STRING, "io.debezium.data.Enum", parameters={"allowed": "a,b\\,c"})
-    assert logical_of(schema, OPTIONS).allowed == ("a", "b,c")
+    assert logical_type(schema, OPTIONS).allowed == ("a", "b,c")
 
 
 def test_a_name_on_another_type_means_nothing() -> None:
-    assert logical_of(named(Type.STRING, "io.debezium.time.MicroTime"), OPTIONS).kind is Kind.STRING
-    assert logical_of(named(Type.INT64, "my.own.Name"), OPTIONS).kind is Kind.INT64
+    assert logical_type(named(Type.STRING, "io.debezium.time.MicroTime"), OPTIONS).kind is FieldKind.STRING
+    assert logical_type(named(Type.INT64, "my.own.Name"), OPTIONS).kind is FieldKind.INT64
 
 
 def test_instants_are_shown_on_the_clock_of_the_databases_zone_and_wall_times_are_not_moved() -> None:
     instant, wall = (
-        logical_of(timestamp_schema(), NEW_YORK),
-        logical_of(named(Type.INT64, "io.debezium.time.Timestamp"), NEW_YORK),
+        logical_type(timestamp_schema(), NEW_YORK),
+        logical_type(named(Type.INT64, "io.debezium.time.Timestamp"), NEW_YORK),
     )
     assert conversion.to_wall(instant, NEW_YORK, "f")(AT) == dt.datetime(2024, 2, 29, 7, 34, 56, 789000)
     assert conversion.to_wall(wall, NEW_YORK, "f")(1709210096789) == WALL
@@ -117,7 +117,7 @@ def test_instants_are_shown_on_the_clock_of_the_databases_zone_and_wall_times_ar
 
 
 def test_dates_go_over_date_timezone_and_the_calendar() -> None:
-    logical = logical_of(date_schema(), OPTIONS)
+    logical = logical_type(date_schema(), OPTIONS)
     west = WriteOptions(date_zone=zoneinfo.ZoneInfo("America/New_York"))
     assert conversion.to_date(logical, west, "f")(dt.date(2024, 1, 1)) == dt.date(2023, 12, 31)
     assert conversion.to_date(logical, WriteOptions(), "f")(dt.date(1500, 1, 10)) == dt.date(1500, 1, 1)
@@ -130,9 +130,9 @@ def test_fields_of_numbers_and_texts_can_be_declared_timestamps(unit: int) -> No
     options = WriteOptions(string_timestamps=frozenset({"t"}), timestamp_unit_ns=unit)
     number = 1709210096789000000 // unit
     for schema, value in ((Schema.INT64, number), (Schema.STRING, str(number)), (Schema.STRING, "2024-02-29T12:34:56.789")):
-        logical = logical_of(schema, options, "t")
+        logical = logical_type(schema, options, "t")
         assert conversion.to_instant(logical, options, "f")(value) == AT
-    assert logical_of(Schema.INT64, options, "other").kind is Kind.INT64
+    assert logical_type(Schema.INT64, options, "other").kind is FieldKind.INT64
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_fields_of_numbers_and_texts_can_be_declared_timestamps(unit: int) -> No
     ],
 )
 def test_what_python_cannot_hold_is_refused_by_name(schema: Schema, value: Any, words: str) -> None:
-    convert = to_python(logical_of(schema, OPTIONS), OPTIONS, "Field f")
+    convert = to_python(logical_type(schema, OPTIONS), OPTIONS, "Field f")
     assert convert is not None
     with pytest.raises(DataError, match=f"Field f: .*{words}"):
         convert(value)
@@ -173,13 +173,13 @@ def test_structures_become_exact_json() -> None:
     value = Struct(
         STRUCT, [None, Decimal("12345678901234567890.00000000000000000001"), b"\x00\xff", AT, '{"x":1}', ['"', None], {1: 0.1}]
     )
-    text = to_json(logical_of(STRUCT, OPTIONS), OPTIONS, "Field f")(value)
+    text = to_json(logical_type(STRUCT, OPTIONS), OPTIONS, "Field f")(value)
     assert text == (
         '{"a":null,"d":12345678901234567890.00000000000000000001,"b":"AP8=","t":"2024-02-29T12:34:56.789Z","j":{"x":1},'
         '"l":["\\"",null],"m":{"1":0.1}}'
     )
     with pytest.raises(DataError, match="JSON has no number for nan"):
-        to_json(logical_of(Schema.FLOAT64, OPTIONS), OPTIONS, "Field f")(float("nan"))
+        to_json(logical_type(Schema.FLOAT64, OPTIONS), OPTIONS, "Field f")(float("nan"))
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_structures_become_exact_json() -> None:
     ],
 )
 def test_values_as_text(schema: Schema, value: Any, expected: str) -> None:
-    assert to_text(logical_of(schema, OPTIONS), OPTIONS, "Field f")(value) == expected
+    assert to_text(logical_type(schema, OPTIONS), OPTIONS, "Field f")(value) == expected
 
 
 def test_bytes_have_no_text() -> None:
     with pytest.raises(DataError, match="Field f is bytes, which cannot be written to a column of text"):
-        to_text(logical_of(Schema.BYTES, OPTIONS), OPTIONS, "Field f")
+        to_text(logical_type(Schema.BYTES, OPTIONS), OPTIONS, "Field f")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from connect.data.logical import END_OF_DAY, FarInstant
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
+from connectors.databases import calendar
 from connectors.jdbc.dialects import types
 from connectors.jdbc.options import Calendar, Granularity, NumericMapping, ReadOptions
 
@@ -41,7 +42,7 @@ NONE, PRECISION, FIT, EAGER = NumericMapping
 )
 def test_numeric_mapping_follows_the_originals(precision: int, scale: int, expected: list[object]) -> None:
     for mapping, kind in zip((NONE, PRECISION, FIT, EAGER), expected, strict=True):
-        schema = types.numeric(precision, scale, False, ReadOptions(numeric=mapping))
+        schema = types.numeric_schema(precision, scale, False, ReadOptions(numeric=mapping))
         if kind == "decimal":
             shown = {"scale": str(127 if scale == -127 else scale), "connect.decimal.precision": str(precision)}
             assert schema.parameters == shown, mapping
@@ -51,14 +52,14 @@ def test_numeric_mapping_follows_the_originals(precision: int, scale: int, expec
 
 def test_decimals_of_aivens_face_have_a_scale_alone() -> None:
     plain = ReadOptions(decimal_precision=False)
-    assert types.decimal(10, 2, False, plain).parameters == {"scale": "2"}
-    assert types.numeric(10, 2, False, plain).parameters == {"scale": "2"}
-    assert types.decimal(10, 2, False, ReadOptions()).parameters == {"scale": "2", "connect.decimal.precision": "10"}
+    assert types.decimal_schema(10, 2, False, plain).parameters == {"scale": "2"}
+    assert types.numeric_schema(10, 2, False, plain).parameters == {"scale": "2"}
+    assert types.decimal_schema(10, 2, False, ReadOptions()).parameters == {"scale": "2", "connect.decimal.precision": "10"}
 
 
 def test_integers_are_as_wide_as_their_signedness_asks() -> None:
-    assert [types.integer(bits, False).type for bits in (8, 16, 32, 64)] == [Type.INT8, Type.INT16, Type.INT32, Type.INT64]
-    unsigned = [types.integer(bits, True, signed=False).type for bits in (8, 16, 32, 64)]
+    assert [types.integer_schema(bits, False).type for bits in (8, 16, 32, 64)] == [Type.INT8, Type.INT16, Type.INT32, Type.INT64]
+    unsigned = [types.integer_schema(bits, True, signed=False).type for bits in (8, 16, 32, 64)]
     assert unsigned == [Type.INT16, Type.INT32, Type.INT64, Type.INT64]
 
 
@@ -74,7 +75,7 @@ def test_integers_are_as_wide_as_their_signedness_asks() -> None:
     ],
 )
 def test_a_decimal_gets_the_scale_of_its_schema_where_that_changes_nothing(value: str, scale: int, expected: str) -> None:
-    scaled = types.exactly_scaled(scale, "c")(Decimal(value))
+    scaled = types.exact_rescaler(scale, "c")(Decimal(value))
     assert str(scaled) == expected
     assert scaled.as_tuple().exponent == -scale
 
@@ -84,7 +85,7 @@ def test_a_decimal_gets_the_scale_of_its_schema_where_that_changes_nothing(value
 )
 def test_a_decimal_that_would_be_rounded_is_refused(value: str, words: str) -> None:
     with pytest.raises(DataError, match=f"Column c: .*{words}"):
-        types.exactly_scaled(1, "c")(Decimal(value))
+        types.exact_rescaler(1, "c")(Decimal(value))
 
 
 @pytest.mark.parametrize(
@@ -96,15 +97,17 @@ def test_a_decimal_that_would_be_rounded_is_refused(value: str, words: str) -> N
     ],
 )
 def test_wall_times_are_in_a_zone_as_java_reads_them(wall: dt.datetime, utc: str) -> None:
-    assert f"{types.in_zone(wall, NEW_YORK):%Y-%m-%d %H:%M}" == utc
-    assert types.instant_of_wall(types.wall_ns(wall), NEW_YORK) == types.instant_ns(types.in_zone(wall, NEW_YORK))
+    assert f"{types.wall_to_utc(wall, NEW_YORK):%Y-%m-%d %H:%M}" == utc
+    assert types.wall_to_instant_ns(types.datetime_to_wall_ns(wall), NEW_YORK) == types.datetime_to_instant_ns(
+        types.wall_to_utc(wall, NEW_YORK)
+    )
 
 
 @given(st.integers(-800_000, 3_000_000))
 def test_calendars_turn_into_each_other(day: int) -> None:
-    assert types.day_of_civil(*types.civil_of_day(day)) == day
+    assert calendar.epoch_day_of_date(*calendar.date_of_epoch_day(day)) == day
     if day >= -141_427 or day < -141_437:  # the days that Java's calendar leaves out are the only ones that do not come back
-        assert types.proleptic_day(types.legacy_day(day)) == day
+        assert types.to_proleptic_day(types.to_legacy_day(day)) == day
 
 
 @given(
@@ -114,7 +117,7 @@ def test_datetimes_and_nanoseconds_give_the_same_timestamps(value: dt.datetime, 
     for granularity in Granularity:
         options = ReadOptions(zone=dt.UTC if zone == "UTC" else zoneinfo.ZoneInfo(zone), granularity=granularity)
         try:
-            expected = types.timestamp_from_ns(options, "c")(types.wall_ns(value))
+            expected = types.timestamp_from_ns(options, "c")(types.datetime_to_wall_ns(value))
         except DataError:
             continue
         if isinstance(expected, FarInstant):
@@ -132,7 +135,7 @@ def test_old_timestamps_are_counted_by_the_chosen_calendar() -> None:
 def test_nanoseconds_that_do_not_fit_64_bits_are_refused() -> None:
     read = types.timestamp_from_ns(ReadOptions(granularity=Granularity.NANOS_LONG), "c")
     with pytest.raises(DataError, match=r"Column c: 2300-01-01T00:00:00.000000000 .* does not fit 64 bits"):
-        read(types.wall_ns(dt.datetime(2300, 1, 1)))
+        read(types.datetime_to_wall_ns(dt.datetime(2300, 1, 1)))
 
 
 def test_times_are_cut_to_milliseconds_or_refused_when_strict() -> None:
@@ -143,7 +146,7 @@ def test_times_are_cut_to_milliseconds_or_refused_when_strict() -> None:
         types.time_from_time(ReadOptions(strict=True), "c")(value)
     there = types.time_from_time(ReadOptions(zone=NEW_YORK), "c")(dt.time(20, 0))
     assert there == dt.time(1, 0)
-    assert types.shifted_time(types.time_ns(there), NEW_YORK, to_utc=False) == types.time_ns(dt.time(20, 0))
+    assert types.shift_time(types.time_to_ns(there), NEW_YORK, to_utc=False) == types.time_to_ns(dt.time(20, 0))
 
 
 @pytest.mark.parametrize(
@@ -155,4 +158,4 @@ def test_times_are_cut_to_milliseconds_or_refused_when_strict() -> None:
     ],
 )
 def test_texts_of_wall_times(ns: int, digits: int, expected: str) -> None:
-    assert types.text_of_wall(ns, digits) == expected
+    assert types.format_wall_ns(ns, digits) == expected

@@ -17,22 +17,22 @@ from sqlalchemy.engine import make_url
 from connect.data.logical import EPOCH, date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
 from connect.errors import DataError, UnsupportedError
-from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.connection import database as database_module
-from connectors.jdbc.connection.database import ConnectionSettings, Database, Session
+from connectors.jdbc import database as database_module
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.database import ConnectionSettings, Database, Session
 from connectors.jdbc.dialects import merge_sql
 from connectors.jdbc.dialects.generic import GenericDialect
-from connectors.jdbc.dialects.generic.catalog import like
-from connectors.jdbc.dialects.generic.errors import blame_of
-from connectors.jdbc.dialects.generic.types import reading_of
-from connectors.jdbc.dialects.generic.writer import converter
+from connectors.jdbc.dialects.generic.catalog import compile_like
+from connectors.jdbc.dialects.generic.errors import classify_error
+from connectors.jdbc.dialects.generic.types import column_decoder
+from connectors.jdbc.dialects.generic.writer import value_converter
 from connectors.jdbc.dialects.oracle import OracleDialect
 from connectors.jdbc.dialects.sqlserver import SqlServerDialect
-from connectors.jdbc.errors import Blame, RowRefusedError
+from connectors.jdbc.errors import ErrorKind, RowRejectedError
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
-from connectors.jdbc.urls.connection_url import Target, target_of
+from connectors.jdbc.urls.connection_url import ConnectionTarget, parse_connection_url
 
 # Their constructors have no types.
 mssql: Any = importlib.import_module("sqlalchemy.dialects.mssql")
@@ -57,7 +57,7 @@ FIELDS = [
 
 
 def dialect(kind: type[GenericDialect], url: str) -> GenericDialect:
-    made = kind(Target(make_url(url), {}))
+    made = kind(ConnectionTarget(make_url(url), {}))
     object.__setattr__(made, "paramstyle", "qmark")
     return made
 
@@ -66,8 +66,8 @@ SQL_SERVER = dialect(SqlServerDialect, "mssql+pyodbc://h/d")
 ORACLE = dialect(OracleDialect, "oracle+oracledb://h/d")
 
 
-def table(*names: str, schema: str | None = None) -> Table:
-    return Table(TableName("t", schema), tuple(Column(name, "", native=sa.Integer()) for name in names), ("k",))
+def table(*names: str, schema: str | None = None) -> JdbcTable:
+    return JdbcTable(TableName("t", schema), tuple(JdbcColumn(name, "", native=sa.Integer()) for name in names), ("k",))
 
 
 # --- statements, as the originals send them
@@ -152,32 +152,32 @@ class PyodbcError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("made", "arguments", "blame"),
+    ("made", "arguments", "kind"),
     [
-        (SQL_SERVER, ("23000", "duplicate key"), Blame.ROW),
-        (SQL_SERVER, ("22001", "truncated"), Blame.ROW),
-        (SQL_SERVER, ("40001", "deadlock"), Blame.MOMENT),
-        (SQL_SERVER, ("28000", "login failed"), Blame.LOGIN),
-        (SQL_SERVER, ("08S01", "link failure"), Blame.CONNECTION),
-        (SQL_SERVER, ("42S02", "invalid object name"), Blame.TABLE),
-        (SQL_SERVER, ("42000", "syntax"), Blame.STATEMENT),
-        (SQL_SERVER, (1205, b"deadlock"), Blame.MOMENT),
-        (SQL_SERVER, (2627, b"duplicate"), Blame.ROW),
-        (ORACLE, (SimpleNamespace(code=1),), Blame.ROW),
-        (ORACLE, (SimpleNamespace(code=942),), Blame.TABLE),
-        (ORACLE, (SimpleNamespace(code=1017),), Blame.LOGIN),
-        (ORACLE, (SimpleNamespace(code=3113),), Blame.CONNECTION),
-        (ORACLE, (SimpleNamespace(code=60),), Blame.MOMENT),
-        (ORACLE, (SimpleNamespace(code=900),), Blame.STATEMENT),
+        (SQL_SERVER, ("23000", "duplicate key"), ErrorKind.ROW),
+        (SQL_SERVER, ("22001", "truncated"), ErrorKind.ROW),
+        (SQL_SERVER, ("40001", "deadlock"), ErrorKind.TRANSIENT),
+        (SQL_SERVER, ("28000", "login failed"), ErrorKind.AUTHENTICATION),
+        (SQL_SERVER, ("08S01", "link failure"), ErrorKind.CONNECTION),
+        (SQL_SERVER, ("42S02", "invalid object name"), ErrorKind.TABLE),
+        (SQL_SERVER, ("42000", "syntax"), ErrorKind.STATEMENT),
+        (SQL_SERVER, (1205, b"deadlock"), ErrorKind.TRANSIENT),
+        (SQL_SERVER, (2627, b"duplicate"), ErrorKind.ROW),
+        (ORACLE, (SimpleNamespace(code=1),), ErrorKind.ROW),
+        (ORACLE, (SimpleNamespace(code=942),), ErrorKind.TABLE),
+        (ORACLE, (SimpleNamespace(code=1017),), ErrorKind.AUTHENTICATION),
+        (ORACLE, (SimpleNamespace(code=3113),), ErrorKind.CONNECTION),
+        (ORACLE, (SimpleNamespace(code=60),), ErrorKind.TRANSIENT),
+        (ORACLE, (SimpleNamespace(code=900),), ErrorKind.STATEMENT),
     ],
 )
-def test_errors_are_blamed_by_their_numbers(made: GenericDialect, arguments: tuple[Any, ...], blame: Blame) -> None:
-    assert made.blame(PyodbcError(*arguments)) is blame
+def test_errors_are_blamed_by_their_numbers(made: GenericDialect, arguments: tuple[Any, ...], kind: ErrorKind) -> None:
+    assert made.classify(PyodbcError(*arguments)) is kind
 
 
 def test_errors_without_a_state_are_blamed_by_their_class() -> None:
     kinds = {name: type(name, (Exception,), {}) for name in ("IntegrityError", "InterfaceError", "OperationalError")}
-    assert [blame_of(kind("x")) for kind in kinds.values()] == [Blame.ROW, Blame.CONNECTION, Blame.STATEMENT]
+    assert [classify_error(kind("x")) for kind in kinds.values()] == [ErrorKind.ROW, ErrorKind.CONNECTION, ErrorKind.STATEMENT]
 
 
 # --- types
@@ -202,7 +202,7 @@ def test_errors_without_a_state_are_blamed_by_their_class() -> None:
     ],
 )
 def test_columns_are_read_by_sqlalchemys_types(native: Any, value: Any, schema: Schema | None, expected: Any) -> None:
-    reading = reading_of(Column("c", "", native=native), ReadOptions())
+    reading = column_decoder(JdbcColumn("c", "", native=native), ReadOptions())
     assert reading is not None
     assert schema is None or reading.schema == schema
     assert str(reading.convert(value)) == str(expected)
@@ -210,19 +210,19 @@ def test_columns_are_read_by_sqlalchemys_types(native: Any, value: Any, schema: 
 
 @pytest.mark.parametrize("native", [sa.Interval(), sa.NullType(), mssql.SQL_VARIANT()])
 def test_types_without_a_counterpart_are_told(native: Any) -> None:
-    assert reading_of(Column("c", "", native=native), ReadOptions()) is None
+    assert column_decoder(JdbcColumn("c", "", native=native), ReadOptions()) is None
 
 
 def test_oracle_keeps_times_in_its_dates() -> None:
-    convert = converter(SinkField("t", time_schema()), Column("t", "DATE", native=oracle.DATE()), WriteOptions())
+    convert = value_converter(SinkField("t", time_schema()), JdbcColumn("t", "DATE", native=oracle.DATE()), WriteOptions())
     assert convert is not None
     assert convert(dt.time(1, 2)) == dt.datetime(1970, 1, 1, 1, 2)
 
 
 def test_patterns_of_jdbc() -> None:
-    assert like("pub%").fullmatch("public")
-    assert not like("a\\_b").fullmatch("axb")
-    assert like("a_b").fullmatch("axb")
+    assert compile_like("pub%").fullmatch("public")
+    assert not compile_like("a\\_b").fullmatch("axb")
+    assert compile_like("a_b").fullmatch("axb")
 
 
 # --- run for real, on a database that it does not know is SQLite
@@ -230,8 +230,8 @@ def test_patterns_of_jdbc() -> None:
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    monkeypatch.setattr(database_module, "dialect_of", lambda target, quotes: GenericDialect(target, quotes=quotes))
-    database = Database(ConnectionSettings(target_of(f"sqlite:///{tmp_path / 'a.db'}", None, None, {}), attempts=1))
+    monkeypatch.setattr(database_module, "create_dialect", lambda target, quotes: GenericDialect(target, quotes=quotes))
+    database = Database(ConnectionSettings(parse_connection_url(f"sqlite:///{tmp_path / 'a.db'}", None, None, {}), attempts=1))
     opened = database.session()
     yield opened
     opened.close()
@@ -264,7 +264,7 @@ def test_a_database_that_nobody_wrote_a_module_for_is_served(session: Session) -
     assert rows.exact == [(1, 1709210096789000000), (2, None)]
     assert reader.read(10).values == []
     reader.close()
-    inferred = made.reader(
+    infer_type = made.reader(
         session,
         Sql(
             "SELECT id, 1.5 AS f, NULL AS n FROM t WHERE id = ",
@@ -272,14 +272,14 @@ def test_a_database_that_nobody_wrote_a_module_for_is_served(session: Session) -
         + Bind(1),
         ReadOptions(batch_rows=1),
     )
-    assert [(name, schema.type) for name, schema in inferred.fields] == [
+    assert [(name, schema.type) for name, schema in infer_type.fields] == [
         ("id", Type.INT64), ("f", Type.FLOAT64), ("n", Type.STRING),
     ]  # fmt: skip
-    assert inferred.read(5).values == [[1, 1.5, None]]
-    inferred.close()
+    assert infer_type.read(5).values == [[1, 1.5, None]]
+    infer_type.close()
     made.deleter(found, fields[:1], WriteOptions()).write(session, [[1]])
     assert session.query(Sql("SELECT id FROM t"), "testing") == [(2,)]
-    with pytest.raises(RowRefusedError, match="UNIQUE constraint failed"):
+    with pytest.raises(RowRejectedError, match="UNIQUE constraint failed"):
         writer.write(session, [[2, "x", None, None, True, b"", []]])
     with pytest.raises(UnsupportedError, match=r"insert.mode=upsert is not known for sqlite; insert.mode=insert and"):
         made.writer(found, fields, InsertMode.UPSERT, WriteOptions())

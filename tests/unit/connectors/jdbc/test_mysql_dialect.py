@@ -17,20 +17,20 @@ from connect.errors import ConfigError, DataError
 from connectors.jdbc.dialects.mysql.catalog import _column, _keys, _kind
 from connectors.jdbc.dialects.mysql.ddl import column_type
 from connectors.jdbc.dialects.mysql.dialect import MySqlDialect
-from connectors.jdbc.dialects.mysql.errors import blame_of, words_of
-from connectors.jdbc.dialects.mysql.literals import literal_of
-from connectors.jdbc.dialects.mysql.protocol import Stream
-from connectors.jdbc.dialects.mysql.reader import Plans
-from connectors.jdbc.dialects.mysql.row_decoder import decoder
-from connectors.jdbc.dialects.mysql.types import VECTOR, Described, reading_of
-from connectors.jdbc.dialects.mysql.writer import portions, upsert_tail, wants_alias
-from connectors.jdbc.errors import Blame
+from connectors.jdbc.dialects.mysql.errors import classify_error, error_message
+from connectors.jdbc.dialects.mysql.literals import literal_for
+from connectors.jdbc.dialects.mysql.protocol import ResultStream
+from connectors.jdbc.dialects.mysql.reader import MySqlReadPlanCache
+from connectors.jdbc.dialects.mysql.row_decoder import compile_row_decoder
+from connectors.jdbc.dialects.mysql.types import VECTOR, MySqlResultColumn, column_decoder
+from connectors.jdbc.dialects.mysql.writer import needs_row_alias, split_rows, upsert_clause
+from connectors.jdbc.errors import ErrorKind
 from connectors.jdbc.options import ReadOptions, SinkField, WriteOptions
-from connectors.jdbc.urls.connection_url import target_of
+from connectors.jdbc.urls.connection_url import parse_connection_url
 
 
 def dialect(url: str = "jdbc:mysql://host/shop", **options: Any) -> MySqlDialect:
-    return MySqlDialect(target_of(url, "user", "secret", {}), **options)
+    return MySqlDialect(parse_connection_url(url, "user", "secret", {}), **options)
 
 
 @pytest.mark.parametrize(
@@ -48,15 +48,15 @@ def dialect(url: str = "jdbc:mysql://host/shop", **options: Any) -> MySqlDialect
     ],
 )
 def test_mysql_from_8_0_20_has_a_name_for_the_new_row(version: str, alias: bool) -> None:
-    assert wants_alias(version) is alias
+    assert needs_row_alias(version) is alias
 
 
 def test_upserts_have_the_form_that_the_server_wants() -> None:
     start = " ON DUPLICATE KEY UPDATE "
-    assert upsert_tail("`t`", "`k`", ["`a`", "`b`"], alias=False) == f"{start}`a`=VALUES(`a`),`b`=VALUES(`b`)"
-    assert upsert_tail("`t`", "`k`", ["`a`"], alias=True) == f" AS `new row`{start}`a`=`new row`.`a`"
-    assert upsert_tail("`d`.`t`", "`k`", [], alias=False) == f"{start}`k`=`d`.`t`.`k`"
-    assert upsert_tail("`d`.`t`", "`k`", [], alias=True) == f" AS `new row`{start}`k`=`d`.`t`.`k`"
+    assert upsert_clause("`t`", "`k`", ["`a`", "`b`"], alias=False) == f"{start}`a`=VALUES(`a`),`b`=VALUES(`b`)"
+    assert upsert_clause("`t`", "`k`", ["`a`"], alias=True) == f" AS `new row`{start}`a`=`new row`.`a`"
+    assert upsert_clause("`d`.`t`", "`k`", [], alias=False) == f"{start}`k`=`d`.`t`.`k`"
+    assert upsert_clause("`d`.`t`", "`k`", [], alias=True) == f" AS `new row`{start}`k`=`d`.`t`.`k`"
 
 
 def test_a_timeout_is_set_by_a_statement_that_both_servers_take() -> None:
@@ -87,41 +87,64 @@ def test_names_that_need_quotes_are_refused_without() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "blame"),
+    ("number", "kind"),
     [
-        (1045, Blame.LOGIN), (1044, Blame.LOGIN), (1049, Blame.LOGIN), (1698, Blame.LOGIN), (3118, Blame.LOGIN),
-        (1062, Blame.ROW), (1048, Blame.ROW), (1264, Blame.ROW), (1406, Blame.ROW), (1366, Blame.ROW), (3819, Blame.ROW),
-        (4025, Blame.ROW), (1452, Blame.ROW), (1205, Blame.MOMENT), (1213, Blame.MOMENT), (1040, Blame.MOMENT),
-        (1290, Blame.MOMENT), (2006, Blame.CONNECTION), (2013, Blame.CONNECTION), (1927, Blame.CONNECTION),
-        (1053, Blame.CONNECTION), (1146, Blame.TABLE), (1054, Blame.TABLE), (3024, Blame.TIMEOUT), (1969, Blame.TIMEOUT),
-        (1317, Blame.TIMEOUT), (1064, Blame.STATEMENT), (1142, Blame.STATEMENT), (0, Blame.CONNECTION),
+        (1045, ErrorKind.AUTHENTICATION),
+        (1044, ErrorKind.AUTHENTICATION),
+        (1049, ErrorKind.AUTHENTICATION),
+        (1698, ErrorKind.AUTHENTICATION),
+        (3118, ErrorKind.AUTHENTICATION),
+        (1062, ErrorKind.ROW),
+        (1048, ErrorKind.ROW),
+        (1264, ErrorKind.ROW),
+        (1406, ErrorKind.ROW),
+        (1366, ErrorKind.ROW),
+        (3819, ErrorKind.ROW),
+        (4025, ErrorKind.ROW),
+        (1452, ErrorKind.ROW),
+        (1205, ErrorKind.TRANSIENT),
+        (1213, ErrorKind.TRANSIENT),
+        (1040, ErrorKind.TRANSIENT),
+        (1290, ErrorKind.TRANSIENT),
+        (2006, ErrorKind.CONNECTION),
+        (2013, ErrorKind.CONNECTION),
+        (1927, ErrorKind.CONNECTION),
+        (1053, ErrorKind.CONNECTION),
+        (1146, ErrorKind.TABLE),
+        (1054, ErrorKind.TABLE),
+        (3024, ErrorKind.TIMEOUT),
+        (1969, ErrorKind.TIMEOUT),
+        (1317, ErrorKind.TIMEOUT),
+        (1064, ErrorKind.STATEMENT),
+        (1142, ErrorKind.STATEMENT),
+        (0, ErrorKind.CONNECTION),
     ],
-)  # fmt: skip
-def test_error_numbers_say_what_can_be_done(number: int, blame: Blame) -> None:
-    assert blame_of(pymysql.err.OperationalError(number, "words")) is blame
+)
+def test_error_numbers_say_what_can_be_done(number: int, kind: ErrorKind) -> None:
+    assert classify_error(pymysql.err.OperationalError(number, "words")) is kind
 
 
 def test_errors_without_a_known_number_are_judged_by_their_state() -> None:
     error = pymysql.err.OperationalError(59_999, "a new one")
-    assert blame_of(error) is Blame.STATEMENT
+    assert classify_error(error) is ErrorKind.STATEMENT
     error.sqlstate = "22007"  # type: ignore[attr-defined]
-    assert blame_of(error) is Blame.ROW
-    assert blame_of(pymysql.err.InterfaceError(0, "")) is Blame.CONNECTION
-    assert blame_of(pymysql.err.Error("Already closed")) is Blame.CONNECTION
-    assert blame_of(TimeoutError()) is Blame.CONNECTION
-    assert blame_of(RuntimeError("'cryptography' package is required for sha256_password")) is Blame.LOGIN
-    assert blame_of(ValueError()) is Blame.STATEMENT
+    assert classify_error(error) is ErrorKind.ROW
+    assert classify_error(pymysql.err.InterfaceError(0, "")) is ErrorKind.CONNECTION
+    assert classify_error(pymysql.err.Error("Already closed")) is ErrorKind.CONNECTION
+    assert classify_error(TimeoutError()) is ErrorKind.CONNECTION
+    assert classify_error(RuntimeError("'cryptography' package is required for sha256_password")) is ErrorKind.AUTHENTICATION
+    assert classify_error(ValueError()) is ErrorKind.STATEMENT
 
 
 def test_the_servers_words_come_with_their_number() -> None:
-    assert words_of(pymysql.err.DataError(1406, "Data too\n long")) == "Data too long (error 1406)"
-    assert words_of(pymysql.err.OperationalError(1205, "Lock wait timeout exceeded")).startswith(
+    assert error_message(pymysql.err.DataError(1406, "Data too\n long")) == "Data too long (error 1406)"
+    assert error_message(pymysql.err.OperationalError(1205, "Lock wait timeout exceeded")).startswith(
         "Lock wait timeout exceeded (error 1205); another session holds a lock"
     )
-    assert "lower tasks.max" in words_of(pymysql.err.OperationalError(1040, "Too many connections"))
-    assert words_of(pymysql.err.InterfaceError(0, "")) == "the connection is closed"
-    assert words_of(pymysql.err.Error("Already closed")) == "Already closed"
-    assert words_of(KeyError()) == "KeyError"
+    assert "lower tasks.max" in error_message(pymysql.err.OperationalError(1040, "Too many connections"))
+    assert error_message(pymysql.err.InterfaceError(0, "")) == "the connection is closed"
+    assert error_message(pymysql.err.Error("Already closed")) == "Already closed"
+    assert error_message(KeyError()) == "KeyError"
 
 
 def test_mysql_8_tells_its_catalogue_in_bytes() -> None:
@@ -144,31 +167,31 @@ def test_tables_of_the_system_have_kinds_of_their_own() -> None:
     assert _kind("information_schema", "SYSTEM VIEW") == "SYSTEM VIEW"
 
 
-def described(type: int, *, flags: int = 0, charset: int = 255, length: int = 100, decimals: int = 0) -> Described:
-    return Described("c", type, flags, charset, length, decimals)
+def result_column(type: int, *, flags: int = 0, charset: int = 255, length: int = 100, decimals: int = 0) -> MySqlResultColumn:
+    return MySqlResultColumn("c", type, flags, charset, length, decimals)
 
 
 @pytest.mark.parametrize(
     ("column", "schema", "data", "value"),
     [
-        (described(FIELD_TYPE.JSON, charset=63), Schema.OPTIONAL_STRING, '{"ä": 1}'.encode(), '{"ä": 1}'),
-        (described(VECTOR, charset=63), Schema.OPTIONAL_BYTES, b"\0\0\x80?", b"\0\0\x80?"),
-        (described(FIELD_TYPE.TINY, length=1), Schema.OPTIONAL_INT8, b"-1", -1),
-        (described(FIELD_TYPE.LONGLONG, flags=FLAG.UNSIGNED), Schema.OPTIONAL_INT64, b"5", 5),
-        (described(FIELD_TYPE.VAR_STRING, charset=63), Schema.OPTIONAL_BYTES, b"\xff", b"\xff"),
+        (result_column(FIELD_TYPE.JSON, charset=63), Schema.OPTIONAL_STRING, '{"ä": 1}'.encode(), '{"ä": 1}'),
+        (result_column(VECTOR, charset=63), Schema.OPTIONAL_BYTES, b"\0\0\x80?", b"\0\0\x80?"),
+        (result_column(FIELD_TYPE.TINY, length=1), Schema.OPTIONAL_INT8, b"-1", -1),
+        (result_column(FIELD_TYPE.LONGLONG, flags=FLAG.UNSIGNED), Schema.OPTIONAL_INT64, b"5", 5),
+        (result_column(FIELD_TYPE.VAR_STRING, charset=63), Schema.OPTIONAL_BYTES, b"\xff", b"\xff"),
     ],
 )
-def test_types_that_mysql_alone_has_are_read(column: Described, schema: Schema, data: bytes, value: Any) -> None:
-    reading = reading_of(column, ReadOptions(), booleans=False)
+def test_types_that_mysql_alone_has_are_read(column: MySqlResultColumn, schema: Schema, data: bytes, value: Any) -> None:
+    reading = column_decoder(column, ReadOptions(), booleans=False)
     assert reading is not None
     assert (reading.schema, reading.read(data)) == (schema, value)
 
 
 def test_a_type_without_mapping_is_an_error_or_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    columns = (described(FIELD_TYPE.LONG), Described("new", 244, 0, 63, 10, 0))
-    with pytest.raises(DataError, match="Column new has type of number 244, which has no counterpart"):
-        Plans().plan(columns, ReadOptions(), None, booleans=False)
-    plan = Plans().plan(columns, ReadOptions(skip_unsupported=True), None, booleans=False)
+    columns = (result_column(FIELD_TYPE.LONG), MySqlResultColumn("new", 244, 0, 63, 10, 0))
+    with pytest.raises(DataError, match="Column new has type number 244, which has no mapping"):
+        MySqlReadPlanCache().plan(columns, ReadOptions(), None, booleans=False)
+    plan = MySqlReadPlanCache().plan(columns, ReadOptions(skip_unsupported=True), None, booleans=False)
     assert plan.fields == (("c", Schema.OPTIONAL_INT32),)
     assert "It is left out" in caplog.text
     packet = lenenc(b"5") + lenenc(b"skipped")
@@ -180,8 +203,8 @@ def test_a_type_without_mapping_is_an_error_or_left_out(caplog: pytest.LogCaptur
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_a_float_has_the_fewest_digits_that_tell_it_apart(number: float) -> None:
-    column = Described("c", FIELD_TYPE.DOUBLE, 0, 63, 22, 31, exact_float=True)
-    reading = reading_of(column, ReadOptions(), booleans=False)
+    column = MySqlResultColumn("c", FIELD_TYPE.DOUBLE, 0, 63, 22, 31, exact_float=True)
+    reading = column_decoder(column, ReadOptions(), booleans=False)
     assert reading is not None
     found = reading.read(repr(number).encode())
     assert struct.pack("<f", found) == struct.pack("<f", number)
@@ -237,10 +260,10 @@ def test_rows_are_whole_wherever_blocks_end(rows: list[tuple[Any, ...]], sizes: 
     packets = [b"".join(lenenc(str(v).encode() if isinstance(v, int) else v) for v in row) for row in rows]
     packets.append(b"\xfe\0\0\2\0")
     data = b"".join(len(packet).to_bytes(3, "little") + bytes([n % 256]) + packet for n, packet in enumerate(packets))
-    text, number = described(FIELD_TYPE.VAR_STRING), described(FIELD_TYPE.LONGLONG)
-    readings = [reading_of(column, ReadOptions(), booleans=False) for column in (text, number, text)]
-    decode = decoder((text, number, text), readings, [1])
-    stream = Stream(Given(data, sizes), "select")
+    text, number = result_column(FIELD_TYPE.VAR_STRING), result_column(FIELD_TYPE.LONGLONG)
+    readings = [column_decoder(column, ReadOptions(), booleans=False) for column in (text, number, text)]
+    decode = compile_row_decoder((text, number, text), readings, [1])
+    stream = ResultStream(Given(data, sizes), "select")
     found: list[Any] = []
     exact: list[Any] = []
     while not stream.ended:
@@ -255,8 +278,8 @@ def test_rows_are_whole_wherever_blocks_end(rows: list[tuple[Any, ...]], sizes: 
 
 
 def test_a_value_that_is_not_of_its_type_names_its_column() -> None:
-    columns = (described(FIELD_TYPE.VAR_STRING), Described("price", FIELD_TYPE.LONG, 0, 63, 11, 0))
-    decode = decoder(columns, [reading_of(column, ReadOptions(), booleans=False) for column in columns], [])
+    columns = (result_column(FIELD_TYPE.VAR_STRING), MySqlResultColumn("price", FIELD_TYPE.LONG, 0, 63, 11, 0))
+    decode = compile_row_decoder(columns, [column_decoder(column, ReadOptions(), booleans=False) for column in columns], [])
     packet = lenenc(b"fine") + lenenc(b"12x")
     data = len(packet).to_bytes(4, "little") + packet
     with pytest.raises(DataError, match=r"Column price: b'12x' cannot be read as int32"):
@@ -265,15 +288,15 @@ def test_a_value_that_is_not_of_its_type_names_its_column() -> None:
 
 def test_statements_are_cut_between_rows() -> None:
     rows = ["aaaa", "bb", "cccccccccccc", "d", "e"]
-    assert list(portions(rows, 8)) == [["aaaa", "bb"], ["cccccccccccc"], ["d", "e"]]
-    assert list(portions([], 8)) == []
+    assert list(split_rows(rows, 8)) == [["aaaa", "bb"], ["cccccccccccc"], ["d", "e"]]
+    assert list(split_rows([], 8)) == []
 
 
 def test_a_vector_takes_an_array_of_floats() -> None:
     row = ("v", b"vector", b"vector(2)", "YES", None, "", 8, None, None, None)
     field = SinkField("v", Schema(Type.ARRAY, value_schema=Schema.FLOAT32))
-    assert literal_of(field, _column(row), WriteOptions()).write([1.0, 2.5]) == "X'0000803f00002040'"
-    of_text = literal_of(SinkField("v", Schema.STRING), _column(row), WriteOptions())
+    assert literal_for(field, _column(row), WriteOptions()).write([1.0, 2.5]) == "X'0000803f00002040'"
+    of_text = literal_for(SinkField("v", Schema.STRING), _column(row), WriteOptions())
     assert of_text.write("[1, 2.5]") == "X'0000803f00002040'"
     for wrong in ("1'; drop", "7", '["a"]', "[1, null]"):
         with pytest.raises(DataError, match=r"Field v: .* is no vector; expected numbers in brackets"):
@@ -284,7 +307,7 @@ def test_the_first_number_of_a_point_is_the_longitude_in_either_order_of_bytes()
     row = ("g", b"geometry", b"geometry", "YES", None, "", None, None, None, None)
     schema = SchemaBuilder.struct().name("io.debezium.data.geometry.Geometry").field("wkb", Schema.BYTES)
     schema = schema.field("srid", Schema.OPTIONAL_INT32).build()
-    write = literal_of(SinkField("g", schema), _column(row), WriteOptions()).write
+    write = literal_for(SinkField("g", schema), _column(row), WriteOptions()).write
     little, big = b"\1" + struct.pack("<Idd", 1, 11, 48), b"\0" + struct.pack(">Idd", 1, 11, 48)
     assert write(Struct(schema, [little, 4326])) == f"X'e6100000{little.hex()}'"
     # What MySQL 8.0.15 and 9.7 make of both is POINT(48 11), and of the second without the option POINT(11 48).

@@ -13,13 +13,13 @@ from connect.data.logical import date_schema, decimal_schema, time_schema, times
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.errors import DataError
 from connectors.jdbc.dialects.postgres import PostgresDialect
-from connectors.jdbc.dialects.postgres.errors import blame_of, words_of
-from connectors.jdbc.errors import Blame
+from connectors.jdbc.dialects.postgres.errors import classify_error, error_message
+from connectors.jdbc.errors import ErrorKind
 from connectors.jdbc.options import SinkField
 from connectors.jdbc.table_name import TableName
-from connectors.jdbc.urls.connection_url import target_of
+from connectors.jdbc.urls.connection_url import parse_connection_url
 
-DIALECT = PostgresDialect(target_of("jdbc:postgresql://localhost/shop", "u", "p", {}))
+DIALECT = PostgresDialect(parse_connection_url("jdbc:postgresql://localhost/shop", "u", "p", {}))
 
 
 def named(type: Type, name: str, **parameters: str) -> Schema:
@@ -107,45 +107,71 @@ def test_tables_are_created_and_altered_as_the_originals_do() -> None:
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        ("57P01", Blame.CONNECTION), ("57P02", Blame.CONNECTION), ("57P03", Blame.CONNECTION), ("08006", Blame.CONNECTION),
-        ("25P03", Blame.CONNECTION), ("40P01", Blame.MOMENT), ("40001", Blame.MOMENT), ("55P03", Blame.MOMENT),
-        ("53300", Blame.MOMENT), ("53100", Blame.MOMENT), ("25006", Blame.MOMENT), ("57014", Blame.TIMEOUT),
-        ("28P01", Blame.LOGIN),
-        ("3D000", Blame.LOGIN), ("23505", Blame.ROW), ("23502", Blame.ROW), ("22001", Blame.ROW), ("22P02", Blame.ROW),
-        ("P0001", Blame.ROW), ("44000", Blame.ROW), ("54000", Blame.ROW), ("21000", Blame.ROW), ("42P01", Blame.TABLE),
-        ("42703", Blame.TABLE), ("42P07", Blame.TABLE), ("3F000", Blame.TABLE), ("42501", Blame.STATEMENT),
-        ("42601", Blame.STATEMENT), ("428C9", Blame.STATEMENT), ("0A000", Blame.STATEMENT), ("XX000", Blame.STATEMENT),
+        ("57P01", ErrorKind.CONNECTION),
+        ("57P02", ErrorKind.CONNECTION),
+        ("57P03", ErrorKind.CONNECTION),
+        ("08006", ErrorKind.CONNECTION),
+        ("25P03", ErrorKind.CONNECTION),
+        ("40P01", ErrorKind.TRANSIENT),
+        ("40001", ErrorKind.TRANSIENT),
+        ("55P03", ErrorKind.TRANSIENT),
+        ("53300", ErrorKind.TRANSIENT),
+        ("53100", ErrorKind.TRANSIENT),
+        ("25006", ErrorKind.TRANSIENT),
+        ("57014", ErrorKind.TIMEOUT),
+        ("28P01", ErrorKind.AUTHENTICATION),
+        ("3D000", ErrorKind.AUTHENTICATION),
+        ("23505", ErrorKind.ROW),
+        ("23502", ErrorKind.ROW),
+        ("22001", ErrorKind.ROW),
+        ("22P02", ErrorKind.ROW),
+        ("P0001", ErrorKind.ROW),
+        ("44000", ErrorKind.ROW),
+        ("54000", ErrorKind.ROW),
+        ("21000", ErrorKind.ROW),
+        ("42P01", ErrorKind.TABLE),
+        ("42703", ErrorKind.TABLE),
+        ("42P07", ErrorKind.TABLE),
+        ("3F000", ErrorKind.TABLE),
+        ("42501", ErrorKind.STATEMENT),
+        ("42601", ErrorKind.STATEMENT),
+        ("428C9", ErrorKind.STATEMENT),
+        ("0A000", ErrorKind.STATEMENT),
+        ("XX000", ErrorKind.STATEMENT),
     ],
-)  # fmt: skip
-def test_an_sqlstate_tells_what_an_error_is_about(state: str, expected: Blame) -> None:
+)
+def test_an_sqlstate_tells_what_an_error_is_about(state: str, expected: ErrorKind) -> None:
     class Refused(psycopg.DatabaseError):
         sqlstate = state
 
-    assert blame_of(Refused("words")) is expected
+    assert classify_error(Refused("words")) is expected
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (psycopg.OperationalError("connection failed: FATAL:  password authentication failed for user \"u\""), Blame.LOGIN),
-        (psycopg.OperationalError("connection failed: FATAL:  database \"none\" does not exist"), Blame.LOGIN),
-        (psycopg.OperationalError("connection failed: fe_sendauth: no password supplied"), Blame.LOGIN),
-        (psycopg.OperationalError("connection failed: FATAL:  sorry, too many clients already"), Blame.MOMENT),
-        (psycopg.OperationalError("connection failed: FATAL:  the database system is starting up"), Blame.CONNECTION),
-        (psycopg.OperationalError("connection failed: Connection refused"), Blame.CONNECTION),
-        (psycopg.OperationalError("consuming input failed: server closed the connection unexpectedly"), Blame.CONNECTION),
-        (psycopg.InterfaceError("the connection is closed"), Blame.CONNECTION),
-        (psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes"), Blame.ROW),
-        (psycopg.ProgrammingError("the query has 0 placeholders"), Blame.STATEMENT),
-        (ConnectionResetError("reset"), Blame.CONNECTION),
-        (ValueError("what"), Blame.STATEMENT),
+        (
+            psycopg.OperationalError('connection failed: FATAL:  password authentication failed for user "u"'),
+            ErrorKind.AUTHENTICATION,
+        ),
+        (psycopg.OperationalError('connection failed: FATAL:  database "none" does not exist'), ErrorKind.AUTHENTICATION),
+        (psycopg.OperationalError("connection failed: fe_sendauth: no password supplied"), ErrorKind.AUTHENTICATION),
+        (psycopg.OperationalError("connection failed: FATAL:  sorry, too many clients already"), ErrorKind.TRANSIENT),
+        (psycopg.OperationalError("connection failed: FATAL:  the database system is starting up"), ErrorKind.CONNECTION),
+        (psycopg.OperationalError("connection failed: Connection refused"), ErrorKind.CONNECTION),
+        (psycopg.OperationalError("consuming input failed: server closed the connection unexpectedly"), ErrorKind.CONNECTION),
+        (psycopg.InterfaceError("the connection is closed"), ErrorKind.CONNECTION),
+        (psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes"), ErrorKind.ROW),
+        (psycopg.ProgrammingError("the query has 0 placeholders"), ErrorKind.STATEMENT),
+        (ConnectionResetError("reset"), ErrorKind.CONNECTION),
+        (ValueError("what"), ErrorKind.STATEMENT),
     ],
-)  # fmt: skip
-def test_an_error_without_sqlstate_is_judged_by_its_class_or_libpqs_words(error: Exception, expected: Blame) -> None:
-    assert blame_of(error) is expected
+)
+def test_an_error_without_sqlstate_is_judged_by_its_class_or_libpqs_words(error: Exception, expected: ErrorKind) -> None:
+    assert classify_error(error) is expected
 
 
 def test_words_are_in_one_line() -> None:
-    assert words_of(psycopg.OperationalError("connection failed:\n\tno route\n")) == "connection failed: no route"
-    assert "lower tasks.max" in words_of(psycopg.OperationalError('FATAL: too many connections for role "shop"'))
-    assert words_of(ValueError()) == "ValueError"
+    assert error_message(psycopg.OperationalError("connection failed:\n\tno route\n")) == "connection failed: no route"
+    assert "lower tasks.max" in error_message(psycopg.OperationalError('FATAL: too many connections for role "shop"'))
+    assert error_message(ValueError()) == "ValueError"

@@ -11,14 +11,14 @@ import pytest
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
 from connectors.jdbc.options import SinkField, WriteOptions
-from connectors.jdbc.sink.ddl import created_fields
+from connectors.jdbc.sink.ddl import resolve_new_fields
 
 NEW_YORK = zoneinfo.ZoneInfo("America/New_York")
 MICRO = Schema(Type.INT64, optional=True, name="io.debezium.time.MicroTimestamp", version=1)
 
 
 def made(schema: Schema, *, semantic: bool = False, **options: Any) -> Schema:
-    (field,) = created_fields([SinkField("f", schema)], WriteOptions(**options), semantic=semantic)
+    (field,) = resolve_new_fields([SinkField("f", schema)], WriteOptions(**options), semantic=semantic)
     return field.schema
 
 

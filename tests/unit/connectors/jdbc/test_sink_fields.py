@@ -10,10 +10,10 @@ from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.errors import ConnectError
 from connect.record import SinkRecord
-from connectors.jdbc.sink.planner import FieldPlanner, PlanRules
-from connectors.jdbc.sink.row_changes import Changes, Operation
-from connectors.jdbc.sink.rows import FieldRules, KeyMode
-from connectors.jdbc.sink.table_names import TableNames, parse_mapping
+from connectors.jdbc.sink.naming import TableNaming, parse_topic_mapping
+from connectors.jdbc.sink.planner import JdbcSinkPlanner, JdbcSinkPlannerConfig
+from connectors.jdbc.sink.row_changes import Operation, RowChanges
+from connectors.jdbc.sink.rows import FieldConfig, KeyMode
 from connectors.jdbc.table_name import TableName, split_name
 
 VALUE = SchemaBuilder.struct().field("b", Schema.STRING).field("id", Schema.INT32).field("a", Schema.OPTIONAL_STRING).build()
@@ -31,26 +31,26 @@ def record(
 
 
 def planner(
-    mode: KeyMode = KeyMode.NONE, *fields: str, deletes: bool = False, tables: TableNames | None = None, **rules: Any
-) -> FieldPlanner:
-    made = PlanRules("orders-sink", FieldRules(mode, fields, **rules), tables or TableNames(), deletes)
-    return FieldPlanner(made, lambda text: TableName(*reversed(split_name(text))))
+    mode: KeyMode = KeyMode.NONE, *fields: str, deletes: bool = False, tables: TableNaming | None = None, **config: Any
+) -> JdbcSinkPlanner:
+    made = JdbcSinkPlannerConfig("orders-sink", FieldConfig(mode, fields, **config), tables or TableNaming(), deletes)
+    return JdbcSinkPlanner(made, lambda text: TableName(*reversed(split_name(text))))
 
 
-def planned(one: FieldPlanner, *records: SinkRecord) -> list[Changes]:
-    def refuse(record: SinkRecord, error: ConnectError) -> None:
+def planned(one: JdbcSinkPlanner, *records: SinkRecord) -> list[RowChanges]:
+    def reject(record: SinkRecord, error: ConnectError) -> None:
         raise error
 
-    return one.plan(records, refuse)
+    return one.plan(records, reject)
 
 
-def refusal(one: FieldPlanner, *records: SinkRecord) -> str:
+def refusal(one: JdbcSinkPlanner, *records: SinkRecord) -> str:
     with pytest.raises(ConnectError) as caught:
         planned(one, *records)
     return caught.value.message
 
 
-def shown(changes: Changes) -> tuple[list[str], list[list[Any]]]:
+def shown(changes: RowChanges) -> tuple[list[str], list[list[Any]]]:
     """Columns, keys marked with a star, and rows."""
     return (
         [f"{field.name}*" if field.is_key else field.name for field in changes.shape.fields],
@@ -101,7 +101,7 @@ def test_the_whitelist_leaves_keys_in() -> None:
 
 
 def test_each_topic_may_have_key_fields_of_its_own() -> None:
-    one = planner(KeyMode.RECORD_VALUE, "id", key_fields_of={"people": ("b",)})
+    one = planner(KeyMode.RECORD_VALUE, "id", key_fields_by_topic={"people": ("b",)})
     changes = planned(one, record(value=["x", 1, "y"]), record(value=["x", 1, "y"], topic="people"))
     assert [shown(change)[0] for change in changes] == [["b", "id*", "a"], ["b*", "id", "a"]]
     assert [change.shape.table.name for change in changes] == ["orders", "people"]
@@ -159,7 +159,7 @@ WORDS = [
     (
         planner(),
         record(value={"a": 1}, schema=None),
-        "with a LinkedHashMap value and null value schema. Columns need a schema: take a value.converter that gives one "
+        "with a LinkedHashMap value and null value schema. Columns need a schema: use a value.converter that provides one "
         "(JsonConverter with value.converter.schemas.enable=true",
     ),
     (planner(), record(value=3, schema=Schema.INT32), "with a Long value and int32 value schema."),
@@ -192,7 +192,7 @@ WORDS = [
         "No fields found using key and value schemas for table: orders",
     ),
     (
-        planner(tables=TableNames(of_topics={"people": "p"})),
+        planner(tables=TableNaming(by_topic={"people": "p"})),
         record(value=["x", 1, None]),
         "Destination table for the topic: 'orders' couldn't be found in the topics to tables mapping: 'people->p' and couldn't "
         "be generated for the format string '${topic}'",
@@ -201,7 +201,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("one", "bad", "words"), WORDS)
-def test_a_record_that_does_not_fit_is_told_in_the_originals_words(one: FieldPlanner, bad: SinkRecord, words: str) -> None:
+def test_a_record_that_does_not_fit_is_told_in_the_originals_words(one: JdbcSinkPlanner, bad: SinkRecord, words: str) -> None:
     assert words in refusal(one, bad)
 
 
@@ -214,9 +214,9 @@ def test_records_around_one_that_does_not_fit_are_planned() -> None:
 
 
 def test_tables_are_named_by_format_mapping_and_normalisation() -> None:
-    assert TableNames("shop.${topic}_${topic}").name_for("a") == "shop.a_a"
-    assert TableNames(" ${topic}".strip(), normalizes=True).name_for("a-b.c") == "a_b_c"
-    assert TableNames(normalizes=True, of_topics=parse_mapping("k", ["a:x.y-z"])).name_for("a") == "x.y-z"
+    assert TableNaming("shop.${topic}_${topic}").name_for("a") == "shop.a_a"
+    assert TableNaming(" ${topic}".strip(), normalizes=True).name_for("a-b.c") == "a_b_c"
+    assert TableNaming(normalizes=True, by_topic=parse_topic_mapping("k", ["a:x.y-z"])).name_for("a") == "x.y-z"
 
 
 def test_a_topic_that_is_no_name_is_told() -> None:

@@ -13,9 +13,9 @@ import pytest
 from connect.config.definition import ConfigKey
 from connect.connector import ExactlyOnceSupport
 from connect.errors import BadRequestError, ConfigError
-from connectors.jdbc.flavor import Face
+from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.options import NumericMapping
-from connectors.jdbc.source.config import parse_settings
+from connectors.jdbc.source.config import parse_source_config
 from connectors.jdbc.source.config_keys import config_def
 from connectors.jdbc.source.connector import AivenJdbcSource, JdbcSource
 from connectors.jdbc.source.modes import Mode
@@ -39,16 +39,16 @@ AIVEN = (Path(__file__).parent / "aiven-source-keys.txt").read_text().splitlines
 
 
 def test_aivens_keys_are_shown_as_its_connector_shows_them() -> None:
-    shown = [row(key) for key in config_def(Face.AIVEN).keys.values()]
+    shown = [row(key) for key in config_def(ConnectorFlavor.AIVEN).keys.values()]
     assert shown[: len(AIVEN)] == AIVEN
 
 
 def test_both_classes_take_the_keys_of_both() -> None:
-    assert set(config_def(Face.AIVEN).keys) == set(config_def(Face.CONFLUENT).keys)
+    assert set(config_def(ConnectorFlavor.AIVEN).keys) == set(config_def(ConnectorFlavor.CONFLUENT).keys)
 
 
 def test_the_defaults_are_those_of_the_class_that_is_asked_for() -> None:
-    confluent, aiven = config_def(Face.CONFLUENT).keys, config_def(Face.AIVEN).keys
+    confluent, aiven = config_def(ConnectorFlavor.CONFLUENT).keys, config_def(ConnectorFlavor.AIVEN).keys
     assert (confluent["batch.max.rows"].default, aiven["batch.max.rows"].default) == (1000, 100)
     assert [name for name, key in aiven.items() if key.required] == ["connection.url", "mode", "topic.prefix"]
     assert not [name for name, key in confluent.items() if key.required]
@@ -76,7 +76,7 @@ def test_what_is_needed_is_asked_for(connector: type[JdbcSource]) -> None:
         ({"incrementing.column.mapping": "orders"}, "incrementing.column.mapping", "<regex>:<column>"),
         ({"timestamp.columns.mapping": ".*:a"}, "timestamp.columns.mapping", r"<regex>:[<column>|<column>]"),
         ({"topic.prefix": "a b"}, "topic.prefix", "letters, digits"),
-        ({"topic.name.format": "${tabel}"}, "topic.name.format", "${tabel} is none of"),
+        ({"topic.name.format": "${tabel}"}, "topic.name.format", "${tabel} is unknown"),
         ({"db.timezone": "Europe/Berln"}, "db.timezone", "did you mean Europe/Berlin?"),
         ({"dialect.name": "PostgreSqlDatabaseDialect"}, "dialect.name", "sqlite"),
         ({"dialect.name": "PostgresSqlDatabaseDialect"}, "dialect.name", "did you mean PostgreSqlDatabaseDialect?"),
@@ -114,7 +114,7 @@ def test_configurations_of_the_originals_are_taken(connector: type[JdbcSource], 
 
 
 def test_settings_follow_the_keys_of_either_original() -> None:
-    settings = parse_settings(
+    settings = parse_source_config(
         {
             **BASE,
             "mode": "timestamp",
@@ -125,10 +125,10 @@ def test_settings_follow_the_keys_of_either_original() -> None:
             "db.timezone": "+05:30",
             "transaction.isolation.mode": "SQL_SERVER_SNAPSHOT",
         },
-        Face.CONFLUENT,
+        ConnectorFlavor.CONFLUENT,
     )
     assert settings.mode.mode is Mode.TIMESTAMP
-    assert settings.mode.initial_time_ms == -1
+    assert settings.mode.initial_timestamp_ms == -1
     assert settings.connection.quotes is False
     assert settings.connection.isolation == "SNAPSHOT"
     assert settings.read.numeric is NumericMapping.PRECISION_ONLY
@@ -137,13 +137,13 @@ def test_settings_follow_the_keys_of_either_original() -> None:
 
 def test_confluents_initial_time_of_minus_one_is_now() -> None:
     config = {**BASE, "mode": "timestamp", "timestamp.column.name": "a", "timestamp.initial": "-1"}
-    assert parse_settings(config, Face.AIVEN).mode.initial_time_ms is None
-    assert parse_settings({**config, "timestamp.initial": "5"}, Face.AIVEN).mode.initial_time_ms == 5
+    assert parse_source_config(config, ConnectorFlavor.AIVEN).mode.initial_timestamp_ms is None
+    assert parse_source_config({**config, "timestamp.initial": "5"}, ConnectorFlavor.AIVEN).mode.initial_timestamp_ms == 5
 
 
 def test_batches_are_as_large_as_is_fast_unless_the_size_is_given() -> None:
-    assert parse_settings(BASE, Face.AIVEN).batch_rows == 5000
-    assert parse_settings({**BASE, "batch.max.rows": "100"}, Face.AIVEN).batch_rows == 100
+    assert parse_source_config(BASE, ConnectorFlavor.AIVEN).batch_rows == 5000
+    assert parse_source_config({**BASE, "batch.max.rows": "100"}, ConnectorFlavor.AIVEN).batch_rows == 100
 
 
 def test_neither_passwords_nor_masked_queries_are_printed(caplog: pytest.LogCaptureFixture) -> None:
@@ -154,7 +154,7 @@ def test_neither_passwords_nor_masked_queries_are_printed(caplog: pytest.LogCapt
         "query.masked": f"SELECT '{SECRET}' AS a",
     }
     with caplog.at_level(logging.DEBUG):
-        settings = parse_settings(config, Face.CONFLUENT)
+        settings = parse_source_config(config, ConnectorFlavor.CONFLUENT)
         shown = repr(settings) + str(errors_of({**config, "mode": "timestamp"}))
     assert SECRET not in shown + caplog.text
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from connect.errors import ConnectError, DataError
-from connectors.jdbc.source.modes import Columns, Range, incremental_query, with_suffix
-from connectors.jdbc.source.offset_tracking import ByNumber, ByTime, ByTimeAndNumber
+from connectors.jdbc.source.modes import CursorColumns, QueryRange, incremental_query, with_suffix
+from connectors.jdbc.source.offset_tracking import IncrementingOffsets, TimestampIncrementingOffsets, TimestampOffsets
 from connectors.jdbc.source.offsets import (
-    NOWHERE,
-    Position,
-    load_offset,
-    offset_of,
-    old_table_partition,
-    problem_with,
+    NO_POSITION,
+    SourcePosition,
+    build_offset,
+    find_offset_problem,
+    legacy_table_partition,
+    parse_offset,
     table_partition,
 )
 from connectors.jdbc.sql import Bind, Sql
@@ -26,22 +26,25 @@ NS = 1_700_000_000_123_456_000
 def test_partitions_have_the_form_of_both_protocols() -> None:
     assert table_partition(TableName("t", "s", "db")) == {"protocol": "1", "table": "db.s.t"}
     assert table_partition(ORDERS) == {"protocol": "1", "table": "public.orders"}
-    assert old_table_partition(ORDERS) == {"table": "orders"}
+    assert legacy_table_partition(ORDERS) == {"table": "orders"}
 
 
 def test_offsets_have_milliseconds_and_the_nanoseconds_of_the_second() -> None:
-    assert offset_of(Position(NS, 42)) == {"incrementing": 42, "timestamp": 1700000000123, "timestamp_nanos": 123456000}
-    assert offset_of(Position(None, 42)) == {"incrementing": 42}
-    assert offset_of(Position(-1)) == {"timestamp": -1, "timestamp_nanos": 999_999_999}
+    assert build_offset(SourcePosition(NS, 42)) == {"incrementing": 42, "timestamp": 1700000000123, "timestamp_nanos": 123456000}
+    assert build_offset(SourcePosition(None, 42)) == {"incrementing": 42}
+    assert build_offset(SourcePosition(-1)) == {"timestamp": -1, "timestamp_nanos": 999_999_999}
 
 
-@pytest.mark.parametrize("position", [Position(NS, 42), Position(NS), Position(None, 7), Position(-1), Position(0, 0), NOWHERE])
-def test_a_position_comes_back_from_its_offset(position: Position) -> None:
-    assert load_offset(offset_of(position)) == position
+@pytest.mark.parametrize(
+    "position",
+    [SourcePosition(NS, 42), SourcePosition(NS), SourcePosition(None, 7), SourcePosition(-1), SourcePosition(0, 0), NO_POSITION],
+)
+def test_a_position_comes_back_from_its_offset(position: SourcePosition) -> None:
+    assert parse_offset(build_offset(position)) == position
 
 
 def test_an_offset_without_nanoseconds_is_read() -> None:
-    assert load_offset({"timestamp": 1700000000123}) == Position(1_700_000_000_123_000_000)
+    assert parse_offset({"timestamp": 1700000000123}) == SourcePosition(1_700_000_000_123_000_000)
 
 
 @pytest.mark.parametrize(
@@ -55,32 +58,32 @@ def test_an_offset_without_nanoseconds_is_read() -> None:
     ],
 )
 def test_offsets_that_make_no_sense_are_told(offset: dict[str, object], needed: tuple[str, ...], words: str) -> None:
-    assert words in (problem_with(offset, needed) or "")
+    assert words in (find_offset_problem(offset, needed) or "")
 
 
 def test_each_row_carries_its_own_number() -> None:
-    stamp = ByNumber(NOWHERE, "t")
-    assert stamp.offsets([(1,), (5,)], last=False) == [{"incrementing": 1}, {"incrementing": 5}]
-    assert stamp.position == Position(None, 5)
+    tracker = IncrementingOffsets(NO_POSITION, "t")
+    assert tracker.offsets([(1,), (5,)], last=False) == [{"incrementing": 1}, {"incrementing": 5}]
+    assert tracker.position == SourcePosition(None, 5)
 
 
 def test_a_time_counts_only_when_a_later_one_follows() -> None:
-    stamp = ByTime(Position(10), "t")
+    tracker = TimestampOffsets(SourcePosition(10), "t")
     t0, t1, t2 = ({"timestamp": 0, "timestamp_nanos": ns} for ns in (10, 20, 30))
-    assert stamp.offsets([(20,), (20,), (30,), (30,)], last=False) == [t0, t1, t1]
-    assert stamp.position == Position(20)
-    assert stamp.offsets([(30,)], last=True) == [t2]
-    assert stamp.position == Position(30)
+    assert tracker.offsets([(20,), (20,), (30,), (30,)], last=False) == [t0, t1, t1]
+    assert tracker.position == SourcePosition(20)
+    assert tracker.offsets([(30,)], last=True) == [t2]
+    assert tracker.position == SourcePosition(30)
 
 
 def test_rows_of_the_first_time_carry_no_offset_when_nothing_was_read_before() -> None:
-    stamp = ByTime(NOWHERE, "t")
-    assert stamp.offsets([(20,), (20,), (20,)], last=True) == [None, None, {"timestamp": 0, "timestamp_nanos": 20}]
+    tracker = TimestampOffsets(NO_POSITION, "t")
+    assert tracker.offsets([(20,), (20,), (20,)], last=True) == [None, None, {"timestamp": 0, "timestamp_nanos": 20}]
 
 
 def test_of_several_timestamp_columns_the_first_that_is_not_null_counts() -> None:
-    stamp = ByTimeAndNumber(NOWHERE, "t")
-    assert stamp.offsets([(1, None, 7), (2, 8, None)], last=True) == [
+    tracker = TimestampIncrementingOffsets(NO_POSITION, "t")
+    assert tracker.offsets([(1, None, 7), (2, 8, None)], last=True) == [
         {"incrementing": 1, "timestamp": 0, "timestamp_nanos": 7},
         {"incrementing": 2, "timestamp": 0, "timestamp_nanos": 8},
     ]
@@ -88,50 +91,50 @@ def test_of_several_timestamp_columns_the_first_that_is_not_null_counts() -> Non
 
 def test_a_row_without_number_or_time_is_refused_by_name() -> None:
     with pytest.raises(ConnectError, match=r"public\.orders has null in the incrementing column"):
-        ByNumber(NOWHERE, "public.orders").offsets([(None,)], last=True)
+        IncrementingOffsets(NO_POSITION, "public.orders").offsets([(None,)], last=True)
     with pytest.raises(ConnectError, match="null in all of its timestamp columns"):
-        ByTime(NOWHERE, "t").offsets([(None, None)], last=True)
+        TimestampOffsets(NO_POSITION, "t").offsets([(None, None)], last=True)
     with pytest.raises(ConnectError, match="64 bits"):
-        ByNumber(NOWHERE, "t").offsets([(2**63,)], last=True)
+        IncrementingOffsets(NO_POSITION, "t").offsets([(2**63,)], last=True)
 
 
 SELECT = Sql('SELECT * FROM "t"')
 BEGIN, END = Sql(Bind("begin")), Sql(Bind("end"))
 
 
-def part_of(columns: Columns, *, inclusive: bool = False) -> Range:
-    count = len(columns.times)
-    return Range(4, (BEGIN,) * count, (END,) * count, inclusive)
+def part_of(columns: CursorColumns, *, inclusive: bool = False) -> QueryRange:
+    count = len(columns.timestamps)
+    return QueryRange(4, (BEGIN,) * count, (END,) * count, inclusive)
 
 
 @pytest.mark.parametrize(
     ("columns", "text", "values"),
     [
-        (Columns('"id"'), 'SELECT * FROM "t" WHERE "id" > ? ORDER BY "id" ASC', [4]),
-        (Columns(None, ('"a"',)), 'SELECT * FROM "t" WHERE "a" > ? AND "a" < ? ORDER BY "a" ASC', ["begin", "end"]),
+        (CursorColumns('"id"'), 'SELECT * FROM "t" WHERE "id" > ? ORDER BY "id" ASC', [4]),
+        (CursorColumns(None, ('"a"',)), 'SELECT * FROM "t" WHERE "a" > ? AND "a" < ? ORDER BY "a" ASC', ["begin", "end"]),
         (
-            Columns(None, ('"a"', '"b"')),
+            CursorColumns(None, ('"a"', '"b"')),
             'SELECT * FROM "t" WHERE COALESCE("a","b") > ? AND COALESCE("a","b") < ? ORDER BY COALESCE("a","b") ASC',
             ["begin", "end"],
         ),
         (
-            Columns('"id"', ('"a"',)),
+            CursorColumns('"id"', ('"a"',)),
             'SELECT * FROM "t" WHERE "a" < ? AND (("a" = ? AND "id" > ?) OR "a" > ?) ORDER BY "a","id" ASC',
             ["end", "begin", 4, "begin"],
         ),
     ],
 )
-def test_queries_have_the_originals_form(columns: Columns, text: str, values: list[object]) -> None:
+def test_queries_have_the_originals_form(columns: CursorColumns, text: str, values: list[object]) -> None:
     query = incremental_query(SELECT, columns, part_of(columns))
     assert query.text == text
     assert query.values == values
 
 
 def test_a_query_may_begin_at_a_time_itself() -> None:
-    time, both = Columns(None, ("a",)), Columns("id", ("a",))
-    by_time = incremental_query(Sql("SELECT *"), time, part_of(time, inclusive=True))
+    time, both = CursorColumns(None, ("a",)), CursorColumns("id", ("a",))
+    uses_timestamp = incremental_query(Sql("SELECT *"), time, part_of(time, inclusive=True))
     by_both = incremental_query(Sql("SELECT *"), both, part_of(both, inclusive=True))
-    assert by_time.text == "SELECT * WHERE a >= ? AND a < ? ORDER BY a ASC"
+    assert uses_timestamp.text == "SELECT * WHERE a >= ? AND a < ? ORDER BY a ASC"
     assert by_both.text == "SELECT * WHERE a < ? AND a >= ? ORDER BY a,id ASC"
 
 
@@ -141,7 +144,9 @@ def test_a_suffix_comes_last() -> None:
 
 
 def test_columns_that_write_an_instant_differently_are_compared_each_in_its_form() -> None:
-    query = incremental_query(Sql("SELECT *"), Columns(None, ("a", "b")), Range(-1, (Sql("1"), Sql("'x'")), (Sql("2"), Sql("2"))))
+    query = incremental_query(
+        Sql("SELECT *"), CursorColumns(None, ("a", "b")), QueryRange(-1, (Sql("1"), Sql("'x'")), (Sql("2"), Sql("2")))
+    )
     assert query.text == (
         "SELECT * WHERE CASE WHEN a IS NOT NULL THEN a > 1 WHEN b IS NOT NULL THEN b > 'x' END AND COALESCE(a,b) < 2 "
         "ORDER BY COALESCE(a,b) ASC"
@@ -151,4 +156,4 @@ def test_columns_that_write_an_instant_differently_are_compared_each_in_its_form
 def test_a_stored_offset_that_cannot_be_read_is_told_with_the_cure() -> None:
     for offset in ({"timestamp": "x"}, {"incrementing": []}):
         with pytest.raises(DataError, match="alter or remove it"):
-            load_offset(offset)
+            parse_offset(offset)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connect.errors import ConfigError
-from connectors.jdbc.urls.connection_url import Target, target_of
+from connectors.jdbc.urls.connection_url import ConnectionTarget, parse_connection_url
 from tests.unit.connectors.jdbc.test_urls import UTF8, read
 
 
@@ -72,21 +72,24 @@ def test_properties_go_with_sqlalchemy_urls_too() -> None:
     "url", ["jdbc:postgresql://u3:p3@db/s?user=u2&password=p2", "jdbc:mysql://u3:p3@db/s?user=u2&password=p2"]
 )
 def test_credentials_of_their_own_keys_win_then_properties_then_the_url(url: str) -> None:
-    def login(target: Target) -> tuple[Any, Any]:
+    def login(target: ConnectionTarget) -> tuple[Any, Any]:
         return target.url.username, target.url.password
 
     given = {"user": "u1", "password": "p1"}
-    assert login(target_of(url, "u0", "p0", given)) == ("u0", "p0")
-    assert login(target_of(url, None, None, given)) == ("u1", "p1")
-    assert login(target_of(url, "", "", given)) == ("u1", "p1")
+    assert login(parse_connection_url(url, "u0", "p0", given)) == ("u0", "p0")
+    assert login(parse_connection_url(url, None, None, given)) == ("u1", "p1")
+    assert login(parse_connection_url(url, "", "", given)) == ("u1", "p1")
     assert login(read(url)) == ("u2", "p2")
     assert login(read(url.partition("?")[0])) == ("u3", "p3")
-    assert login(target_of("postgresql://u3:p3@db/s", "u0", None, {"username": "u1", "password": "p1"})) == ("u0", "p1")
+    assert login(parse_connection_url("postgresql://u3:p3@db/s", "u0", None, {"username": "u1", "password": "p1"})) == (
+        "u0",
+        "p1",
+    )
 
 
 def test_files_have_no_users() -> None:
     for url in ("jdbc:sqlite:s.db", "jdbc:duckdb:s.db", "sqlite:///s.db"):
-        target = target_of(url, "me", "pw", {})
+        target = parse_connection_url(url, "me", "pw", {})
         assert target.url.username is None
         assert target.url.password is None
         assert [notice for notice in target.notices if "user and password are left out" in notice]

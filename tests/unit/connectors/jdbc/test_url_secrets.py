@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from connect.config.url_secrets import secrets_of
 from connect.errors import ConfigError
-from connectors.jdbc.urls.connection_url import target_of
+from connectors.jdbc.urls.connection_url import parse_connection_url
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_no_part_of_a_password_is_shown_however_it_is_written(case: tuple[str, M
 
 def everything_shown(url: str, properties: Mapping[str, str]) -> list[str]:
     try:
-        target = target_of(url, None, None, properties)
+        target = parse_connection_url(url, None, None, properties)
     except ConfigError as e:
         return [str(e), repr(e), repr(e.__cause__)]
     return [target.label, repr(target), *target.notices]

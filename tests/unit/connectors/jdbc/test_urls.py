@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import URL, make_url
 
 from connect.errors import ConfigError
-from connectors.jdbc.urls.connection_url import Target, require_driver, target_of
+from connectors.jdbc.urls.connection_url import ConnectionTarget, parse_connection_url, require_driver
 
 
-def read(url: str, user: str | None = None, password: str | None = None, **properties: str) -> Target:
-    return target_of(url, user, password, properties)
+def read(url: str, user: str | None = None, password: str | None = None, **properties: str) -> ConnectionTarget:
+    return parse_connection_url(url, user, password, properties)
 
 
 def refused(url: str, **properties: str) -> str:
@@ -382,10 +382,10 @@ def test_what_db2s_dialect_would_cut_is_refused() -> None:
 
 def test_an_error_names_the_key_it_is_about() -> None:
     with pytest.raises(ConfigError) as raised:
-        target_of("jdbc:foo:x", None, None, {}, key="hibernate.connection.url")
+        parse_connection_url("jdbc:foo:x", None, None, {}, key="hibernate.connection.url")
     assert raised.value.key == "hibernate.connection.url"
     with pytest.raises(ConfigError) as raised:
-        target_of("jdbc:postgresql:s", None, None, {"connectTimeout": "soon"})
+        parse_connection_url("jdbc:postgresql:s", None, None, {"connectTimeout": "soon"})
     assert raised.value.key == "connection.connectTimeout"
     assert "soon" not in str(raised.value)
 
@@ -425,6 +425,6 @@ def test_escaped_parts_come_through_every_form_as_they_are(user: str, password: 
         assert (target.url.username, target.url.password, target.url.database) == (user, password, database), form
     target = read(f"jdbc:sqlserver://db;databaseName=s;password={{{password.replace('}', '}}')}}}")
     assert target.url.password == password
-    assert target_of("jdbc:mariadb://db/s", user, password, {}).url.password == password
+    assert parse_connection_url("jdbc:mariadb://db/s", user, password, {}).url.password == password
     rendered = URL.create("postgresql", user, password, "db", None, database).render_as_string(hide_password=False)
     assert read(rendered).url.password == password

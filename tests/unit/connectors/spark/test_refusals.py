@@ -17,8 +17,8 @@ from connect.errors import ConnectError, DataError, RetriableError, SchemaError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import RawRecord
 from connect.testing.harness import MemoryReporter, SinkContext
+from connectors.sink_support.batch_isolation import find_bad_records
 from connectors.spark import errant_records
-from connectors.spark.batch_bisection import find_refused
 from connectors.spark.tables.committed_offsets import Commit, read_commit
 from connectors.spark.task import SparkSinkTask
 
@@ -35,7 +35,7 @@ def test_what_fails_alone_is_found_and_nothing_else(size: int, bad: set[int]) ->
         if wrong := bad.intersection(part):
             raise DataError(f"{min(wrong)}")
 
-    found = find_refused([range(size // 3), range(size // 3, size)], attempt)
+    found = find_bad_records([range(size // 3), range(size // 3, size)], attempt)
     assert list(found) == sorted(b for b in bad if b < size)
     assert all(str(at) == error.message for at, error in found.items())
     assert len(tried) <= 2 + 2 * len(found) * (size.bit_length() + 1)
@@ -51,7 +51,7 @@ def test_the_many_decide_what_is_wrong() -> None:
             raise DataError("mixed")
         known[:] = seen
 
-    assert list(find_refused([range(len(kinds))], attempt)) == [0]
+    assert list(find_bad_records([range(len(kinds))], attempt)) == [0]
 
 
 class Sink:
@@ -234,7 +234,7 @@ def test_with_tolerance_and_nobody_to_tell_records_are_counted_and_said_once(
     sink.put({"id": 1}, b"{", b"{")
     assert sink.commit() == 3
     assert sink.task.progress()["refused"] == 2
-    assert next(r.getMessage() for r in caplog.records if "left out" in r.getMessage()).startswith("2 records were left out")
+    assert next(r.getMessage() for r in caplog.records if "Skipped" in r.getMessage()).startswith("Skipped 2 errant records")
     assert [row["id"] for row in sink.rows()] == [1]
 
 
@@ -258,7 +258,7 @@ def test_nothing_is_committed_before_the_reports_are_there(tmp_path: Path, monke
     sink = Sink(tmp_path, reporter=reporter)
     sink.put({"id": 1}, b"{")
     for _ in range(2):
-        with pytest.raises(RetriableError, match="has not taken 1 of the records"):
+        with pytest.raises(RetriableError, match="did not take 1 errant records"):
             sink.commit()
     assert sink.rows() == []
     assert len(reporter.open) == 1  # tried again, reported once

@@ -1,4 +1,4 @@
-"""Rules for single keys of the source, and what is suggested for them."""
+"""Validators and recommenders for keys of the JDBC source and sinks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DIALECTS = (
     "SqlServerDatabaseDialect", "PostgreSqlDatabaseDialect", "SqliteDatabaseDialect", "DerbyDatabaseDialect",
     "SapHanaDatabaseDialect", "VerticaDatabaseDialect",
 )  # fmt: skip
-"""The originals' names of dialects, in the order in which they suggest them."""
+"""Confluent's dialect names, in the order of its recommender."""
 
 _BACKENDS: Mapping[str, tuple[str, ...]] = {
     "Db2DatabaseDialect": ("db2", "ibm_db_sa"),
@@ -39,17 +39,17 @@ PLACEHOLDERS = ("table", "schema", "catalog")
 
 
 def check_dialect(name: str, backend: str) -> None:
-    """Raises ConfigError when ``dialect.name`` means another database than the URL. The generic one fits all."""
+    """Raises ConfigError if ``dialect.name`` is for another database than the URL. The generic dialect fits all."""
     expected = _BACKENDS.get(name)
     if expected is not None and backend not in expected:
         raise ConfigError.invalid(
-            "dialect.name", name, f"connection.url is of {backend}, which decides here; leave dialect.name out"
+            "dialect.name", name, f"connection.url is for {backend}; remove dialect.name, because the URL determines the dialect"
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Enumerated:
-    """One of some names, all in lower or all in upper case or as they are; null is allowed."""
+class NameChoice:
+    """One of these names as written or in other case; null is allowed."""
 
     values: Sequence[str]
     empty: bool = False
@@ -79,8 +79,8 @@ class QuoteMode:
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
-    """Text of one form."""
+class TextPattern:
+    """Text that matches a pattern."""
 
     pattern: str
     rule: str
@@ -94,19 +94,19 @@ class Matches:
 
 
 @dataclass(frozen=True, slots=True)
-class Compiles:
-    """A list of Java's regular expressions."""
+class JavaRegexList:
+    """A list of Java regular expressions."""
 
     def __call__(self, name: str, value: Any) -> None:
         for part in value or ():
-            pattern(name, part)
+            compile_pattern(name, part)
 
     def __str__(self) -> str:
         return "list of regular expressions"
 
 
-def pattern(key: str, text: str) -> re.Pattern[str]:
-    """A Java regular expression. Raises ConfigError that names the key."""
+def compile_pattern(key: str, text: str) -> re.Pattern[str]:
+    """Compiles a Java regular expression. Raises ConfigError that names the key."""
     try:
         return compile_java_regex(text)
     except RegexError as e:
@@ -114,19 +114,19 @@ def pattern(key: str, text: str) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class ZoneName:
-    """A time zone by its place (Europe/Berlin), UTC, or an offset (+02:00)."""
+class TimeZoneName:
+    """A time zone: region (Europe/Berlin), UTC, or offset (+02:00)."""
 
     def __call__(self, name: str, value: Any) -> None:
         if value is not None:
-            zone_named(name, value)
+            parse_zone(name, value)
 
     def __str__(self) -> str:
         return "time zone"
 
 
-def zone_named(key: str, text: str) -> dt.tzinfo:
-    """The zone of that name. Raises ConfigError."""
+def parse_zone(key: str, text: str) -> dt.tzinfo:
+    """Parses the name of a time zone. Raises ConfigError."""
     offset = _OFFSET.fullmatch(text.strip())
     if offset is not None:
         minutes = int(offset[2]) * 60 + int(offset[3] or 0)
@@ -138,20 +138,22 @@ def zone_named(key: str, text: str) -> dt.tzinfo:
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         near = difflib.get_close_matches(name, zoneinfo.available_timezones(), 1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        reason = f"expected a place, as Europe/Berlin, or an offset from UTC, as +02:00{hint}"
+        reason = f"expected a region (Europe/Berlin) or an offset from UTC (+02:00){hint}"
         raise ConfigError.invalid(key, text, reason) from None
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFormat:
-    """Text with ${table}, ${schema} and ${catalog} in it."""
+    """Text with ${table}, ${schema} and ${catalog}."""
 
     def __call__(self, name: str, value: Any) -> None:
         if not value:
-            raise ConfigError.invalid(name, value, "expected text with ${table} in it")
+            raise ConfigError.invalid(name, value, "expected text with ${table}")
         unknown = [found for found in _PLACEHOLDER.findall(value) if found not in PLACEHOLDERS]
         if unknown:
-            raise ConfigError.invalid(name, value, f"${{{unknown[0]}}} is none of ${{table}}, ${{schema}}, ${{catalog}}")
+            raise ConfigError.invalid(
+                name, value, f"${{{unknown[0]}}} is unknown; expected ${{table}}, ${{schema}} or ${{catalog}}"
+            )
 
     def __str__(self) -> str:
         return "text with ${table}, ${schema}, ${catalog}"
@@ -164,27 +166,27 @@ class SnapshotChunks:
     def __call__(self, name: str, value: Any) -> None:
         if value in ("off", "auto") or (value is not None and value.isdecimal() and int(value) > 0):
             return
-        raise ConfigError.invalid(name, value, "expected off, auto, or the number of rows of a chunk")
+        raise ConfigError.invalid(name, value, "expected off, auto, or the number of rows per chunk")
 
     def __str__(self) -> str:
         return "[off, auto, <rows>]"
 
 
 class UnsetScale:
-    """A number of places, ``double`` or ``string``."""
+    """A number of decimal places, ``double`` or ``string``."""
 
     def __call__(self, name: str, value: Any) -> None:
         if value in ("double", "string") or (value is not None and value.isdecimal() and int(value) <= 127):
             return
-        raise ConfigError.invalid(name, value, "expected a number of places (0 to 127), double or string")
+        raise ConfigError.invalid(name, value, "expected a number of decimal places (0 to 127), double or string")
 
     def __str__(self) -> str:
         return "[<places>, double, string]"
 
 
 @dataclass(frozen=True, slots=True)
-class Suggested(Recommender):
-    """The same values always."""
+class SuggestedValues(Recommender):
+    """Always recommends the same values."""
 
     values: Sequence[str]
 
@@ -192,8 +194,8 @@ class Suggested(Recommender):
         return list(self.values)
 
 
-class ModeDependents(Recommender):
-    """Shows a key in the modes that read it."""
+class ModeVisibility(Recommender):
+    """Shows a key only in the modes that use it."""
 
     def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
         mode = parsed.get("mode")
