@@ -6,7 +6,6 @@ expressions are bounded. The language is told in ``docs/expressions.md``.
 """
 
 from connect.expressions.dialect import GROOVY, JAVASCRIPT, Dialect
-from connect.expressions.expression import Expression, compile_expression
-from connect.expressions.record_variables import RECORD_VARIABLES
+from connect.expressions.expression import RECORD_VARIABLES, Expression, compile_expression
 
 __all__ = ["GROOVY", "JAVASCRIPT", "RECORD_VARIABLES", "Dialect", "Expression", "compile_expression"]

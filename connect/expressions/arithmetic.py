@@ -7,9 +7,8 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
 from typing import Any
 
-from connect.expressions.dialect import JAVASCRIPT, Dialect, is_number, kind_of, script_number
-from connect.expressions.errors import EvaluationError
-from connect.expressions.limits import MOST_BITS, check_bits, check_members, check_text
+from connect.expressions.dialect import JAVASCRIPT, Dialect, describe_kind, is_number, to_script_number
+from connect.expressions.errors import MAX_INTEGER_BITS, EvaluationError, check_integer_bits, check_list_size, check_text_length
 
 _EXTRA_DIGITS = 10
 """Digits that a quotient of decimals has more than its operands, and behind the point, as Groovy's have."""
@@ -18,16 +17,16 @@ _DECIMALS = Context(prec=1_500, Emax=100_000, Emin=-100_000)
 Operation = Callable[[Any, Any], Any]
 
 
-def _pair(sign: str, left: Any, right: Any, dialect: Dialect) -> tuple[Any, Any]:
+def _convert_operands(sign: str, left: Any, right: Any, dialect: Dialect) -> tuple[Any, Any]:
     """Both as numbers that Python calculates with: two of one kind, or whole and other."""
     if not (is_number(left) and is_number(right)):
         if dialect is not JAVASCRIPT:
-            raise EvaluationError(f"{kind_of(left)} {sign} {kind_of(right)} has no meaning")
-        left, right = script_number(left), script_number(right)
+            raise EvaluationError(f"{describe_kind(left)} {sign} {describe_kind(right)} has no meaning")
+        left, right = to_script_number(left), to_script_number(right)
     if isinstance(left, float) or isinstance(right, float):
         return _double(left), _double(right)
     if isinstance(left, int) and isinstance(right, int):
-        check_bits(max(left.bit_length(), right.bit_length()))
+        check_integer_bits(max(left.bit_length(), right.bit_length()))
         return left, right
     return Decimal(left), Decimal(right)
 
@@ -41,22 +40,22 @@ def _double(value: Any) -> float:
 
 def _bounded(value: Any) -> Any:
     if isinstance(value, int):
-        check_bits(value.bit_length())
+        check_integer_bits(value.bit_length())
     elif isinstance(value, Decimal):
-        check_bits(len(value.as_tuple().digits) * 4)
+        check_integer_bits(len(value.as_tuple().digits) * 4)
     return value
 
 
 def _add(left: Any, right: Any, dialect: Dialect) -> Any:
     if isinstance(left, str) or isinstance(right, str):
         first, second = dialect.text(left), dialect.text(right)
-        check_text(len(first) + len(second))
+        check_text_length(len(first) + len(second))
         return first + second
     if isinstance(left, list) and dialect is not JAVASCRIPT:
         added = right if isinstance(right, list) else [right]
-        check_members(len(left) + len(added))
+        check_list_size(len(left) + len(added))
         return [*left, *added]
-    first, second = _pair("+", left, right, dialect)
+    first, second = _convert_operands("+", left, right, dialect)
     with localcontext(_DECIMALS):
         return _bounded(first + second)
 
@@ -64,29 +63,29 @@ def _add(left: Any, right: Any, dialect: Dialect) -> Any:
 def _subtract(left: Any, right: Any, dialect: Dialect) -> Any:
     if isinstance(left, str) and dialect is not JAVASCRIPT:
         return left.replace(dialect.text(right), "", 1)
-    first, second = _pair("-", left, right, dialect)
+    first, second = _convert_operands("-", left, right, dialect)
     with localcontext(_DECIMALS):
         return _bounded(first - second)
 
 
 def _multiply(left: Any, right: Any, dialect: Dialect) -> Any:
     if isinstance(left, str) and isinstance(right, int) and not isinstance(right, bool) and dialect is not JAVASCRIPT:
-        return repeated(left, right)
-    first, second = _pair("*", left, right, dialect)
+        return repeat_text(left, right)
+    first, second = _convert_operands("*", left, right, dialect)
     with localcontext(_DECIMALS):
         return _bounded(first * second)
 
 
-def repeated(text: str, count: Any) -> str:
+def repeat_text(text: str, count: Any) -> str:
     """The text that many times. Refused before it is made when it would be too long."""
     if not isinstance(count, int) or count < 0:
         raise EvaluationError(f"a text cannot be repeated {count} times")
-    check_text(len(text) * count)
+    check_text_length(len(text) * count)
     return text * count
 
 
 def _divide(left: Any, right: Any, dialect: Dialect) -> Any:
-    first, second = _pair("/", left, right, dialect)
+    first, second = _convert_operands("/", left, right, dialect)
     if dialect is JAVASCRIPT or isinstance(first, float):
         first, second = _double(first), _double(second)
         if second == 0:
@@ -113,7 +112,7 @@ def _decimal_quotient(left: Decimal, right: Decimal) -> Decimal:
 
 
 def _remainder(left: Any, right: Any, dialect: Dialect) -> Any:
-    first, second = _pair("%", left, right, dialect)
+    first, second = _convert_operands("%", left, right, dialect)
     if isinstance(first, float) or (dialect is JAVASCRIPT and second == 0):
         first, second = _double(first), _double(second)
         return math.nan if second == 0 or math.isinf(first) or first != first else math.fmod(first, second)
@@ -128,7 +127,7 @@ def _remainder(left: Any, right: Any, dialect: Dialect) -> Any:
 
 
 def _power(left: Any, right: Any, dialect: Dialect) -> Any:
-    first, second = _pair("**", left, right, dialect)
+    first, second = _convert_operands("**", left, right, dialect)
     if not isinstance(second, int) or second < 0 or not isinstance(first, int):
         try:
             raised = float(first) ** float(second)
@@ -137,15 +136,15 @@ def _power(left: Any, right: Any, dialect: Dialect) -> Any:
         except ZeroDivisionError:
             return math.inf
         return raised if isinstance(raised, float) else math.nan
-    check_bits(min(second, MOST_BITS + 1) * max(1, first.bit_length() - 1) if abs(first) > 1 else 1)
+    check_integer_bits(min(second, MAX_INTEGER_BITS + 1) * max(1, first.bit_length() - 1) if abs(first) > 1 else 1)
     return _bounded(first**second)
 
 
-def negated(value: Any, dialect: Dialect) -> Any:
+def negate(value: Any, dialect: Dialect) -> Any:
     return _subtract(0, value, dialect)
 
 
-def operation(sign: str, dialect: Dialect) -> Operation:
+def find_operation(sign: str, dialect: Dialect) -> Operation:
     """The function of ``+ - * / % **``."""
     functions = {"+": _add, "-": _subtract, "*": _multiply, "/": _divide, "%": _remainder, "**": _power}
     function = functions[sign]

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from connect.data.struct import Struct
-from connect.expressions.arithmetic import negated, operation
-from connect.expressions.dialect import JAVASCRIPT, Dialect, is_number, kind_of, script_number, strictly_equals
-from connect.expressions.errors import EvaluationError, ExpressionError
+from connect.expressions.arithmetic import find_operation, negate
+from connect.expressions.dialect import JAVASCRIPT, Dialect, describe_kind, is_number, strictly_equals, to_script_number
+from connect.expressions.errors import EvaluationError, ExpressionError, check_text_length
 from connect.expressions.functions import FUNCTIONS
-from connect.expressions.limits import check_text
 from connect.expressions.members import JSON_READER, contains, read_index, read_property
 from connect.expressions.methods import METHODS
 from connect.expressions.regular_expressions import compile_regex
@@ -34,7 +33,7 @@ from connect.expressions.text_methods import matcher, matches
 
 Evaluate = Callable[[Any], Any]
 Reader = Callable[[Any], Any]
-_DEEPEST = 250
+_MAX_DEPTH = 250
 _TAKES_PATTERN = {"matches", "replaceAll", "replaceFirst"}
 _CONDITIONS = {"==", "===", "!=", "!==", "<", "<=", ">", ">=", "in", "==~"}
 _UNKNOWN: Any = object()
@@ -42,19 +41,19 @@ _UNKNOWN: Any = object()
 
 def compile_tree(source: str, node: Node, variables: Mapping[str, Reader], dialect: Dialect) -> Evaluate:
     """The function of a tree. Raises ExpressionError for a pattern that cannot be used, and for a tree that is too deep."""
-    return _Compiler(source, variables, dialect).compiled(node, 0)
+    return _TreeCompiler(source, variables, dialect).compiled(node, 0)
 
 
-class _Compiler:
+class _TreeCompiler:
     def __init__(self, source: str, variables: Mapping[str, Reader], dialect: Dialect) -> None:
         self._source = source
         self._variables = variables
         self._dialect = dialect
 
     def compiled(self, node: Node, depth: int) -> Evaluate:
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             raise ExpressionError(
-                self._source, node.start, f"the expression is nested too deeply; {_DEEPEST} levels are the most"
+                self._source, node.start, f"the expression is nested too deeply; {_MAX_DEPTH} levels are the most"
             )
         match node:
             case Literal():
@@ -99,7 +98,7 @@ class _Compiler:
 
         def joined(subject: Any) -> str:
             found = [text(part(subject)) for part in parts]
-            check_text(sum(map(len, found)))
+            check_text_length(sum(map(len, found)))
             return "".join(found)
 
         return joined
@@ -204,8 +203,8 @@ class _Compiler:
             value = operand(subject)
             try:
                 if positive:
-                    return script_number(value) if dialect.missing_is_null else negated(negated(value, dialect), dialect)
-                return negated(value, dialect)
+                    return to_script_number(value) if dialect.missing_is_null else negate(negate(value, dialect), dialect)
+                return negate(value, dialect)
             except EvaluationError as e:
                 raise e.within(part) from None
 
@@ -218,13 +217,13 @@ class _Compiler:
         if node.sign == "??":
             return lambda subject: _first(others, last, subject)
         stops_at = node.sign == "||"
-        gives_operands = self._dialect.gives_operands
+        returns_operands = self._dialect.returns_operands
         if len(operands) == 2 and all(_is_condition(operand) for operand in node.operands):
             left, right = operands
             if stops_at:
                 return lambda subject: left(subject) or right(subject)
             return lambda subject: left(subject) and right(subject)
-        if len(operands) == 2 and not gives_operands:
+        if len(operands) == 2 and not returns_operands:
             left, right = operands
             if stops_at:
                 return lambda subject: is_true(left(subject)) or is_true(right(subject))
@@ -234,9 +233,9 @@ class _Compiler:
             for operand in others:
                 value = operand(subject)
                 if is_true(value) is stops_at:
-                    return value if gives_operands else stops_at
+                    return value if returns_operands else stops_at
             value = last(subject)
-            return value if gives_operands else is_true(value)
+            return value if returns_operands else is_true(value)
 
         return decided
 
@@ -272,7 +271,7 @@ class _Compiler:
                 return self._located(node, lambda a, b: a is not None and matches(dialect, _subject(a), b), left, right)
             case "<" | "<=" | ">" | ">=" | "<=>":
                 return self._comparison(node, left, right)
-        return self._located(node, operation(node.sign, self._dialect), left, right)
+        return self._located(node, find_operation(node.sign, self._dialect), left, right)
 
     def _located(self, node: Binary, function: Callable[[Any, Any], Any], left: Evaluate, right: Evaluate) -> Evaluate:
         """The function of both sides; its errors tell the part of the expression."""
@@ -311,7 +310,7 @@ class _Compiler:
             def order(a: Any, b: Any) -> int:
                 found = compare(a, b)
                 if found is None:
-                    raise EvaluationError(f"{kind_of(a)} and {kind_of(b)} have no order")
+                    raise EvaluationError(f"{describe_kind(a)} and {describe_kind(b)} have no order")
                 return found
 
             return self._located(node, order, left, right)
@@ -375,14 +374,16 @@ def _first(others: list[Evaluate], last: Evaluate, subject: Any) -> Any:
 
 def _subject(value: Any) -> str:
     if not isinstance(value, str):
-        raise EvaluationError(f"a text is matched, not {kind_of(value)}")
+        raise EvaluationError(f"a text is matched, not {describe_kind(value)}")
     return value
 
 
 def _range_of(open_end: bool) -> Callable[[Any, Any], range]:
     def made(first: Any, last: Any) -> range:
         if not isinstance(first, int) or not isinstance(last, int):
-            raise EvaluationError(f"a range goes from one whole number to another, not from {kind_of(first)} to {kind_of(last)}")
+            raise EvaluationError(
+                f"a range goes from one whole number to another, not from {describe_kind(first)} to {describe_kind(last)}"
+            )
         step = 1 if last >= first else -1
         return range(first, last if open_end else last + step, step)
 

@@ -29,7 +29,7 @@ class Dialect:
     is_true: Callable[[Any], bool]
     compare: Callable[[Any, Any], int | None]
     text: Callable[[Any], str]
-    gives_operands: bool
+    returns_operands: bool
     """``a || b`` is one of the two, not true or false."""
     missing_is_null: bool
     """A struct's field that is not in its schema, and a place outside of a text, is null and no error."""
@@ -44,7 +44,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, _NUMBERS) and not isinstance(value, bool)
 
 
-def kind_of(value: Any) -> str:
+def describe_kind(value: Any) -> str:
     """What errors call a value's kind."""
     if value is None:
         return "null"
@@ -56,7 +56,7 @@ def kind_of(value: Any) -> str:
     return names.get(type(value), f"a {type(value).__name__}")
 
 
-def same_numbers(left: Any, right: Any) -> bool:
+def numbers_equal(left: Any, right: Any) -> bool:
     """Whether two numbers are equal; a decimal beside a double counts as one."""
     if isinstance(left, Decimal) and isinstance(right, float):
         return float(left) == right
@@ -80,7 +80,7 @@ def _compare_numbers(left: Any, right: Any) -> int | None:
 def strictly_equals(left: Any, right: Any) -> bool:
     """``===``, and Groovy's ``==``: numbers by value, whatever their width; nothing else is converted."""
     if is_number(left):
-        return is_number(right) and same_numbers(left, right)
+        return is_number(right) and numbers_equal(left, right)
     if isinstance(left, bool) or isinstance(right, bool) or is_number(right):
         return left is right
     if isinstance(left, list) and isinstance(right, list):
@@ -94,13 +94,13 @@ def _loosely_equals(left: Any, right: Any) -> bool:
     elif isinstance(right, bool) and left is not None:
         right = int(right)
     if is_number(left) and isinstance(right, str):
-        right = script_number(right)
+        right = to_script_number(right)
     elif isinstance(left, str) and is_number(right):
-        left = script_number(left)
+        left = to_script_number(left)
     return strictly_equals(left, right)
 
 
-def script_number(value: Any) -> Any:
+def to_script_number(value: Any) -> Any:
     """JavaScript's ``Number(value)``; what is no number gives NaN."""
     if value is None:
         return 0
@@ -145,13 +145,13 @@ def _ordered(left: Any, right: Any) -> int:
             return -1 if left < right else int(left > right)
         except TypeError:
             pass
-    raise EvaluationError(f"{kind_of(left)} and {kind_of(right)} cannot be compared by size")
+    raise EvaluationError(f"{describe_kind(left)} and {describe_kind(right)} cannot be compared by size")
 
 
 def _script_compare(left: Any, right: Any) -> int | None:
     if type(left) is type(right) and not isinstance(left, _NUMBERS) and left is not None:
         return _ordered(left, right)
-    left, right = script_number(left), script_number(right)
+    left, right = to_script_number(left), to_script_number(right)
     return _compare_numbers(left, right)
 
 
@@ -182,9 +182,11 @@ def _script_text(value: Any) -> str:
 
 GROOVY = Dialect(
     "Groovy", strictly_equals, _groovy_truth, _groovy_compare, _groovy_text,
-    gives_operands=False, missing_is_null=False, double_quotes_are_templates=True, decimal_literals=True, slashes_are_texts=True,
+    returns_operands=False, missing_is_null=False, double_quotes_are_templates=True, decimal_literals=True,
+    slashes_are_texts=True,
 )  # fmt: skip
 JAVASCRIPT = Dialect(
     "JavaScript", _loosely_equals, _script_truth, _script_compare, _script_text,
-    gives_operands=True, missing_is_null=True, double_quotes_are_templates=False, decimal_literals=False, slashes_are_texts=False,
+    returns_operands=True, missing_is_null=True, double_quotes_are_templates=False, decimal_literals=False,
+    slashes_are_texts=False,
 )  # fmt: skip

@@ -11,13 +11,12 @@ from typing import Any
 
 import orjson
 
-from connect.expressions.dialect import Dialect, script_number
-from connect.expressions.errors import EvaluationError
-from connect.expressions.limits import MOST_TEXT
+from connect.expressions.dialect import Dialect, to_script_number
+from connect.expressions.errors import MAX_TEXT_LENGTH, EvaluationError
 
 _LEADING_INTEGER = re.compile(r"\s*([+-]?\d{1,300})")
 _LEADING_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
-_MOST_DIGITS = 400
+_MAX_DIGITS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +32,8 @@ def parse_json(text: Any) -> Any:
     """A JSON text as maps, lists, texts, numbers, booleans and null. Raises EvaluationError."""
     if not isinstance(text, str):
         raise EvaluationError("only a text can be read as JSON")
-    if len(text) > MOST_TEXT:
-        raise EvaluationError(f"the JSON text has {len(text)} characters; {MOST_TEXT} are the most")
+    if len(text) > MAX_TEXT_LENGTH:
+        raise EvaluationError(f"the JSON text has {len(text)} characters; {MAX_TEXT_LENGTH} are the most")
     try:
         return orjson.loads(text)
     except ValueError as e:
@@ -46,9 +45,9 @@ def to_number(text: Any, kind: type[int] | type[float] | type[Decimal]) -> Any:
     if isinstance(text, bool) or not isinstance(text, str | int | float | Decimal):
         raise EvaluationError("only a text or a number becomes a number")
     try:
-        if isinstance(text, str) and len(text) > _MOST_DIGITS:
+        if isinstance(text, str) and len(text) > _MAX_DIGITS:
             raise ValueError
-        if isinstance(text, Decimal) and text.is_finite() and text.adjusted() > _MOST_DIGITS:
+        if isinstance(text, Decimal) and text.is_finite() and text.adjusted() > _MAX_DIGITS:
             raise ValueError
         return kind(text.strip() if isinstance(text, str) else text)
     except (ValueError, ArithmeticError) as e:
@@ -66,13 +65,13 @@ def _parse_float(dialect: Dialect, value: Any) -> Any:
 
 
 def _is_nan(_: Dialect, value: Any) -> bool:
-    number = script_number(value)
+    number = to_script_number(value)
     return bool(number != number)
 
 
 FUNCTIONS: dict[str, FunctionEntry] = {
     "String": FunctionEntry((1, 1), lambda dialect, value: dialect.text(value), "the value as text"),
-    "Number": FunctionEntry((1, 1), lambda _, value: script_number(value), "the value as a number, NaN if it is none"),
+    "Number": FunctionEntry((1, 1), lambda _, value: to_script_number(value), "the value as a number, NaN if it is none"),
     "Boolean": FunctionEntry((1, 1), lambda dialect, value: dialect.is_true(value), "whether the value counts as true"),
     "parseInt": FunctionEntry((1, 1), _parse_int, "the whole number that a text begins with, or NaN"),
     "parseFloat": FunctionEntry((1, 1), _parse_float, "the number that a text begins with, or NaN"),

@@ -10,11 +10,11 @@ from typing import Any
 
 from connect.expressions.errors import ExpressionError
 
-MOST_CHARACTERS = 20_000
+MAX_EXPRESSION_LENGTH = 20_000
 """Characters an expression may have."""
-_MOST_TEMPLATES = 8
+_MAX_TEMPLATES = 8
 """Templates within templates."""
-_MOST_DIGITS = 400
+_MAX_DIGITS = 400
 
 _SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)+", re.S)
 _NAME = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
@@ -30,7 +30,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
 _VALUE_ENDS = (")", "]")
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a token is, as errors call it."""
 
     NAME = "name"
@@ -47,22 +47,22 @@ class Token:
     """``value`` is the name or sign, the number, the text, the parts of a template (texts and lists of tokens), or the pattern
     and flags of a regular expression."""
 
-    kind: Kind
+    kind: TokenKind
     value: Any
     start: int
     end: int
 
-    def is_sign(self, *signs: str) -> bool:
-        return self.kind is Kind.SIGN and self.value in signs
+    def is_symbol(self, *signs: str) -> bool:
+        return self.kind is TokenKind.SIGN and self.value in signs
 
     def is_word(self, *words: str) -> bool:
-        return self.kind is Kind.NAME and self.value in words
+        return self.kind is TokenKind.NAME and self.value in words
 
 
 def tokenize(source: str, *, double_quotes_are_templates: bool) -> list[Token]:
     """All tokens, the last of them END. Raises ExpressionError."""
-    if len(source) > MOST_CHARACTERS:
-        raise ExpressionError(source, 0, f"the expression has {len(source)} characters; {MOST_CHARACTERS} are the most")
+    if len(source) > MAX_EXPRESSION_LENGTH:
+        raise ExpressionError(source, 0, f"the expression has {len(source)} characters; {MAX_EXPRESSION_LENGTH} are the most")
     return _Lexer(source, double_quotes_are_templates).tokens()
 
 
@@ -83,10 +83,10 @@ class _Lexer:
             if start >= len(self._source):
                 if depth:
                     raise self._error(start, "a placeholder ${ is not closed: there is no }")
-                return [*found, Token(Kind.END, "", start, start)]
+                return [*found, Token(TokenKind.END, "", start, start)]
             if depth and self._source[start] == "}":
                 self._at += 1
-                return [*found, Token(Kind.END, "}", start, start)]
+                return [*found, Token(TokenKind.END, "}", start, start)]
             found.append(self._token(found[-1] if found else None, depth))
 
     def _error(self, at: int, problem: str) -> ExpressionError:
@@ -97,7 +97,7 @@ class _Lexer:
         name = _NAME.match(self._source, start)
         if name is not None:
             self._at = name.end()
-            return Token(Kind.NAME, name[0], start, self._at)
+            return Token(TokenKind.NAME, name[0], start, self._at)
         if char.isdigit():
             return self._number(start)
         if char in "'\"`":
@@ -107,7 +107,7 @@ class _Lexer:
         for sign in _SIGNS:
             if self._source.startswith(sign, start):
                 self._at = start + len(sign)
-                return Token(Kind.SIGN, sign, start, self._at)
+                return Token(TokenKind.SIGN, sign, start, self._at)
         raise self._error(start, f"the character {char!r} has no meaning here")
 
     def _number(self, start: int) -> Token:
@@ -122,15 +122,15 @@ class _Lexer:
             value = int(found["hex"].replace("_", ""), 16)
         else:
             text = (found["whole"] + (found["fraction"] or "") + (found["exponent"] or "")).replace("_", "")
-            if len(text) > _MOST_DIGITS or len(found["exponent"] or "") > 5:
-                raise self._error(start, f"the number has too many digits; {_MOST_DIGITS} are the most")
+            if len(text) > _MAX_DIGITS or len(found["exponent"] or "") > 5:
+                raise self._error(start, f"the number has too many digits; {_MAX_DIGITS} are the most")
             if suffix in ("d", "f"):
                 value = float(text)
             elif found["fraction"] or found["exponent"]:
                 value = Decimal(text)
             else:
                 value = int(text)
-        return Token(Kind.NUMBER, value, start, self._at)
+        return Token(TokenKind.NUMBER, value, start, self._at)
 
     def _slashed(self, start: int) -> Token:
         """``/pattern/flags``: a slash within it has a backslash before it."""
@@ -138,7 +138,7 @@ class _Lexer:
         if found is None:
             raise self._error(start, "a / that begins a regular expression needs one that ends it")
         self._at = found.end()
-        return Token(Kind.REGEX, (found[1].replace("\\/", "/"), found[2]), start, self._at)
+        return Token(TokenKind.REGEX, (found[1].replace("\\/", "/"), found[2]), start, self._at)
 
     def _quoted(self, start: int, quote: str, depth: int) -> Token:
         triple = quote != "`" and self._source.startswith(quote * 3, start)
@@ -161,8 +161,8 @@ class _Lexer:
                 self._at += 1
         self._at += len(closing)
         if not parts:
-            return Token(Kind.TEXT, "".join(text), start, self._at)
-        return Token(Kind.TEMPLATE, [*parts, "".join(text)], start, self._at)
+            return Token(TokenKind.TEXT, "".join(text), start, self._at)
+        return Token(TokenKind.TEMPLATE, [*parts, "".join(text)], start, self._at)
 
     def _escape(self) -> str:
         at = self._at
@@ -181,8 +181,8 @@ class _Lexer:
         return following == "{" or (quote == '"' and (following.isalpha() or following == "_"))
 
     def _placeholder(self, start: int, depth: int) -> list[Token]:
-        if depth >= _MOST_TEMPLATES:
-            raise self._error(start, f"more than {_MOST_TEMPLATES} templates are nested")
+        if depth >= _MAX_TEMPLATES:
+            raise self._error(start, f"more than {_MAX_TEMPLATES} templates are nested")
         if self._source[self._at + 1] == "{":
             self._at += 2
             return self.tokens(depth + 1)
@@ -192,11 +192,11 @@ class _Lexer:
         while True:
             name = re.compile(r"[^\W\d]\w*").match(self._source, self._at)
             assert name is not None
-            found.append(Token(Kind.NAME, name[0], self._at, name.end()))
+            found.append(Token(TokenKind.NAME, name[0], self._at, name.end()))
             self._at = name.end()
             if re.compile(r"\.[^\W\d]").match(self._source, self._at) is None:
-                return [*found, Token(Kind.END, "", self._at, self._at)]
-            found.append(Token(Kind.SIGN, ".", self._at, self._at + 1))
+                return [*found, Token(TokenKind.END, "", self._at, self._at)]
+            found.append(Token(TokenKind.SIGN, ".", self._at, self._at + 1))
             self._at += 1
 
 
@@ -204,6 +204,6 @@ def _ends_value(token: Token | None) -> bool:
     """Whether a value ends with this token, so that a slash after it divides."""
     if token is None:
         return False
-    if token.kind is Kind.NAME:
+    if token.kind is TokenKind.NAME:
         return token.value not in ("return", "in", "and", "or", "not")
-    return token.kind is not Kind.SIGN or token.value in _VALUE_ENDS
+    return token.kind is not TokenKind.SIGN or token.value in _VALUE_ENDS

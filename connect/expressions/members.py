@@ -10,7 +10,7 @@ from typing import Any
 from connect.data.logical import FarInstant, epoch_millis
 from connect.data.schema import Field, Schema
 from connect.data.struct import Struct
-from connect.expressions.dialect import Dialect, kind_of
+from connect.expressions.dialect import Dialect, describe_kind
 from connect.expressions.errors import EvaluationError
 
 _FIELDS_SHOWN = 20
@@ -31,7 +31,7 @@ class JsonReader:
 JSON_READER = JsonReader()
 
 
-def schema_property(schema: Schema, name: str) -> Any:
+def read_schema_property(schema: Schema, name: str) -> Any:
     """A property of a schema, by its Java name. Raises KeyError."""
     match name:
         case "name" | "version" | "doc" | "parameters":
@@ -54,7 +54,7 @@ def schema_property(schema: Schema, name: str) -> Any:
 def read_property(value: Any, name: str, dialect: Dialect) -> Any:
     """``value.name`` of a value that is not null. Raises EvaluationError."""
     if isinstance(value, Struct):
-        return struct_field(value, name, missing_is_null=dialect.missing_is_null)
+        return read_struct_field(value, name, missing_is_null=dialect.missing_is_null)
     if isinstance(value, dict):
         return value.get(name)
     if isinstance(value, HeaderValue) and name in ("value", "schema"):
@@ -67,34 +67,34 @@ def read_property(value: Any, name: str, dialect: Dialect) -> Any:
         return epoch_millis(value)
     if isinstance(value, Schema):
         try:
-            return schema_property(value, name)
+            return read_schema_property(value, name)
         except KeyError:
             pass
     if dialect.missing_is_null and isinstance(value, str | list):
         return None
-    raise EvaluationError(f"{described(value)} has no property {name}")
+    raise EvaluationError(f"{describe(value)} has no property {name}")
 
 
-def described(value: Any) -> str:
+def describe(value: Any) -> str:
     if isinstance(value, Schema):
         return "a schema"
     if isinstance(value, HeaderValue):
         return "a header (it has value and schema)"
-    return kind_of(value)
+    return describe_kind(value)
 
 
-def struct_field(struct: Struct, name: Any, *, missing_is_null: bool) -> Any:
+def read_struct_field(struct: Struct, name: Any, *, missing_is_null: bool) -> Any:
     """A field, or its default where it is null and has one."""
     index = struct.schema.index_of(name) if isinstance(name, str) else None
     if index is None or struct.schema.fields is None:
         if missing_is_null:
             return None
-        raise unknown_field(struct.schema, name)
+        raise unknown_field_error(struct.schema, name)
     value = struct.values[index]
     return struct.schema.fields[index].schema.default if value is None else value
 
 
-def unknown_field(schema: Schema, name: Any) -> EvaluationError:
+def unknown_field_error(schema: Schema, name: Any) -> EvaluationError:
     names = schema.field_names
     near = difflib.get_close_matches(str(name), names, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
@@ -105,7 +105,7 @@ def unknown_field(schema: Schema, name: Any) -> EvaluationError:
 def read_index(value: Any, index: Any, dialect: Dialect) -> Any:
     """``value[index]`` of a value that is not null. Raises EvaluationError."""
     if isinstance(value, Struct):
-        return struct_field(value, index, missing_is_null=dialect.missing_is_null)
+        return read_struct_field(value, index, missing_is_null=dialect.missing_is_null)
     if isinstance(value, dict):
         return value.get(index) if isinstance(index, str | int) else None
     if isinstance(value, str | list):
@@ -114,7 +114,7 @@ def read_index(value: Any, index: Any, dialect: Dialect) -> Any:
         return read_property(value, index, dialect)
     if hasattr(value, "group") and isinstance(index, int):
         return value.group(index) if index else value.group()
-    raise EvaluationError(f"{described(value)} has no members that a bracket could read")
+    raise EvaluationError(f"{describe(value)} has no members that a bracket could read")
 
 
 def _member(value: Any, index: Any, dialect: Dialect) -> Any:
@@ -123,7 +123,7 @@ def _member(value: Any, index: Any, dialect: Dialect) -> Any:
     if not isinstance(index, int) or isinstance(index, bool):
         if dialect.missing_is_null:
             return None
-        raise EvaluationError(f"the index of a list or text is a whole number, not {kind_of(index)}")
+        raise EvaluationError(f"the index of a list or text is a whole number, not {describe_kind(index)}")
     if index < 0 and not dialect.missing_is_null:
         index += len(value)
     if 0 <= index < len(value):
@@ -146,4 +146,4 @@ def contains(container: Any, member: Any, dialect: Dialect, equals: Any) -> bool
     if container is None and not dialect.missing_is_null:
         return False
     hint = "; a text is searched with .contains()" if isinstance(container, str) else ""
-    raise EvaluationError(f"in needs a list, map or struct on its right, not {kind_of(container)}{hint}")
+    raise EvaluationError(f"in needs a list, map or struct on its right, not {describe_kind(container)}{hint}")

@@ -15,10 +15,9 @@ from connect.data.schema import Field, Schema
 from connect.data.struct import Struct
 from connect.expressions import text_methods as texts
 from connect.expressions.dialect import Dialect, strictly_equals
-from connect.expressions.errors import EvaluationError
+from connect.expressions.errors import EvaluationError, check_text_length
 from connect.expressions.functions import parse_json, to_number
-from connect.expressions.limits import check_text
-from connect.expressions.members import JsonReader, described, schema_property, struct_field
+from connect.expressions.members import JsonReader, describe, read_schema_property, read_struct_field
 from connect.expressions.regular_expressions import Match, Regex
 from connect.java.text import java_text
 
@@ -43,8 +42,8 @@ class Method:
             if isinstance(value, kind):
                 if least <= len(arguments) <= most:
                     return implementation(dialect, value, *arguments)
-                raise EvaluationError(f"{self.name} of {described(value)} does not take {len(arguments)} arguments")
-        raise EvaluationError(f"{described(value)} has no method {self.name}")
+                raise EvaluationError(f"{self.name} of {describe(value)} does not take {len(arguments)} arguments")
+        raise EvaluationError(f"{describe(value)} has no method {self.name}")
 
 
 METHODS: dict[str, Method] = {}
@@ -59,7 +58,7 @@ def _define(kind: type, least: int, most: int, **implementations: Implementation
 
 def _index(number: Any) -> int:
     if not isinstance(number, int) or isinstance(number, bool):
-        raise EvaluationError(f"a position is a whole number, not {described(number)}")
+        raise EvaluationError(f"a position is a whole number, not {describe(number)}")
     return number
 
 
@@ -84,8 +83,8 @@ def _list_index(_: Dialect, value: list[Any], member: Any) -> int:
 
 
 def _join(dialect: Dialect, value: list[Any], separator: Any = ",") -> str:
-    parts, between = [dialect.text(one) for one in value], texts.text_of(separator)
-    check_text(sum(len(part) + len(between) for part in parts))
+    parts, between = [dialect.text(one) for one in value], texts.require_text(separator)
+    check_text_length(sum(len(part) + len(between) for part in parts))
     return between.join(parts)
 
 
@@ -99,17 +98,17 @@ def _end_of(at: int) -> Implementation:
 
 
 def _field_reader(_: Dialect, struct: Struct, name: Any) -> Any:
-    return struct_field(struct, name, missing_is_null=False)
+    return read_struct_field(struct, name, missing_is_null=False)
 
 
 def _raw_field(_: Dialect, struct: Struct, name: Any) -> Any:
-    value = struct_field(struct, name, missing_is_null=False)
+    value = read_struct_field(struct, name, missing_is_null=False)
     index = struct.schema.index_of(name)
     return value if index is None else struct.values[index]
 
 
 def _schema_reader(name: str) -> Implementation:
-    return lambda _, schema: schema_property(schema, name)
+    return lambda _, schema: read_schema_property(schema, name)
 
 
 def _compare(dialect: Dialect, value: Any, other: Any) -> int:
@@ -123,7 +122,7 @@ _define(
     str, 1, 1,
     concat=texts.concat, includes=texts.contains, equalsIgnoreCase=texts.equals_ignore_case, charAt=texts.char_at,
     compareToIgnoreCase=texts.compare_ignore_case, contains=texts.contains, endsWith=texts.ends_with, matches=texts.matches,
-    lastIndexOf=lambda _, value, part: value.rfind(texts.text_of(part)), match=texts.match, repeat=texts.repeat,
+    lastIndexOf=lambda _, value, part: value.rfind(texts.require_text(part)), match=texts.match, repeat=texts.repeat,
     take=lambda _, value, count: value[: max(_index(count), 0)], drop=lambda _, value, count: value[max(_index(count), 0) :],
 )  # fmt: skip
 _define(str, 1, 2, startsWith=texts.starts_with, indexOf=texts.index_of, substring=texts.substring, slice=texts.slice_of)
@@ -191,7 +190,7 @@ _define(
     isOptional=_schema_reader("optional"), fields=_schema_reader("fields"), parameters=_schema_reader("parameters"),
     keySchema=_schema_reader("keySchema"), valueSchema=_schema_reader("valueSchema"), defaultValue=_schema_reader("defaultValue"),
 )  # fmt: skip
-_define(Schema, 1, 1, field=lambda _, schema, name: schema.field(texts.text_of(name)))
+_define(Schema, 1, 1, field=lambda _, schema, name: schema.field(texts.require_text(name)))
 _define(
     Field, 0, 0,
     name=lambda _, one: one.name, index=lambda _, one: one.index, schema=lambda _, one: one.schema,
@@ -200,7 +199,7 @@ for _instant in (dt.date, dt.time, FarInstant):
     _define(_instant, 0, 0, getTime=lambda _, value: epoch_millis(value))
 _define(Match, 0, 0, matches=lambda _, found: found.regex.matches(found.subject), find=lambda _, found: bool(found))
 _define(Match, 0, 1, group=lambda _, found, number=0: found.group(number))
-_define(Regex, 1, 1, test=lambda _, regex, subject: regex.finds(texts.text_of(subject)))
+_define(Regex, 1, 1, test=lambda _, regex, subject: regex.finds(texts.require_text(subject)))
 _define(JsonReader, 1, 1, parseText=lambda _, reader, text: parse_json(text))
 _define(_ANY, 1, 1, equals=lambda _, value, other: strictly_equals(value, other), compareTo=_compare)
 _define(_ANY, 0, 0, toString=lambda dialect, value: dialect.text(value))

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from connect.expressions.dialect import Dialect
 from connect.expressions.errors import ExpressionError
 from connect.expressions.functions import FUNCTIONS
-from connect.expressions.lexer import Kind, Token, tokenize
+from connect.expressions.lexer import Token, TokenKind, tokenize
 from connect.expressions.methods import METHODS
 from connect.expressions.syntax import (
     Binary,
@@ -27,7 +27,7 @@ from connect.expressions.syntax import (
     Variable,
 )
 
-_DEEPEST = 60
+_MAX_DEPTH = 60
 """Parentheses, lists and calls within each other."""
 _CONSTANTS = {"true": True, "false": False, "null": None, "undefined": None}
 _OR, _AND, _NOT, _EQUAL, _RELATION, _RANGE, _SUM, _PRODUCT, _POWER, _UNARY = range(1, 11)
@@ -71,18 +71,18 @@ class _Parser:
 
     def _take(self) -> Token:
         token = self._peek()
-        if token.kind is not Kind.END:
+        if token.kind is not TokenKind.END:
             self._at += 1
         return token
 
     def _took(self, *signs: str) -> bool:
-        if self._peek().is_sign(*signs):
+        if self._peek().is_symbol(*signs):
             self._at += 1
             return True
         return False
 
     def _expect(self, sign: str, purpose: str) -> Token:
-        if not self._peek().is_sign(sign):
+        if not self._peek().is_symbol(sign):
             raise self._error(self._peek(), f"{sign} is expected {purpose}, and there is {self._shown(self._peek())}")
         return self._take()
 
@@ -90,13 +90,13 @@ class _Parser:
         return ExpressionError(self._source, token.start, problem)
 
     def _shown(self, token: Token) -> str:
-        if token.kind is Kind.END:
+        if token.kind is TokenKind.END:
             return "the end"
         return f"{token.kind.value} {self._source[token.start : token.end][:40]}"
 
     def _unexpected(self, token: Token) -> ExpressionError:
-        hint = _HINTS.get(token.value) if token.kind is Kind.SIGN else None
-        if hint is None and token.kind is Kind.NAME and token.value in _STATEMENTS:
+        hint = _HINTS.get(token.value) if token.kind is TokenKind.SIGN else None
+        if hint is None and token.kind is TokenKind.NAME and token.value in _STATEMENTS:
             hint = "there are no statements and definitions, only one expression"
         return self._error(token, f"{self._shown(token)} cannot stand here{f': {hint}' if hint else ''}")
 
@@ -105,19 +105,19 @@ class _Parser:
     def whole(self) -> Node:
         if self._peek().is_word("return"):
             self._take()
-        if self._peek().kind is Kind.END or self._peek().is_sign(";"):
+        if self._peek().kind is TokenKind.END or self._peek().is_symbol(";"):
             raise self._error(self._peek(), "the expression is empty")
         node = self._expression()
         while self._took(";"):
             pass
-        if self._peek().kind is not Kind.END:
+        if self._peek().kind is not TokenKind.END:
             raise self._unexpected(self._peek())
         return node
 
     def _expression(self) -> Node:
         self._depth += 1
-        if self._depth > _DEEPEST:
-            raise self._error(self._peek(), f"the expression is nested too deeply; {_DEEPEST} levels are the most")
+        if self._depth > _MAX_DEPTH:
+            raise self._error(self._peek(), f"the expression is nested too deeply; {_MAX_DEPTH} levels are the most")
         condition = self._binary(_OR)
         if self._took("?"):
             yes = self._expression()
@@ -134,7 +134,7 @@ class _Parser:
         left = self._unary()
         while True:
             token = self._peek()
-            logical = _LOGICAL.get(token.value) if token.kind in (Kind.SIGN, Kind.NAME) else None
+            logical = _LOGICAL.get(token.value) if token.kind in (TokenKind.SIGN, TokenKind.NAME) else None
             if logical is not None and logical[1] >= least:
                 left = self._logical(left, *logical)
                 continue
@@ -144,14 +144,14 @@ class _Parser:
                 node: Node = Binary(left.start, right.end, "in", left, right)
                 left = node if membership else Unary(left.start, right.end, "!", node)
                 continue
-            binding = _BINARY.get(token.value, 0) if token.kind is Kind.SIGN else 0
+            binding = _BINARY.get(token.value, 0) if token.kind is TokenKind.SIGN else 0
             if not binding or binding < least:
                 return left
             self._take()
             right = self._unary_of_power() if binding == _POWER else self._binary(binding + 1)
-            left = self._pair(token, left, right)
+            left = self._convert_operands(token, left, right)
 
-    def _pair(self, token: Token, left: Node, right: Node) -> Node:
+    def _convert_operands(self, token: Token, left: Node, right: Node) -> Node:
         if token.value in ("=~", "==~") and isinstance(right, Literal) and isinstance(right.value, str):
             right = Pattern(right.start, right.end, right.value, "")
         return Binary(left.start, right.end, token.value, left, right)
@@ -166,7 +166,7 @@ class _Parser:
 
     def _logical(self, left: Node, sign: str, binding: int) -> Node:
         operands = [left]
-        while self._peek().kind in (Kind.SIGN, Kind.NAME) and _LOGICAL.get(self._peek().value) == (sign, binding):
+        while self._peek().kind in (TokenKind.SIGN, TokenKind.NAME) and _LOGICAL.get(self._peek().value) == (sign, binding):
             self._take()
             operands.append(self._binary(binding + 1))
         return Logical(left.start, operands[-1].end, sign, tuple(operands))
@@ -179,7 +179,7 @@ class _Parser:
         if self._peek().is_word("in"):
             self._take()
             return True
-        if (self._peek().is_word("not") or self._peek().is_sign("!")) and following.is_word("in"):
+        if (self._peek().is_word("not") or self._peek().is_symbol("!")) and following.is_word("in"):
             self._at += 2
             return False
         return None
@@ -188,19 +188,19 @@ class _Parser:
         token = self._peek()
         if token.is_word("not"):
             return self._nested_unary("!", _NOT + 1)
-        if token.is_sign("!"):
+        if token.is_symbol("!"):
             return self._nested_unary("!", _UNARY)
-        if token.is_sign("-", "+"):
+        if token.is_symbol("-", "+"):
             return self._nested_unary(token.value, _POWER)
-        if token.is_sign("~"):
+        if token.is_symbol("~"):
             return self._pattern_of_text()
         return self._postfix(self._primary())
 
     def _nested_unary(self, sign: str, binding: int) -> Node:
         token = self._take()
         self._depth += 1
-        if self._depth > _DEEPEST:
-            raise self._error(token, f"the expression is nested too deeply; {_DEEPEST} levels are the most")
+        if self._depth > _MAX_DEPTH:
+            raise self._error(token, f"the expression is nested too deeply; {_MAX_DEPTH} levels are the most")
         operand = self._unary() if binding == _UNARY else self._binary(binding)
         self._depth -= 1
         return Unary(token.start, operand.end, sign, operand)
@@ -209,35 +209,35 @@ class _Parser:
         """``~'text'`` and ``~/text/``."""
         sign = self._take()
         token = self._take()
-        if token.kind is Kind.TEXT:
+        if token.kind is TokenKind.TEXT:
             return Pattern(sign.start, token.end, token.value, "")
-        if token.kind is Kind.REGEX:
+        if token.kind is TokenKind.REGEX:
             return Pattern(sign.start, token.end, *token.value)
         raise self._error(token, "a text or /pattern/ is expected after ~")
 
     def _primary(self) -> Node:
         token = self._take()
         match token.kind:
-            case Kind.NUMBER | Kind.TEXT:
+            case TokenKind.NUMBER | TokenKind.TEXT:
                 value = token.value
-                if token.kind is Kind.NUMBER and not self._dialect.decimal_literals and not isinstance(value, int):
+                if token.kind is TokenKind.NUMBER and not self._dialect.decimal_literals and not isinstance(value, int):
                     value = float(value)
                 return Literal(token.start, token.end, value)
-            case Kind.REGEX:
+            case TokenKind.REGEX:
                 if self._dialect.slashes_are_texts and not token.value[1]:
                     return Literal(token.start, token.end, token.value[0])
                 return Pattern(token.start, token.end, *token.value)
-            case Kind.TEMPLATE:
+            case TokenKind.TEMPLATE:
                 return self._template(token)
-            case Kind.NAME:
+            case TokenKind.NAME:
                 return self._named(token)
-        if token.is_sign("("):
+        if token.is_symbol("("):
             node = self._expression()
             self._expect(")", "to close the parenthesis")
             return node
-        if token.is_sign("["):
+        if token.is_symbol("["):
             return self._list(token)
-        if token.kind is Kind.END:
+        if token.kind is TokenKind.END:
             raise self._error(token, "a value is expected, and there is the end")
         raise self._unexpected(token)
 
@@ -254,8 +254,8 @@ class _Parser:
 
     def _list(self, opening: Token) -> Node:
         members: list[Node] = []
-        while not self._peek().is_sign("]"):
-            if self._peek().is_sign(":"):
+        while not self._peek().is_symbol("]"):
+            if self._peek().is_symbol(":"):
                 raise self._error(self._peek(), "there are no maps, only lists")
             members.append(self._expression())
             if not self._took(","):
@@ -269,9 +269,9 @@ class _Parser:
             return Literal(token.start, token.end, _CONSTANTS[name])
         if name in self._variables:
             return Variable(token.start, token.end, name)
-        if name == "new" or (name == "JSON" and self._peek().is_sign(".")):
+        if name == "new" or (name == "JSON" and self._peek().is_symbol(".")):
             return self._json(token)
-        if name in FUNCTIONS and self._peek().is_sign("("):
+        if name in FUNCTIONS and self._peek().is_symbol("("):
             return self._function(token)
         if name in _STATEMENTS:
             raise self._unexpected(token)
@@ -286,11 +286,11 @@ class _Parser:
         """``JSON.parse(text)``, and ``new groovy.json.JsonSlurper().parseText(text)``, with or without parentheses."""
         words = [token.value]
         start = self._at
-        while self._peek().kind is Kind.NAME or self._peek().is_sign("."):
+        while self._peek().kind is TokenKind.NAME or self._peek().is_symbol("."):
             words.append(self._take().value)
         name = "".join(words[1:])
         if token.value == "JSON" and name == ".parse":
-            return self._function(Token(Kind.NAME, "JSON.parse", token.start, token.end))
+            return self._function(Token(TokenKind.NAME, "JSON.parse", token.start, token.end))
         if token.value == "new" and name in ("JsonSlurper", "groovy.json.JsonSlurper"):
             self._expect("(", "after JsonSlurper")
             self._expect(")", "after JsonSlurper(")
@@ -312,7 +312,7 @@ class _Parser:
     def _arguments(self) -> tuple[tuple[Node, ...], int]:
         self._expect("(", "before the arguments")
         arguments: list[Node] = []
-        while not self._peek().is_sign(")"):
+        while not self._peek().is_symbol(")"):
             arguments.append(self._expression())
             if not self._took(","):
                 break
@@ -321,19 +321,19 @@ class _Parser:
     def _postfix(self, node: Node) -> Node:
         while True:
             token = self._peek()
-            if token.is_sign(".", "?."):
+            if token.is_symbol(".", "?."):
                 self._take()
-                if token.value == "?." and self._peek().is_sign("["):
+                if token.value == "?." and self._peek().is_symbol("["):
                     node = self._indexed(node, safe=True)
                     continue
                 node = self._member(node, safe=token.value == "?.")
-            elif token.is_sign("["):
+            elif token.is_symbol("["):
                 node = self._indexed(node, safe=False)
-            elif token.is_sign("?["):
+            elif token.is_symbol("?["):
                 if self._closes_a_condition():
                     return node
                 node = self._indexed(node, safe=True)
-            elif token.is_sign("("):
+            elif token.is_symbol("("):
                 raise self._error(
                     token, "only methods of a value can be called, and the functions " + ", ".join(sorted(FUNCTIONS))
                 )
@@ -345,17 +345,17 @@ class _Parser:
         depth = 0
         for i in range(self._at, len(self._tokens)):
             token = self._tokens[i]
-            if token.is_sign("[", "?[", "("):
+            if token.is_symbol("[", "?[", "("):
                 depth += 1
-            elif token.is_sign("]", ")"):
+            elif token.is_symbol("]", ")"):
                 depth -= 1
                 if depth == 0:
-                    if not self._tokens[i + 1].is_sign(":"):
+                    if not self._tokens[i + 1].is_symbol(":"):
                         return False
                     opening = self._peek()
                     self._tokens[self._at : self._at + 1] = [
-                        Token(Kind.SIGN, "?", opening.start, opening.start + 1),
-                        Token(Kind.SIGN, "[", opening.start + 1, opening.end),
+                        Token(TokenKind.SIGN, "?", opening.start, opening.start + 1),
+                        Token(TokenKind.SIGN, "[", opening.start + 1, opening.end),
                     ]
                     return True
         return False
@@ -368,9 +368,9 @@ class _Parser:
 
     def _member(self, node: Node, *, safe: bool) -> Node:
         token = self._take()
-        if token.kind not in (Kind.NAME, Kind.TEXT):
+        if token.kind not in (TokenKind.NAME, TokenKind.TEXT):
             raise self._error(token, f"a name is expected after the dot, and there is {self._shown(token)}")
-        if not self._peek().is_sign("("):
+        if not self._peek().is_symbol("("):
             return Property(node.start, token.end, node, token.value, safe)
         if token.value not in METHODS:
             raise self._error(token, f"there is no method {token.value}{self._offered(token.value, METHODS)}")

@@ -15,7 +15,7 @@ from connect.expressions.errors import EvaluationError
 from connect.expressions.regex_cost import CostlyRegexError, longest_subject
 from connect.java.regex import RegexError, compile_java_regex
 
-MOST_PATTERN = 2_000
+MAX_PATTERN_LENGTH = 2_000
 """Characters a pattern may have."""
 _FLAGS = {"i": "i", "m": "m", "s": "s", "g": "", "u": "", "y": ""}
 
@@ -26,27 +26,27 @@ class Regex:
 
     text: str
     compiled: re.Pattern[str]
-    longest_whole: int
-    longest_part: int
+    max_length_whole: int
+    max_length_part: int
     replaces_all: bool = False
     """It had JavaScript's flag ``g``."""
 
     def matches(self, subject: str) -> bool:
         """Whether the whole text matches."""
-        self._check(subject, self.longest_whole)
+        self._check(subject, self.max_length_whole)
         return self.compiled.fullmatch(subject) is not None
 
     def finds(self, subject: str) -> bool:
         """Whether a part of the text matches."""
-        self._check(subject, self.longest_part)
+        self._check(subject, self.max_length_part)
         return self.compiled.search(subject) is not None
 
     def search(self, subject: str) -> re.Match[str] | None:
-        self._check(subject, self.longest_part)
+        self._check(subject, self.max_length_part)
         return self.compiled.search(subject)
 
     def find_all(self, subject: str) -> list[re.Match[str]]:
-        self._check(subject, self.longest_part)
+        self._check(subject, self.max_length_part)
         return list(self.compiled.finditer(subject))
 
     def _check(self, subject: str, longest: int) -> None:
@@ -80,8 +80,8 @@ class Match:
 @lru_cache(maxsize=256)
 def compile_regex(pattern: str, flags: str = "") -> Regex:
     """The pattern, from the cache or compiled now. Raises ValueError with what is wrong with it."""
-    if len(pattern) > MOST_PATTERN:
-        raise ValueError(f"the regular expression has {len(pattern)} characters; {MOST_PATTERN} are the most")
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        raise ValueError(f"the regular expression has {len(pattern)} characters; {MAX_PATTERN_LENGTH} are the most")
     unknown = sorted(set(flags) - set(_FLAGS))
     if unknown:
         raise ValueError(f"the regular expression has the flag {unknown[0]}; there are {', '.join(_FLAGS)}")
@@ -95,7 +95,7 @@ def compile_regex(pattern: str, flags: str = "") -> Regex:
     return Regex(pattern, compiled, whole, part, "g" in flags)
 
 
-def regex_of(pattern: str) -> Regex:
+def compile_data_regex(pattern: str) -> Regex:
     """As :func:`compile_regex`, for a pattern that the data gave: raises EvaluationError."""
     try:
         return compile_regex(pattern)

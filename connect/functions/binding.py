@@ -17,7 +17,7 @@ from typing import Any, get_type_hints
 
 from connect.config.definition import NO_DEFAULT, ConfigDef
 from connect.errors import ConfigError, ConnectError
-from connect.functions.config import Setting, setting_of
+from connect.functions.config import Setting, build_setting
 from connect.functions.user_code import FAILURES, UserCode, load_callable
 from connect.strict import STRICT
 
@@ -59,15 +59,15 @@ def bind_function(path: str, takes: str | None, settings: Mapping[str, Any], all
     if chosen is None:
         named = "has no parameter" if data is None else f"names its first parameter {data.name}"
         raise ConfigError.invalid(
-            FUNCTION, path, f"it {named}, so there is no telling what it takes: call it {_or(allowed)}, or set {TAKES}"
+            FUNCTION, path, f"it {named}, so there is no telling what it takes: call it {_join_or(allowed)}, or set {TAKES}"
         )
     if chosen not in allowed:
-        raise ConfigError.invalid(TAKES, chosen, f"expected {_or(allowed)}")
+        raise ConfigError.invalid(TAKES, chosen, f"expected {_join_or(allowed)}")
     function: Any = target
     call = function.__call__ if is_class else function
     if inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call):
         raise ConfigError.invalid(FUNCTION, path, "it is async, which is not supported; expected a plain function")
-    if _never_answers(call):
+    if _never_returns_value(call):
         reason = "it has no return with a value, so it would answer None to everything: end it with a return"
         raise ConfigError.invalid(FUNCTION, path, reason)
     arguments = _arguments(path, target, others, settings)
@@ -86,7 +86,7 @@ def _with_arguments(function: Callable[..., Any], arguments: dict[str, Any]) -> 
     return (lambda data: function(data, **arguments)) if arguments else function
 
 
-def _never_answers(function: Any) -> bool:
+def _never_returns_value(function: Any) -> bool:
     """Whether a function has no ``return`` with a value: its author forgot it, and every record would be dropped."""
     code = getattr(function, "__code__", None)
     if code is None or inspect.isgeneratorfunction(function):
@@ -143,7 +143,7 @@ def _setting(path: str, parameter: inspect.Parameter, hint: Any) -> Setting:
     default = NO_DEFAULT if parameter.default is parameter.empty else parameter.default
     if hint is parameter.empty:
         hint = str if default is NO_DEFAULT or default is None else type(default)
-    setting = setting_of(path, parameter.name, hint, default)
+    setting = build_setting(path, parameter.name, hint, default)
     if setting.key.name in _RESERVED:
         raise ConfigError.invalid(
             FUNCTION, path, f"its parameter {parameter.name} has the name of a key of every stage; rename it"
@@ -159,5 +159,5 @@ def _hints(target: Any, is_class: bool) -> dict[str, Any]:
         return {}
 
 
-def _or(names: Sequence[str]) -> str:
+def _join_or(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"

@@ -49,7 +49,7 @@ class Setting:
         return tuple(parsed) if self.is_tuple and parsed is not None else parsed
 
 
-def setting_of(owner: str, name: str, hint: Any, default: Any = NO_DEFAULT) -> Setting:
+def build_setting(owner: str, name: str, hint: Any, default: Any = NO_DEFAULT) -> Setting:
     """The setting that a name, its type hint and default stand for. Raises ConfigError for a hint that no key can have."""
     extras: list[Any] = []
     if get_origin(hint) is Annotated:
@@ -80,7 +80,7 @@ def setting_of(owner: str, name: str, hint: Any, default: Any = NO_DEFAULT) -> S
     return Setting(name, key, get_origin(hint) is tuple)
 
 
-class SettingsTable:
+class FunctionConfig:
     """What a connector function's ``config`` says: a dataclass, a ConfigDef, or nothing."""
 
     def __init__(self, owner: str, config: type | ConfigDef | None) -> None:
@@ -103,7 +103,7 @@ class SettingsTable:
             raise ConfigError(f"{owner}: the type hints of class {config.__name__} cannot be read: {e}") from e
         for field in dataclasses.fields(config):
             if field.init:
-                setting = setting_of(f"{owner}, class {config.__name__}", field.name, hints[field.name], _default(field))
+                setting = build_setting(f"{owner}, class {config.__name__}", field.name, hints[field.name], _default(field))
                 self._settings.append(setting)
                 self.table.add(setting.key)
 

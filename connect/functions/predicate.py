@@ -21,7 +21,7 @@ from connect.record import ConnectRecord
 from connect.strict import STRICT
 from connect.transforms.api import Predicate
 
-_TABLE = (
+_CONFIG_DEF = (
     ConfigDef()
     .define(
         FUNCTION, ConfigType.STRING, validator=ImportableCallable(), importance=Importance.HIGH,
@@ -46,11 +46,11 @@ class PythonPredicate(Predicate):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        parsed = _TABLE.parse(configs)
-        own = {key: value for key, value in configs.items() if key not in _TABLE.keys and key != STRICT}
+        parsed = _CONFIG_DEF.parse(configs)
+        own = {key: value for key, value in configs.items() if key not in _CONFIG_DEF.keys and key != STRICT}
         function = self._function = bind_function(parsed[FUNCTION], parsed[TAKES], own, SINGLE)
         self._call, self._code, self._takes = function.call, function.code, function.takes
 

@@ -42,9 +42,9 @@ _SCALARS: dict[type, Schema] = {
 }
 _EXACT_FLOATS = {Type.FLOAT32: 1 << 24, Type.FLOAT64: 1 << 53}
 """Up to here every whole number is a float too."""
-_MOST_SHAPES = 64
+_MAX_SHAPES = 64
 """Schemas kept per incoming schema. A function gives a handful; a stream of ever new ones must not fill the memory."""
-_MOST_NEW_FIELDS = 10_000
+_MAX_NEW_FIELDS = 10_000
 _NEW: Any = object()
 _WHOLE = "the result"
 """How errors name a result that is in no field."""
@@ -75,15 +75,15 @@ def plain_reader(schema: Schema | None) -> Callable[[Any], Any]:
     return lambda struct: dict(zip(names, map(plain_copy, struct.values), strict=True))
 
 
-def own_copy(value: Any) -> Any:
+def copy_value(value: Any) -> Any:
     """The same, with structs as they are, but new ones."""
     kind = value.__class__
     if kind is Struct:
-        return new_struct(value.schema, [own_copy(v) if v.__class__ in _CONTAINERS else v for v in value.values])
+        return new_struct(value.schema, [copy_value(v) if v.__class__ in _CONTAINERS else v for v in value.values])
     if kind is dict:
-        return {key: own_copy(member) if member.__class__ in _CONTAINERS else member for key, member in value.items()}
+        return {key: copy_value(member) if member.__class__ in _CONTAINERS else member for key, member in value.items()}
     if kind is list:
-        return [own_copy(member) if member.__class__ in _CONTAINERS else member for member in value]
+        return [copy_value(member) if member.__class__ in _CONTAINERS else member for member in value]
     return value
 
 
@@ -140,7 +140,7 @@ def _within(path: str, name: Any) -> str:
     return f"{path}.{name}" if path else str(name)
 
 
-def inferred(value: Any, path: str) -> Schema | None:
+def infer_schema(value: Any, path: str) -> Schema | None:
     """The optional schema of a plain value, None for null. Raises DataError where there is no telling: an empty or mixed list, an
     empty dict, a class that Connect has no type for."""
     if value is None:
@@ -153,16 +153,19 @@ def inferred(value: Any, path: str) -> Schema | None:
     if isinstance(value, decimal.Decimal) and isinstance(exponent := value.as_tuple().exponent, int) and exponent <= 0:
         return decimal_schema(-exponent, optional=True)
     if isinstance(value, dict) and value and all(isinstance(name, str) for name in value):
-        members = [(name, _known(inferred(member, _within(path, name)), _within(path, name))) for name, member in value.items()]
+        members = [
+            (name, _require_schema(infer_schema(member, _within(path, name)), _within(path, name)))
+            for name, member in value.items()
+        ]
         return Schema(Type.STRUCT, optional=True, fields=members)
     if isinstance(value, list | tuple) and value:
         first = next((member for member in value if member is not None), None)
-        return Schema(Type.ARRAY, optional=True, value_schema=_known(inferred(first, f"{path}[]"), f"{path}[]"))
+        return Schema(Type.ARRAY, optional=True, value_schema=_require_schema(infer_schema(first, f"{path}[]"), f"{path}[]"))
     empty = "empty " if isinstance(value, dict | list | tuple | set) and not value else ""
     raise DataError(f"{path} is a value of type {empty}{type(value).__name__}, from which no schema follows; declare one")
 
 
-def _known(schema: Schema | None, path: str) -> Schema:
+def _require_schema(schema: Schema | None, path: str) -> Schema:
     if schema is None:
         raise DataError(f"{path} is null, from which no schema follows; declare one")
     return schema
@@ -186,7 +189,7 @@ def _picker(places: list[int]) -> Callable[[list[Any]], Sequence[Any]]:
     return itemgetter(*places) if len(places) > 1 else lambda values: [values[place] for place in places]
 
 
-class Inference:
+class SchemaInference:
     """Gives results of values of one incoming schema their schemas.
 
     Fields that fit keep their schema. The type of a new field, and of one that no longer fits, is that of the first such value
@@ -206,10 +209,10 @@ class Inference:
         """Raises DataError that names the field."""
         schema = self._schema
         if schema.type is not _STRUCT:
-            fitting, value = self._fitted(_WHOLE, schema, result)
+            fitting, value = self._fit(_WHOLE, schema, result)
             return SchemaAndValue(fitting, value)
         if not isinstance(result, dict):
-            fitting = self._learned(_WHOLE, result)
+            fitting = self._learn_schema(_WHOLE, result)
             return SchemaAndValue(fitting, conform(fitting, result, _WHOLE))
         if original.__class__ is Struct and list(result) == self._names:
             unchanged = self._unchanged(original, result)
@@ -240,11 +243,11 @@ class Inference:
         for i in [i for i, same in enumerate(map(is_, layout.pick([*before, _NEW]), values)) if not same]:
             schema, value = schemas[i], values[i]
             if schema is not None:
-                schemas[i], values[i] = self._fitted(names[i], schema, value)
+                schemas[i], values[i] = self._fit(names[i], schema, value)
             elif value is None and names[i] not in self._types:
                 left_out.append(i)
             else:
-                schemas[i] = known = self._learned(names[i], value)
+                schemas[i] = known = self._learn_schema(names[i], value)
                 values[i] = conform(known, value, names[i])
         if left_out:
             values = [value for i, value in enumerate(values) if i not in left_out]
@@ -259,7 +262,7 @@ class Inference:
             if not isinstance(name, str) or not name:
                 raise DataError(f"{name!r} is no name of a field: a struct's fields are named by text")
         known = [self._schema.field(name) for name in names]
-        if len(self._layouts) >= _MOST_SHAPES:
+        if len(self._layouts) >= _MAX_SHAPES:
             del self._layouts[next(iter(self._layouts))]
         # -1 is the place of what is not in the original: _NEW stands there, which no value is.
         places = [-1 if field is None else field.index for field in known]
@@ -274,28 +277,28 @@ class Inference:
         if known is None:
             fields = [(name, schema) for name, schema in zip(names, schemas, strict=True) if schema is not None]
             known = struct_schema_like(self._schema, fields, optional=self._schema.optional)
-            if len(self._shapes) >= _MOST_SHAPES:
+            if len(self._shapes) >= _MAX_SHAPES:
                 del self._shapes[next(iter(self._shapes))]
             # Its fields hold the schemas, so that their ids stay theirs.
             self._shapes[shape] = known
         return known
 
-    def _fitted(self, name: str, schema: Schema, value: Any) -> tuple[Schema, Any]:
+    def _fit(self, name: str, schema: Schema, value: Any) -> tuple[Schema, Any]:
         """The old schema if the value fits, else the one of what it is now."""
         try:
             return schema, conform(schema, value, name)
         except DataError:
             if value is None:
                 return self._nullable.setdefault(name, schema.as_optional()), None
-            learned = self._learned(name, value)
+            learned = self._learn_schema(name, value)
             return learned, conform(learned, value, name)
 
-    def _learned(self, name: str, value: Any) -> Schema:
+    def _learn_schema(self, name: str, value: Any) -> Schema:
         known = self._types.get(name)
         if known is None:
-            if len(self._types) >= _MOST_NEW_FIELDS:
+            if len(self._types) >= _MAX_NEW_FIELDS:
                 raise DataError(
-                    f"{name} is one of more than {_MOST_NEW_FIELDS:,} new fields: return them in a map, under a schema"
+                    f"{name} is one of more than {_MAX_NEW_FIELDS:,} new fields: return them in a map, under a schema"
                 )
-            known = self._types[name] = _known(inferred(value, name), name)
+            known = self._types[name] = _require_schema(infer_schema(value, name), name)
         return known

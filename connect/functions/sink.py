@@ -25,7 +25,7 @@ from typing import Any, ClassVar, overload
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import SinkConnector
 from connect.errors import ConfigError, ConnectError, RetriableError
-from connect.functions.config import SettingsTable
+from connect.functions.config import FunctionConfig
 from connect.functions.schemas import plain_copy
 from connect.functions.user_code import FAILURES, UserCode
 from connect.record import SinkRecord, TopicPartition
@@ -40,7 +40,7 @@ class FunctionSink(SinkConnector):
 
     function: ClassVar[SinkFunction]
     """The function itself, for tests."""
-    settings: ClassVar[SettingsTable]
+    settings: ClassVar[FunctionConfig]
     code: ClassVar[UserCode]
     tasks: ClassVar[type[FunctionSinkTask]]
 
@@ -81,7 +81,7 @@ class FunctionSinkTask(SinkTask):
         function = self.connector.function
         self._code = self.connector.code
         offered = {"config": self.connector.settings.read(config), "context": self.context}
-        wanted = _wanted(function)
+        wanted = _read_parameters(function)
         self._arguments = {name: offered[name] for name in wanted if name in offered}
         self._is_generator = inspect.isgeneratorfunction(function)
         self._takes = next((name for name in wanted if name not in offered), "records")
@@ -216,7 +216,7 @@ def sink_connector(
         name = f"{function.__module__}:{function.__qualname__}"
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigError(f"{name} is async; expected a plain function, or a plain generator function")
-        _wanted(function)
+        _read_parameters(function)
         made: Any = type(
             function.__name__,
             (FunctionSink,),
@@ -226,7 +226,7 @@ def sink_connector(
                 "__doc__": function.__doc__,
                 "version": version,
                 "function": staticmethod(function),
-                "settings": SettingsTable(name, config),
+                "settings": FunctionConfig(name, config),
                 "code": UserCode.of(function),
                 "most_tasks": most_tasks,
             },
@@ -239,7 +239,7 @@ def sink_connector(
     return decorate if function is None else decorate(function)
 
 
-def _wanted(function: SinkFunction) -> list[str]:
+def _read_parameters(function: SinkFunction) -> list[str]:
     """The parameters it asks for, by name. Raises ConfigError when there is no such thing, or nothing to take batches with."""
     names = list(inspect.signature(function).parameters)
     name = f"{function.__module__}:{function.__qualname__}"

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, overload
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError, RetriableError
-from connect.functions.config import SettingsTable
+from connect.functions.config import FunctionConfig
 from connect.functions.source_context import SourceFunctionContext, Wait
 from connect.functions.user_code import FAILURES, UserCode
 from connect.record import SourceRecord
@@ -46,7 +46,7 @@ class FunctionSource(SourceConnector):
 
     function: ClassVar[SourceFunction]
     """The generator function itself, for tests."""
-    settings: ClassVar[SettingsTable]
+    settings: ClassVar[FunctionConfig]
     code: ClassVar[UserCode]
     partitions: ClassVar[Partitions]
     exactly_once: ClassVar[bool | None]
@@ -69,7 +69,7 @@ class FunctionSource(SourceConnector):
         return self.tasks
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        partitions = self.listed_partitions(self.settings.read(self._config))
+        partitions = self.list_partitions(self.settings.read(self._config))
         shares = [partitions[task::max_tasks] for task in range(min(max_tasks, len(partitions)))]
         return [{**self._config, PARTITIONS: json.dumps(share)} for share in shares]
 
@@ -84,7 +84,7 @@ class FunctionSource(SourceConnector):
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
     ) -> bool:
-        known = [dict(partition) for partition in self.listed_partitions(self.settings.read(config))]
+        known = [dict(partition) for partition in self.list_partitions(self.settings.read(config))]
         for items, offset in offsets.items():
             partition = dict(items or ())
             if offset is not None and partition not in known:
@@ -92,7 +92,7 @@ class FunctionSource(SourceConnector):
         return True
 
     @classmethod
-    def listed_partitions(cls, config: Any) -> list[dict[str, Any]]:
+    def list_partitions(cls, config: Any) -> list[dict[str, Any]]:
         """The source partitions under these settings. Raises ConnectError for what is none."""
         given: Any = cls.partitions
         if callable(given):
@@ -123,18 +123,18 @@ class FunctionSourceTask(SourceTask):
         self._monotonic = monotonic
         self._stopped = threading.Event()
         self._wait = self._stopped.wait if wait is None else wait
-        self._runs: list[_Run] = []
+        self._runs: list[_PartitionRun] = []
         self._next = 0
 
     def start(self, config: Mapping[str, str]) -> None:
         connector = self.connector
         settings = connector.settings.read(config)
         given = config.get(PARTITIONS)
-        partitions = connector.listed_partitions(settings) if given is None else json.loads(given)
+        partitions = connector.list_partitions(settings) if given is None else json.loads(given)
         topic = connector.settings.table.parse(config).get("topic")
         for partition, offset in zip(partitions, self.context.offset_reader.offsets(partitions), strict=True):
             context = SourceFunctionContext(partition, offset or {}, topic, self._stopped.is_set)
-            self._runs.append(_Run(connector, settings, context))
+            self._runs.append(_PartitionRun(connector, settings, context))
 
     def poll(self) -> Sequence[SourceRecord] | None:
         soonest = self._monotonic() + LONGEST_WAIT_S
@@ -171,7 +171,7 @@ class FunctionSourceTask(SourceTask):
             raise failures[0]
 
 
-class _Run:
+class _PartitionRun:
     """The generator of one source partition."""
 
     def __init__(self, connector: type[FunctionSource], settings: Any, context: SourceFunctionContext) -> None:
@@ -179,7 +179,7 @@ class _Run:
         self.resumes_at = 0.0
         """On the task's clock; infinity when the generator has ended: there is nothing more to read."""
         self._connector = connector
-        self._arguments = {name: {"config": settings, "context": context}[name] for name in _wanted(connector.function)}
+        self._arguments = {name: {"config": settings, "context": context}[name] for name in _read_parameters(connector.function)}
         self._generator: Generator[Any, None, None] | None = None
 
     def step(self, monotonic: Callable[[], float]) -> Sequence[SourceRecord] | None:
@@ -216,7 +216,7 @@ class _Run:
             if not isinstance(record, SourceRecord):
                 raise self._wrong(record)
         if batch:
-            self.context.moved_to(batch[-1])
+            self.context.advance_to(batch[-1])
         return batch
 
     def _wrong(self, given: Any) -> ConnectError:
@@ -280,7 +280,7 @@ def source_connector(
         if not inspect.isgeneratorfunction(function):
             kind = "async" if inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(function) else "not a generator"
             raise ConfigError(f"{name} is {kind}; expected a plain generator function, one that yields its records")
-        _wanted(function)
+        _read_parameters(function)
         made: Any = type(
             function.__name__,
             (FunctionSource,),
@@ -290,7 +290,7 @@ def source_connector(
                 "__doc__": function.__doc__,
                 "version": version,
                 "function": staticmethod(function),
-                "settings": SettingsTable(name, config),
+                "settings": FunctionConfig(name, config),
                 "code": UserCode.of(function),
                 "partitions": staticmethod(partitions) if callable(partitions) else tuple(partitions),
                 "most_tasks": None if callable(partitions) else len(partitions),
@@ -306,7 +306,7 @@ def source_connector(
     return decorate if function is None else decorate(function)
 
 
-def _wanted(function: SourceFunction) -> list[str]:
+def _read_parameters(function: SourceFunction) -> list[str]:
     """The parameters it asks for, by name. Raises ConfigError for one that there is not."""
     names = list(inspect.signature(function).parameters)
     for name in names:

@@ -66,7 +66,7 @@ class SourceFunctionContext:
         wait, self._wait = self._wait, None
         return wait
 
-    def moved_to(self, record: SourceRecord) -> None:
+    def advance_to(self, record: SourceRecord) -> None:
         """This record was given last."""
         if record.source_offset is not None and record.source_partition == self.partition:
             self.offset = dict(record.source_offset)

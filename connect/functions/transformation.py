@@ -25,16 +25,16 @@ from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
 from connect.functions.binding import BATCH, FUNCTION, SCHEMA, SINGLE, TAKES, BoundFunction, bind_function
-from connect.functions.schemas import Inference, conform, own_copy, plain_copy, plain_reader
+from connect.functions.schemas import SchemaInference, conform, copy_value, plain_copy, plain_reader
 from connect.functions.user_code import FAILURES, ImportableCallable, load
 from connect.record import ConnectRecord, SchemaAndValue
 from connect.strict import STRICT
 from connect.transforms.api import Transformation
 from connect.transforms.record_copies import copy_records
-from connect.transforms.structs import struct_under
+from connect.transforms.structs import require_struct_of
 
-_WAYS = ("infer", "keep", "none")
-_TABLE = (
+_SCHEMA_MODES = ("infer", "keep", "none")
+_CONFIG_DEF = (
     ConfigDef()
     .define(
         FUNCTION, ConfigType.STRING, validator=ImportableCallable(), importance=Importance.HIGH,
@@ -55,19 +55,19 @@ _TABLE = (
     )
 )  # fmt: skip
 _PLAIN = (dict, list, str, bool, int, float, bytes, bytearray, memoryview, decimal.Decimal, dt.date, dt.time, FarInstant)
-_MOST_PLANS = 64
+_MAX_PLANS = 64
 """Plans kept per transformation. Sources share a handful of schemas; a stream of ever new ones must not fill the memory."""
 
 Batch = Callable[[Sequence[Any]], Sequence[Any]]
 
 
-class _Plan(NamedTuple):
+class _SchemaPlan(NamedTuple):
     """What is known of one incoming schema."""
 
     schema: Schema
     """Held, so that the id by which the plan is found stays its own."""
     read: Callable[[Any], Any]
-    inference: Inference
+    inference: SchemaInference
 
 
 class PythonTransformation(Transformation):
@@ -80,16 +80,16 @@ class PythonTransformation(Transformation):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        parsed = _TABLE.parse(configs)
-        own = {key: value for key, value in configs.items() if key not in _TABLE.keys and key != STRICT}
-        self._declared = _declared(parsed[SCHEMA])
-        self._way: str = parsed[SCHEMA]
-        self._plans: dict[int, _Plan] = {}
+        parsed = _CONFIG_DEF.parse(configs)
+        own = {key: value for key, value in configs.items() if key not in _CONFIG_DEF.keys and key != STRICT}
+        self._declared_schema = _declared_schema(parsed[SCHEMA])
+        self._schema_mode: str = parsed[SCHEMA]
+        self._plans: dict[int, _SchemaPlan] = {}
         function = self._function = bind_function(parsed[FUNCTION], parsed[TAKES], own, (*SINGLE, *BATCH))
-        self._call = _calling(function)
+        self._call = _build_batch_call(function)
         side = function.takes.removesuffix("s")
         self._of_records = side == "record"
         self._side = side
@@ -106,7 +106,7 @@ class PythonTransformation(Transformation):
             raise DataError("A value is nested too deeply to be given to a function, or was returned so") from e
 
     def _apply_to_records(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
-        results = list(self._call(_own_records(records)))
+        results = list(self._call(_copy_deeply(records)))
         for result, given in zip(results, records, strict=True):
             if result is not None and result.__class__ is not given.__class__:
                 raise self._wrong(result, f"{given.__class__.__name__} or None")
@@ -120,7 +120,7 @@ class PythonTransformation(Transformation):
         places = [i for i, datum in enumerate(data) if datum is not None]
         answers = self._call(self._shown(data, schemas, places))
         side, schema_side = self._side, f"{self._side}_schema"
-        copies, is_free = copy_records(records), self._declared is None
+        copies, is_free = copy_records(records), self._declared_schema is None
         for i, answer in zip(places, answers, strict=True):
             if answer is None:
                 results[i] = None
@@ -145,31 +145,31 @@ class PythonTransformation(Transformation):
             if schema is not last:
                 read, last = (plain_copy, None) if schema is None else (self._plan(schema).read, schema)
             if schema is not None and schema.fields is not None and (datum.__class__ is not Struct or datum.schema is not schema):
-                datum = struct_under(schema, datum, "calling a function")
+                datum = require_struct_of(schema, datum, "calling a function")
             shown.append(read(datum))
         return shown
 
     def _with_schema(self, schema: Schema | None, original: Any, answer: Any) -> tuple[Schema | None, Any]:
         if answer.__class__ is SchemaAndValue:
             return answer.schema, answer.value
-        if self._declared is not None:
-            return self._declared, conform(self._declared, answer, "")
+        if self._declared_schema is not None:
+            return self._declared_schema, conform(self._declared_schema, answer, "")
         if answer.__class__ is Struct:
             return answer.schema, answer
         if answer.__class__ is not dict and not isinstance(answer, _PLAIN):
             raise self._wrong(answer, "a value that Connect has a type for, or None")
-        if schema is None or self._way == "none":
+        if schema is None or self._schema_mode == "none":
             return None, answer
-        if self._way == "keep":
+        if self._schema_mode == "keep":
             return schema, conform(schema, answer, "")
         return self._plan(schema).inference.convert(original, answer)
 
-    def _plan(self, schema: Schema) -> _Plan:
+    def _plan(self, schema: Schema) -> _SchemaPlan:
         known = self._plans.get(id(schema))
         if known is None:
-            if len(self._plans) >= _MOST_PLANS:
+            if len(self._plans) >= _MAX_PLANS:
                 del self._plans[next(iter(self._plans))]
-            known = self._plans[id(schema)] = _Plan(schema, plain_reader(schema), Inference(schema))
+            known = self._plans[id(schema)] = _SchemaPlan(schema, plain_reader(schema), SchemaInference(schema))
         return known
 
     def _wrong(self, answer: Any, expected: str) -> DataError:
@@ -188,16 +188,16 @@ class PythonTransformation(Transformation):
             function.close()
 
 
-def _own_records(records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
+def _copy_deeply(records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
     """Copies that the function may change, down to the lists in their values."""
     copies: list[ConnectRecord] = copy_records(records)
     for copy in copies:
-        copy.key = own_copy(copy.key)
-        copy.value = own_copy(copy.value)
+        copy.key = copy_value(copy.key)
+        copy.value = copy_value(copy.value)
     return copies
 
 
-def _calling(function: BoundFunction) -> Batch:
+def _build_batch_call(function: BoundFunction) -> Batch:
     """Calls the function for a list of data. Its exceptions become errors that name its line."""
     call, code = function.call, function.code
 
@@ -229,11 +229,11 @@ def _calling(function: BoundFunction) -> Batch:
     return at_once if function.takes in BATCH else one_by_one
 
 
-def _declared(way: str) -> Schema | None:
-    if way in _WAYS:
+def _declared_schema(way: str) -> Schema | None:
+    if way in _SCHEMA_MODES:
         return None
     if ":" not in way:
-        raise ConfigError.invalid(SCHEMA, way, f"expected {', '.join(_WAYS)} or package.module:NAME of a schema")
+        raise ConfigError.invalid(SCHEMA, way, f"expected {', '.join(_SCHEMA_MODES)} or package.module:NAME of a schema")
     schema = load(SCHEMA, way)
     if not isinstance(schema, Schema):
         raise ConfigError.invalid(SCHEMA, way, f"it is a value of type {type(schema).__name__}, expected a connect.Schema")

@@ -48,7 +48,7 @@ class UserCode:
         """The error to raise in place of one that this code raised: it says what, and in which line. One of ours keeps its kind,
         for what follows depends on it; any other becomes a ``default``."""
         kind = next((kind for kind in _KINDS if isinstance(error, kind)), default)
-        return kind(f"{_described(error)} (in function {self.name}{self._line(error)})")
+        return kind(f"{_describe(error)} (in function {self.name}{self._line(error)})")
 
     def _line(self, error: BaseException) -> str:
         """Where in the user's code it was: the innermost line of its file, else the first line that is not of this package."""
@@ -64,7 +64,7 @@ class UserCode:
         return "" if place is None else f", {place[0]}, line {place[1]}"
 
 
-def _described(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     if isinstance(error, ConnectError) and error.message:
         return error.message
     text = str(error)
@@ -115,7 +115,7 @@ def load(key: str, path: str | None) -> Any:
     parts = attribute.split(".")
     if not colon or not all(part.isidentifier() for part in (*module_name.split("."), *parts)):
         raise ConfigError.invalid(key, path, _FORM)
-    _refuse_standard(key, path, module_name)
+    _reject_standard_library(key, path, module_name)
     found: Any = _module(key, path, module_name)
     for part in parts:
         if part.startswith("__"):
@@ -130,7 +130,7 @@ def load(key: str, path: str | None) -> Any:
             raise ConfigError.invalid(key, path, f"{part} is a module, {_FORM}")
     plain = _plain(found)
     if isinstance(plain, _CODE):
-        _refuse_standard(key, path, getattr(plain, "__module__", None) or "builtins")
+        _reject_standard_library(key, path, getattr(plain, "__module__", None) or "builtins")
     return found
 
 
@@ -141,7 +141,7 @@ def _plain(found: Any) -> Any:
     return found
 
 
-def _refuse_standard(key: str, path: str | None, module: str) -> None:
+def _reject_standard_library(key: str, path: str | None, module: str) -> None:
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names or top in sys.builtin_module_names:
         reason = f"{top} is a module of Python's standard library, which configurations may not call; name a function of your own"
@@ -154,11 +154,11 @@ def _module(key: str, path: str | None, name: str) -> types.ModuleType:
     except ModuleNotFoundError as e:
         missing = e.name or name
         if missing != name and not name.startswith(f"{missing}."):
-            raise ConfigError.invalid(key, path, f"{name} cannot be imported: {_described(e)}{_import_line(e)}") from e
+            raise ConfigError.invalid(key, path, f"{name} cannot be imported: {_describe(e)}{_import_line(e)}") from e
         raise ConfigError.invalid(key, path, _not_found(missing)) from e
     except FAILURES as e:
         # A module runs at its import, and may fail in any way.
-        raise ConfigError.invalid(key, path, f"{name} cannot be imported: {_described(e)}{_import_line(e)}") from e
+        raise ConfigError.invalid(key, path, f"{name} cannot be imported: {_describe(e)}{_import_line(e)}") from e
 
 
 def _not_found(module: str) -> str:

@@ -17,7 +17,7 @@ from connect.transforms.record_copies import copy_record
 from connect.transforms.structs import require_struct
 
 _CHANGED, _UNCHANGED = "header.changed.name", "header.unchanged.name"
-_TABLE = (
+_CONFIG_DEF = (
     ConfigDef()
     .define(
         _CHANGED, ConfigType.STRING, None, importance=Importance.LOW, width=Width.LONG, display_name="Header of changed fields",
@@ -36,10 +36,10 @@ class ExtractChangedRecordState(Transformation):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = _TABLE.parse(configs)
+        values = _CONFIG_DEF.parse(configs)
         self._headers: list[tuple[str, Schema, bool]] = []
         for key, changed in ((_CHANGED, True), (_UNCHANGED, False)):
             name = values[key]

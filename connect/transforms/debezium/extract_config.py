@@ -12,7 +12,7 @@ from connect.config.types import ConfigType
 from connect.config.validators import one_of
 from connect.errors import ConfigError
 from connect.strict import is_strict
-from connect.transforms.debezium.deprecated_keys import note_old
+from connect.transforms.debezium.config import warn_deprecated
 from connect.transforms.debezium.field_references import FieldReference, parse_references
 
 
@@ -29,7 +29,7 @@ class DeleteHandling(Enum):
 _MODE = "delete.tombstone.handling.mode"
 _OLD_MODES = ("drop", "rewrite", "none")
 _PREFIX = "__"
-TABLE = (
+CONFIG_DEF = (
     ConfigDef()
     .define(
         _MODE, ConfigType.STRING, DeleteHandling.TOMBSTONE.value, importance=Importance.MEDIUM, width=Width.MEDIUM,
@@ -105,13 +105,13 @@ class ExtractSettings:
 
 def read_settings(configs: Mapping[str, Any]) -> ExtractSettings:
     """Raises ConfigError."""
-    values = TABLE.parse(configs)
+    values = CONFIG_DEF.parse(configs)
     fields, headers = list(values["add.fields"]), list(values["add.headers"])
     if values["add.source.fields"]:
-        note_old("add.source.fields", "add.fields takes the same names")
+        warn_deprecated("add.source.fields", "add.fields takes the same names")
         fields = [*values["add.source.fields"], *fields]
     if values["operation.header"]:
-        note_old("operation.header", "add.headers=op adds the same header")
+        warn_deprecated("operation.header", "add.headers=op adds the same header")
         headers = ["op", *headers]
     for names in (fields, headers):
         while names and not names[-1]:  # a comma at the end, which Java's split passes over
@@ -137,7 +137,7 @@ def _delete_handling(configs: Mapping[str, Any], values: Mapping[str, Any]) -> D
     if not old:
         return mode
     if _MODE in configs:
-        note_old(" and ".join(old), f"{_MODE}={mode.value} counts, and they do not")
+        warn_deprecated(" and ".join(old), f"{_MODE}={mode.value} counts, and they do not")
         return mode
     deletes = (values["delete.handling.mode"] or ("none" if values["drop.deletes"] is False else "drop")).lower()
     if deletes not in _OLD_MODES:
@@ -150,5 +150,5 @@ def _delete_handling(configs: Mapping[str, Any], values: Mapping[str, Any]) -> D
     else:
         # A delete without value and the tombstone after it say the same; one of them is left.
         mode = DeleteHandling.TOMBSTONE
-    note_old(" and ".join(old), f"it is read as {_MODE}={mode.value}")
+    warn_deprecated(" and ".join(old), f"it is read as {_MODE}={mode.value}")
     return mode

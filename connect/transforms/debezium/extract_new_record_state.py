@@ -23,15 +23,15 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
-from connect.transforms.debezium.dropped_fields import FieldDropper
-from connect.transforms.debezium.extract_config import TABLE, DeleteHandling, ExtractSettings, read_settings
+from connect.transforms.debezium.extract_config import CONFIG_DEF, DeleteHandling, ExtractSettings, read_settings
+from connect.transforms.debezium.field_dropper import FieldDropper
 from connect.transforms.debezium.field_references import FieldReference, ReadValues
 from connect.transforms.record_copies import copy_record
-from connect.transforms.structs import copier, fields_of, new_struct, struct_schema_like, struct_under
+from connect.transforms.structs import copier, new_struct, require_fields, require_struct_of, struct_schema_like
 
 DELETED_FIELD = "__deleted"
 PURPOSE = "source field insertion"
-_MOST_PLANS = 64
+_MAX_PLANS = 64
 _REWRITES = (DeleteHandling.REWRITE, DeleteHandling.REWRITE_WITH_TOMBSTONE)
 
 
@@ -45,7 +45,7 @@ class _RowPlan:
 
 
 @dataclass(slots=True)
-class _Plan:
+class _EventPlan:
     """What becomes of events of one envelope schema. The plans of its rows are made when the first row is to be put: what
     cannot be added to a row is no matter to a truncate, nor to a delete that becomes a tombstone."""
 
@@ -66,13 +66,13 @@ class ExtractNewRecordState(Transformation):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return TABLE
+        return CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self._settings: ExtractSettings = read_settings(configs)
         self._rewrites = self._settings.deletes in _REWRITES
         self._added_names = frozenset(one.new_name for one in self._settings.fields)
-        self._plans: dict[int, _Plan] = {}
+        self._plans: dict[int, _EventPlan] = {}
         name = self._settings.drop_fields_header
         self._dropper = (
             FieldDropper(name, self._settings.drop_from_key, self._settings.drop_keeps_compatible) if name else None
@@ -88,7 +88,7 @@ class ExtractNewRecordState(Transformation):
         results: list[ConnectRecord | None] = []
         simple = self._settings.route_by_field is None and self._dropper is None and not self._settings.headers
         last: Schema | None = None
-        plan: _Plan | None = None
+        plan: _EventPlan | None = None
         for record in records:
             value, schema = record.value, record.value_schema
             if value is None:
@@ -96,17 +96,17 @@ class ExtractNewRecordState(Transformation):
                 continue
             if plan is None or schema is not last:
                 if schema is None or not is_envelope_schema(schema):
-                    results.append(self._of_map(record, value) if is_envelope_map(schema, value) else record)
+                    results.append(self._unwrap_map(record, value) if is_envelope_map(schema, value) else record)
                     continue
                 plan, last = self._plan_for(schema), schema
             event = envelope_struct(plan.envelope, value).values
             after = event[plan.after.index]
             if after is None or not simple:
-                results.append(self._of_event(plan, record, event))
+                results.append(self._unwrap_event(plan, record, event))
                 continue
             row = plan.after_row or self._after_row(plan)
             if after.__class__ is not Struct or after.schema is not row.row:
-                after = struct_under(row.row, after, PURPOSE)
+                after = require_struct_of(row.row, after, PURPOSE)
             new = copy_record(record)
             new.value_schema = row.schema
             new.value = new_struct(row.schema, row.values(after.values, "false", event))
@@ -115,7 +115,7 @@ class ExtractNewRecordState(Transformation):
 
     # -- plans
 
-    def _plan_for(self, schema: Schema) -> _Plan:
+    def _plan_for(self, schema: Schema) -> _EventPlan:
         """From the cache, which goes by identity and is bounded, or compiled now."""
         known = self._plans.get(id(schema))
         if known is not None:
@@ -123,18 +123,18 @@ class ExtractNewRecordState(Transformation):
         after, before = schema.field(AFTER), schema.field(BEFORE)
         if after is None:
             raise DataError(f"Unknown field: {AFTER}, in a change event of schema {schema.name}")
-        plan = _Plan(
+        plan = _EventPlan(
             schema,
             after,
             before,
             tuple((one.new_name, *found) for one in self._settings.headers if (found := one.in_schema(schema)) is not None),
         )
-        if len(self._plans) >= _MOST_PLANS:
+        if len(self._plans) >= _MAX_PLANS:
             del self._plans[next(iter(self._plans))]
         self._plans[id(schema)] = plan
         return plan
 
-    def _after_row(self, plan: _Plan) -> _RowPlan:
+    def _after_row(self, plan: _EventPlan) -> _RowPlan:
         plan.after_row = self._row_plan(plan.envelope, plan.after.schema)
         return plan.after_row
 
@@ -148,7 +148,7 @@ class ExtractNewRecordState(Transformation):
             raise DataError(f"A change event of schema {envelope.name} has no text {OPERATION} that tells the operation")
         added = [(one.new_name, *found) for one in self._settings.fields if (found := one.in_schema(envelope)) is not None]
         mark = [(DELETED_FIELD, Schema.OPTIONAL_STRING)] if self._rewrites else []
-        fields = fields_of(row)
+        fields = require_fields(row)
         schema = struct_schema_like(row, [*((f.name, f.schema) for f in fields), *mark, *((name, s) for name, s, _ in added)])
         copy = copier(fields, self._rewrites and self._settings.replace_null)
         readers = [read for _, _, read in added]
@@ -166,7 +166,7 @@ class ExtractNewRecordState(Transformation):
         added = [Header(one.new_name, Schema.STRING, DELETE) for one in self._settings.headers if one.field == OPERATION]
         return _with_headers(copy_record(record), added) if added else record
 
-    def _of_event(self, plan: _Plan, record: ConnectRecord, event: list[Any]) -> ConnectRecord | None:
+    def _unwrap_event(self, plan: _EventPlan, record: ConnectRecord, event: list[Any]) -> ConnectRecord | None:
         """All that there may be to do, step by step in the original's order."""
         after = event[plan.after.index]
         if after is None and plan.before is None:
@@ -176,7 +176,7 @@ class ExtractNewRecordState(Transformation):
             return None  # a truncate
         new = _with_headers(copy_record(record), [Header(name, schema, read(event)) for name, schema, read in plan.headers])
         if after is not None:
-            row = struct_under(plan.after.schema, after, PURPOSE)
+            row = require_struct_of(plan.after.schema, after, PURPOSE)
             # A row that was rewritten has its defaults by the time at which the original reads the topic.
             self._route(new, row, or_default=self._rewrites and self._settings.replace_null)
             self._put_row(new, plan.after_row or self._after_row(plan), row, "false", event)
@@ -184,7 +184,7 @@ class ExtractNewRecordState(Transformation):
         assert plan.before is not None
         if self._settings.deletes is DeleteHandling.DROP:
             return None
-        row = struct_under(plan.before.schema, before, PURPOSE)
+        row = require_struct_of(plan.before.schema, before, PURPOSE)
         self._route(new, row, or_default=False)
         if self._rewrites:
             if plan.before_row is None:
@@ -207,7 +207,7 @@ class ExtractNewRecordState(Transformation):
             if topic is not None and topic.strip():
                 record.topic = topic
 
-    def _of_map(self, record: ConnectRecord, event: dict[Any, Any]) -> ConnectRecord | None:
+    def _unwrap_map(self, record: ConnectRecord, event: dict[Any, Any]) -> ConnectRecord | None:
         """The same for an event without schema."""
         after, before = event.get(AFTER), event.get(BEFORE)
         row = before if after is None else after

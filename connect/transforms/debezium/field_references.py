@@ -10,7 +10,7 @@ from connect.change_events.envelope import OPERATION, SOURCE, TRANSACTION
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
-from connect.transforms.structs import fields_of
+from connect.transforms.structs import require_fields
 
 _OF_TRANSACTION = frozenset(("id", "data_collection_order", "total_order"))
 _OF_ENVELOPE = frozenset((OPERATION, "ts_ms", "ts_us", "ts_ns"))
@@ -37,7 +37,7 @@ class FieldReference:
         if block is None or block.schema.fields is None:
             raise DataError(
                 f"{self.field} cannot be added as {self.new_name}: the event has no block {self.block}; "
-                f"there are: {', '.join(f.name for f in fields_of(schema) if f.schema.fields is not None)}"
+                f"there are: {', '.join(f.name for f in require_fields(schema) if f.schema.fields is not None)}"
             )
         inner = block.schema.field(self.field)
         if inner is not None:

@@ -12,7 +12,7 @@ _FORMS = "source:<table>:<field>, topic:<topic>:<field> or <name>:<field>, the f
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FieldSelection:
     """The fields of one topic and table, by block. ``includes``: those named, or those not named; None: all."""
 
     includes: bool | None
@@ -34,13 +34,13 @@ class FieldRules:
     by_table: dict[str, set[str]] = field(default_factory=dict)
     by_name: dict[str, set[str]] = field(default_factory=dict)
 
-    def choice(self, topic: str, table: str | None) -> Choice | None:
+    def choice(self, topic: str, table: str | None) -> FieldSelection | None:
         """What to convert in events of that topic and table; None for nothing."""
         found = self._fields(topic, table)
         if found is None:
-            return None if self.includes else Choice(None)
+            return None if self.includes else FieldSelection(None)
         if not found:
-            return Choice(None) if self.includes else None
+            return FieldSelection(None) if self.includes else None
         blocks: dict[str, set[str]] = {BEFORE: set(), AFTER: set(), SOURCE: set()}
         for name in found:
             block, dot, rest = name.partition(".")
@@ -49,7 +49,7 @@ class FieldRules:
             else:
                 blocks[BEFORE].add(name)
                 blocks[AFTER].add(name)
-        return Choice(self.includes, *(frozenset(blocks[block]) for block in (BEFORE, AFTER, SOURCE)))
+        return FieldSelection(self.includes, *(frozenset(blocks[block]) for block in (BEFORE, AFTER, SOURCE)))
 
     def _fields(self, topic: str, table: str | None) -> set[str] | None:
         for rules, name in ((self.by_topic, topic), (self.by_table, table), (self.by_name, topic), (self.by_name, table)):

@@ -19,10 +19,10 @@ from connect.strict import is_strict
 from connect.transforms.api import Transformation
 from connect.transforms.config import NonEmptyList
 from connect.transforms.record_copies import copy_record
-from connect.transforms.structs import fields_of, new_struct, null_error, require_struct, struct_schema_like
+from connect.transforms.structs import new_struct, null_error, require_fields, require_struct, struct_schema_like
 
 PURPOSE = "Header field insertion"
-_MOST_SCHEMAS = 64
+_MAX_SCHEMAS = 64
 _Path = tuple[str, ...]
 _Addition = tuple[_Path, Schema | None]
 
@@ -42,7 +42,7 @@ class _PlainNames:
 
 
 _NAMES = AllOf((NonEmptyList(), _PlainNames()))
-_TABLE = (
+_CONFIG_DEF = (
     ConfigDef()
     .define(
         "headers", ConfigType.LIST, importance=Importance.HIGH, validator=_NAMES, display_name="Header names list",
@@ -66,10 +66,10 @@ class HeaderToValue(Transformation):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = _TABLE.parse(configs)
+        values = _CONFIG_DEF.parse(configs)
         headers, fields = values["headers"], values["fields"]
         if len(headers) != len(fields):
             raise ConfigError(
@@ -108,7 +108,7 @@ class HeaderToValue(Transformation):
         key = (old, tuple(added))
         known = self._schemas.get(key)
         if known is None:
-            if len(self._schemas) >= _MOST_SCHEMAS:
+            if len(self._schemas) >= _MAX_SCHEMAS:
                 del self._schemas[next(iter(self._schemas))]
             known = self._schemas[key] = _extended(old, added, "")
         return known
@@ -138,7 +138,7 @@ class HeaderToValue(Transformation):
 def _copied(old: Struct, schema: Schema, paths: list[_Path]) -> Struct:
     """The values under the new schema, with defaults in place of nulls, and the structs on the paths copied too."""
     values: list[Any] = []
-    for field in fields_of(schema):
+    for field in require_fields(schema):
         before = old.schema.field(field.name)
         value = None if before is None else old.get(before)
         inner = [path[1:] for path in paths if len(path) > 1 and path[0] == field.name]
@@ -152,13 +152,13 @@ def _copied(old: Struct, schema: Schema, paths: list[_Path]) -> Struct:
 
 def _blank(schema: Schema) -> Struct:
     """A struct of nulls, and of such structs where there are inner ones: all of them are there because a path leads through."""
-    return new_struct(schema, [_blank(f.schema) if f.schema.type is Type.STRUCT else None for f in fields_of(schema)])
+    return new_struct(schema, [_blank(f.schema) if f.schema.type is Type.STRUCT else None for f in require_fields(schema)])
 
 
 def _extended(old: Schema, added: list[_Addition], at: str) -> Schema:
     """The struct schema with fields added, and after them inner structs that come to be for fields in them. Raises SchemaError
     for a new field without a schema."""
-    members = {field.name: field.schema for field in fields_of(old)}
+    members = {field.name: field.schema for field in require_fields(old)}
     for path, schema in added:
         if len(path) == 1 and path[0] not in members:
             if schema is None:

@@ -17,21 +17,21 @@ from connect.errors import ConfigError
 from connect.java.regex_replacement import Replacement, compile_replacement
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
-from connect.transforms.config import JavaRegex, compiled_regex
-from connect.transforms.debezium.optional_regex import OptionalRegex
-from connect.transforms.debezium.schema_names import name_adjuster
+from connect.transforms.config import JavaRegex, compile_regex
+from connect.transforms.debezium.config import OptionalRegex
+from connect.transforms.debezium.schema_name_adjuster import name_adjuster
 from connect.transforms.record_copies import copy_record
-from connect.transforms.structs import fields_of, new_struct, require_struct
+from connect.transforms.structs import new_struct, require_fields, require_struct
 
 PURPOSE = "Updating schema"
-_MOST_SCHEMAS = 256
-_MOST_TOPICS = 10_000
+_MAX_SCHEMAS = 256
+_MAX_TOPICS = 10_000
 _NEW_NAME, _OLD_NAME = "__dbz__sourceIdentifier", "__dbz__physicalTableIdentifier"
 _NEW_CACHE, _OLD_CACHE = "logical.destination.cache.size", "logical.table.cache.size"
 _log = logging.getLogger(__name__)
 
 
-def _table(key_field: str, cache_size: str) -> ConfigDef:
+def _build_config_def(key_field: str, cache_size: str) -> ConfigDef:
     return (
         ConfigDef()
         .define(
@@ -73,8 +73,8 @@ def _table(key_field: str, cache_size: str) -> ConfigDef:
     )  # fmt: skip
 
 
-_TABLE = _table(_NEW_NAME, _NEW_CACHE)
-_OLD_TABLE = _table(_OLD_NAME, _OLD_CACHE)
+_CONFIG_DEF = _build_config_def(_NEW_NAME, _NEW_CACHE)
+_OLD_CONFIG_DEF = _build_config_def(_OLD_NAME, _OLD_CACHE)
 
 
 class ToLogicalTopicRouter(Transformation):
@@ -82,11 +82,11 @@ class ToLogicalTopicRouter(Transformation):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         values = self.config_def().parse(configs)
-        self._regex = compiled_regex("topic.regex", values["topic.regex"])
+        self._regex = compile_regex("topic.regex", values["topic.regex"])
         self._replacement = _replacement("topic.replacement", values["topic.replacement"], self._regex)
         key_regex = (values["key.field.regex"] or "").strip()
         key_replacement = (values["key.field.replacement"] or "").strip()
@@ -94,7 +94,7 @@ class ToLogicalTopicRouter(Transformation):
             raise ConfigError.invalid(
                 "key.field.replacement", None, "key.field.replacement must be non-empty if key.field.regex is set."
             )
-        self._key_regex = compiled_regex("key.field.regex", key_regex) if key_regex else None
+        self._key_regex = compile_regex("key.field.regex", key_regex) if key_regex else None
         self._key_replacement = None if self._key_regex is None else compile_replacement(key_replacement, self._key_regex)
         self._key_field: str = values["key.field.name"]
         self._unique: bool = values["key.enforce.uniqueness"]
@@ -135,7 +135,7 @@ class ToLogicalTopicRouter(Transformation):
             target = self._replacement.replace_first(self._regex, topic)
             if not target:
                 _log.warning("The topic %s would become an empty name by topic.regex and topic.replacement, so it stays", topic)
-        if len(self._topics) >= _MOST_TOPICS:
+        if len(self._topics) >= _MAX_TOPICS:
             self._topics.clear()
         self._topics[topic] = target
         return target
@@ -148,23 +148,23 @@ class ToLogicalTopicRouter(Transformation):
         identifier = topic
         if self._key_regex is not None and self._key_replacement is not None and self._key_regex.fullmatch(topic) is not None:
             identifier = self._key_replacement.replace_first(self._key_regex, topic)
-        if len(self._identifiers) >= _MOST_TOPICS:
+        if len(self._identifiers) >= _MAX_TOPICS:
             self._identifiers.clear()
         self._identifiers[topic] = identifier
         return identifier
 
-    def _known(self, side: str, old: Schema, topic: str) -> Schema:
-        key = (side, old, topic)
+    def _known(self, part: str, old: Schema, topic: str) -> Schema:
+        key = (part, old, topic)
         schema = self._schemas.get(key)
         if schema is None:
-            schema = self._key_schema(old, topic) if side == "key" else self._envelope_schema(old, topic)
-            if len(self._schemas) >= _MOST_SCHEMAS:
+            schema = self._key_schema(old, topic) if part == "key" else self._envelope_schema(old, topic)
+            if len(self._schemas) >= _MAX_SCHEMAS:
                 del self._schemas[next(iter(self._schemas))]
             self._schemas[key] = schema
         return schema
 
     def _key_schema(self, old: Schema, topic: str) -> Schema:
-        fields = [(field.name, field.schema) for field in fields_of(old)]
+        fields = [(field.name, field.schema) for field in require_fields(old)]
         if self._unique:
             fields.append((self._key_field, Schema.STRING))
         return old.replace(name=self._adjust(f"{topic}.Key"), default=None, fields=fields)
@@ -174,7 +174,7 @@ class ToLogicalTopicRouter(Transformation):
         renamed = None if row is None else renamed_struct(row.schema, self._adjust(f"{topic}.Value"))
         fields = [
             (field.name, renamed if renamed is not None and field.name in (BEFORE, AFTER) else field.schema)
-            for field in fields_of(old)
+            for field in require_fields(old)
         ]
         return old.replace(name=self._adjust(f"{topic}.Envelope"), default=None, fields=fields)
 
@@ -184,7 +184,7 @@ class ByLogicalTableRouter(ToLogicalTopicRouter):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _OLD_TABLE
+        return _OLD_CONFIG_DEF
 
 
 def _identified(key: Struct, schema: Schema, identifier: str | None) -> Struct:
@@ -196,7 +196,7 @@ def _identified(key: Struct, schema: Schema, identifier: str | None) -> Struct:
 
 def _renamed_event(event: Struct, schema: Schema) -> Struct:
     values: list[Any] = []
-    for field, old in zip(fields_of(schema), fields_of(event.schema), strict=True):
+    for field, old in zip(require_fields(schema), require_fields(event.schema), strict=True):
         value = event.get(old)
         if value is not None and field.schema is not old.schema:
             value = under_schema(require_struct(old.schema, value, PURPOSE), field.schema)

@@ -16,11 +16,11 @@ from connect.errors import ConfigError
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
 from connect.transforms.record_copies import copy_record
-from connect.transforms.structs import fields_of, new_struct, struct_schema_like, struct_under
+from connect.transforms.structs import new_struct, require_fields, require_struct_of, struct_schema_like
 
 PURPOSE = "field name transformation"
-_MOST_SCHEMAS = 256
-_MOST_TOPICS = 10_000
+_MAX_SCHEMAS = 256
+_MAX_TOPICS = 10_000
 
 # One pass, as in the original: what a match has taken begins no other, so that 1a2b becomes 1_a2_b.
 _BORDERS = re.compile(r"([a-z])([A-Z])|([a-zA-Z])([0-9])|([0-9])([a-zA-Z])|\.")
@@ -64,7 +64,7 @@ def _style(key: str, value: str | None) -> Callable[[str], str]:
     return found
 
 
-def _table(kind: str, what: str) -> ConfigDef:
+def _build_config_def(kind: str, what: str) -> ConfigDef:
     return (
         ConfigDef()
         .define(
@@ -90,8 +90,8 @@ def _renaming(kind: str, values: Mapping[str, Any]) -> Callable[[str], str]:
     return lambda name: f"{prefix}{style(name)}{suffix}"
 
 
-_COLLECTION = _table("collection", "Collection")
-_COLUMN = _table("column", "Column")
+_COLLECTION = _build_config_def("collection", "Collection")
+_COLUMN = _build_config_def("column", "Column")
 
 
 class CollectionNameTransformation(Transformation):
@@ -111,7 +111,7 @@ class CollectionNameTransformation(Transformation):
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         topic = self._topics.get(record.topic)
         if topic is None:
-            if len(self._topics) >= _MOST_TOPICS:
+            if len(self._topics) >= _MAX_TOPICS:
                 self._topics.clear()
             topic = self._topics[record.topic] = self._renamed(record.topic)
         new = copy_record(record)
@@ -153,33 +153,33 @@ class FieldNameTransformation(Transformation):
         schema = self._schema(old, envelope=True)
         if value is None:
             return schema, None
-        event = struct_under(old, value, PURPOSE)
-        rows = [field.index for field in fields_of(old) if field.name in (BEFORE, AFTER)]
+        event = require_struct_of(old, value, PURPOSE)
+        rows = [field.index for field in require_fields(old) if field.name in (BEFORE, AFTER)]
         values = event.values[:]
         for index in rows:
-            values[index] = _under(fields_of(old)[index].schema, values[index], fields_of(schema)[index].schema)
+            values[index] = _under(require_fields(old)[index].schema, values[index], require_fields(schema)[index].schema)
         return schema, new_struct(schema, values)
 
     def _schema(self, old: Schema, *, envelope: bool = False) -> Schema:
         known = self._schemas.get((old, envelope))
         if known is None:
-            if len(self._schemas) >= _MOST_SCHEMAS:
+            if len(self._schemas) >= _MAX_SCHEMAS:
                 self._schemas.clear()
             known = self._schemas[old, envelope] = self._envelope(old) if envelope else self._row(old)
         return known
 
     def _row(self, old: Schema) -> Schema:
-        fields = [(self._renamed(field.name), field.schema) for field in fields_of(old)]
+        fields = [(self._renamed(field.name), field.schema) for field in require_fields(old)]
         return struct_schema_like(old, fields, optional=old.optional)
 
     def _envelope(self, old: Schema) -> Schema:
         fields = [
             (field.name, self._schema(field.schema) if field.name in (BEFORE, AFTER) else field.schema)
-            for field in fields_of(old)
+            for field in require_fields(old)
         ]
         return struct_schema_like(old, fields, optional=old.optional)
 
 
 def _under(old: Schema, value: Any, schema: Schema) -> Struct | None:
     """The same values under the schema with the new names."""
-    return None if value is None else new_struct(schema, struct_under(old, value, PURPOSE).values[:])
+    return None if value is None else new_struct(schema, require_struct_of(old, value, PURPOSE).values[:])

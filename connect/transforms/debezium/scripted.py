@@ -15,8 +15,8 @@ from connect.errors import ConfigError, DataError
 from connect.expressions import GROOVY, JAVASCRIPT, RECORD_VARIABLES, Dialect, Expression, compile_expression
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
-from connect.transforms.config import compiled_regex
-from connect.transforms.debezium.optional_regex import OptionalRegex
+from connect.transforms.config import compile_regex
+from connect.transforms.debezium.config import OptionalRegex
 from connect.transforms.record_copies import copy_record
 
 _PREFIX = "jsr223."
@@ -24,7 +24,7 @@ _LANGUAGES: dict[str, Dialect] = {
     "groovy": GROOVY,
     **dict.fromkeys(("graal.js", "graaljs", "js", "javascript", "ecmascript", "nashorn"), JAVASCRIPT),
 }
-_MOST_TOPICS = 10_000
+_MAX_TOPICS = 10_000
 
 
 class NullHandling(Enum):
@@ -75,7 +75,7 @@ class _Expression:
         return "expression"
 
 
-def _table(key: str, shown: str, doc: str) -> ConfigDef:
+def _build_config_def(key: str, shown: str, doc: str) -> ConfigDef:
     return (
         ConfigDef()
         .define(
@@ -119,7 +119,7 @@ class _Scripted(Transformation):
             raise ConfigError.invalid(key, values[key], e.message) from e
         self._nulls = NullHandling(values["null.handling.mode"].lower())
         regex = (values["topic.regex"] or "").strip()
-        self._topics: re.Pattern[str] | None = compiled_regex("topic.regex", regex) if regex else None
+        self._topics: re.Pattern[str] | None = compile_regex("topic.regex", regex) if regex else None
         self._chosen: dict[str, bool] = {}
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
@@ -132,17 +132,17 @@ class _Scripted(Transformation):
     def _is_chosen(self, topic: str, regex: re.Pattern[str]) -> bool:
         chosen = self._chosen.get(topic)
         if chosen is None:
-            if len(self._chosen) >= _MOST_TOPICS:
+            if len(self._chosen) >= _MAX_TOPICS:
                 self._chosen.clear()
             chosen = self._chosen[topic] = regex.fullmatch(topic) is not None
         return chosen
 
 
 _CONDITION, _TOPIC = "condition", "topic.expression"
-_FILTER_TABLE = _table(
+_FILTER_CONFIG_DEF = _build_config_def(
     _CONDITION, "Filtering condition", "The expression. A record for which it is true is kept, one for which it is false dropped."
 )
-_ROUTER_TABLE = _table(
+_ROUTER_CONFIG_DEF = _build_config_def(
     _TOPIC, "Topic name expression", "The expression. Its text becomes the topic of the record; null leaves the topic."
 )
 
@@ -153,7 +153,7 @@ class ExpressionFilter(_Scripted):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _FILTER_TABLE
+        return _FILTER_CONFIG_DEF
 
     @classmethod
     def _expression_key(cls) -> str:
@@ -168,7 +168,7 @@ class ContentBasedRouter(_Scripted):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _ROUTER_TABLE
+        return _ROUTER_CONFIG_DEF
 
     @classmethod
     def _expression_key(cls) -> str:

@@ -13,7 +13,7 @@ from connect.data.logical import EPOCH, FarInstant, instant_of, timestamp_to_mil
 from connect.errors import ConfigError, DataError
 
 _OFFSET = re.compile(r"([+-])(\d{2}):(\d{2})(?::(\d{2}))?", re.ASCII)
-_MOST_OFFSET = 18 * 3600
+_MAX_OFFSET = 18 * 3600
 _ZONED_TIME = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{0,9}))?)?(Z|z|[+-]\d{2}(?::\d{2}(?::\d{2})?)?)", re.ASCII)
 _ZONED_TIMESTAMP = re.compile(rf"([+-]?\d{{4,9}})-(\d{{2}})-(\d{{2}})[Tt]{_ZONED_TIME.pattern}", re.ASCII)
 _SECONDS_PER_DAY = 86_400
@@ -58,7 +58,7 @@ def parse_zone_name(key: str, text: str, *, strict: bool) -> Zone:
     if found is not None:
         hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
         total = hours * 3600 + minutes * 60 + seconds
-        if minutes > 59 or seconds > 59 or total > _MOST_OFFSET:
+        if minutes > 59 or seconds > 59 or total > _MAX_OFFSET:
             raise ConfigError.invalid(key, text, "an offset is at most 18:00, its minutes and seconds at most 59")
         return Zone(text, -total if found[1] == "-" else total, None)
     known = zoneinfo.available_timezones()

@@ -17,7 +17,7 @@ from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
 from connect.strict import is_strict
 from connect.transforms.api import Transformation
-from connect.transforms.debezium.field_rules import Choice, FieldRules, parse_rules
+from connect.transforms.debezium.field_rules import FieldRules, FieldSelection, parse_rules
 from connect.transforms.debezium.time_zones import (
     Zone,
     parse_zone_name,
@@ -28,14 +28,14 @@ from connect.transforms.debezium.time_zones import (
     zoned_timestamp,
 )
 from connect.transforms.record_copies import copy_record
-from connect.transforms.structs import fields_of, new_struct
+from connect.transforms.structs import new_struct, require_fields
 
 _ZONE, _INCLUDE, _EXCLUDE = "converted.timezone", "include.list", "exclude.list"
 _RULES = (
     "Each rule is source:table, source:table:field, topic:topic, topic:topic:field or name:field, where the name is a topic's or "
     "a table's; a field may begin with before., after. or source. for one block alone."
 )
-_TABLE = (
+_CONFIG_DEF = (
     ConfigDef()
     .define(
         _ZONE, ConfigType.STRING, importance=Importance.HIGH, width=Width.MEDIUM, display_name="Converted Timezone",
@@ -53,7 +53,7 @@ _TABLE = (
 _TIME = "io.debezium.time."
 _EPOCH_UNITS = {"ts_ms": 1_000, "ts_us": 1_000_000, "ts_ns": 1_000_000_000}
 _WITHOUT_ZONE = frozenset((f"{_TIME}Date", f"{_TIME}MicroTime", f"{_TIME}NanoTime", f"{_TIME}Time", DATE, TIME))
-_MOST_PLANS = 256
+_MAX_PLANS = 256
 _log = logging.getLogger(__name__)
 
 
@@ -72,13 +72,13 @@ class TimezoneConverter(Transformation):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def __init__(self, now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)) -> None:
         self._now = now
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = _TABLE.parse(configs)
+        values = _CONFIG_DEF.parse(configs)
         if not values[_ZONE]:
             raise ConfigError.invalid(_ZONE, values[_ZONE], "A value is required")
         include, exclude = values[_INCLUDE] or [], values[_EXCLUDE] or []
@@ -115,12 +115,12 @@ class TimezoneConverter(Transformation):
             return known[1]
         choice = self._rules.choice(topic, table)
         plans = [] if choice is None else self._blocks(schema, choice)
-        if len(self._plans) >= _MOST_PLANS:
+        if len(self._plans) >= _MAX_PLANS:
             del self._plans[next(iter(self._plans))]
         self._plans[key] = (schema, plans)
         return plans
 
-    def _blocks(self, schema: Schema, choice: Choice) -> list[_BlockPlan]:
+    def _blocks(self, schema: Schema, choice: FieldSelection) -> list[_BlockPlan]:
         plans: list[_BlockPlan] = []
         for name, chosen in ((BEFORE, choice.before), (AFTER, choice.after), (SOURCE, choice.source)):
             block = schema.field(name)
@@ -176,5 +176,5 @@ def _converted(block: Struct, plan: _BlockPlan) -> Struct:
             try:
                 values[index] = convert(value)
             except DataError as e:
-                raise DataError(f"The field {fields_of(block.schema)[index].name} cannot be converted: {e.message}") from e
+                raise DataError(f"The field {require_fields(block.schema)[index].name} cannot be converted: {e.message}") from e
     return new_struct(block.schema, values)

@@ -14,7 +14,7 @@ from connect.config.validators import one_of
 from connect.errors import ConfigError
 from connect.strict import is_strict
 from connect.transforms.config import JavaRegex
-from connect.transforms.debezium.deprecated_keys import note_ignored, note_old
+from connect.transforms.debezium.config import warn_deprecated, warn_ignored
 
 _TABLE_GROUP, _ROUTER_GROUP, _TRACING_GROUP = "Table", "Router", "Tracing"
 _PLACEMENT, _MISSING = "table.fields.additional.placement", "table.field.additional.missing"
@@ -87,7 +87,7 @@ def _addition(key: str, spec: str) -> Addition:
     return Addition(parts[0], known[parts[1].lower()], parts[-1] if len(parts) == 3 else parts[0])
 
 
-def _table() -> ConfigDef:
+def _build_config_def() -> ConfigDef:
     table = ConfigDef()
     for name, (default, shown, doc) in _COLUMNS.items():
         table.define(
@@ -180,7 +180,7 @@ def _table() -> ConfigDef:
     )  # fmt: skip
 
 
-TABLE = _table()
+CONFIG_DEF = _build_config_def()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,12 +225,12 @@ class RouterSettings:
 
 def read_settings(configs: Mapping[str, Any]) -> RouterSettings:
     """Raises ConfigError."""
-    values = TABLE.parse(configs)
-    note_ignored(configs, _IGNORED)
+    values = CONFIG_DEF.parse(configs)
+    warn_ignored(configs, _IGNORED)
     missing_is_error = values[_MISSING].lower() == "error"
     if values[_OLD_MISSING] is not None and _MISSING not in configs:
         missing_is_error = bool(parse_value(_OLD_MISSING, values[_OLD_MISSING], ConfigType.BOOLEAN))
-        note_old(_OLD_MISSING, f"it is read as {_MISSING}={'error' if missing_is_error else 'ignore'}")
+        warn_deprecated(_OLD_MISSING, f"it is read as {_MISSING}={'error' if missing_is_error else 'ignore'}")
     columns = Columns(
         values["table.field.event.id"],
         values["table.field.event.key"],

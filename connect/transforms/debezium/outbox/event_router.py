@@ -23,7 +23,7 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
-from connect.transforms.debezium.outbox.config import TABLE, Columns, InvalidOperation, Placement, read_settings
+from connect.transforms.debezium.outbox.config import CONFIG_DEF, Columns, InvalidOperation, Placement, read_settings
 from connect.transforms.debezium.outbox.json_payload import JsonExpansion
 from connect.transforms.record_copies import copy_record
 from connect.transforms.regex_router import RegexRouter
@@ -31,7 +31,7 @@ from connect.transforms.structs import require_struct
 
 PAYLOAD = "payload"
 _PURPOSE = "Read Outbox Event"
-_MOST_SCHEMAS = 1_000
+_MAX_SCHEMAS = 1_000
 _PER_MILLI = {
     "io.debezium.time.Timestamp": 1, "io.debezium.time.MicroTimestamp": 1_000, "io.debezium.time.NanoTimestamp": 1_000_000,
 }  # fmt: skip
@@ -44,7 +44,7 @@ class EventRouter(Transformation):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return TABLE
+        return CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self._settings = read_settings(configs)
@@ -157,7 +157,7 @@ class EventRouter(Transformation):
             placed = [one for one in self._in_envelope if not self._is_left_out(row, one.column)]
             fields = [(PAYLOAD, payload), *((one.alias, _column(row, one.column, "additional")[0]) for one in placed)]
             known = Schema(Type.STRUCT, name=_schema_name(row.schema.name, topic), version=version, fields=fields)
-            if len(self._schemas) >= _MOST_SCHEMAS:
+            if len(self._schemas) >= _MAX_SCHEMAS:
                 del self._schemas[next(iter(self._schemas))]
             self._schemas[key] = known
         return known

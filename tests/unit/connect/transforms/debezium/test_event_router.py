@@ -221,5 +221,5 @@ def test_columns_of_oracle_are_in_capitals() -> None:
 
 def test_settings_without_use_here_are_told(caplog: pytest.LogCaptureFixture) -> None:
     _with(tracing_operation_name="x", field_name_adjustment_mode="avro")
-    assert "tracing.operation.name is not used" in caplog.text
-    assert "field.name.adjustment.mode is not used" in caplog.text
+    assert "tracing.operation.name is ignored" in caplog.text
+    assert "field.name.adjustment.mode is ignored" in caplog.text

@@ -11,7 +11,7 @@ _INVALID = re.compile(r"[^A-Za-z0-9_.]")
 _INVALID_OR_ESCAPE = re.compile(r"[^A-Za-z0-9.]")
 _FIRST = re.compile(r"[A-Za-z_]")
 _FIRST_BUT_ESCAPE = re.compile(r"[A-Za-z]")
-_MOST_NAMES = 10_000
+_MAX_NAMES = 10_000
 
 
 def name_adjuster(mode: str) -> Callable[[str], str]:
@@ -29,7 +29,7 @@ def name_adjuster(mode: str) -> Callable[[str], str]:
                 f"The schema name {name} is no valid Avro name, and as {result} it is the same as {originals[result]}; "
                 "choose another topic, or schema.name.adjustment.mode=avro_unicode"
             )
-        if len(originals) > _MOST_NAMES:
+        if len(originals) > _MAX_NAMES:
             originals.clear()
         return result
 

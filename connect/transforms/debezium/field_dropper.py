@@ -11,7 +11,7 @@ from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
 from connect.transforms.replace_field import ReplaceFieldKey, ReplaceFieldValue
 
-_MOST_LISTS = 64
+_MAX_LISTS = 64
 
 
 class FieldDropper:
@@ -43,8 +43,8 @@ class FieldDropper:
         chosen = tuple(dict.fromkeys(names))
         if self._compatible and chosen and schema is not None:
             if schema.fields is None:
-                side = "key" if of_key else "value"
-                raise DataError(f"Fields are to be dropped from the {side}, which is of type {schema.type.name} and no struct")
+                part = "key" if of_key else "value"
+                raise DataError(f"Fields are to be dropped from the {part}, which is of type {schema.type.name} and no struct")
             chosen = tuple(f.name for f in schema.fields or () if f.schema.optional and f.name in chosen)
         if not chosen:
             return record
@@ -53,7 +53,7 @@ class FieldDropper:
             made: Callable[[], Any] = ReplaceFieldKey if of_key else ReplaceFieldValue
             replacer = made()
             replacer.configure({"exclude": list(chosen)})
-            if len(self._replacers) >= _MOST_LISTS:
+            if len(self._replacers) >= _MAX_LISTS:
                 del self._replacers[next(iter(self._replacers))]
             self._replacers[of_key, chosen] = replacer
         return replacer.apply(record)
