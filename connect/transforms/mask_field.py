@@ -72,7 +72,7 @@ class MaskField(KeyOrValueTransformation):
         return Plan(None, self._map_converter()) if schema is None else self._struct_plan(schema)
 
     def _build_mask(self, replacement: str | None, *, strict: bool) -> Callable[[str, Schema | None, Any], Any]:
-        """Builds the function from field name, schema, and value (not null) to the mask_value value."""
+        """Builds the function from field name, schema, and value (not null) to the masked value."""
         if replacement is None:
             return lambda _, schema, value: _empty_value(schema, value)
         if not strict:
@@ -139,7 +139,7 @@ class MaskField(KeyOrValueTransformation):
     def _mask_column(self, field: Field, column: Column) -> Column:
         kinds = set(map(type, column))
         if len(kinds) == 1 and kinds <= _UNIFORM_CLASSES:
-            # The mask_value value depends only on the class.
+            # The masked value depends only on the class.
             return constant(self._mask_value(field.name, field.schema, column[0]), len(column))
         mask_value = self._mask_value
         return [mask_value(field.name, field.schema, value) for value in column]
