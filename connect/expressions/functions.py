@@ -1,4 +1,4 @@
-"""The functions that are called without a value before them."""
+"""The functions of the language, such as ``parseInt(text)``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_DIGITS = 400
 
 @dataclass(frozen=True, slots=True)
 class FunctionEntry:
-    """``arity`` is the fewest and the most arguments."""
+    """A function; ``arity`` is the minimum and maximum number of arguments."""
 
     arity: tuple[int, int]
     call: Callable[..., Any]
@@ -29,21 +29,21 @@ class FunctionEntry:
 
 
 def parse_json(text: Any) -> Any:
-    """A JSON text as maps, lists, texts, numbers, booleans and null. Raises EvaluationError."""
+    """Parses JSON text into maps, lists, text, numbers, booleans, and null. Raises EvaluationError."""
     if not isinstance(text, str):
-        raise EvaluationError("only a text can be read as JSON")
+        raise EvaluationError("only text can be parsed as JSON")
     if len(text) > MAX_TEXT_LENGTH:
-        raise EvaluationError(f"the JSON text has {len(text)} characters; {MAX_TEXT_LENGTH} are the most")
+        raise EvaluationError(f"the JSON text has {len(text)} characters; the limit is {MAX_TEXT_LENGTH}")
     try:
         return orjson.loads(text)
     except ValueError as e:
-        raise EvaluationError(f"the text is no JSON: {e}") from e
+        raise EvaluationError(f"the text is not JSON: {e}") from e
 
 
 def to_number(text: Any, kind: type[int] | type[float] | type[Decimal]) -> Any:
-    """Groovy's ``toInteger`` and its like. Raises EvaluationError for what is no such number."""
+    """Groovy's ``toInteger`` and similar methods. Raises EvaluationError if the value is not such a number."""
     if isinstance(text, bool) or not isinstance(text, str | int | float | Decimal):
-        raise EvaluationError("only a text or a number becomes a number")
+        raise EvaluationError("only text and numbers can be converted to a number")
     try:
         if isinstance(text, str) and len(text) > _MAX_DIGITS:
             raise ValueError
@@ -51,7 +51,7 @@ def to_number(text: Any, kind: type[int] | type[float] | type[Decimal]) -> Any:
             raise ValueError
         return kind(text.strip() if isinstance(text, str) else text)
     except (ValueError, ArithmeticError) as e:
-        raise EvaluationError(f"{str(text)[:40]} is no number of that kind") from e
+        raise EvaluationError(f"{str(text)[:40]} is not a number of that kind") from e
 
 
 def _parse_int(dialect: Dialect, value: Any) -> Any:
@@ -71,10 +71,10 @@ def _is_nan(_: Dialect, value: Any) -> bool:
 
 FUNCTIONS: dict[str, FunctionEntry] = {
     "String": FunctionEntry((1, 1), lambda dialect, value: dialect.text(value), "the value as text"),
-    "Number": FunctionEntry((1, 1), lambda _, value: to_script_number(value), "the value as a number, NaN if it is none"),
-    "Boolean": FunctionEntry((1, 1), lambda dialect, value: dialect.is_true(value), "whether the value counts as true"),
-    "parseInt": FunctionEntry((1, 1), _parse_int, "the whole number that a text begins with, or NaN"),
-    "parseFloat": FunctionEntry((1, 1), _parse_float, "the number that a text begins with, or NaN"),
-    "isNaN": FunctionEntry((1, 1), _is_nan, "whether the value is no number"),
-    "JSON.parse": FunctionEntry((1, 1), lambda _, text: parse_json(text), "a JSON text as maps and lists"),
+    "Number": FunctionEntry((1, 1), lambda _, value: to_script_number(value), "the value as a number, or NaN"),
+    "Boolean": FunctionEntry((1, 1), lambda dialect, value: dialect.is_true(value), "whether the value is truthy"),
+    "parseInt": FunctionEntry((1, 1), _parse_int, "the integer at the start of text, or NaN"),
+    "parseFloat": FunctionEntry((1, 1), _parse_float, "the number at the start of text, or NaN"),
+    "isNaN": FunctionEntry((1, 1), _is_nan, "whether the value is not a number"),
+    "JSON.parse": FunctionEntry((1, 1), lambda _, text: parse_json(text), "JSON text as maps and lists"),
 }
