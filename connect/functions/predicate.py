@@ -1,4 +1,4 @@
-"""Python: a plain function as a predicate.
+"""Python: uses a plain function as a predicate.
 
 predicates=large
 predicates.large.type=Python
@@ -25,21 +25,21 @@ _CONFIG_DEF = (
     ConfigDef()
     .define(
         FUNCTION, ConfigType.STRING, validator=ImportableCallable(), importance=Importance.HIGH,
-        doc="The function to ask, as package.module:name, from what the worker can import (PYTHONPATH, plugin.path, installed "
-        "packages; not Python's standard library). It returns True or False. Its other parameters are settings.",
+        doc="Function to call, as package.module:name, from anything that the worker can import (PYTHONPATH, plugin.path, "
+        "installed packages; not Python's standard library). It returns True or False. Its other parameters are settings.",
     )
     .define(
         TAKES, ConfigType.STRING, None, validator=one_of(None, *SINGLE),
-        doc="What the function is given: a record, its value or its key; null keys and values too. By default the name of its "
-        "first parameter says it.",
+        doc="Argument of the function: a record, its value, or its key, which may be null. By default, the name of its first "
+        "parameter.",
     )
 )  # fmt: skip
 
 
 class PythonPredicate(Predicate):
-    """Asks a user's function, which must not change what it is given."""
+    """Calls a user's function, which must not change its argument."""
 
-    open_prefixes = ("",)  # whatever the table does not have is the function's own
+    open_prefixes = ("",)  # other keys are settings of the function
 
     def __init__(self) -> None:
         self._function: BoundFunction | None = None
