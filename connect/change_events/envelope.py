@@ -7,7 +7,7 @@ from typing import Any
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
-from connect.transforms.structs import fields_of, new_struct, null_error, struct_under
+from connect.transforms.structs import new_struct, null_error, require_fields, require_struct_of
 
 BEFORE, AFTER, SOURCE, OPERATION, TRANSACTION = "before", "after", "source", "op", "transaction"
 CREATE, UPDATE, DELETE, READ, TRUNCATE = "c", "u", "d", "r", "t"
@@ -36,19 +36,19 @@ def envelope_struct(schema: Schema, value: Any) -> Struct:
     if value.__class__ is Struct and value.schema is schema:
         struct: Struct = value
         return struct
-    return struct_under(schema, value, "reading a change event")
+    return require_struct_of(schema, value, "reading a change event")
 
 
 def renamed_struct(schema: Schema, name: str) -> Schema:
     """The struct schema under another name; its default, a struct of the old name, is gone. Raises DataError for another type."""
-    fields_of(schema)
+    require_fields(schema)
     return schema.replace(name=name, default=None)
 
 
 def under_schema(struct: Struct, schema: Schema) -> Struct:
     """The same values under a schema with the same fields, and maybe more after them, which are null. Raises DataError for a null
     that a field may not have."""
-    fields = fields_of(schema)
+    fields = require_fields(schema)
     values = [*struct.values, *[None] * (len(fields) - len(struct.values))]
     for value, field in zip(values, fields, strict=True):
         if value is None and not field.schema.optional:

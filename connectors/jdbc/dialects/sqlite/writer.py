@@ -92,7 +92,7 @@ def _exact_millis(instant: Callable[[Any], int], what: str) -> Convert:
     def convert(value: Any) -> int:
         ns = instant(value)
         if ns % _NS_PER_MS:
-            raise DataError(f"{what}: {format_wall_ns(ns, 9)} is finer than the milliseconds that SQLite keeps as a whole number; "
+            raise DataError(f"{what}: {format_wall_ns(ns, 9)} is finer than the milliseconds that SQLite stores; "
                             "declare the column TIMESTAMP")  # fmt: skip
         return ns // _NS_PER_MS
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from connect.expressions import RECORD_VARIABLES, compile_expression
 from connect.expressions.dialect import GROOVY, JAVASCRIPT
+from connect.expressions.errors import MAX_INTEGER_BITS, MAX_LIST_SIZE, MAX_TEXT_LENGTH
 from connect.expressions.functions import FUNCTIONS
-from connect.expressions.lexer import MOST_CHARACTERS
-from connect.expressions.limits import MOST_BITS, MOST_MEMBERS, MOST_TEXT
+from connect.expressions.lexer import MAX_EXPRESSION_LENGTH
 from connect.expressions.methods import METHODS
-from connect.expressions.regular_expressions import MOST_PATTERN
+from connect.expressions.regular_expressions import MAX_PATTERN_LENGTH
 
 PAGE = (Path(__file__).parents[4] / "docs" / "expressions.md").read_text("utf-8")
 
@@ -31,7 +31,7 @@ def test_variables_are_those_of_the_page() -> None:
 
 def test_limits_are_those_of_the_page() -> None:
     section = PAGE.partition("## Limits\n")[2]
-    for bound in (MOST_CHARACTERS, MOST_TEXT, MOST_MEMBERS, MOST_BITS, MOST_PATTERN):
+    for bound in (MAX_EXPRESSION_LENGTH, MAX_TEXT_LENGTH, MAX_LIST_SIZE, MAX_INTEGER_BITS, MAX_PATTERN_LENGTH):
         assert f"{bound:,}" in section
 
 

@@ -162,7 +162,7 @@ def test_a_new_field_keeps_the_type_it_had_first(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("new", "expected"),
     [
-        ([], "new is a value of type empty list, from which no schema follows; declare one"),
+        ([], "new is a value of type empty list, from which no schema can be inferred; declare one"),
         ({}, "new is a value of type empty dict"),
         ({"a": [None]}, "new.a[] is null"),
         ([1, "a"], "new[1]"),
@@ -183,11 +183,11 @@ def test_keep_refuses_what_does_not_fit_and_names_the_field(monkeypatch: pytest.
 
     kept(id=7)
     for changes, expected in (
-        ({"new": 1}, "new is no field of its schema, which has id, note, price, to, tags"),
+        ({"new": 1}, "new is not in its schema, which has id, note, price, to, tags"),
         ({"id": "x"}, 'field: "id"'),
         ({"id": None}, 'null used for required field: "id"'),
         ({"to": {"city": 5}}, 'field: "to.city"'),
-        ({"to": {"town": "x"}}, "to.town is no field of its schema, which has city"),
+        ({"to": {"town": "x"}}, "to.town is not in its schema, which has city"),
         ({"to": "x"}, "to is a value of type str, expected a dict for a struct of city"),
         ({"tags": ["a", 1]}, 'field: "tags[1]"'),
     ):
@@ -218,7 +218,7 @@ def test_a_declared_schema_is_that_of_every_result(monkeypatch: pytest.MonkeyPat
         found = applied(schema, value)
         assert found.schema is NAMED
         assert found.value.as_dict() == {"name": "x", "size": None}
-    with pytest.raises(DataError, match="other is no field of its schema, which has name, size"):
+    with pytest.raises(DataError, match="other is not in its schema, which has name, size"):
         Applied(lambda value: {"other": 1}, monkeypatch, **{"function.schema": f"{SHOP}:NAMED"})(None, {})
 
 

@@ -221,9 +221,9 @@ def test_what_a_sink_gives_back_is_refused() -> None:
         while True:
             yield 5
 
-    with harness(counting) as sink, pytest.raises(ConnectError, match="returned a value of type int, expected nothing"):
+    with harness(counting) as sink, pytest.raises(ConnectError, match="returned a value of type int, expected None"):
         sink.put_values("t", [1])
-    with pytest.raises(ConnectError, match="yielded a value of type int, expected nothing"):
+    with pytest.raises(ConnectError, match="yielded a value of type int, expected None"):
         harness(yielding).start()
 
 
@@ -238,7 +238,7 @@ def test_a_generator_that_ends_is_refused() -> None:
             return
         yield
 
-    with harness(once) as sink, pytest.raises(ConnectError, match="has ended; a sink's generator takes batches"):
+    with harness(once) as sink, pytest.raises(ConnectError, match="has ended; the generator of a sink must take batches"):
         sink.put_values("t", [1])
     with pytest.raises(ConnectError, match="ended before it took a batch"):
         harness(never).start()
@@ -284,10 +284,13 @@ def test_what_is_no_sink_function_is_refused_at_once() -> None:
 
     for function, expected in (
         (asynchronous, "is async"),
-        (without, "takes config; a sink function takes records or values, one of them"),
-        (both, "takes records, values; a sink function takes records or values"),
-        (asking, "asks for settings; a sink function gets records, values, config, context"),
-        (generator, "asks for records; a sink function gets config, context (a generator gets its records from yield)"),
+        (without, "takes config; a sink function takes either records or values"),
+        (both, "takes records, values; a sink function takes either records or values"),
+        (asking, "has the parameter settings; a sink function may take records, values, config, context"),
+        (
+            generator,
+            "has the parameter records; a sink function may take config, context (a generator gets its records from yield)",
+        ),
     ):
         with pytest.raises(ConfigError) as caught:
             sink_connector(function)

@@ -185,7 +185,7 @@ def test_partitions_are_shared_out_and_read_in_turn() -> None:
     with task(read, **{PARTITIONS: '[{"file": "b"}]'}) as harness:
         assert values(harness.poll_records(2)) == ["b0", "b1"]
     assert connector.alter_offsets(CONFIG, {(("file", "a"),): {"next": 1}, (("file", "gone"),): None})
-    with pytest.raises(BadRequestError, match=r"\{'file': 'x'\} is no source partition of .*read, which has"):
+    with pytest.raises(BadRequestError, match=r"\{'file': 'x'\} is not a source partition of .*read, which has"):
         connector.alter_offsets(CONFIG, {(("file", "x"),): {"next": 1}})
 
 
@@ -206,8 +206,8 @@ def test_a_waiting_partition_does_not_hold_up_the_others() -> None:
 @pytest.mark.parametrize(
     ("partitions", "expected"),
     [
-        ([{"a": [1]}], "is no source partition, expected a flat dict of plain values"),
-        (["a"], "'a' is no source partition"),
+        ([{"a": [1]}], "is not a source partition, expected a flat dict of plain values"),
+        (["a"], "'a' is not a source partition"),
         ([{"a": 1}, {"a": 1}], "the source partition {'a': 1} is listed twice"),
         (lambda config: 1 / 0, "ZeroDivisionError: division by zero (in function"),
         (lambda config: sys.exit("no places"), "SystemExit: no places (in function"),
@@ -337,7 +337,7 @@ def test_a_wait_that_is_not_yielded_is_refused() -> None:
         context.wait(5)
         yield None
 
-    with task(read) as harness, pytest.raises(ConnectError, match=r"did not yield what it gives: yield context.wait"):
+    with task(read) as harness, pytest.raises(ConnectError, match=r"without yielding the result: yield context.wait"):
         harness.poll()
 
 
@@ -370,7 +370,7 @@ def test_an_offset_is_a_dict() -> None:
     def read(context: SourceFunctionContext) -> Iterator[Any]:
         yield context.record("a", 5, topic="t")
 
-    with task(read) as harness, pytest.raises(ConnectError, match="5 is no source offset, expected a flat dict"):
+    with task(read) as harness, pytest.raises(ConnectError, match="5 is not a source offset, expected a flat dict"):
         harness.poll()
 
 
@@ -387,7 +387,7 @@ def test_what_is_no_source_function_is_refused_at_once() -> None:
     for function, expected in (
         (asynchronous, "is async; expected a plain generator function"),
         (plain, "is not a generator"),
-        (asking, "asks for offsets; a source function gets config and context"),
+        (asking, "has the parameter offsets; a source function may take config and context"),
     ):
         with pytest.raises(ConfigError) as caught:
             source_connector(function)
@@ -415,7 +415,7 @@ def test_a_field_that_no_key_can_be_is_refused() -> None:
     class Odd:
         when: complex = 1j
 
-    with pytest.raises(ConfigError, match=r"class Odd: a setting cannot be of type complex, as when is; expected str, int"):
+    with pytest.raises(ConfigError, match=r"class Odd: when has type complex, which a setting cannot have; expected str, int"):
 
         @source_connector(config=Odd)
         def read(config: Odd) -> Iterator[Any]:

@@ -203,18 +203,18 @@ def test_an_instance_of_a_class_is_made_for_each_task_and_closed_once() -> None:
         (f"{SHOP}:a b", "expected package.module:name"),
         (f"{SHOP}:NUMBER", "it is a value of type int, expected a function or a class"),
         (f"{SHOP}:functools", "functools is a module"),
-        (f"{SHOP}:trim.__globals__", "__globals__ is a name of Python's own"),
+        (f"{SHOP}:trim.__globals__", "__globals__ is a special name of Python"),
         ("os:system", "os is a module of Python's standard library"),
         ("builtins:eval", "builtins is a module of Python's standard library"),
         ("subprocess:run", "subprocess is a module of Python's standard library"),
         (f"{SHOP}:working_folder", "is a module of Python's standard library, which configurations may not call"),
         (f"{SHOP}:later", "it is async"),
         (f"{SHOP}:nothing", "it takes no argument"),
-        (f"{SHOP}:forgetful", "it has no return with a value, so it would answer None to everything"),
+        (f"{SHOP}:forgetful", "it has no return with a value, so it would return None for every record"),
         (f"{SHOP}:NotCallable", "it is a class without __call__"),
-        (f"{SHOP}:clashing", "its parameter predicate has the name of a key of every stage"),
-        (f"{SHOP}:taking", "its parameter function_takes has the name of a key of every stage"),
-        (f"{SHOP}:unusual", "a setting cannot be of type list[int], as numbers is; expected str, int"),
+        (f"{SHOP}:clashing", "its parameter predicate has the name of a key that every stage has"),
+        (f"{SHOP}:taking", "its parameter function_takes has the name of a key that every stage has"),
+        (f"{SHOP}:unusual", "numbers has type list[int], which a setting cannot have; expected str, int"),
     ],
 )
 def test_what_is_no_function_is_refused(path: str, expected: str) -> None:
@@ -271,12 +271,12 @@ def test_a_retriable_error_stays_one() -> None:
         (
             "returns",
             "list_in_record",
-            "returned a value of type str, expected SinkRecord or None; a function of values has",
+            "returned a value of type str, expected SinkRecord or None; for a function of values, set",
         ),
-        ("returns", "set", "returned a value of type set, expected a value that Connect has a type for, or None"),
+        ("returns", "set", "returned a value of type set, expected a value that has a Connect type, or None"),
         ("returns", "generator", "returned a value of type generator, expected a value"),
-        ("too_few", 1, "returned 0 results for 1 values: it returns one for each, in order, and None where one is dropped"),
-        ("no_list", 1, "returned a value of type dict, expected a list of as many results as there are values"),
+        ("too_few", 1, "returned 0 results for 1 values: it must return one for each, in order, and None for a dropped record"),
+        ("no_list", 1, "returned a value of type dict, expected a list with one result for each of the values"),
     ],
 )
 def test_a_wrong_result_is_a_data_error(function: str, given: Any, expected: str) -> None:
@@ -287,7 +287,7 @@ def test_a_wrong_result_is_a_data_error(function: str, given: Any, expected: str
 
 
 def test_a_list_of_records_for_one_is_refused() -> None:
-    with pytest.raises(DataError, match=r"returned a value of type list.*: a transformation makes one record, or none, of each"):
+    with pytest.raises(DataError, match=r"returned a value of type list.*: a transformation returns one record or None"):
         values("as_record", [[1, 2]])
 
 

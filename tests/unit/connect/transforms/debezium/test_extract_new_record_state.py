@@ -132,7 +132,7 @@ def test_tombstones_get_the_operation_as_header() -> None:
 
 
 def test_a_block_that_the_event_lacks_is_named() -> None:
-    with pytest.raises(DataError, match="no block patch; there are: before, after, source, transaction"):
+    with pytest.raises(DataError, match="no block patch; blocks: before, after, source, transaction"):
         _with({"add.fields": "patch.x"}).apply(event("c", None, row(*ANNE)))
 
 
@@ -194,7 +194,7 @@ def test_fields_in_a_header_are_dropped_from_the_key_where_asked() -> None:
 
 
 def test_a_header_that_is_no_list_is_named() -> None:
-    with pytest.raises(DataError, match="The header drop lists"):
+    with pytest.raises(DataError, match="The header drop must be a list"):
         _with({"drop.fields.header.name": "drop"}).apply(event("u", None, row(*ANNE), headers=Headers().add("drop", "a")))
 
 

@@ -107,7 +107,7 @@ def test_what_cannot_take_a_header_is_told() -> None:
         _moved("h", "h", SourceRecord({}, {}, "t", value={"a": 1}, headers=Headers().add("h", 1)))
     with pytest.raises(DataError, match="h has no schema"):
         _moved("h", "h", event("c", None, row(1, "x", 1, None), headers=Headers().add("h", 1)))
-    with pytest.raises(DataError, match="op is of type STRING and no struct"):
+    with pytest.raises(DataError, match="op is of type STRING, not a struct"):
         _moved("h", "op.h", event("c", None, row(1, "x", 1, None), headers=Headers().add("h", 1, Schema.INT32)))
 
 

@@ -108,14 +108,14 @@ def test_a_local_time_that_is_no_certain_instant_takes_the_offset_before_or_is_r
     assert _after("Europe/Berlin", millis=never)["millis"] == never - 3_600_000
     twice = int(dt.datetime(2024, 10, 27, 2, 30, tzinfo=dt.UTC).timestamp()) * 1000
     assert _after("Europe/Berlin", millis=twice)["millis"] == twice - 7_200_000
-    with pytest.raises(DataError, match="The field millis cannot be converted: Clocks in Europe/Berlin show"):
+    with pytest.raises(DataError, match=r"The field millis cannot be converted: .* occurs never or twice in Europe/Berlin"):
         _converted("Europe/Berlin", _event(millis=twice), conversion_strict="true")
 
 
 def test_dates_and_times_of_day_stay_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     after = _after("+05:30", day=dt.date(2024, 1, 1), clock=5)
     assert (after["day"], after["clock"]) == (dt.date(2024, 1, 1), 5)
-    assert "io.debezium.time.MicroTime is in no time zone" in caplog.text
+    assert "io.debezium.time.MicroTime has no time zone" in caplog.text
 
 
 def test_the_record_itself_is_not_changed() -> None:

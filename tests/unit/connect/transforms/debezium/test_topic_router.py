@@ -9,7 +9,7 @@ from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError, SchemaError
 from connect.record import SourceRecord
 from connect.transforms.debezium.logical_topic_router import ByLogicalTableRouter, ToLogicalTopicRouter
-from connect.transforms.debezium.schema_names import name_adjuster
+from connect.transforms.debezium.schema_name_adjuster import name_adjuster
 
 from .change_events import SCHEMAS, event, row, tombstone
 

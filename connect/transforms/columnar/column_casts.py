@@ -1,6 +1,6 @@
-"""Whole columns to another type, as :mod:`connect.transforms.casting` does it value by value.
+"""Casts whole columns as :mod:`connect.transforms.value_casts` casts single values.
 
-What is quick for a column of one plain class is done by one call for all; any other column goes value by value.
+A column of one plain class is cast in one call where that is faster; any other column is cast value by value.
 """
 
 from __future__ import annotations
@@ -11,67 +11,68 @@ from typing import Any
 from connect.data.schema import Schema, Type
 from connect.data.validation import INT_RANGES
 from connect.java.text import double_text
-from connect.transforms.casting import INPUT_TYPES, NARROW, Caster
 from connect.transforms.columnar.columns import Column, Constant, map_column
+from connect.transforms.lossless import Caster
+from connect.transforms.value_casts import INPUT_TYPES, NARROW
 
 ColumnCaster = Callable[[Column], Column]
-_Quick = Callable[[Sequence[Any]], Column | None]
+_BulkCaster = Callable[[Sequence[Any]], Column | None]
 _NONE = type(None)
-_SOURCES = {str: Type.STRING, int: Type.INT64, float: Type.FLOAT64, bool: Type.BOOLEAN}
-_LONGEST_DIGITS = 18
-"""As many digits as every int64 has room for."""
+_TYPES = {str: Type.STRING, int: Type.INT64, float: Type.FLOAT64, bool: Type.BOOLEAN}
+_SAFE_DIGITS = 18
+"""Every number with this many digits fits into an int64."""
 
 
 def column_caster(schema: Schema, target: Type, cast: Caster, *, strict: bool = False) -> ColumnCaster:
-    """The cast of columns of a schema, whose values ``cast`` casts one by one. Raises what that raises."""
-    quick = None if strict else _quick(schema, target)
-    if quick is None:
+    """Builds the cast for columns of a schema; ``cast`` casts single values. Raises what ``cast`` raises."""
+    bulk = None if strict else _bulk_caster(schema, target)
+    if bulk is None:
         return lambda column: map_column(cast, column)
-    python_type, cast_quickly = quick
+    python_type, cast_all = bulk
 
     def cast_column(column: Column) -> Column:
         if column.__class__ is Constant:
             return map_column(cast, column)
         kinds = set(map(type, column))
         if kinds == {python_type}:
-            changed = cast_quickly(column)
+            result = cast_all(column)
         elif kinds == {python_type, _NONE}:
-            following = cast_quickly([v for v in column if v is not None])
-            rest = iter(following or ())
-            changed = None if following is None else [v if v is None else next(rest) for v in column]
+            cast_values = cast_all([v for v in column if v is not None])
+            rest = iter(cast_values or ())
+            result = None if cast_values is None else [v if v is None else next(rest) for v in column]
         else:
-            changed = None
-        return [cast(v) for v in column] if changed is None else changed
+            result = None
+        return [cast(v) for v in column] if result is None else result
 
     return cast_column
 
 
 def schemaless_column_caster(target: Type, cast: Caster, *, strict: bool = False) -> ColumnCaster:
-    """The same for columns of values that carry their own type."""
+    """Builds the cast for columns of values without a schema."""
     narrow = NARROW.get(target)
-    known = {} if strict else {kind: _quick(Schema(source), target) for kind, source in _SOURCES.items()}
+    known = {} if strict else {kind: _bulk_caster(Schema(source), target) for kind, source in _TYPES.items()}
 
     def cast_column(column: Column) -> Column:
         kinds = set(map(type, column))
-        quick = known.get(kinds.pop()) if len(kinds) == 1 else None
-        changed = None if quick is None else quick[1](column)
-        if changed is None:
+        bulk = known.get(kinds.pop()) if len(kinds) == 1 else None
+        result = None if bulk is None else bulk[1](column)
+        if result is None:
             return [cast(v) for v in column]
-        return changed if narrow is None else list(map(narrow, changed))
+        return result if narrow is None else list(map(narrow, result))
 
     return cast_column
 
 
-def _quick(schema: Schema, target: Type) -> tuple[type, _Quick] | None:
-    """The one class of values that is cast all at once, and how; None from that leaves them to be cast one by one."""
+def _bulk_caster(schema: Schema, target: Type) -> tuple[type, _BulkCaster] | None:
+    """The value class that can be cast in one call, and the bulk cast; it returns None for values that need single casts."""
     source = schema.type
     if schema.name is not None or source not in INPUT_TYPES:
         return None
     if source in INT_RANGES and target in INT_RANGES:
-        return int, _bounded(*INT_RANGES[target])
+        return int, _range_check(*INT_RANGES[target])
     if source is Type.STRING and target in INT_RANGES:
-        bounded = _bounded(*INT_RANGES[target])
-        return str, lambda texts: _parsed(texts, bounded)
+        check_range = _range_check(*INT_RANGES[target])
+        return str, lambda texts: _parse_integers(texts, check_range)
     if source in INT_RANGES and target is Type.STRING:
         return int, lambda numbers: list(map(str, numbers))
     if source in INT_RANGES and target is Type.BOOLEAN:
@@ -87,15 +88,15 @@ def _quick(schema: Schema, target: Type) -> tuple[type, _Quick] | None:
     return None
 
 
-def _bounded(low: int, high: int) -> _Quick:
+def _range_check(low: int, high: int) -> _BulkCaster:
     return lambda numbers: numbers if low <= min(numbers) and max(numbers) <= high else None
 
 
-def _parsed(texts: Sequence[str], bounded: _Quick) -> Column | None:
+def _parse_integers(texts: Sequence[str], check_range: _BulkCaster) -> Column | None:
     joined = "".join(texts)
-    if not (joined.isascii() and joined.isdigit()) or max(map(len, texts)) > _LONGEST_DIGITS:
+    if not (joined.isascii() and joined.isdigit()) or max(map(len, texts)) > _SAFE_DIGITS:
         return None
     try:
-        return bounded(list(map(int, texts)))
+        return check_range(list(map(int, texts)))
     except ValueError:  # an empty text among them
         return None

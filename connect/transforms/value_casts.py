@@ -1,4 +1,4 @@
-"""One value to another type, as Cast does it: Java's narrowing, number text, and text of numbers."""
+"""Casts single values as Apache's Cast does: with Java's narrowing, number parsing, and number formatting."""
 
 from __future__ import annotations
 
@@ -36,48 +36,47 @@ from connect.java.numbers import (
     parse_integer,
 )
 from connect.java.text import decimal_text, double_text, float_text, java_text
-from connect.transforms.strict_casting import strict_caster
-from connect.transforms.structs import class_name_under
+from connect.transforms.lossless import Caster, lossless_caster
+from connect.transforms.structs import java_class_name
 
-Caster = Callable[[Any], Any]
 INPUT_TYPES = (
     Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.BOOLEAN, Type.STRING, Type.BYTES,
 )  # fmt: skip
 OUTPUT_TYPES = INPUT_TYPES[:-1]
 _BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 NARROW: dict[Type, Callable[[Any], Any]] = {Type.INT8: Int8, Type.INT16: Int16, Type.INT32: Int32, Type.FLOAT32: Float32}
-_INFERRED: tuple[tuple[type | tuple[type, ...], Type], ...] = (
+_TYPES_OF_CLASSES: tuple[tuple[type | tuple[type, ...], Type], ...] = (
     (str, Type.STRING), (bool, Type.BOOLEAN), (Int8, Type.INT8), (Int16, Type.INT16), (Int32, Type.INT32), (int, Type.INT64),
     (Float32, Type.FLOAT32), (float, Type.FLOAT64), ((bytes, bytearray, memoryview), Type.BYTES), (list, Type.ARRAY),
     (dict, Type.MAP), (Struct, Type.STRUCT),
 )  # fmt: skip
 
-_INFERRED_OF: dict[type, Type | None] = {}
+_TYPE_BY_CLASS: dict[type, Type | None] = {}
 
 
 def type_names(types: tuple[Type, ...]) -> str:
     return f"[{', '.join(t.name for t in types)}]"
 
 
-def inferred_type(value: Any) -> Type | None:
-    """The Connect type of a value without a schema; None for what only a schema gives one: decimals and dates."""
+def infer_type(value: Any) -> Type | None:
+    """The Connect type of a value without a schema; None for decimals and dates, which need a schema."""
     kind = value.__class__
-    if kind not in _INFERRED_OF:
-        # Classes of values are few; one of a connector's own making that derives from them counts as they do.
-        _INFERRED_OF[kind] = next((type_ for known, type_ in _INFERRED if issubclass(kind, known)), None)
-    return _INFERRED_OF[kind]
+    if kind not in _TYPE_BY_CLASS:
+        # A connector's own subclass has the type of its base class.
+        _TYPE_BY_CLASS[kind] = next((type_ for known, type_ in _TYPES_OF_CLASSES if issubclass(kind, known)), None)
+    return _TYPE_BY_CLASS[kind]
 
 
 def caster_for(schema: Schema, target: Type, strict_for: str | None = None) -> Caster:
-    """The cast of values of a schema; null stays null. The caster raises DataError, and so it does for a schema of a type that
-    cannot be cast, as soon as there is a value. ``strict_for`` names what is cast, if it must be kept exactly."""
+    """Builds the cast for values of a schema; null stays null. The caster raises DataError; if the schema has a type that cannot
+    be cast, it does so for the first value. ``strict_for`` names the value in errors if the cast must not lose data."""
     if schema.type not in INPUT_TYPES:
-        return _refuse(schema.type)
-    cast = _to_type(schema, target)
+        return _rejecting_caster(schema.type)
+    cast = _cast_to(schema, target)
     if strict_for is not None:
         source = schema.type.name if schema.name not in LOGICAL_CLASSES else schema.name.rpartition(".")[2]
-        cast = strict_caster(cast, source, target, strict_for)
-    # What must be kept is compared with all the days.
+        cast = lossless_caster(cast, source, target, strict_for)
+    # A strict cast compares all days, not just those that fit into 32 bits.
     encoders = _ENCODERS if strict_for is None else _EXACT_ENCODERS
     encode = encoders.get(schema.name or "")
     if encode is None or target is Type.STRING:
@@ -87,15 +86,15 @@ def caster_for(schema: Schema, target: Type, strict_for: str | None = None) -> C
         if value is None:
             return None
         if not isinstance(value, dt.date | dt.time | FarInstant):
-            # A ClassCastException in the original; such data comes of an earlier cast, which leaves the schema its name.
-            raise DataError(f"Expected a {schema.name}, but found class {class_name_under(schema, value)}")
+            # A ClassCastException in Apache. An earlier cast produces such data because it keeps the schema name.
+            raise DataError(f"Expected a {schema.name}, but found class {java_class_name(schema, value)}")
         return cast(encode(value))
 
     return cast_encoded
 
 
 def schemaless_caster(target: Type, strict_for: str | None = None) -> Caster:
-    """The cast of values that carry their own type; what comes out carries its width too. ``strict_for`` as in caster_for."""
+    """Builds the cast for values without a schema; results carry their width. ``strict_for`` is as in :func:`caster_for`."""
     casters: dict[type, Caster] = {}
     narrow = NARROW.get(target)
 
@@ -105,27 +104,27 @@ def schemaless_caster(target: Type, strict_for: str | None = None) -> Caster:
         kind = value.__class__
         caster = casters.get(kind)
         if caster is None:
-            caster = casters[kind] = _caster_of(value)
+            caster = casters[kind] = _build_caster(value)
         return caster(value)
 
-    def _caster_of(value: Any) -> Caster:
-        source = inferred_type(value)
+    def _build_caster(value: Any) -> Caster:
+        source = infer_type(value)
         if source is None:
-            name = class_name_under(None, value)
+            name = java_class_name(None, value)
             raise DataError(
                 f"Cast transformation was passed a value of type class {name} which is not supported by Connect's data API"
             )
         if source not in INPUT_TYPES:
-            return _refuse(source)
-        plain = _to_type(Schema(source), target)
+            return _rejecting_caster(source)
+        cast_plain = _cast_to(Schema(source), target)
         if strict_for is not None:
-            plain = strict_caster(plain, source.name, target, strict_for)
-        return plain if narrow is None else lambda v: narrow(plain(v))
+            cast_plain = lossless_caster(cast_plain, source.name, target, strict_for)
+        return cast_plain if narrow is None else lambda v: narrow(cast_plain(v))
 
     return cast
 
 
-def _refuse(source: Type) -> Caster:
+def _rejecting_caster(source: Type) -> Caster:
     def refuse(value: Any) -> Any:
         if value is None:
             return None
@@ -139,8 +138,8 @@ _ENCODERS: dict[str, Callable[[Any], int]] = {DATE: date_to_stored_days, TIME: t
 _EXACT_ENCODERS: dict[str, Callable[[Any], int]] = {**_ENCODERS, DATE: date_to_days}
 
 
-def _to_type(schema: Schema, target: Type) -> Caster:
-    """The cast of a value that is encoded as its type says; null stays null."""
+def _cast_to(schema: Schema, target: Type) -> Caster:
+    """Builds the cast for values in the encoding of their type; null stays null."""
     match target:
         case Type.STRING:
             return _to_string(schema)
@@ -163,12 +162,12 @@ def _to_type(schema: Schema, target: Type) -> Caster:
     return to_integer
 
 
-def _out_of_range(value: Any) -> DataError:
+def _out_of_range_error(value: Any) -> DataError:
     return DataError(f"Value ({value}) was out of range for requested data type")
 
 
-def _unexpected(value: Any) -> DataError:
-    return DataError(f"Unexpected type in Cast transformation: class {class_name_under(None, value)}")
+def _unexpected_type_error(value: Any) -> DataError:
+    return DataError(f"Unexpected type in Cast transformation: class {java_class_name(None, value)}")
 
 
 def _other_to_integer(value: Any, bits: int) -> int:
@@ -180,10 +179,10 @@ def _other_to_integer(value: Any, bits: int) -> int:
         try:
             return parse_integer(value, bits)
         except NumberFormatError as e:
-            raise _out_of_range(value) from e
+            raise _out_of_range_error(value) from e
     if isinstance(value, decimal.Decimal):
         return decimal_to_integer(value, bits)
-    raise _unexpected(value)
+    raise _unexpected_type_error(value)
 
 
 def _to_float64(value: Any) -> Any:
@@ -193,12 +192,12 @@ def _to_float64(value: Any) -> Any:
         try:
             return parse_double(value)
         except NumberFormatError as e:
-            raise _out_of_range(value) from e
+            raise _out_of_range_error(value) from e
     if isinstance(value, decimal.Decimal):
         return decimal_to_double(value)
     if value is None:
         return None
-    raise _unexpected(value)
+    raise _unexpected_type_error(value)
 
 
 def _to_float32(value: Any) -> Any:
@@ -210,12 +209,12 @@ def _to_float32(value: Any) -> Any:
         try:
             return parse_float32(value)
         except NumberFormatError as e:
-            raise _out_of_range(value) from e
+            raise _out_of_range_error(value) from e
     if isinstance(value, decimal.Decimal):
         return decimal_to_float32(value)
     if value is None:
         return None
-    raise _unexpected(value)
+    raise _unexpected_type_error(value)
 
 
 def _to_boolean(value: Any) -> Any:
@@ -228,11 +227,11 @@ def _to_boolean(value: Any) -> Any:
     if isinstance(value, str):
         return value.lower() == "true"
     if isinstance(value, decimal.Decimal):
-        # The original looks at the low 64 bits of the whole part: 0.9 and 2^64 are false.
+        # Apache checks the low 64 bits of the integer part: 0.9 and 2^64 are false.
         return decimal_to_integer(value, 64) != 0
     if value is None:
         return None
-    raise _unexpected(value)
+    raise _unexpected_type_error(value)
 
 
 def _to_string(schema: Schema) -> Caster:
