@@ -14,7 +14,7 @@ Attempt = Callable[[range], None]
 columns, say) holds for those after."""
 
 
-def find_refused(parts: Iterable[range], attempt: Attempt) -> dict[int, DataError]:
+def find_bad_records(parts: Iterable[range], attempt: Attempt) -> dict[int, DataError]:
     """The places that ``attempt`` refuses one by one, in order, each with its reason.
 
     The largest parts are tried first, so that what is learnt is learnt from the many: one bad record at the beginning does not
@@ -42,24 +42,24 @@ def halves(part: range) -> tuple[range, ...]:
     return (part[:middle], part[middle:]) if middle else (part,)
 
 
-class Refused(NamedTuple):
+class BadRecord(NamedTuple):
     """A record that cannot go on, and why."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     offset: int
     reason: DataError
 
     @classmethod
-    def of(cls, place: TopicPartition, offset: int, error: DataError) -> Refused:
+    def of(cls, topic_partition: TopicPartition, offset: int, error: DataError) -> BadRecord:
         """With the record named in the reason, if it does not name it already."""
-        where = whereabouts(place, offset)
+        where = describe_location(topic_partition, offset)
         if where in error.message:
-            return cls(place, offset, error)
+            return cls(topic_partition, offset, error)
         reason = DataError(f"{where}: {error.message}")
         reason.__cause__ = error
-        return cls(place, offset, reason)
+        return cls(topic_partition, offset, reason)
 
 
-def whereabouts(place: TopicPartition, offset: int) -> str:
+def describe_location(topic_partition: TopicPartition, offset: int) -> str:
     """A record in a message."""
-    return f"topic {place.topic}, partition {place.partition}, offset {offset}"
+    return f"topic {topic_partition.topic}, partition {topic_partition.partition}, offset {offset}"

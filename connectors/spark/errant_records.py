@@ -23,7 +23,7 @@ _SETTLE_S = 5.0
 """How long one call waits for the dead letter queue; whoever called is called again."""
 
 
-class Refusals:
+class SparkErrantRecords:
     """Those of one task, with the records that may still become some. Used on the task's thread."""
 
     def __init__(self, reporter: ErrantRecordReporter | None, *, tolerant: bool) -> None:

@@ -197,8 +197,8 @@ def test_the_jvm_goes_when_its_worker_is_killed(spark_props: dict[str, str], tmp
     program = f"""
 import time
 from connectors.spark import session
-from connectors.spark.config import SparkSettings
-lease = session.lease(SparkSettings("local[1]", "", (), ({spark_props["spark.jars"]!r},)))
+from connectors.spark.config import SparkConfig
+lease = session.lease(SparkConfig("local[1]", "", (), ({spark_props["spark.jars"]!r},)))
 lease.session()
 print("up", flush=True)
 time.sleep(600)

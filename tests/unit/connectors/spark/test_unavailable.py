@@ -20,7 +20,7 @@ from connectors.postgres.schema.catalog import PgType
 from connectors.postgres.types import registry
 from connectors.postgres.types.column_type import ColumnType
 from connectors.spark.config import UNAVAILABLE
-from connectors.spark.decode.raw_buffer import Raw
+from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.toast import placeholders
 from connectors.spark.decode.topic_decoder import TopicDecoder
 
@@ -132,10 +132,10 @@ def images(column: ColumnType, *, schemas: bool) -> Iterator[pa.ChunkedArray]:
     def decoder() -> TopicDecoder:
         return TopicDecoder(
             "t", converter, converter, key_schemas=schemas, value_schemas=schemas, fill_defaults=False, key_name=None,
-            names_wanted=False, keys_wanted=False,
+            needs_names=False, needs_keys=False,
         )  # fmt: skip
 
-    raw = Raw("t", [0, 0], [0, 1], [None, None], lines)
+    raw = RawBuffer("t", [0, 0], [0, 1], [None, None], lines)
     read = [converter.to_connect_data("t", line) for line in lines]
     records = [SinkRecord("t", 0, None, None, r.schema, r.value, i) for i, r in enumerate(read)]
     shared = read[0].schema
