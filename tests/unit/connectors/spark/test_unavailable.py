@@ -16,9 +16,8 @@ from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.record import SinkRecord
 from connectors.postgres.config import TypeSettings
-from connectors.postgres.schema.catalog import PgType
 from connectors.postgres.types import registry
-from connectors.postgres.types.column_type import ColumnType
+from connectors.postgres.types.column_type import CatalogType, ColumnType
 from connectors.spark.config import UNAVAILABLE
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.toast import placeholders
@@ -105,7 +104,7 @@ def settings_of_the_source(word: str) -> Iterator[TypeSettings]:
 def columns_of_the_source(settings: TypeSettings) -> Iterator[tuple[str, ColumnType]]:
     names = [("pg_catalog", name) for name in registry._BUILT_IN] + [("public", name) for name in registry._EXTENSIONS]
     for schema, name in [*names, ("public", "unheard_of")]:
-        types = {1: PgType(1, schema, name, "b", 0, 0, -1), 2: PgType(2, schema, f"_{name}", "b", 1, 0, -1)}
+        types = {1: CatalogType(1, schema, name, "b", 0, 0, -1), 2: CatalogType(2, schema, f"_{name}", "b", 1, 0, -1)}
         for oid, typmod in itertools.product((1, 2), (-1, 3, (10 << 16 | 2) + 4, (5 << 16 | 0x7FE) + 4)):
             found = registry.column_type(types, oid, typmod, settings)
             if found is not None and found.placeholder is not None:
