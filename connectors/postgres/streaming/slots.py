@@ -164,8 +164,8 @@ def ensure_publication(connection: Connection, settings: SlotSettings, tables: S
     for table in tables:
         if (table.schema, table.name) not in published:
             log.warning(
-                "table %s is captured but not in publication %s: a snapshot reads its rows, changes are missing. ALTER "
-                "PUBLICATION %s ADD TABLE %s",
+                "table %s is captured but not in publication %s: snapshots read its rows, but changes are missing. "
+                "ALTER PUBLICATION %s ADD TABLE %s",
                 table, name, name, table,
             )  # fmt: skip
 
@@ -193,7 +193,7 @@ def _create_publication(connection: Connection, settings: SlotSettings, tables: 
         case "filtered":
             if not tables:
                 raise ConfigError(
-                    f"no table matches, so publication {name} cannot be created for the captured tables: check table.include.list",
+                    f"no table matches, so publication {name} cannot be created: check table.include.list",
                     key="table.include.list",
                 )
             what = f" FOR TABLE {_table_list(tables)}"

@@ -270,9 +270,7 @@ def test_offset_that_debezium_stored_is_continued(source: Any, show: Any) -> Non
         records = source.read(4)
         source.kill()
         ours = {"tx_lsn", "tx_events", "lsn_events_processed"}
-        source.offsets.stored = {k: v for k, v in records[1].source_offset.items() if k not in ours} | {
-            "transaction_id": None
-        }
+        source.offsets.stored = {k: v for k, v in records[1].source_offset.items() if k not in ours} | {"transaction_id": None}
         source.start()
         assert [show(r)[3]["id"] for r in source.read(2)] == [2, 3]
 

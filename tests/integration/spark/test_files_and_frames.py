@@ -88,7 +88,7 @@ def test_every_type_is_the_same_by_all_ways(
 ) -> None:
     tables = []
     for raw, files in ((True, True), (True, False), (False, True)):
-        monkeypatch.setattr(FileAppender, "serves", staticmethod(lambda session, files=files: files))
+        monkeypatch.setattr(FileAppender, "supports", staticmethod(lambda session, files=files: files))
         t = topic(f"t{raw}{files}", schemas=True)
         for message in messages():
             t.add(None, message)

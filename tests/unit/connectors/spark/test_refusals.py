@@ -282,13 +282,13 @@ def test_what_is_wrong_with_the_table_is_no_record_s_fault(tmp_path: Path, monke
     sink.put({"id": 2, "new": 3})
     with pytest.raises(SchemaError, match=r"schema\.evolution=fail"):
         sink.commit()
-    monkeypatch.setattr(sink.task._writer("t")._table, "columns", _report_bad_records)
+    monkeypatch.setattr(sink.task._writer("t")._table, "columns", fail)
     with pytest.raises(ConnectError, match="no such bucket"):
         sink.commit()
     assert not reporter.reported_raw
 
 
-def _report_bad_records() -> None:
+def fail() -> None:
     raise OSError("no such bucket")
 
 
