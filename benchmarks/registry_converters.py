@@ -15,13 +15,13 @@ import fastavro
 
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
-from connectors.registry.avro.config import AvroOptions
+from connectors.registry.avro.config import AvroConfig
 from connectors.registry.avro.decode import compile_decoder
 from connectors.registry.avro.encode import compile_encoder
 from connectors.registry.avro.from_connect import avro_schema
 from connectors.registry.avro.to_connect import connect_schema
 from connectors.registry.avro.types import avro_text, parse_avro
-from connectors.registry.wire_format import PREFIX_SIZE, prefix_of
+from connectors.registry.wire_format import PREFIX_SIZE, build_prefix
 
 RECORDS = 2000
 REPEATS = 50
@@ -55,7 +55,7 @@ def _per_cpu_second(work: Callable[[], object]) -> int:
 
 
 def main() -> None:
-    options = AvroOptions()
+    options = AvroConfig()
     schema = _schema()
     text = avro_text(avro_schema(schema, options))
     rows: list[list[Any]] = [
@@ -65,7 +65,7 @@ def main() -> None:
     structs = [Struct(schema, row) for row in rows]
     names = schema.field_names
     dicts = [dict(zip(names, row, strict=True)) for row in rows]
-    prefix = prefix_of(1)
+    prefix = build_prefix(1)
     encode = compile_encoder(schema, avro_schema(schema, options), options, False)
     parsed = parse_avro(text)
     read_schema = connect_schema(parsed, options)

@@ -1,7 +1,7 @@
-"""Generated functions, and from which line of them a failure came.
+"""Generates functions and finds the field of a failure by its line.
 
-A codec is Python source made for one schema: straight code without looking anything up. What field a line belongs to is kept
-beside it, so a failure names its field by its traceback and good data pays nothing.
+A codec is Python source generated for one schema, without lookups. Each line is labeled with its field, so that a traceback
+identifies the field of a failure at no cost for valid data.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 _numbers = count()
 
 
-class SourceText:
-    """Functions being written, with the constants they use."""
+class GeneratedSource:
+    """Source of generated functions, with their constants."""
 
     def __init__(self, what: str) -> None:
         self.file_name = f"<{what} {next(_numbers)}>"
@@ -25,13 +25,13 @@ class SourceText:
         self._label = ""
 
     def constant(self, value: Any) -> str:
-        """A name for the value in the functions."""
+        """Adds a constant; returns its name in the functions."""
         name = f"k{len(self.constants)}"
         self.constants[name] = value
         return name
 
     def function(self) -> list[tuple[str, str]]:
-        """A new function's lines, each with its label; to be filled through :meth:`write`."""
+        """Adds a function; returns its lines, which :meth:`write` fills."""
         lines: list[tuple[str, str]] = []
         self._functions.append(lines)
         return lines
@@ -40,16 +40,16 @@ class SourceText:
         lines.append(("    " * indent + text, self._label))
 
     @contextmanager
-    def labelled(self, label: str) -> Iterator[None]:
-        """Lines written within are of that field."""
+    def labeled(self, label: str) -> Iterator[None]:
+        """Labels lines written within the block with that field."""
         before, self._label = self._label, label
         try:
             yield
         finally:
             self._label = before
 
-    def compiled(self, scope: dict[str, Any]) -> tuple[dict[str, Any], FieldFinder]:
-        """The functions by name, and what finds the field of a failure in them."""
+    def compile(self, scope: dict[str, Any]) -> tuple[dict[str, Any], FieldFinder]:
+        """Compiles the functions; returns them by name, with a finder for the fields of failures."""
         lines = [line for function in self._functions for line in function]
         names = {**scope, **self.constants}
         exec(compile("\n".join(text for text, _ in lines), self.file_name, "exec"), names)
@@ -57,7 +57,7 @@ class SourceText:
 
 
 class FieldFinder:
-    """Tells the field in which a generated function failed."""
+    """Finds the field in which a generated function failed."""
 
     __slots__ = ("_file_name", "_labels")
 
@@ -66,7 +66,7 @@ class FieldFinder:
         self._labels = labels
 
     def path(self, error: BaseException) -> str:
-        """The field's path with dots; empty when the failure is of no field."""
+        """The field's path with dots; empty if the failure does not belong to a field."""
         parts: list[str] = []
         step: TracebackType | None = error.__traceback__
         while step is not None:
@@ -75,7 +75,7 @@ class FieldFinder:
             step = step.tb_next
         return ".".join(parts)
 
-    def located(self, error: BaseException, message: str) -> str:
-        """The message with the field before it."""
+    def add_field_path(self, error: BaseException, message: str) -> str:
+        """Adds the field path to a message."""
         path = self.path(error)
         return f"field {path}: {message}" if path else message

@@ -200,7 +200,7 @@ def test_a_type_without_a_mapping_is_left_out_with_a_warning_or_taken_as_bytes(s
         source.start(snapshot_mode="initial_only")
         (row,) = source.read(1)
     assert list(row.value["after"].as_dict()) == ["id"]
-    assert "column public.t.p of type pair has no mapping" in caplog.text
+    assert "column public.t.p of type pair is not supported" in caplog.text
     source.kill()
     source.start(include_unknown_datatypes="true")
     assert source.read(1)[0].value["after"].as_dict() == {"id": 1, "p": b"(1,2)", "c": b"<(0,0),1>"}

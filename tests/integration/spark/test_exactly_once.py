@@ -137,7 +137,7 @@ def test_records_given_again_are_skipped_and_other_writers_do_not_hide_the_offse
     fill(t, 10, 5)
     again = run(settings, [t], raw=True, group={})
     again.position = {TopicPartition("t", 0): 0}
-    again.task._position.clear()
+    again.task._positions.clear()
     again.deliver()
     again.close()
     assert again.task.progress()["tables"]["t"]["skipped"] == 10
@@ -177,8 +177,8 @@ def test_append_keeps_deletes_and_tombstones_as_rows(props: Any, run: Any, topic
     for raw in (True, False):
         t = topic(f"t{raw}", schemas=False)
         fill(t, 0, 2)
-        gone = {"before": {"id": 1, "v": "old"}, "after": None, "source": {"ts_ms": 9, "table": "t"}, "op": "d"}
-        t.add(b'{"id":1}', json.dumps(gone).encode())
+        removed = {"before": {"id": 1, "v": "old"}, "after": None, "source": {"ts_ms": 9, "table": "t"}, "op": "d"}
+        t.add(b'{"id":1}', json.dumps(removed).encode())
         t.add(b'{"id":1}', None)
         life = run(props, [t], raw=raw, group={})
         life.deliver()
@@ -239,7 +239,7 @@ def test_a_topic_made_anew_is_not_skipped_in_silence(props: Any, run: Any, topic
     life.close()
     anew = topic("t", schemas=False)
     fill(anew, 0, 3)
-    with pytest.raises(ConnectError, match="was made anew"):
+    with pytest.raises(ConnectError, match="was deleted and recreated"):
         run(props, [anew], raw=True, group={})
 
 

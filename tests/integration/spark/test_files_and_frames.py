@@ -88,7 +88,7 @@ def test_every_type_is_the_same_by_all_ways(
 ) -> None:
     tables = []
     for raw, files in ((True, True), (True, False), (False, True)):
-        monkeypatch.setattr(FileAppender, "serves", staticmethod(lambda session, files=files: files))
+        monkeypatch.setattr(FileAppender, "supports", staticmethod(lambda session, files=files: files))
         t = topic(f"t{raw}{files}", schemas=True)
         for message in messages():
             t.add(None, message)
@@ -197,8 +197,8 @@ def test_the_jvm_goes_when_its_worker_is_killed(spark_props: dict[str, str], tmp
     program = f"""
 import time
 from connectors.spark import session
-from connectors.spark.config import SparkSettings
-lease = session.lease(SparkSettings("local[1]", "", (), ({spark_props["spark.jars"]!r},)))
+from connectors.spark.config import SparkConfig
+lease = session.lease(SparkConfig("local[1]", "", (), ({spark_props["spark.jars"]!r},)))
 lease.session()
 print("up", flush=True)
 time.sleep(600)

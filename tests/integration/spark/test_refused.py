@@ -115,7 +115,7 @@ def test_the_table_has_the_good_records_once_and_the_queue_the_bad_ones_also_aft
 def test_a_commit_by_frames_of_nothing_but_refused_records_moves_the_table_s_offsets(
     props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FileAppender, "serves", staticmethod(lambda session: False))
+    monkeypatch.setattr(FileAppender, "supports", staticmethod(lambda session: False))
     reporter = MemoryReporter()
     t = topic("t", schemas=False)
     monkeypatch.setattr(Context, "errant_record_reporter", reporter)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from connect.errors import BadRequestError, ConfigError
 from connectors.postgres import PostgresSource
-from connectors.postgres.config import parse_settings
-from connectors.postgres.connection import literal, quoted
-from connectors.postgres.offsets import Position, format_lsn, load_offset, parse_lsn, snapshot_offset
+from connectors.postgres.config import parse_config
+from connectors.postgres.connection import quote_identifier, quote_literal
+from connectors.postgres.offsets import StreamPosition, format_lsn, parse_lsn, parse_offset, snapshot_offset
 from connectors.postgres.schema.envelope import topic_name
 from connectors.postgres.schema.filters import Filters
-from connectors.postgres.streaming.flush_lsn import Confirmation
-from connectors.postgres.unsupported_keys import findings_outside_table
+from connectors.postgres.streaming.flush_lsn import FlushTracker
+from connectors.postgres.unsupported_keys import find_dynamic_key_errors
 
 BASE = {
     "topic.prefix": "p",
@@ -28,7 +28,7 @@ BASE = {
 
 
 def test_settings_never_show_the_password() -> None:
-    assert "s3cret" not in repr(parse_settings(BASE))
+    assert "s3cret" not in repr(parse_config(BASE))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_settings_never_show_the_password() -> None:
 )
 def test_what_would_change_the_result_is_refused_by_name(key: str, value: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        parse_settings({**BASE, key: value})
+        parse_config({**BASE, key: value})
     assert key in str(raised.value)
     errors = {v.name: v.errors for v in PostgresSource().validate({**BASE, key: value}) if v.errors}
     assert list(errors) == [key]
@@ -62,7 +62,7 @@ def test_debeziums_defaults_and_harmless_keys_are_taken() -> None:
         "plugin.name": "pgoutput", "max.queue.size": "20000", "snapshot.mode": "never", "signal.enabled.channels": "source",
         "provide.transaction.metadata": "false", "snapshot.fetch.size": "10240", "name": "x", "transforms": "unwrap",
     }  # fmt: skip
-    settings = parse_settings({**BASE, **taken})
+    settings = parse_config({**BASE, **taken})
     assert settings.snapshot.mode == "no_data"
     assert settings.slot.publication == "dbz_publication"
     assert settings.slot.name == "debezium"
@@ -70,21 +70,21 @@ def test_debeziums_defaults_and_harmless_keys_are_taken() -> None:
 
 
 def test_include_and_exclude_do_not_go_together() -> None:
-    (finding,) = findings_outside_table({**BASE, "table.include.list": "a", "table.exclude.list": "b"})
+    (finding,) = find_dynamic_key_errors({**BASE, "table.include.list": "a", "table.exclude.list": "b"})
     assert finding.name == "table.exclude.list"
 
 
 def test_filters_are_anchored_and_in_any_case() -> None:
-    filters = Filters(parse_settings({**BASE, "table.include.list": "public\\.orders, Shop\\..*"}).capture)
+    filters = Filters(parse_config({**BASE, "table.include.list": "public\\.orders, Shop\\..*"}).capture)
     assert filters.captures_table("public", "orders")
     assert filters.captures_table("shop", "anything")
     assert not filters.captures_table("public", "orders_old")
     assert not filters.captures_table("xpublic", "orders")
-    assert not Filters(parse_settings(BASE).capture).captures_table("pg_catalog", "pg_class")
+    assert not Filters(parse_config(BASE).capture).captures_table("pg_catalog", "pg_class")
 
 
 def test_message_key_columns() -> None:
-    filters = Filters(parse_settings({**BASE, "message.key.columns": "public.a:x,y;(.*).b:z"}).capture)
+    filters = Filters(parse_config({**BASE, "message.key.columns": "public.a:x,y;(.*).b:z"}).capture)
     assert filters.key_columns("public", "a") == ("x", "y")
     assert filters.key_columns("other", "b") == ("z",)
     assert filters.key_columns("public", "c") is None
@@ -96,9 +96,9 @@ def test_topic_names_are_sanitised() -> None:
 
 @given(st.text(max_size=30))
 def test_quoting_cannot_be_left(name: str) -> None:
-    inside = quoted(name)[1:-1]
+    inside = quote_identifier(name)[1:-1]
     assert '"' not in inside.replace('""', "")
-    assert "'" not in literal(name)[1:-1].replace("''", "")
+    assert "'" not in quote_literal(name)[1:-1].replace("''", "")
 
 
 @given(st.integers(0, 2**64 - 1))
@@ -116,50 +116,52 @@ def test_offsets_of_debezium_releases() -> None:
         "txId": 777,
         "ts_usec": 1,
     }
-    assert load_offset(streaming).position == Position(80, xid=777, event_lsn=90)
-    assert load_offset({"lsn": 95, "snapshot": True, "last_snapshot_record": False}).snapshot_completed is False
-    assert load_offset({"lsn": 95, "snapshot": True, "last_snapshot_record": True}).snapshot_completed is True
-    assert load_offset({"lsn": 95, "snapshot": "INITIAL", "snapshot_completed": True}) == load_offset(
+    assert parse_offset(streaming).position == StreamPosition(80, xid=777, event_lsn=90)
+    assert parse_offset({"lsn": 95, "snapshot": True, "last_snapshot_record": False}).snapshot_completed is False
+    assert parse_offset({"lsn": 95, "snapshot": True, "last_snapshot_record": True}).snapshot_completed is True
+    assert parse_offset({"lsn": 95, "snapshot": "INITIAL", "snapshot_completed": True}) == parse_offset(
         snapshot_offset(95, 1, 2, last=True)
     )
-    assert load_offset({"lsn": 95, "lsn_proc": 95, "lsn_commit": 95, "messageType": "COMMIT", "txId": 7}).position == Position(95)
+    assert parse_offset(
+        {"lsn": 95, "lsn_proc": 95, "lsn_commit": 95, "messageType": "COMMIT", "txId": 7}
+    ).position == StreamPosition(95)
 
 
 def test_confirmation_follows_what_is_stored() -> None:
-    book = Confirmation(100)
-    book.snapshot_done(100)
-    book.completed(200, 3, 210)
-    book.completed(300, 2, 310)
-    book.passed(400)
-    assert book.confirmed == 100
-    assert not book.stored({"tx_lsn": 200, "tx_events": 2})
-    assert book.stored({"tx_lsn": 200, "tx_events": 3})
-    assert book.confirmed == 210
-    assert book.stored({"tx_lsn": 300, "tx_events": 2})
-    assert book.confirmed == 400
-    book.passed(500)
-    assert book.confirmed == 500
+    book = FlushTracker(100)
+    book.snapshot_emitted(100)
+    book.transaction_completed(200, 3, 210)
+    book.transaction_completed(300, 2, 310)
+    book.position_passed(400)
+    assert book.confirmed_lsn == 100
+    assert not book.offset_stored({"tx_lsn": 200, "tx_events": 2})
+    assert book.offset_stored({"tx_lsn": 200, "tx_events": 3})
+    assert book.confirmed_lsn == 210
+    assert book.offset_stored({"tx_lsn": 300, "tx_events": 2})
+    assert book.confirmed_lsn == 400
+    book.position_passed(500)
+    assert book.confirmed_lsn == 500
     assert book.all_stored
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=20))
 def test_confirmation_never_passes_an_unstored_record(transactions: list[tuple[int, bool]]) -> None:
     """Promise 1, for any order of transactions with and without captured changes, and of stored offsets."""
-    book = Confirmation(0)
+    book = FlushTracker(0)
     lsn, last, handed_out = 0, (0, 0), []
     for events, store in transactions:
         lsn += 10
         if events:
             last = (lsn, events)
             handed_out.append(last)
-        book.completed(*last, lsn + 5)
+        book.transaction_completed(*last, lsn + 5)
         if store and handed_out:
-            book.stored({"tx_lsn": handed_out[0][0], "tx_events": handed_out[0][1]})
+            book.offset_stored({"tx_lsn": handed_out[0][0], "tx_events": handed_out[0][1]})
             handed_out.pop(0)
         if handed_out:
-            assert book.confirmed <= handed_out[0][0]
+            assert book.confirmed_lsn <= handed_out[0][0]
         else:
-            assert book.confirmed == lsn + 5
+            assert book.confirmed_lsn == lsn + 5
 
 
 def test_alter_offsets_checks_partition_and_position() -> None:

@@ -17,15 +17,16 @@ from connect.errors import DataError
 from connectors.databases.calendar import epoch_day_of_date
 from connectors.databases.postgresql.dates import parse_time_micros
 from connectors.databases.postgresql.text_format import unescape_copy
-from connectors.postgres.config import TypeSettings, parse_settings
+from connectors.postgres.config import TypeSettings, parse_config
 from connectors.postgres.schema import envelope
-from connectors.postgres.schema.catalog import Column, PgType, Table
+from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows, snapshot_decoder
 from connectors.postgres.types import column_type, numbers, temporal, text
 from connectors.postgres.types.arrays import parse_array
+from connectors.postgres.types.column_type import CatalogType
 
-SETTINGS = parse_settings({"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"})
+SETTINGS = parse_config({"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"})
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=60)
 nasty = texts | st.text("\\N\tnrb\n{}\",'\r \b", max_size=20)
 
@@ -46,8 +47,10 @@ def test_unescape_undoes_copy(value: str) -> None:
 
 @given(st.lists(st.lists(st.none() | nasty, min_size=3, max_size=3), max_size=8))
 def test_copy_lines_become_rows(rows: list[list[str | None]]) -> None:
-    types = {25: PgType(25, "pg_catalog", "text", "b", 0, 0, -1)}
-    table = Table(1, "public", "t", tuple(Column(f"c{i}", 25, -1, False, None) for i in range(3)), (), "d", "r", -1)
+    types = {25: CatalogType(25, "pg_catalog", "text", "b", 0, 0, -1)}
+    table = CapturedTable(
+        1, "public", "t", tuple(CapturedColumn(f"c{i}", 25, -1, False, None) for i in range(3)), (), "d", "r", -1
+    )
     decode = snapshot_decoder(TableRows(table, types, SETTINGS, Filters(SETTINGS.capture)))
     lines = ["\t".join(copy_field(v) for v in row) for row in rows]
     records = decode(lines, Struct(envelope.SOURCE, []), {"server": "p"}, {"lsn": 1}, 1, 2, 3)
@@ -162,7 +165,7 @@ def test_money(value: str, expected: str) -> None:
 
 
 def type_of(name: str, schema: str = "pg_catalog", **settings: Any) -> Any:
-    return column_type({1: PgType(1, schema, name, "b", 0, 0, -1)}, 1, -1, TypeSettings(**settings))
+    return column_type({1: CatalogType(1, schema, name, "b", 0, 0, -1)}, 1, -1, TypeSettings(**settings))
 
 
 def test_extension_types_are_known_in_any_schema() -> None:

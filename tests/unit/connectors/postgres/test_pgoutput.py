@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.errors import DataError
-from connectors.postgres.config import parse_settings
-from connectors.postgres.schema.catalog import Column, PgType, Table
+from connectors.postgres.config import parse_config
+from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows
 from connectors.postgres.streaming import pgoutput
+from connectors.postgres.types.column_type import CatalogType
 
 uint32 = st.integers(0, 2**32 - 1)
 uint64 = st.integers(0, 2**63 - 1)
@@ -140,13 +141,13 @@ def test_skip_tuple_ends_where_the_tuple_ends(tuple_: list[Any]) -> None:
     assert pgoutput.skip_tuple(b"xx" + encoded + b"N", 2) == 2 + len(encoded)
 
 
-SETTINGS = parse_settings({"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"})
+SETTINGS = parse_config({"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"})
 INT, TEXT = 23, 25
-TYPES = {INT: PgType(INT, "pg_catalog", "int4", "b", 0, 0, -1), TEXT: PgType(TEXT, "pg_catalog", "text", "b", 0, 0, -1)}
+TYPES = {INT: CatalogType(INT, "pg_catalog", "int4", "b", 0, 0, -1), TEXT: CatalogType(TEXT, "pg_catalog", "text", "b", 0, 0, -1)}
 
 
-def rows_of(columns: list[Column], key: tuple[str, ...] = ()) -> TableRows:
-    table = Table(1, "public", "t", tuple(columns), key, "d", "r", -1)
+def rows_of(columns: list[CapturedColumn], key: tuple[str, ...] = ()) -> TableRows:
+    table = CapturedTable(1, "public", "t", tuple(columns), key, "d", "r", -1)
     return TableRows(table, TYPES, SETTINGS, Filters(SETTINGS.capture))
 
 
@@ -156,7 +157,7 @@ def generated(rows: TableRows, tuple_: list[Any], *, key_only: bool = False) -> 
     try:
         return decode(data, 7)
     except struct.error:
-        return decode(pgoutput.padded(data), 7)
+        return decode(pgoutput.pad_message(data), 7)
 
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=300)
@@ -164,7 +165,7 @@ texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=300)
 
 @given(st.lists(st.one_of(st.none(), st.just(pgoutput.UNCHANGED), texts), min_size=1, max_size=9), st.data())
 def test_generated_decoders_read_what_the_plain_one_reads(row: list[Any], data: st.DataObject) -> None:
-    rows = rows_of([Column(f"c{i}", TEXT, -1, False, None) for i in range(len(row))])
+    rows = rows_of([CapturedColumn(f"c{i}", TEXT, -1, False, None) for i in range(len(row))])
     sent = [value.encode() if isinstance(value, str) else value for value in row]
     expected = [SETTINGS.types.placeholder if value is pgoutput.UNCHANGED else value for value in row]
     assert generated(rows, sent) == expected
@@ -172,7 +173,7 @@ def test_generated_decoders_read_what_the_plain_one_reads(row: list[Any], data: 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.none() | texts)
 def test_old_keys_fill_required_columns_with_zero(key: int, text: str | None) -> None:
-    rows = rows_of([Column("id", INT, -1, True, None), Column("t", TEXT, -1, True, None)], ("id",))
+    rows = rows_of([CapturedColumn("id", INT, -1, True, None), CapturedColumn("t", TEXT, -1, True, None)], ("id",))
     sent = [str(key).encode(), None if text is None else text.encode()]
     assert generated(rows, sent, key_only=True) == [key, "" if text is None else text]
     if text is None:

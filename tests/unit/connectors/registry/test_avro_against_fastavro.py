@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.data.validation import INT_RANGES
-from connectors.registry.avro.config import AvroOptions
+from connectors.registry.avro.config import AvroConfig
 from connectors.registry.avro.decode import compile_decoder
 from connectors.registry.avro.encode import compile_encoder
 from connectors.registry.avro.from_connect import avro_schema
 from connectors.registry.avro.to_connect import connect_schema
 from connectors.registry.avro.types import avro_text, parse_avro
 
-_OPTIONS = AvroOptions()
+_OPTIONS = AvroConfig()
 _PRIMITIVES = [kind for kind in Type if kind.is_primitive]
 _numbers = count()
 _KEYS = [Schema.STRING, Schema.INT32, Schema.OPTIONAL_STRING, Schema.BOOLEAN]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from connect.errors import DataError
 from connect.record import SchemaAndValue
-from connectors.registry.avro.config import AvroOptions
+from connectors.registry.avro.config import AvroConfig
 from connectors.registry.avro.converter import AvroConverter
 from connectors.registry.avro.decode import compile_decoder
 from connectors.registry.avro.schemaless import decode_anything
@@ -49,7 +49,7 @@ _GOOD = (
 
 def _decoder(text: object, strict: bool = False) -> Callable[[bytes, int], SchemaAndValue]:
     avro = parse_avro(json.dumps(text))
-    schema = connect_schema(avro, AvroOptions())
+    schema = connect_schema(avro, AvroConfig())
     assert schema is not None
     return compile_decoder(avro, schema, strict)
 
@@ -163,7 +163,7 @@ def test_a_small_schema_cannot_ask_for_millions_of_parts() -> None:
         inner = {"type": "record", "name": f"L{level}", "fields": fields}
         fields = [{"name": "a", "type": inner}, {"name": "b", "type": f"L{level}"}]
     with pytest.raises(DataError, match="has more than 100000 parts"):
-        connect_schema(parse_avro(json.dumps({"type": "record", "name": "Top", "fields": fields})), AvroOptions())
+        connect_schema(parse_avro(json.dumps({"type": "record", "name": "Top", "fields": fields})), AvroConfig())
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

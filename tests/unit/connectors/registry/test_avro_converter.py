@@ -312,7 +312,7 @@ def test_before_and_after_of_one_schema_define_it_once(configured: Make, registr
         ([True, None], "field n: a whole number .* not bool True"),
         ([None, None], "field n: null used for a required value"),
         ([1, 5], "field s: text is needed, not int 5"),
-        ([1, "\ud800"], "field s: the text has half of a surrogate pair"),
+        ([1, "\ud800"], "field s: the text contains an unpaired surrogate"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_field(configured: Make, value: list[Any], message: str) -> None:

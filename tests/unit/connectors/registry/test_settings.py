@@ -11,18 +11,17 @@ from connect.config.parsing import Password
 from connect.config.types import ConfigType
 from connect.errors import ConfigError
 from connectors.registry.avro.converter import AvroConverter
-from connectors.registry.client import _Bounded
-from connectors.registry.config import RegistrySettings, registry_settings
+from connectors.registry.client import BoundedCache
+from connectors.registry.config import RegistryConfig, SubjectNameStrategy, parse_registry_config
 from connectors.registry.json_schema.converter import JsonSchemaConverter
 from connectors.registry.protobuf.converter import ProtobufConverter
-from connectors.registry.subjects import SubjectNameStrategy
 
 _URL = "schema.registry.url"
 
 
-def _settings(is_key: bool = False, **configs: str) -> RegistrySettings:
+def _settings(is_key: bool = False, **configs: str) -> RegistryConfig:
     values = AvroConverter.config_def().parse({"converter.type": "value", _URL: "http://localhost:8081", **configs})
-    return registry_settings(values, is_key)
+    return parse_registry_config(values, is_key)
 
 
 def test_addresses_lose_their_credentials() -> None:
@@ -47,7 +46,7 @@ def test_a_token_is_no_part_of_what_is_printed() -> None:
 @pytest.mark.parametrize(
     ("configs", "message"),
     [
-        ({_URL: ""}, "at least one address is needed"),
+        ({_URL: ""}, "set at least one address"),
         ({_URL: "http://good,user:hush@bad:8081"}, "address 2 of 2 is not of the form http://host:port"),
         ({_URL: "http://user:hush@host:port"}, "address 1 of 1 is not of the form"),
         ({"basic.auth.credentials.source": "NOWHERE"}, "expected URL, USER_INFO or SASL_INHERIT"),
@@ -59,7 +58,7 @@ def test_a_token_is_no_part_of_what_is_printed() -> None:
         ),
         ({"bearer.auth.token": "hush", _URL: "http://a:b@c"}, "a bearer token or a password, not both"),
         ({"proxy.host": "proxy"}, "expected 1 to 65535, since proxy.host is given"),
-        ({"schema.registry.ssl.endpoint.identification.algorithm": ""}, "cannot be turned off"),
+        ({"schema.registry.ssl.endpoint.identification.algorithm": ""}, "cannot be disabled"),
         ({"value.subject.name.strategy": "com.example.Own"}, "Known are TopicNameStrategy, RecordNameStrategy"),
         ({"max.schemas.per.subject": "0"}, "Value must be at least 1"),
     ],
@@ -89,7 +88,7 @@ def test_configuring_asks_nothing_of_the_registry(configured: Callable[..., Any]
 
 
 def test_what_the_registry_does_not_have_is_asked_for_again() -> None:
-    kept = _Bounded(2)
+    kept = BoundedCache(2)
     assert kept.get("a", lambda: None) is None
     assert kept.get("a", lambda: 1) == 1
     assert kept.get("a", lambda: 2) == 1

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from connect.errors import DataError
 from connectors.spark.config import UNAVAILABLE
-from connectors.spark.decode.change_batch import Changes, make_meta
-from connectors.spark.plan.deduplicate import fold, with_key_columns
+from connectors.spark.decode.change_batch import ChangeBatch, make_meta
+from connectors.spark.plan.deduplicate import latest_per_key, with_key_columns
 
 VALUES = st.sampled_from(["a", "b", None, UNAVAILABLE])
 EVENTS = st.lists(st.tuples(st.sampled_from("cuud"), st.integers(0, 4), VALUES, VALUES), max_size=30)
 
 
-def changes(events: list[tuple[str | None, int | None, Any, Any]], *, shuffled: list[int] | None = None) -> Changes:
+def changes(events: list[tuple[str | None, int | None, Any, Any]], *, shuffled: list[int] | None = None) -> ChangeBatch:
     count = len(events)
     order = list(range(count)) if shuffled is None else shuffled
     events = [events[i] for i in order]
@@ -36,7 +36,7 @@ def changes(events: list[tuple[str | None, int | None, Any, Any]], *, shuffled: 
             "y": pa.array([None if e[0] == "d" else e[3] for e in events], pa.string()),
         }
     )
-    return Changes("t", meta, image, None)
+    return ChangeBatch("t", meta, image, None)
 
 
 def model(events: list[tuple[str, int, Any, Any]], mode: str) -> dict[int, tuple[bool, Any, Any, bool, bool]]:
@@ -61,10 +61,10 @@ def model(events: list[tuple[str, int, Any, Any]], mode: str) -> dict[int, tuple
 def test_last_change_of_each_key_wins_and_missing_values_are_found_earlier(events: Any, mode: str, random: Any) -> None:
     order = list(range(len(events)))
     random.shuffle(order)
-    folded = fold(changes(events, shuffled=order), ["id"], mode)
-    rows = folded.rows.to_pylist()
-    deleted = folded.deleted.to_pylist()
-    keep = {c: folded.keep[c].to_pylist() if c in folded.keep else [False] * len(rows) for c in ("x", "y")}
+    latest = latest_per_key(changes(events, shuffled=order), ["id"], mode)
+    rows = latest.rows.to_pylist()
+    deleted = latest.deleted.to_pylist()
+    keep = {c: latest.keep[c].to_pylist() if c in latest.keep else [False] * len(rows) for c in ("x", "y")}
     got = {}
     for i, row in enumerate(rows):
         kx, ky = keep["x"][i], keep["y"][i]
@@ -74,23 +74,23 @@ def test_last_change_of_each_key_wins_and_missing_values_are_found_earlier(event
 
 def test_messages_are_no_rows_and_truncate_is_a_barrier() -> None:
     events: list[Any] = [("c", 1, "a", "a"), ("t", None, None, None), ("c", 2, "b", "b"), ("m", None, None, None)]
-    folded = fold(changes(events), ["id"], "hard")
-    assert folded.truncated
-    assert folded.rows["id"].to_pylist() == [2]
-    assert fold(changes(events), ["id"], "ignore").rows.num_rows == 2
+    latest = latest_per_key(changes(events), ["id"], "hard")
+    assert latest.truncated
+    assert latest.rows["id"].to_pylist() == [2]
+    assert latest_per_key(changes(events), ["id"], "ignore").rows.num_rows == 2
 
 
 def test_the_word_for_a_missing_value_may_be_another() -> None:
     events: list[Any] = [("u", 1, "__gone", UNAVAILABLE)]
-    folded = fold(changes(events), ["id"], "hard", "__gone")
-    assert {name: mask.to_pylist() for name, mask in folded.keep.items()} == {"x": [True]}
+    latest = latest_per_key(changes(events), ["id"], "hard", "__gone")
+    assert {name: mask.to_pylist() for name, mask in latest.keep.items()} == {"x": [True]}
 
 
 def test_key_columns_come_from_the_record_key_first() -> None:
     base = changes([("c", 1, "a", "a"), ("tombstone", None, None, None)])
-    keyed = Changes("t", base.meta, base.image, pa.table({"id": pa.array([1, 7], pa.int32())}))
+    keyed = ChangeBatch("t", base.meta, base.image, pa.table({"id": pa.array([1, 7], pa.int32())}))
     assert with_key_columns(keyed, ["id"], False).image["id"].to_pylist() == [1, 7]
-    with pytest.raises(DataError, match=r"topic t, partition 0, offset 1: there is no value for key column id"):
+    with pytest.raises(DataError, match=r"topic t, partition 0, offset 1: key column id has no value"):
         with_key_columns(base, ["id"], False)
     # With key.columns a bare tombstone only repeats the delete before it.
     assert with_key_columns(base, ["id"], True).num_rows == 1

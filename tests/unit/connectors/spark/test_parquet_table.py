@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connect.record import TopicPartition
-from connectors.spark.tables.committed_offsets import Commit
+from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.parquet import ParquetTable
 
 PARTITION = TopicPartition("t", 0)
 
 
 def append(table: ParquetTable, sequence: int, columns: dict[str, pa.Array]) -> None:
-    table.append(pa.table(columns), Commit("c", sequence, {PARTITION: (sequence, sequence + 1)}, {PARTITION: sequence + 1}))
+    table.append(pa.table(columns), TableCommit("c", sequence, {PARTITION: (sequence, sequence + 1)}, {PARTITION: sequence + 1}))
 
 
 def test_a_column_that_newer_files_lack_keeps_its_type_after_a_restart(tmp_path: Path) -> None:

@@ -18,12 +18,21 @@ from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
 from connectors.spark.decode.json import NotBatchable, Prefix, find_prefix, split_by_prefix
-from connectors.spark.decode.schema_inference import Shape, dump, misfit_of
+from connectors.spark.decode.schema_inference import InferredSchema, dump, find_unserializable_member
 from connectors.spark.errors import explain, root_cause
-from connectors.spark.plan.evolution import additions, arrow_type, check_names, fit, quote, sql_type, union, with_additions
+from connectors.spark.plan.evolution import (
+    arrow_type,
+    cast_column,
+    check_names,
+    merge_columns,
+    missing_columns,
+    quote,
+    sql_type,
+    with_additions,
+)
 from connectors.spark.plan.sql import literal, merge_statement
-from connectors.spark.tables.committed_offsets import Commit, read_commit, scan
-from connectors.spark.tables.delta_files import objection, statistics
+from connectors.spark.tables.committed_offsets import TableCommit, collect_committed_offsets, parse_commit
+from connectors.spark.tables.delta_files import file_statistics, find_obstacle
 
 PROPS = {"name": "lake", "topics": "t", "table.location": "/lake"}
 TP = TopicPartition("t", 0)
@@ -59,8 +68,8 @@ OFFSETS = st.dictionaries(
 
 @given(OFFSETS, st.integers(0, 2**60))
 def test_a_commit_reads_back_what_it_wrote(ends: dict[TopicPartition, int], sequence: int) -> None:
-    commit = Commit("lake", sequence, {tp: (0, end) for tp, end in ends.items()}, ends)
-    assert read_commit(commit.to_json()) == commit
+    commit = TableCommit("lake", sequence, {tp: (0, end) for tp, end in ends.items()}, ends)
+    assert parse_commit(commit.to_json()) == commit
 
 
 def test_the_newest_commit_that_names_a_partition_counts() -> None:
@@ -69,15 +78,15 @@ def test_the_newest_commit_that_names_a_partition_counts() -> None:
         None,
         "somebody's own words",
         '{"sluice": 1}',
-        Commit("lake", 9, {}, {TP: 50}).to_json(),
-        Commit("elsewhere", 99, {}, {TP: 999}).to_json(),
-        Commit("lake", 8, {}, {TP: 40, other: 7}).to_json(),
+        TableCommit("lake", 9, {}, {TP: 50}).to_json(),
+        TableCommit("elsewhere", 99, {}, {TP: 999}).to_json(),
+        TableCommit("lake", 8, {}, {TP: 40, other: 7}).to_json(),
     ]
-    ledger = scan(history, "lake")
-    assert ledger.sequence == 9
-    assert ledger.ends == {TP: 50, other: 7}
-    assert ledger.knows([TP, other])
-    assert scan([Commit("lake", 10, {}, {TP: None}).to_json(), *history], "lake").ends == {other: 7}
+    committed_offsets = collect_committed_offsets(history, "lake")
+    assert committed_offsets.sequence == 9
+    assert committed_offsets.ends == {TP: 50, other: 7}
+    assert committed_offsets.covers([TP, other])
+    assert collect_committed_offsets([TableCommit("lake", 10, {}, {TP: None}).to_json(), *history], "lake").ends == {other: 7}
 
 
 def test_columns_are_added_where_they_are_missing_nested_ones_too() -> None:
@@ -88,12 +97,12 @@ def test_columns_are_added_where_they_are_missing_nested_ones_too() -> None:
         "s": pa.struct([("a", pa.int32()), ("c", pa.bool_())]),
         "l": pa.list_(pa.struct([("b", pa.string()), ("d", pa.date32())])),
     }
-    assert additions(table, incoming) == [("`new`", pa.string()), ("`s`.`c`", pa.bool_()), ("`l`.element.`d`", pa.date32())]
+    assert missing_columns(table, incoming) == [("`new`", pa.string()), ("`s`.`c`", pa.bool_()), ("`l`.element.`d`", pa.date32())]
     assert list(with_additions(table, incoming)) == ["id", "s", "l", "new"]
-    assert not additions(with_additions(table, incoming), incoming)
+    assert not missing_columns(with_additions(table, incoming), incoming)
     with pytest.raises(SchemaError, match="differ only in case"):
-        additions({"Id": pa.int64()}, {"id": pa.int64()})
-    with pytest.raises(SchemaError, match="sink's own"):
+        missing_columns({"Id": pa.int64()}, {"id": pa.int64()})
+    with pytest.raises(SchemaError, match="are reserved"):
         check_names(["__sluice_x"])
 
 
@@ -106,19 +115,19 @@ def test_types_survive_the_way_through_sql_and_spark_json() -> None:
 
 
 def test_values_fit_exactly_or_are_named() -> None:
-    assert fit(pa.chunked_array([pa.array([1, None], pa.int32())]), pa.int64(), "n").to_pylist() == [1, None]
+    assert cast_column(pa.chunked_array([pa.array([1, None], pa.int32())]), pa.int64(), "n").to_pylist() == [1, None]
     with pytest.raises(DataError, match="column n: 300 does not fit TINYINT") as error:
-        fit(pa.chunked_array([pa.array([1, 300])]), pa.int8(), "n")
+        cast_column(pa.chunked_array([pa.array([1, 300])]), pa.int8(), "n")
     assert error.value.args[1] == 1
-    with pytest.raises(SchemaError, match="column n is STRING in the table, and the records bring BIGINT"):
-        fit(pa.chunked_array([pa.array([1])]), pa.string(), "n")
-    nested = fit(
+    with pytest.raises(SchemaError, match="column n is STRING in the table, but BIGINT in the records"):
+        cast_column(pa.chunked_array([pa.array([1])]), pa.string(), "n")
+    nested = cast_column(
         pa.chunked_array([pa.array([[{"a": 1}], None])]), pa.list_(pa.struct([("a", pa.int64()), ("b", pa.string())])), "l"
     )
     assert nested.to_pylist() == [[{"a": 1, "b": None}], None]
-    assert union([{"a": pa.int32()}, {"a": pa.int64(), "b": pa.string()}]) == {"a": pa.int64(), "b": pa.string()}
+    assert merge_columns([{"a": pa.int32()}, {"a": pa.int64(), "b": pa.string()}]) == {"a": pa.int64(), "b": pa.string()}
     with pytest.raises(SchemaError, match="column a is both"):
-        union([{"a": pa.int32()}, {"a": pa.string()}])
+        merge_columns([{"a": pa.int32()}, {"a": pa.string()}])
 
 
 def test_the_prefix_ends_where_the_schema_ends() -> None:
@@ -135,7 +144,7 @@ def test_the_prefix_ends_where_the_schema_ends() -> None:
 
 
 def test_types_without_a_schema_are_conservative_and_then_fixed() -> None:
-    shape = Shape()
+    shape = InferredSchema()
     shape.envelope = False
     shape.parse([b'{"a":1,"when":"2026-01-01 00:00:00","n":null,"l":[],"o":{"x":1.5}}'], None)
     assert {f.name: f.type for f in shape.row} == {
@@ -148,25 +157,25 @@ def test_types_without_a_schema_are_conservative_and_then_fixed() -> None:
     assert shape.row.field("n").type == pa.bool_()
     with pytest.raises(ValueError, match="int64"):
         shape.parse([b'{"a":1.5}'], None)
-    shape.pin({"d": pa.float64()})
-    with pytest.raises(DataError, match="9007199254740993 is not exact"):
+    shape.set_types({"d": pa.float64()})
+    with pytest.raises(DataError, match="cannot hold the integer 9007199254740993 exactly"):
         shape.parse([b'{"d":9007199254740993}'], None)
 
 
 def test_a_table_that_demands_more_than_files_is_known_by_its_metadata() -> None:
     plain: dict[str, Any] = {"partitionColumns": [], "configuration": {}, "schemaString": '{"fields":[]}'}
-    assert objection(plain, {"minWriterVersion": 2}) is None
-    assert objection(plain, {"minWriterVersion": 7, "writerFeatures": ["appendOnly", "timestampNtz"]}) is None
-    assert objection({**plain, "partitionColumns": ["a"]}, {}) == "it is partitioned"
-    assert objection({**plain, "configuration": {"delta.columnMapping.mode": "name"}}, {}) is not None
-    assert objection(plain, {"minWriterVersion": 7, "writerFeatures": ["rowTracking"]}) == "it has the features rowTracking"
+    assert find_obstacle(plain, {"minWriterVersion": 2}) is None
+    assert find_obstacle(plain, {"minWriterVersion": 7, "writerFeatures": ["appendOnly", "timestampNtz"]}) is None
+    assert find_obstacle({**plain, "partitionColumns": ["a"]}, {}) == "it is partitioned"
+    assert find_obstacle({**plain, "configuration": {"delta.columnMapping.mode": "name"}}, {}) is not None
+    assert find_obstacle(plain, {"minWriterVersion": 7, "writerFeatures": ["rowTracking"]}) == "it has the features rowTracking"
     generated = '{"fields":[{"name":"a","metadata":{"delta.generationExpression":"1"}}]}'
-    assert objection({**plain, "schemaString": generated}, {}) == "column a has rules of its own"
+    assert find_obstacle({**plain, "schemaString": generated}, {}) == "column a has a constraint or column metadata"
 
 
 def test_statistics_are_exact_or_absent() -> None:
     rows = pa.table({"n": [3, None, 1], "long": ["x" * 40, "a", None], "day": [dt.date(2026, 1, 1)] * 3})
-    assert statistics(rows) == {
+    assert file_statistics(rows) == {
         "numRecords": 3,
         "minValues": {"n": 1, "day": "2026-01-01"},
         "maxValues": {"n": 3, "day": "2026-01-01"},
@@ -177,14 +186,14 @@ def test_statistics_are_exact_or_absent() -> None:
 @pytest.mark.parametrize("day", [-719_164, 2_932_897, 2**31 - 1])
 def test_dates_outside_of_pythons_years_have_no_statistics(day: int) -> None:
     rows = pa.table({"day": pa.array([0, day], pa.int32()).cast(pa.date32())})
-    assert statistics(rows) == {"numRecords": 2, "minValues": {}, "maxValues": {}, "nullCount": {"day": 0}}
+    assert file_statistics(rows) == {"numRecords": 2, "minValues": {}, "maxValues": {}, "nullCount": {"day": 0}}
 
 
 def test_a_far_instant_without_a_schema_is_refused_by_the_name_of_its_field() -> None:
     value = {"a": 1, "b": [FarInstant(1 << 60)]}
-    with pytest.raises(TypeError, match="an instant outside of the years 1 to 9999"):
+    with pytest.raises(TypeError, match="an instant outside the years 1 to 9999"):
         dump(value)
-    assert misfit_of(value) == "b"
+    assert find_unserializable_member(value) == "b"
 
 
 def test_names_come_from_topic_or_source_and_stay_below_the_location() -> None:
@@ -224,7 +233,7 @@ def test_java_failures_come_down_to_their_cause() -> None:
     )
     assert root_cause(trace) == "IOException: No space left on device"
     error = explain(RuntimeError(trace), "table t at /lake/t")
-    assert str(error) == "table t at /lake/t: IOException: No space left on device; free some space"
+    assert str(error) == "table t at /lake/t: IOException: No space left on device; free disk space"
     assert not isinstance(error, RetriableError)
     assert isinstance(explain(RuntimeError("x.ConcurrentAppendException: [DELTA_CONCURRENT_APPEND] files"), "t"), RetriableError)
     own = ConnectError("as it is")
@@ -235,7 +244,7 @@ def test_missing_java_and_missing_jars_say_what_to_do(monkeypatch: pytest.Monkey
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ConfigError, match=r"needs Java 17 or later: JAVA_HOME is .* has no bin/java"):
         session.require_java()
-    with pytest.raises(ConfigError, match=r"spark\.jars: Expected a jar or a folder with jars"):
+    with pytest.raises(ConfigError, match=r"spark\.jars: Expected a JAR file or a folder with JAR files"):
         session.find_jars([str(tmp_path)])
     (tmp_path / "a.jar").touch()
     monkeypatch.setenv("SLUICE_SPARK_JARS", str(tmp_path))

@@ -19,7 +19,7 @@ from connect.sink import RawRecord
 from connect.testing.harness import MemoryReporter, SinkContext
 from connectors.sink_support.batch_isolation import find_bad_records
 from connectors.spark import errant_records
-from connectors.spark.tables.committed_offsets import Commit, read_commit
+from connectors.spark.tables.committed_offsets import TableCommit, parse_commit
 from connectors.spark.task import SparkSinkTask
 
 TP = TopicPartition("t", 0)
@@ -95,9 +95,9 @@ class Sink:
         files = sorted((self.folder / table).glob("*.parquet"))
         return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
-    def commits(self) -> list[Commit]:
+    def commits(self) -> list[TableCommit]:
         texts = [pq.read_metadata(file).metadata[b"sluice"].decode() for file in sorted((self.folder / "t").glob("*.parquet"))]
-        return [commit for text in texts if (commit := read_commit(text)) is not None]
+        return [commit for text in texts if (commit := parse_commit(text)) is not None]
 
 
 def refused(reporter: MemoryReporter) -> dict[int, str]:
@@ -156,7 +156,7 @@ def test_what_the_table_cannot_hold_is_found_when_it_is_committed(tmp_path: Path
     assert [row["n"] for row in sink.rows()] == [*range(1, 20), 5]
     found = refused(reporter)
     assert list(found) == [19, 20, 22]
-    assert "column n is INT in the table, and the records bring STRING" in found[19]
+    assert "column n is INT in the table, but STRING in the records" in found[19]
     assert "topic t, partition 0, offset 20: column n: 1099511627776 does not fit INT" in found[20]
     assert "field __offset" in found[22]
     assert sink.commits()[-1].ends == {TP: 23}
@@ -282,13 +282,13 @@ def test_what_is_wrong_with_the_table_is_no_record_s_fault(tmp_path: Path, monke
     sink.put({"id": 2, "new": 3})
     with pytest.raises(SchemaError, match=r"schema\.evolution=fail"):
         sink.commit()
-    monkeypatch.setattr(sink.task._writer("t")._table, "columns", _refuse)
+    monkeypatch.setattr(sink.task._writer("t")._table, "columns", fail)
     with pytest.raises(ConnectError, match="no such bucket"):
         sink.commit()
     assert not reporter.reported_raw
 
 
-def _refuse() -> None:
+def fail() -> None:
     raise OSError("no such bucket")
 
 

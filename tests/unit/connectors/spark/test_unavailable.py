@@ -16,11 +16,10 @@ from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.record import SinkRecord
 from connectors.postgres.config import TypeSettings
-from connectors.postgres.schema.catalog import PgType
 from connectors.postgres.types import registry
-from connectors.postgres.types.column_type import ColumnType
+from connectors.postgres.types.column_type import CatalogType, ColumnType
 from connectors.spark.config import UNAVAILABLE
-from connectors.spark.decode.raw_buffer import Raw
+from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.toast import placeholders
 from connectors.spark.decode.topic_decoder import TopicDecoder
 
@@ -105,7 +104,7 @@ def settings_of_the_source(word: str) -> Iterator[TypeSettings]:
 def columns_of_the_source(settings: TypeSettings) -> Iterator[tuple[str, ColumnType]]:
     names = [("pg_catalog", name) for name in registry._BUILT_IN] + [("public", name) for name in registry._EXTENSIONS]
     for schema, name in [*names, ("public", "unheard_of")]:
-        types = {1: PgType(1, schema, name, "b", 0, 0, -1), 2: PgType(2, schema, f"_{name}", "b", 1, 0, -1)}
+        types = {1: CatalogType(1, schema, name, "b", 0, 0, -1), 2: CatalogType(2, schema, f"_{name}", "b", 1, 0, -1)}
         for oid, typmod in itertools.product((1, 2), (-1, 3, (10 << 16 | 2) + 4, (5 << 16 | 0x7FE) + 4)):
             found = registry.column_type(types, oid, typmod, settings)
             if found is not None and found.placeholder is not None:
@@ -132,10 +131,10 @@ def images(column: ColumnType, *, schemas: bool) -> Iterator[pa.ChunkedArray]:
     def decoder() -> TopicDecoder:
         return TopicDecoder(
             "t", converter, converter, key_schemas=schemas, value_schemas=schemas, fill_defaults=False, key_name=None,
-            names_wanted=False, keys_wanted=False,
+            needs_names=False, needs_keys=False,
         )  # fmt: skip
 
-    raw = Raw("t", [0, 0], [0, 1], [None, None], lines)
+    raw = RawBuffer("t", [0, 0], [0, 1], [None, None], lines)
     read = [converter.to_connect_data("t", line) for line in lines]
     records = [SinkRecord("t", 0, None, None, r.schema, r.value, i) for i, r in enumerate(read)]
     shared = read[0].schema

@@ -1,4 +1,4 @@
-"""Text of .proto files to descriptors: what messages, enums and fields are, and nothing of services.
+"""Parses .proto files to descriptors of messages, enums, and fields; skips services.
 
 One pass over the tokens, with a limit to depth and size. Types stay as they are named; the descriptor pool finds what they mean.
 """
@@ -35,18 +35,18 @@ _LABELS = {
 
 @dataclass(slots=True)
 class ProtoFile:
-    """A parsed file. ``meta`` holds the parameters of ``confluent.field_meta`` by the full name of the field."""
+    """A parsed file. ``meta`` has the parameters of ``confluent.field_meta`` by full field name."""
 
     descriptor: FileDescriptorProto
     meta: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def parse_proto(name: str, text: str) -> ProtoFile:
-    """The file under that name. Raises SchemaError, which tells the line."""
-    return _Parser(name, text).file()
+    """Parses a file. Raises SchemaError that names the line."""
+    return _ProtoParser(name, text).file()
 
 
-class _Parser:
+class _ProtoParser:
     def __init__(self, name: str, text: str) -> None:
         self._made = ProtoFile(FileDescriptorProto(name=name, syntax="proto2"))
         self._name = name
@@ -94,7 +94,7 @@ class _Parser:
         return self._next("word", wanted)
 
     def _path(self) -> str:
-        """A name with dots, perhaps with one before it."""
+        """Parses a dotted name, possibly with a leading dot."""
         parts = ["" if self._take(".") else self._word()]
         if parts == [""]:
             parts.append(self._word())
@@ -118,7 +118,7 @@ class _Parser:
         return made
 
     def _skip_statement(self) -> None:
-        """Everything up to a semicolon, or a block with all that is in it."""
+        """Skips up to a semicolon, or a whole block."""
         depth = 0
         while True:
             kind, token, _ = self._tokens[self._at]
@@ -180,7 +180,7 @@ class _Parser:
             if self._take(";"):
                 continue
             following = self._tokens[self._at + 1][1]
-            # These words may be the names of types, too.
+            # These keywords may also be type names.
             if self._is("message") and following not in (".", "="):
                 self._at += 1
                 self._message(made.nested_type.add(), full, depth + 1)
@@ -230,7 +230,7 @@ class _Parser:
             made.type_name = kind
 
     def _numbered(self, made: FieldDescriptorProto, scope: str) -> None:
-        """The rest of a field: name, number and options."""
+        """Parses the rest of a field: name, number, and options."""
         made.name = self._word("the name of a field")
         self._expect("=")
         number = self._integer()
@@ -318,12 +318,12 @@ class _Parser:
 
 
 def map_entry_name(name: str) -> str:
-    """The name of the message that the entries of a map field are."""
+    """The name of the entry message of a map field."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Entry"
 
 
 def _number_optionals(message: DescriptorProto) -> None:
-    """Gives each ``optional`` of proto3 the oneof of its own that stands for its presence; they come after the real ones."""
+    """Adds a synthetic oneof for each ``optional`` field of proto3, after the real ones."""
     for one in message.field:
         if one.proto3_optional:
             message.oneof_decl.add(name=f"_{one.name}")
@@ -341,7 +341,7 @@ def _default(tokens: list[tuple[str, str, int]], made: FieldDescriptorProto) -> 
 
 
 def _parameters(tokens: list[tuple[str, str, int]]) -> dict[str, str]:
-    """The pairs of key and value in the parameters of a field's meta data."""
+    """The key-value pairs in the parameters of a field's metadata."""
     found: dict[str, str] = {}
     key: str | None = None
     for (_, name, _), (_, _, _), (kind, token, _) in zip(tokens, tokens[1:], tokens[2:], strict=False):

@@ -1,4 +1,4 @@
-"""Whole numbers of varying length: the sign folded into the lowest bit, seven bits a byte. Avro's, and those of message paths."""
+"""Zigzag varints (sign in the lowest bit, seven bits per byte), as in Avro data and in Protobuf message paths."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from connect.errors import DataError
 
 
 def write_long(value: int) -> bytes:
-    """The bytes of a number of 64 bits."""
+    """Encodes a 64-bit number."""
     rest = (value << 1) ^ (value >> 63)
     out = bytearray()
     while rest > 0x7F:
@@ -17,7 +17,7 @@ def write_long(value: int) -> bytes:
 
 
 def read_number(data: bytes, at: int) -> tuple[int, int]:
-    """A number and where it ends. Raises DataError for one beyond 64 bits, IndexError when the data ends before it."""
+    """Reads a number; returns it with its end. Raises DataError beyond 64 bits, IndexError if the data ends too early."""
     first = data[at]
     at += 1
     if first > 127:
@@ -26,7 +26,7 @@ def read_number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_long(data: bytes, at: int, first: int) -> tuple[int, int]:
-    """The rest of a number whose first byte had more to come: as it stands, before its sign is unfolded. Raises DataError."""
+    """Reads the rest of a multi-byte number, still in zigzag encoding. Raises DataError."""
     value = first & 0x7F
     shift = 7
     while True:
@@ -43,7 +43,7 @@ def read_long(data: bytes, at: int, first: int) -> tuple[int, int]:
 
 
 def read_int(data: bytes, at: int, first: int) -> tuple[int, int]:
-    """As :func:`read_long`, for a number of 32 bits."""
+    """Like :func:`read_long`, for 32 bits."""
     value, at = read_long(data, at, first)
     if value > 0xFFFFFFFF:
         raise DataError("a number of more than 32 bits")

@@ -1,4 +1,4 @@
-"""Descriptors to the text of a .proto file, as registries keep it."""
+"""Prints descriptors as the text of a .proto file."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
-from connectors.registry.protobuf.parse import SCALARS, ProtoFile
+from connectors.registry.protobuf.proto_parser import SCALARS, ProtoFile
 
 _NAMES = {number: name for name, number in SCALARS.items()}
 
 
 def proto_text(file: ProtoFile) -> str:
-    """The file as text."""
+    """Prints a file."""
     made: FileDescriptorProto = file.descriptor
     parts = [f'syntax = "{made.syntax or "proto2"}";\n']
     if made.package:
