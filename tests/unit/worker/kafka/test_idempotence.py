@@ -17,7 +17,7 @@ from connect import Schema, SourceConnector, SourceRecord, SourceTask
 from connect.plugins import Plugins
 from tests.mock_kafka import MockKafka, Request
 from tests.unit.worker.executors.conftest import MemoryServices
-from tests.unit.worker.task_listener import Listener
+from tests.unit.worker.tasks.task_listener import Listener
 from worker.config.client_overrides import client_properties
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig

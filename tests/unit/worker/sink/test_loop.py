@@ -9,7 +9,7 @@ from connect import SinkRecord, TopicPartition
 from connect.converters.simple_header import SimpleHeaderConverter
 from connect.converters.string import StringConverter
 from connect.sink import SinkTask
-from tests.unit.worker.test_batch_conversion import Message
+from tests.unit.worker.sink.test_batch_conversion import Message
 from worker.errors.config import ErrorSettings
 from worker.errors.handler import ErrorHandler
 from worker.kafka.sink_consumer import SinkConsumer

@@ -13,7 +13,7 @@ import pytest
 from connect import ConnectError, SourceRecord, SourceTask
 from connect.errors import UnreachableError
 from tests.unit.worker.executors.conftest import MemoryServices
-from tests.unit.worker.task_listener import Listener
+from tests.unit.worker.tasks.task_listener import Listener
 from worker.errors.config import error_settings
 from worker.errors.handler import ErrorHandler
 from worker.errors.resend import RefusedRecords
