@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from connect import ConfigError, DataError, RetriableError
 from worker.config.secrets import SecretMask
-from worker.errors.stages import Stage, StageError, TaskPutError, ToleranceExceededError
+from worker.errors.stages import RecordStage, StageError, TaskPutError, ToleranceExceededError
 from worker.errors.trace import trace_of
 
 
@@ -15,7 +15,7 @@ def test_a_trace_begins_with_apaches_class_and_the_cause() -> None:
     assert trace_of(ZeroDivisionError("by zero"), mask).splitlines()[0] == (
         "org.apache.kafka.connect.errors.ConnectException: ZeroDivisionError: by zero"
     )
-    staged = StageError(Stage.VALUE_CONVERTER, object(), "topic t", DataError("no such field"))
+    staged = StageError(RecordStage.VALUE_CONVERTER, object(), "topic t", DataError("no such field"))
     assert trace_of(staged, mask).splitlines()[0] == (
         "org.apache.kafka.connect.errors.DataException: no such field (in value converter object, topic t)"
     )
@@ -28,7 +28,7 @@ def test_a_trace_can_be_written_whatever_bytes_a_name_has() -> None:
 
 
 def test_a_trace_of_a_failed_record_begins_with_apaches_words_and_goes_on_with_what_happened() -> None:
-    failure = StageError(Stage.VALUE_CONVERTER, object(), "topic t", DataError("no such field"))
+    failure = StageError(RecordStage.VALUE_CONVERTER, object(), "topic t", DataError("no such field"))
     assert trace_of(ToleranceExceededError(failure), SecretMask()).splitlines()[:2] == [
         "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler: no such field "
         "(in value converter object, topic t)",
