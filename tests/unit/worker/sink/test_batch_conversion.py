@@ -104,7 +104,7 @@ def test_the_good_records_among_bad_ones_are_decoded_in_order() -> None:
     failures = BatchFailures(tolerant=True)
     found = decoded(given, failures)
     assert [r and r.value for r in found] == [None if i in bad else str(i) for i in range(100)]
-    assert {place for place, _ in failures} == bad
+    assert {index for index, _ in failures} == bad
     failure = next(iter(failures))[1]
     assert failure.stage is RecordStage.VALUE_CONVERTER
     assert failure.message == "field x is bad (in value converter Picky, topic t, partition 0, offset 3)"
@@ -169,9 +169,9 @@ def test_the_good_records_among_bad_and_dropped_ones_are_encoded_in_order() -> N
     runs = encode(converters(), records, failures)
     indexes = [index for run in runs for index in run.indexes]
     assert indexes == [i for i in range(80) if i not in bad | dropped]
-    assert [value for run, _ in runs for value in run.values] == [str(i).encode() for i in places]
-    assert all(run.topic == "tu"[place % 40 > 20] for run, at in runs for place in at)
-    assert {place for place, _ in failures} == bad
+    assert [value for run, _ in runs for value in run.values] == [str(i).encode() for i in indexes]
+    assert all(run.topic == "tu"[index % 40 > 20] for run, at in runs for index in at)
+    assert {index for index, _ in failures} == bad
 
 
 def test_a_conversion_is_retried_as_the_attempt_says() -> None:
@@ -196,7 +196,7 @@ def test_a_conversion_is_retried_as_the_attempt_says() -> None:
     assert not failures
 
 
-def test_salvage_asks_for_no_more_than_it_must() -> None:
+def test_failures_are_isolated_with_few_calls() -> None:
     asked: list[int] = []
 
     def whole(places: Sequence[int]) -> list[int]:
