@@ -227,6 +227,6 @@ class LoggerLevel:
     last_modified: int | None
 
 
-class Stopped(Exception):
-    """The task is to end while a record waits to be tried again, or to be reported. Not an error: the record is not done, and is
-    read again by the next run."""
+class TaskStopped(Exception):
+    """The task must stop while a record waits for a retry or an error report. Not an error: the next run reads the record
+    again."""

@@ -187,7 +187,7 @@ def test_transactions_that_expire_while_a_broker_is_frozen_are_begun_again(tmp_p
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
         try:
-            again = "begins again from what it has committed"
+            again = "restarts from its last committed offsets"
             worker.wait_for(lambda: again in worker.log_tail(1_000_000), RECOVERY_S, "a task that begins again")
         finally:
             os.kill(pid, signal.SIGCONT)

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from connect.errors import ConnectError
 from worker.kafka.clients import BrokerNotices, kafka_error, make_producer
 from worker.kafka.record_producer import HeaderBytes
-from worker.model import Stopped
+from worker.model import TaskStopped
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class DeadLetterProducer:
     def __init__(self, java: Mapping[str, str], topic: str, name: str, *, on_failure: Callable[[], None]) -> None:
         """``name`` is the task's, for the thread; ``on_failure`` is called for each record that was not written."""
         self.topic = topic
-        self.most_bytes = int(java["max.request.size"])
+        self.max_record_bytes = int(java["max.request.size"])
         """What a record may have, as far as the client is concerned."""
         self._bootstrap = java["bootstrap.servers"]
         self._what = f"Could not produce message to dead letter queue. topic={topic}"
@@ -51,12 +51,12 @@ class DeadLetterProducer:
     ) -> Future[None]:
         """Hands one record over; the future ends when the broker has acknowledged it. ``timestamp`` None is now.
 
-        While the queue of the client is full this waits, until ``stopping`` says True: then it raises Stopped.
+        While the queue of the client is full this waits, until ``stopping`` says True: then it raises TaskStopped.
         """
         future: Future[None] = Future()
         with self._changed:
             if self._closed:
-                raise Stopped
+                raise TaskStopped
             self._open += 1
             if self._thread.ident is None:
                 self._thread.start()
@@ -76,7 +76,7 @@ class DeadLetterProducer:
                 with self._changed:
                     if stopping() or self._closed:
                         self._open -= 1
-                        raise Stopped from None
+                        raise TaskStopped from None
                     self._changed.wait(_SLICE_S)
             except KafkaException as e:
                 self._ended(future, self._error(e.args[0]))
@@ -84,7 +84,7 @@ class DeadLetterProducer:
             else:
                 return future
 
-    def settle(self, timeout_s: float) -> bool:
+    def flush(self, timeout_s: float) -> bool:
         """Waits until everything sent is acknowledged; False when it is not within the time. Raises ConnectError, every time,
         once a record could not be written."""
         deadline = time.monotonic() + timeout_s
@@ -100,7 +100,7 @@ class DeadLetterProducer:
             raise type(failure)(*failure.args)  # a new one each time: several threads may raise it
 
     @property
-    def unsettled(self) -> int:
+    def unacknowledged(self) -> int:
         """Records that are not acknowledged yet."""
         return self._open
 

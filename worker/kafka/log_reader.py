@@ -31,7 +31,7 @@ _FOLLOWING = {
 }
 
 
-class End(NamedTuple):
+class PartitionEnd(NamedTuple):
     """There is nothing more before this offset: records up to it were read, or it follows markers of transactions."""
 
     partition: int
@@ -67,7 +67,7 @@ class LogReader:
         """Reads from these offsets on."""
         self._consumer.assign([TopicPartition(self._topic, number, offset) for number, offset in positions.items()])
 
-    def read(self, timeout_s: float) -> Iterator[Message | End]:
+    def read(self, timeout_s: float) -> Iterator[Message | PartitionEnd]:
         """What has come, in order; waits so long for something to come."""
         first = self._consumer.poll(timeout_s)
         if first is None:
@@ -77,7 +77,7 @@ class LogReader:
             if error is None:
                 yield message
             elif error.code() == KafkaError._PARTITION_EOF:
-                yield End(message.partition(), message.offset())
+                yield PartitionEnd(message.partition(), message.offset())
             else:
                 self._on_error(error)
 

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect.errors import ConnectError, FencedError, UnreachableError
 from worker.kafka.clients import BrokerNotices, kafka_error, make_producer
-from worker.kafka.idempotence import ENDED, WITHOUT, no_numbers_given, raised_by_client, with_order
+from worker.kafka.idempotence import CLIENT_ENDED, NOT_IDEMPOTENT_HINT, find_client_error, is_idempotence_denied, with_idempotence
 from worker.kafka.partitioner import JAVA_PARTITIONER
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class LogWriter:
         self._topic = topic
         self._bootstrap = java["bootstrap.servers"]
         self._notices = BrokerNotices(self._bootstrap)
-        self._settings = with_order(writer_settings(java))
+        self._settings = with_idempotence(writer_settings(java))
         # Held while records are handed over, so that those of a client that ended come before those that are new.
         self._order = threading.RLock()
         self._waiting: dict[Future[Written], tuple[bytes, bytes | None]] = {}
@@ -137,7 +137,7 @@ class LogWriter:
             self._failed(future, e.args[0], key, value)
 
     def _failed(self, future: Future[Written], error: KafkaError, key: bytes, value: bytes | None) -> None:
-        if error.code() in ENDED and not self._closing:
+        if error.code() in CLIENT_ENDED and not self._closing:
             self._ended = self._ended or error  # it waits for the next client
         else:
             self._finish(future, _not_written(error, self._topic, key, value, self._bootstrap))
@@ -154,7 +154,7 @@ class LogWriter:
         try:
             self._producer.poll(timeout_s)
         except (KafkaException, SystemError) as e:
-            self._ended = raised_by_client(e)
+            self._ended = find_client_error(e)
         if self._ended is not None:
             self._replace()
 
@@ -163,11 +163,11 @@ class LogWriter:
             error, self._ended = self._ended, None
             if error is None:
                 return
-            if no_numbers_given(error):
+            if is_idempotence_denied(error):
                 self._settings["enable.idempotence"] = "false"
-                log.warning("Records for topic %s are written without numbers: %s. %s", self._topic, error.str(), WITHOUT)
+                log.warning("Writing to %s without idempotence: %s. %s", self._topic, error.str(), NOT_IDEMPOTENT_HINT)
             else:
-                log.warning("The producer for topic %s is replaced, for it can go on no more: %s", self._topic, error.str())
+                log.warning("Replacing the producer for topic %s after a fatal error: %s", self._topic, error.str())
                 self._fruitless += 1
             ended, self._producer = self._producer, self._new_producer()
             given_up = self._fruitless > _FRUITLESS

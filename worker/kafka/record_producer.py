@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect.errors import ConnectError
 from worker.kafka.clients import UNAUTHORIZED, UNREACHABLE, BrokerNotices, kafka_error, make_producer
-from worker.kafka.idempotence import ENDED, PURGED, no_numbers_given, raised_by_client
+from worker.kafka.idempotence import CLIENT_ENDED, PURGED, find_client_error, is_idempotence_denied
 
 _SLICE_S = 0.1
 """How long a wait goes on before it looks whether it is still wanted."""
@@ -26,7 +26,7 @@ _SLICE_S = 0.1
 HeaderBytes = list[tuple[str, bytes | None]]
 DeliveryCallback = Callable[[KafkaError | None, Message], None]
 
-_NOT_ABOUT_THE_RECORD = UNREACHABLE | UNAUTHORIZED | ENDED | {KafkaError._MSG_TIMED_OUT, KafkaError._STATE}
+_NOT_ABOUT_THE_RECORD = UNREACHABLE | UNAUTHORIZED | CLIENT_ENDED | {KafkaError._MSG_TIMED_OUT, KafkaError._STATE}
 """Codes that another record would meet too."""
 
 
@@ -64,17 +64,17 @@ class RecordMetadata(NamedTuple):
     timestamp: int | None
 
 
-class RecordRefusedError(ConnectError):
+class RecordRejectedError(ConnectError):
     """The client or the broker does not take this record, and never will; others may pass."""
 
 
 class ProducerLostError(ConnectError):
     """The client numbers its batches and cannot go on, by no record's fault. Another one can, from what was acknowledged."""
 
-    def __init__(self, message: str, *, refused: bool = False) -> None:
+    def __init__(self, message: str, *, idempotence_denied: bool = False) -> None:
         """``refused``: the broker gives out no numbers, to nobody or not to this principal. Nothing was written then."""
         super().__init__(message)
-        self.refused = refused
+        self.idempotence_denied = idempotence_denied
 
 
 def unrecoverable(error: ConnectError) -> ConnectError:
@@ -107,13 +107,13 @@ class RecordProducer:
         self._buffer_bytes = java.get("buffer.memory", "33554432")
         self._error: ConnectError | None = None
         self._cancelled = False
-        self._throwing_away = False
+        self._discarding = False
         self.fatal: KafkaError | None = None
         """What has ended the client for good: a transactional producer was fenced."""
         self.failed_by: KafkaError | None = None
         """The client's own error behind the first one that :meth:`raise_error` raises."""
         self.sent = 0
-        self.disturbed_at = 0.0
+        self.unavailable_at = 0.0
         """``time.monotonic()`` when a broker was seen last to be away."""
         self._notices = BrokerNotices(self.bootstrap)
         callbacks = {
@@ -138,9 +138,9 @@ class RecordProducer:
         return len(self._producer)
 
     def send_run(self, run: ProducerRun, on_delivery: DeliveryCallback | None = None) -> None:
-        """Sends records of one topic, in order. ``on_delivery`` hears of failures in the place of :meth:`remember`.
+        """Sends records of one topic, in order. ``on_delivery`` hears of failures in the place of :meth:`record_error`.
 
-        Raises RecordRefusedError for a record that can never be sent, ProduceCancelled when it gave up; ``sent`` then says how
+        Raises RecordRejectedError for a record that can never be sent, ProduceCancelled when it gave up; ``sent`` then says how
         many of these were handed to the client before.
         """
         if self._cancelled:
@@ -210,7 +210,7 @@ class RecordProducer:
             except (BufferError, KafkaException) as e:
                 if empty and isinstance(e, BufferError):
                     size = len(key or b"") + len(value or b"")
-                    raise RecordRefusedError(
+                    raise RecordRejectedError(
                         f"a record for topic {topic} ({_key_hint(key)}, {size} bytes) does not fit into the producer's memory, "
                         f"buffer.memory={self._buffer_bytes}; raise producer.override.buffer.memory"
                     ) from e
@@ -228,13 +228,13 @@ class RecordProducer:
         try:
             self._producer.poll(timeout_s)
         except (KafkaException, SystemError) as e:
-            self._ended(raised_by_client(e))
+            self._ended(find_client_error(e))
 
     def _flush(self, timeout_s: float) -> int:
         try:
             left: int = self._producer.flush(timeout_s)
         except (KafkaException, SystemError) as e:
-            self._ended(raised_by_client(e))
+            self._ended(find_client_error(e))
             left = len(self._producer)
         return left
 
@@ -267,12 +267,12 @@ class RecordProducer:
 
     def _lost(self) -> ProducerLostError | None:
         error = self.fatal
-        if error is None and self.failed_by is not None and self.failed_by.code() in ENDED:
+        if error is None and self.failed_by is not None and self.failed_by.code() in CLIENT_ENDED:
             error = self.failed_by
         if error is None:
             return None
         message = kafka_error(error, "writing records", self.bootstrap).message
-        return ProducerLostError(message, refused=no_numbers_given(error))
+        return ProducerLostError(message, idempotence_denied=is_idempotence_denied(error))
 
     def cancel(self) -> None:
         """From another thread: throws away what is queued and lets nothing more through. Does not wait."""
@@ -295,17 +295,17 @@ class RecordProducer:
             self._producer.close()
 
     @contextmanager
-    def throwing_away(self) -> Iterator[None]:
+    def discarding(self) -> Iterator[None]:
         """For a transaction that is aborted: what becomes of its records is nobody's failure, also if some had failed before."""
-        self._throwing_away = True
+        self._discarding = True
         try:
             yield
             if self.fatal is None:
                 self._error = self.failed_by = None
         finally:
-            self._throwing_away = False
+            self._discarding = False
 
-    def remember(self, error: KafkaError, message: Message) -> None:
+    def record_error(self, error: KafkaError, message: Message) -> None:
         """A record failed, as a callback of :meth:`send_one` or the client's own heard; the first such error is kept.
 
         In a transaction the failure of one record takes others with it, of which may be told sooner: what is about a record goes
@@ -313,7 +313,7 @@ class RecordProducer:
         """
         if error.fatal() and self.fatal is None:
             self.fatal = error
-        if self._throwing_away and error.code() in PURGED:
+        if self._discarding and error.code() in PURGED:
             return
         known = self.failed_by
         says_more = self._transactional and known is not None and is_about_the_record(error) and not is_about_the_record(known)
@@ -323,14 +323,14 @@ class RecordProducer:
 
     def _on_client_error(self, error: KafkaError) -> None:
         if error.code() in UNREACHABLE:
-            self.disturbed_at = time.monotonic()
+            self.unavailable_at = time.monotonic()
         failure = self._notices.failure(error)
         if failure is not None and self._error is None:
             self._error = failure
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self.remember(error, message)
+            self.record_error(error, message)
 
     def delivery_error(self, error: KafkaError, topic: str | None, key: Any, value: Any) -> ConnectError:
         """What to tell about a record that the broker did not take."""
@@ -362,12 +362,12 @@ class RecordProducer:
             self.raise_error()
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             size = len(key or b"") + len(value or b"")
-            return RecordRefusedError(
+            return RecordRejectedError(
                 f"a record for topic {topic} ({_key_hint(key)}) has {size} bytes, which is more than max.request.size="
                 f"{self._max_bytes}; raise producer.override.max.request.size (and max.message.bytes of the topic)"
             )
         found = self.delivery_error(error, topic, key, value)
-        return RecordRefusedError(found.message) if is_about_the_record(error) else found
+        return RecordRejectedError(found.message) if is_about_the_record(error) else found
 
 
 def _key_hint(key: Any) -> str:

@@ -31,7 +31,7 @@ class ConsumerClosed(Exception):
     """The consumer was closed because its task was abandoned. Not an error."""
 
 
-class Assignment(NamedTuple):
+class PartitionStarts(NamedTuple):
     """How to begin with newly assigned partitions."""
 
     starts: Mapping[TopicPartition, int]
@@ -43,7 +43,7 @@ class Assignment(NamedTuple):
 class RebalanceListener(Protocol):
     """Called inside :meth:`SinkConsumer.take`, on the task's thread. Must not raise."""
 
-    def on_assigned(self, partitions: list[TopicPartition]) -> Assignment:
+    def on_assigned(self, partitions: list[TopicPartition]) -> PartitionStarts:
         """Says how to begin with these partitions."""
 
     def on_revoked(self, partitions: list[TopicPartition]) -> None: ...
@@ -150,7 +150,7 @@ class SinkConsumer:
                 raise kafka_error(part.error, f"reading the offsets of group {self.group}", self.bootstrap)
         return {TopicPartition(p.topic, p.partition): p.offset for p in answer if p.offset >= 0}
 
-    def beginnings(self, partitions: Collection[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
+    def start_offsets(self, partitions: Collection[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         """Where ``auto.offset.reset`` has these partitions begin, asked now. Partitions that do not tell in time are left out,
         and all of them where nothing is to begin without an offset."""
         if self._reset is None:

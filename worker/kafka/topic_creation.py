@@ -60,10 +60,10 @@ def topic_creation_rules(config: Mapping[str, str | None]) -> TopicCreationRules
         for name in _list(config.get(f"{_PREFIX}groups"))
         if name != "default"
     ]
-    return TopicCreationRules((*groups, *rules_of(default).groups))
+    return TopicCreationRules((*groups, *uniform_rules(default).groups))
 
 
-def rules_of(spec: NewTopicSpec) -> TopicCreationRules:
+def uniform_rules(spec: NewTopicSpec) -> TopicCreationRules:
     """Rules by which every topic is made alike."""
     return TopicCreationRules((TopicGroup("default", (re.compile(".*", re.S),), (), spec),))
 

@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, Message
 from connect.errors import ConnectError, FencedError, IllegalStateError, UnreachableError
 from worker.kafka.clients import BrokerNotices
 from worker.kafka.internal_topics import InternalTopic, InternalTopics
-from worker.kafka.log_reader import End, LogReader
+from worker.kafka.log_reader import LogReader, PartitionEnd
 from worker.kafka.log_writer import LogWriter, TransactionalWriter, Written
 
 log = logging.getLogger(__name__)
@@ -314,7 +314,7 @@ class TopicLog:
     def _take(self, reader: LogReader, timeout_s: float, ends: Mapping[int, int]) -> None:
         moved: dict[int, int] = {}
         for found in reader.read(timeout_s):
-            if isinstance(found, End):
+            if isinstance(found, PartitionEnd):
                 moved[found.partition] = found.offset
             else:
                 record = _record(found, ends)

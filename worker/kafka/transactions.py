@@ -160,7 +160,7 @@ class Transactions:
         # that brokers abort what is open at the time, also when it is another producer's that has the id by now.
         if self._is_expired:
             raise self._expired("it was to be aborted")
-        with self._producer.throwing_away():
+        with self._producer.discarding():
             while not self._is_over():
                 try:
                     self._producer.client.abort_transaction(_SLICE_S)
@@ -194,11 +194,11 @@ class Transactions:
         return self._producer.cancelled or (self._give_up_at is not None and time.monotonic() >= self._give_up_at)
 
     @property
-    def disturbed(self) -> bool:
+    def broker_unavailable(self) -> bool:
         """Whether a broker was seen to be away since the transaction began."""
-        return self._producer.disturbed_at > self._began
+        return self._producer.unavailable_at > self._began
 
-    def explained(self, error: ConnectError) -> ConnectError:
+    def explain(self, error: ConnectError) -> ConnectError:
         """The same error, or what it means for the transaction: the producer was fenced, or time is over."""
         if isinstance(error, TransactionLostError):
             return error
@@ -236,7 +236,7 @@ class Transactions:
             "or use the 'poll' transaction boundary (if the connector is not already configured to use it). "
             f"(producer.override.transaction.timeout.ms is {int(self._timeout_s * 1000)}; {detail})",
             f"its transaction was open for longer than transaction.timeout.ms={int(self._timeout_s * 1000)}, as "
-            f"{'no broker took it' if self.disturbed else 'it was not committed'} in time ({detail})",
+            f"{'no broker took it' if self.broker_unavailable else 'it was not committed'} in time ({detail})",
         )
 
     def _failed(self, error: KafkaError) -> ConnectError:

@@ -19,7 +19,7 @@ from worker.storage.offset_store import OffsetPair, OffsetRecord, OffsetStore
 log = logging.getLogger(__name__)
 
 
-class TopicOffsets(OffsetStore, Protocol):
+class TopicOffsetStore(OffsetStore, Protocol):
     """Offsets in a topic (:class:`worker.storage.kafka_offset_store.OffsetTopic`)."""
 
     def refresh(self, timeout_s: float) -> None: ...
@@ -32,7 +32,7 @@ class TopicOffsets(OffsetStore, Protocol):
 class OwnOffsets:
     """Reads the connector's topic and, for what it does not have, the worker's. Owns neither. Safe from any thread."""
 
-    def __init__(self, own: TopicOffsets, of_worker: TopicOffsets) -> None:
+    def __init__(self, own: TopicOffsetStore, of_worker: TopicOffsetStore) -> None:
         self._own = own
         self._of_worker = of_worker
 

@@ -12,8 +12,15 @@ from connect.config.parsing import HIDDEN
 from connect.record import NO_TIMESTAMP_TYPE
 from connect.record_format import record_from_json
 from worker.config.secrets import SecretMask
-from worker.errors.dead_letter import ConsumedRecord, FailedRecord, context_headers, letter_of, log_message, source_record_text
-from worker.errors.stages import Stage, StageError
+from worker.errors.dead_letter import (
+    ConsumedRecord,
+    FailedRecord,
+    build_dead_letter,
+    context_headers,
+    log_message,
+    source_record_text,
+)
+from worker.errors.stages import RecordStage, StageError
 from worker.model import TaskId
 
 CONSUMED = ConsumedRecord("orders", 5, 100, None, NO_TIMESTAMP_TYPE, b"ab", b"x", [("h", b"1")])
@@ -21,7 +28,7 @@ CAST = "org.apache.kafka.connect.transforms.Cast$Value"
 
 
 def failed(
-    error: BaseException, original: ConsumedRecord | SourceRecord | None, stage: Stage = Stage.KEY_CONVERTER
+    error: BaseException, original: ConsumedRecord | SourceRecord | None, stage: RecordStage = RecordStage.KEY_CONVERTER
 ) -> FailedRecord:
     return FailedRecord(TaskId("job", 0), StageError(stage, object(), "somewhere", error), CAST, original)
 
@@ -42,7 +49,7 @@ def test_the_log_line_is_apaches() -> None:
         f"{begin}, where consumed record is {{topic='orders', partition=5, offset=100}}."
     )
     assert log_message(failed(wrong, None), include_record=True) == f"{begin}."
-    assert log_message(failed(wrong, source_record(), Stage.KAFKA_PRODUCE), include_record=True) == (
+    assert log_message(failed(wrong, source_record(), RecordStage.KAFKA_PRODUCE), include_record=True) == (
         "Error encountered in task job-0. Executing stage 'KAFKA_PRODUCE' with class "
         "'org.apache.kafka.connect.runtime.WorkerSourceTask', where source record is = "
         f"{source_record_text(source_record())}."
@@ -63,7 +70,7 @@ def test_ten_headers_in_apaches_order() -> None:
     try:
         raise DataError("é: hunter22 is no number")
     except DataError as e:
-        headers = context_headers(failed(e, CONSUMED, Stage.TRANSFORMATION), mask)
+        headers = context_headers(failed(e, CONSUMED, RecordStage.TRANSFORMATION), mask)
     *first, trace = headers
     assert first == [
         ("__connect.errors.topic", b"orders"),
@@ -97,13 +104,13 @@ def test_an_exception_of_python_is_named_in_the_message() -> None:
 
 
 def test_a_consumed_record_goes_as_it_was_with_its_headers_first() -> None:
-    letter = letter_of(failed(DataError("wrong"), CONSUMED._replace(timestamp=9)), [("more", b"2")], 1000)
+    letter = build_dead_letter(failed(DataError("wrong"), CONSUMED._replace(timestamp=9)), [("more", b"2")], 1000)
     assert letter == (b"ab", b"x", [("h", b"1"), ("more", b"2")], 9)
 
 
 @pytest.mark.parametrize(("timestamp", "written"), [(0, 0), (-1, None), (None, None)])
 def test_a_consumed_record_without_a_timestamp_gets_the_time_of_writing(timestamp: int | None, written: int | None) -> None:
-    letter = letter_of(failed(DataError("wrong"), CONSUMED._replace(timestamp=timestamp)), [], 1000)
+    letter = build_dead_letter(failed(DataError("wrong"), CONSUMED._replace(timestamp=timestamp)), [], 1000)
     assert letter is not None
     assert letter.timestamp == written
 
@@ -111,7 +118,7 @@ def test_a_consumed_record_without_a_timestamp_gets_the_time_of_writing(timestam
 def test_a_source_record_goes_as_json_that_reads_back() -> None:
     record = source_record()
     found = failed(DataError("wrong"), record)
-    letter = letter_of(found, [], 100_000)
+    letter = build_dead_letter(found, [], 100_000)
     assert letter is not None
     assert letter.key == b'{"table": "orders"}'
     assert letter.value is not None
@@ -125,7 +132,7 @@ def test_a_source_record_goes_as_json_that_reads_back() -> None:
 
 def test_a_source_record_of_strange_values_is_shown_as_well_as_may_be() -> None:
     record = SourceRecord({"p": 1}, {"o": object()}, "t", value={"a": {1, 2}})
-    letter = letter_of(failed(DataError("wrong"), record), [], 100_000)
+    letter = build_dead_letter(failed(DataError("wrong"), record), [], 100_000)
     assert letter is not None
     assert letter.value is not None
     shown = json.loads(letter.value)
@@ -137,7 +144,7 @@ def test_a_source_record_of_strange_values_is_shown_as_well_as_may_be() -> None:
 def test_a_source_record_too_large_for_the_queue_goes_without_its_content() -> None:
     record = SourceRecord({"p": 1}, {"o": 2}, "t", value="x" * 5000)
     headers = [("h", b"y" * 3000)]
-    whole, outline = (letter_of(failed(DataError("wrong"), record), headers, most) for most in (10_000, 9_000))
+    whole, outline = (build_dead_letter(failed(DataError("wrong"), record), headers, most) for most in (10_000, 9_000))
     assert whole is not None
     assert outline is not None
     assert json.loads(whole.value or b"")["value"]["payload"] == "x" * 5000
@@ -147,4 +154,4 @@ def test_a_source_record_too_large_for_the_queue_goes_without_its_content() -> N
 
 
 def test_a_record_that_is_not_known_any_more_makes_no_letter() -> None:
-    assert letter_of(failed(DataError("wrong"), None), [], 1000) is None
+    assert build_dead_letter(failed(DataError("wrong"), None), [], 1000) is None

@@ -17,12 +17,12 @@ from connect import Schema, SourceConnector, SourceRecord, SourceTask
 from connect.plugins import Plugins
 from tests.mock_kafka import MockKafka, Request
 from tests.unit.worker.executors.conftest import MemoryServices
-from tests.unit.worker.task_listener import Listener
+from tests.unit.worker.tasks.task_listener import Listener
 from worker.config.client_overrides import client_properties
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.executors.task_factory import TaskFactory, TaskRequest
-from worker.kafka.idempotence import with_order
+from worker.kafka.idempotence import with_idempotence
 from worker.kafka.record_producer import ProducerRun, RecordProducer
 from worker.kafka.settings import ClientKind
 from worker.model import TaskId
@@ -50,7 +50,9 @@ def worker_of(kafka: MockKafka, **more: str) -> WorkerConfig:
 
 
 def test_a_batch_that_is_refused_for_a_while_is_not_overtaken(kafka: MockKafka) -> None:
-    java = with_order(client_properties(ClientKind.PRODUCER, worker_of(kafka), "c", 0, {"producer.override.batch.size": "20000"}))
+    java = with_idempotence(
+        client_properties(ClientKind.PRODUCER, worker_of(kafka), "c", 0, {"producer.override.batch.size": "20000"})
+    )
     producer = RecordProducer(java, stopping=lambda: False, confirms_each=True, replaceable=True)
     written: dict[int, int] = {}
 
@@ -160,7 +162,7 @@ def test_a_producer_that_lost_its_numbers_is_replaced_from_what_was_acknowledged
     Counting.refuse_at, Counting.limit = (100, lambda: kafka.refuse(Request.PRODUCE, *refuse)), 300
     scene.wait_until_stored(299)
     assert Counting.starts[:2] == [0, 100]  # none was skipped, though failures are tolerated
-    assert "Task c-0 begins again from what it has committed" in caplog.text
+    assert "Task c-0 restarts from its last committed offsets" in caplog.text
     assert scene.listener.error is None
 
 
@@ -192,5 +194,5 @@ def test_numbers_that_somebody_has_asked_for_are_not_given_up(kafka: MockKafka, 
     ],
 )
 def test_nothing_is_numbered_that_is_not_to_be(given: dict[str, str], numbered: bool) -> None:
-    assert (with_order(given).get("enable.idempotence") == "true") is numbered
-    assert {**with_order(given), **given} == with_order(given)
+    assert (with_idempotence(given).get("enable.idempotence") == "true") is numbered
+    assert {**with_idempotence(given), **given} == with_idempotence(given)

@@ -63,7 +63,7 @@ def test_a_client_that_can_go_on_no_more_is_replaced(
     writer.send_all([(b"first", b"")], 30)
     found = written(writer, kafka, OUT_OF_ORDER)
     assert found == sorted(found)
-    assert "The producer for topic t is replaced" in caplog.text
+    assert "Replacing the producer for topic t" in caplog.text
 
 
 @pytest.fixture

@@ -13,20 +13,20 @@ import pytest
 from connect import ConnectError, SourceRecord, SourceTask
 from connect.errors import UnreachableError
 from tests.unit.worker.executors.conftest import MemoryServices
-from tests.unit.worker.task_listener import Listener
+from tests.unit.worker.tasks.task_listener import Listener
 from worker.errors.config import error_settings
 from worker.errors.handler import ErrorHandler
-from worker.errors.resend import RefusedRecords
+from worker.errors.resend import RejectedRecords
 from worker.kafka.record_producer import RecordProducer
 from worker.kafka.transactions import ProducerFencedError, TransactionLostError, Transactions
 from worker.model import TaskId
 from worker.source import exactly_once
 from worker.source import task as source_task
-from worker.source.runtime import Exactly, FlushTiming, SourceParts
+from worker.source.runtime import FlushTiming, SourceTaskRuntime, TransactionRuntime
 from worker.source.task import SourceWorkerTask
 from worker.source.transaction_boundary import Boundary, BoundarySettings
 from worker.tasks.converters import Converters
-from worker.tasks.transformation_chain import TransformChain
+from worker.tasks.transformation_chain import TransformationChain
 
 ID = TaskId("c", 0)
 LOST = TransactionLostError("The transaction is over", "no broker took it")
@@ -64,7 +64,7 @@ class Scene(Listener):
     """``outcomes`` are those of commits one after the other, whichever instance of the task makes them: an error, or success."""
 
     outcomes: list[ConnectError | None]
-    disturbed: bool = False
+    broker_unavailable: bool = False
     services: Services = field(default_factory=Services)
     instances: int = 0
     all_done: threading.Event = field(default_factory=threading.Event)
@@ -77,15 +77,14 @@ class Scene(Listener):
         task.start()
         return task
 
-    def _parts(self, stopping: Callable[[], bool], numbered: bool) -> SourceParts:
+    def _parts(self, stopping: Callable[[], bool], idempotent: bool) -> SourceTaskRuntime:
         self.instances += 1
         task, errors = Idle(), ErrorHandler(ID, error_settings({}, "source"))
         producer = cast(RecordProducer, FakeProducer())
-        exactly = Exactly(cast(Transactions, FakeTransactions(self)), BoundarySettings(Boundary.POLL, 0))
+        rejected = RejectedRecords(task, producer, errors)
+        transaction = TransactionRuntime(cast(Transactions, FakeTransactions(self)), BoundarySettings(Boundary.POLL, 0))
         converters = cast(Converters, FakeProducer())  # closed, and never asked: there are no records
-        return SourceParts(
-            task, {}, converters, TransformChain([]), producer, None, errors, RefusedRecords(task, producer, errors), exactly
-        )
+        return SourceTaskRuntime(task, {}, converters, TransformationChain([]), producer, None, errors, rejected, transaction)
 
 
 class FakeProducer:
@@ -101,7 +100,7 @@ class FakeTransactions:
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self.disturbed = scene.disturbed
+        self.broker_unavailable = scene.broker_unavailable
 
     def init(self) -> bool:
         return True
@@ -114,7 +113,7 @@ class FakeTransactions:
         elif (outcome := self._scene.outcomes.pop(0)) is not None:
             raise outcome
 
-    def explained(self, error: ConnectError) -> ConnectError:
+    def explain(self, error: ConnectError) -> ConnectError:
         return error
 
     def give_up(self) -> None: ...
@@ -123,7 +122,7 @@ class FakeTransactions:
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_task, "_RETRY_FIRST_S", 0.001)
-    monkeypatch.setattr(exactly_once, "_ASK_AGAIN_S", 0.001)
+    monkeypatch.setattr(exactly_once, "_CONFIRM_RETRY_S", 0.001)
 
 
 @pytest.fixture
@@ -160,7 +159,7 @@ def test_a_task_that_comes_to_nothing_fails(start: Start) -> None:
 
 
 def test_while_a_broker_is_away_it_is_tried_without_end(start: Start) -> None:
-    scene = Scene([LOST] * 20, disturbed=True)
+    scene = Scene([LOST] * 20, broker_unavailable=True)
     start(scene)
     assert scene.all_done.wait(30)
     assert (scene.instances, scene.error) == (21, None)
@@ -178,7 +177,7 @@ def test_a_task_that_others_have_by_now_takes_nothing_from_them_and_ends(start: 
     scene = Scene([LOST])
     scene.services.answers = [ConnectError("it was revoked")]
     told = threading.Event()
-    caplog.handler.addFilter(lambda record: told.set() is None if "does not begin again" in record.getMessage() else True)
+    caplog.handler.addFilter(lambda record: told.set() is None if "does not restart" in record.getMessage() else True)
     task = start(scene)
     assert told.wait(30)
     assert not scene.ended.is_set()  # a word of failure would be one about somebody else's task
@@ -188,7 +187,7 @@ def test_a_task_that_others_have_by_now_takes_nothing_from_them_and_ends(start: 
 
 
 def test_a_fenced_producer_ends_its_task_at_once(start: Start) -> None:
-    scene = Scene([ProducerFencedError("There is a newer producer")], disturbed=True)
+    scene = Scene([ProducerFencedError("There is a newer producer")], broker_unavailable=True)
     start(scene)
     assert scene.ended.wait(30)
     assert (scene.instances, scene.services.asked_anew, str(scene.error)) == (1, 0, "There is a newer producer")

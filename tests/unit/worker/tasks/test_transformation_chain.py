@@ -12,8 +12,8 @@ from connect import ConfigDef, ConnectRecord, Predicate, RetriableError, SourceR
 from connect.plugins import Kind, PluginDesc, Plugins
 from connect.transforms.chain import build_steps
 from worker.errors.batch_failures import BatchFailures
-from worker.errors.stages import Stage
-from worker.tasks.transformation_chain import TransformChain
+from worker.errors.stages import RecordStage
+from worker.tasks.transformation_chain import TransformationChain
 
 
 class Append(Transformation):
@@ -106,9 +106,9 @@ PLUGINS = Plugins(
 )
 
 
-def chain_of(**config: str) -> TransformChain:
+def chain_of(**config: str) -> TransformationChain:
     props = {key.replace("__", "."): value for key, value in config.items()}
-    return TransformChain(build_steps(props, PLUGINS))
+    return TransformationChain(build_steps(props, PLUGINS))
 
 
 def records(*values: str) -> list[SourceRecord]:
@@ -116,7 +116,7 @@ def records(*values: str) -> list[SourceRecord]:
 
 
 def applied(
-    chain: TransformChain, given: Sequence[ConnectRecord], failures: BatchFailures | None = None
+    chain: TransformationChain, given: Sequence[ConnectRecord], failures: BatchFailures | None = None
 ) -> list[ConnectRecord | None]:
     return chain.apply_batch(given, BatchFailures() if failures is None else failures)
 
@@ -174,7 +174,7 @@ def test_a_failing_record_is_named_with_step_and_place() -> None:
     assert values(applied(chain, records("a", "explode", "b"), failures)) == ["a", None, None]
     ((place, failure),) = failures
     assert place == 1
-    assert failure.stage is Stage.TRANSFORMATION
+    assert failure.stage is RecordStage.TRANSFORMATION
     assert failure.alias == "first"
     assert isinstance(failure.reason, KeyError)
     assert failure.message == (

@@ -10,9 +10,9 @@ import pytest
 from connect import DataError, Headers, RetriableError, SchemaAndValue, SinkRecord, SourceRecord, TopicPartition
 from connect.converters.simple_header import SimpleHeaderConverter
 from connect.converters.string import StringConverter
-from worker.errors.batch_failures import BatchFailures, salvage
-from worker.errors.stages import Stage, StageError
-from worker.sink.decoding import ConsumedSinkRecord, consumed, decode
+from worker.errors.batch_failures import BatchFailures, isolate_failures
+from worker.errors.stages import RecordStage, StageError
+from worker.sink.decoding import ConsumedSinkRecord, decode, to_consumed_record
 from worker.source.encoding import encode
 from worker.tasks.converters import Converters
 
@@ -104,16 +104,16 @@ def test_the_good_records_among_bad_ones_are_decoded_in_order() -> None:
     failures = BatchFailures(tolerant=True)
     found = decoded(given, failures)
     assert [r and r.value for r in found] == [None if i in bad else str(i) for i in range(100)]
-    assert {place for place, _ in failures} == bad
+    assert {index for index, _ in failures} == bad
     failure = next(iter(failures))[1]
-    assert failure.stage is Stage.VALUE_CONVERTER
+    assert failure.stage is RecordStage.VALUE_CONVERTER
     assert failure.message == "field x is bad (in value converter Picky, topic t, partition 0, offset 3)"
 
 
 def test_of_a_record_that_is_bad_twice_the_key_is_told() -> None:
     failures = BatchFailures(tolerant=True)
     assert decoded([Message(0, b"bad", b"bad"), Message(1, b"a", b"k")], failures)[0] is None
-    assert [failure.stage for _, failure in failures] == [Stage.KEY_CONVERTER]
+    assert [failure.stage for _, failure in failures] == [RecordStage.KEY_CONVERTER]
 
 
 def test_nothing_after_the_first_failure_counts_where_it_is_not_tolerated() -> None:
@@ -136,7 +136,7 @@ def test_a_bad_header_is_the_failure_of_its_record() -> None:
     given = [Message(0, b"a", None, [("h", b"1")]), Message(1, b"b", None, [("h", b"bad")]), Message(2, b"c")]
     found = decoded(given, failures, converters(header=refusing))
     assert [r and r.value for r in found] == ["a", None, "c"]
-    assert [(place, failure.stage) for place, failure in failures] == [(1, Stage.HEADER_CONVERTER)]
+    assert [(place, failure.stage) for place, failure in failures] == [(1, RecordStage.HEADER_CONVERTER)]
     assert next(iter(failures))[1].message == "no number (in header converter Refusing, header h, topic t, partition 0, offset 1)"
 
 
@@ -167,11 +167,11 @@ def test_the_good_records_among_bad_and_dropped_ones_are_encoded_in_order() -> N
     ]
     failures = BatchFailures(tolerant=True)
     runs = encode(converters(), records, failures)
-    places = [place for run in runs for place in run.places]
-    assert places == [i for i in range(80) if i not in bad | dropped]
-    assert [value for run, _ in runs for value in run.values] == [str(i).encode() for i in places]
-    assert all(run.topic == "tu"[place % 40 > 20] for run, at in runs for place in at)
-    assert {place for place, _ in failures} == bad
+    indexes = [index for run in runs for index in run.indexes]
+    assert indexes == [i for i in range(80) if i not in bad | dropped]
+    assert [value for run, _ in runs for value in run.values] == [str(i).encode() for i in indexes]
+    assert all(run.topic == "tu"[index % 40 > 20] for run, at in runs for index in at)
+    assert {index for index, _ in failures} == bad
 
 
 def test_a_conversion_is_retried_as_the_attempt_says() -> None:
@@ -196,7 +196,7 @@ def test_a_conversion_is_retried_as_the_attempt_says() -> None:
     assert not failures
 
 
-def test_salvage_asks_for_no_more_than_it_must() -> None:
+def test_failures_are_isolated_with_few_calls() -> None:
     asked: list[int] = []
 
     def whole(places: Sequence[int]) -> list[int]:
@@ -207,11 +207,11 @@ def test_salvage_asks_for_no_more_than_it_must() -> None:
     def one(place: int) -> int:
         asked.append(place)
         if place == 70:
-            raise StageError(Stage.TRANSFORMATION, object(), "here", DataError("bad"))
+            raise StageError(RecordStage.TRANSFORMATION, object(), "here", DataError("bad"))
         return place
 
     failures = BatchFailures(tolerant=True)
-    assert salvage(range(1000), whole, one, failures, -1) == [-1 if i == 70 else i for i in range(1000)]
+    assert isolate_failures(range(1000), whole, one, failures, -1) == [-1 if i == 70 else i for i in range(1000)]
     assert asked == list(range(64, 80))
 
 
@@ -223,19 +223,19 @@ def test_after_a_failure_that_is_not_tolerated_nothing_more_is_tried() -> None:
         raise DataError("bad")
 
     def one(place: int) -> int:
-        raise StageError(Stage.TRANSFORMATION, object(), "here", DataError("bad"))
+        raise StageError(RecordStage.TRANSFORMATION, object(), "here", DataError("bad"))
 
-    assert salvage(range(1000), whole, one, BatchFailures(), -1) == [-1] * 1000
+    assert isolate_failures(range(1000), whole, one, BatchFailures(), -1) == [-1] * 1000
     assert len(tried) == 1
 
 
 @pytest.mark.parametrize(("kind", "timestamp"), [(0, None), (1, 1700), (2, 1700)])
 def test_a_record_knows_the_message_it_came_from(kind: int, timestamp: int | None) -> None:
     message: Any = Message(9, b"v", b"k", [("h", None)], kind)
-    record = ConsumedSinkRecord.of(
+    record = ConsumedSinkRecord.from_record(
         SinkRecord("routed", 3, None, 1, None, 2, 9, original_topic="t", original_partition=0), message
     )
     assert (record.topic, record.original_topic, record.value) == ("routed", "t", 2)
-    shown = consumed(record.message)
+    shown = to_consumed_record(record.message)
     names = ("NoTimestampType", "CreateTime", "LogAppendTime")
     assert shown == ("t", 0, 9, timestamp, names[kind], b"k", b"v", [("h", None)])

@@ -9,7 +9,7 @@ import pytest
 from connect import ConfigError, SourceRecord
 from connect.errors import IllegalStateError
 from worker.config.client_overrides import with_transactions
-from worker.source.transaction_boundary import Boundary, BoundarySettings, End, RequestedBoundaries, boundary_settings
+from worker.source.transaction_boundary import Boundary, BoundarySettings, RequestedBoundaries, TransactionEnd, parse_boundary
 
 
 def records(count: int) -> list[SourceRecord]:
@@ -29,13 +29,13 @@ def records(count: int) -> list[SourceRecord]:
     ],
 )
 def test_boundaries_of_a_configuration(config: dict[str, str], expected: BoundarySettings) -> None:
-    assert boundary_settings(config, 60) == expected
+    assert parse_boundary(config, 60) == expected
 
 
 @pytest.mark.parametrize("config", [{"transaction.boundary": "batch"}, {"transaction.boundary.interval.ms": "soon"}])
 def test_a_boundary_that_there_is_not_is_refused(config: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=next(iter(config.values()))):
-        boundary_settings(config, 60)
+        parse_boundary(config, 60)
 
 
 def test_a_batch_ends_a_transaction_after_each_record_that_says_so() -> None:
@@ -43,28 +43,28 @@ def test_a_batch_ends_a_transaction_after_each_record_that_says_so() -> None:
     requested.commit_transaction(batch[1])
     requested.abort_transaction(batch[2])
     parts = [([r.value for r in part.records], part.end) for part in requested.split(batch)]
-    assert parts == [([0, 1], End.COMMIT), ([2], End.ABORT), ([3, 4], End.NONE)]
+    assert parts == [([0, 1], TransactionEnd.COMMIT), ([2], TransactionEnd.ABORT), ([3, 4], TransactionEnd.NONE)]
     # Each counts once.
-    assert [(len(part.records), part.end) for part in requested.split(batch)] == [(5, End.NONE)]
+    assert [(len(part.records), part.end) for part in requested.split(batch)] == [(5, TransactionEnd.NONE)]
 
 
 def test_a_boundary_may_be_asked_for_ahead_of_the_batch_that_has_the_record() -> None:
     batch, requested = records(2), RequestedBoundaries()
     requested.commit_transaction(batch[1])
-    assert [part.end for part in requested.split(records(2))] == [End.NONE]
-    assert [part.end for part in requested.split(batch)] == [End.COMMIT]
+    assert [part.end for part in requested.split(records(2))] == [TransactionEnd.NONE]
+    assert [part.end for part in requested.split(batch)] == [TransactionEnd.COMMIT]
 
 
 def test_what_is_asked_for_a_batch_counts_once_and_not_both_ways() -> None:
     requested = RequestedBoundaries()
     requested.abort_transaction()
-    assert [requested.after_batch(), requested.after_batch()] == [End.ABORT, End.NONE]
+    assert [requested.take_end_after_batch(), requested.take_end_after_batch()] == [TransactionEnd.ABORT, TransactionEnd.NONE]
     requested.commit_transaction()
-    assert requested.after_batch() is End.COMMIT
+    assert requested.take_end_after_batch() is TransactionEnd.COMMIT
     requested.commit_transaction()
     requested.abort_transaction()
     with pytest.raises(IllegalStateError, match="Connector requested both commit and abort of same transaction"):
-        requested.after_batch()
+        requested.take_end_after_batch()
 
 
 def test_a_transactional_producer_keeps_its_id_and_its_guarantees(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,8 +14,8 @@ from connect.errors import DataError
 from connect.plugins import Plugins
 from connect.transforms.chain import build_steps
 from worker.errors.batch_failures import BatchFailures
-from worker.errors.stages import Stage, StageError, unnamed_field
-from worker.tasks.transformation_chain import TransformChain
+from worker.errors.stages import RecordStage, StageError, unnamed_field
+from worker.tasks.transformation_chain import TransformationChain
 
 ROW = SchemaBuilder.struct().field("id", Schema(Type.INT64)).field("amount", Schema(Type.STRING)).build()
 TRANSFORMS: list[dict[str, str]] = [
@@ -33,7 +33,7 @@ TRANSFORMS: list[dict[str, str]] = [
 @pytest.mark.parametrize("schemaless", [False, True])
 def test_of_a_transformation(settings: dict[str, str], schemaless: bool) -> None:
     records = [_record(i, schemaless, "abc" if i == 5 else "2020") for i in range(8)]
-    chain = TransformChain(
+    chain = TransformationChain(
         build_steps({"transforms": "x", **{f"transforms.x.{k}": v for k, v in settings.items()}}, Plugins.discover())
     )
     failures = BatchFailures()
@@ -55,7 +55,7 @@ def _record(i: int, schemaless: bool, amount: Any) -> SinkRecord:
 
 def test_of_a_masked_field() -> None:
     settings = {"transforms.x.type": "MaskFieldValue", "transforms.x.fields": "amount", "transforms.x.replacement": "x"}
-    chain = TransformChain(build_steps({"transforms": "x", **settings}, Plugins.discover()))
+    chain = TransformationChain(build_steps({"transforms": "x", **settings}, Plugins.discover()))
     failures = BatchFailures()
     chain.apply_batch([_record(0, True, "text"), _record(1, True, 5)], failures)
     ((place, failure),) = failures
@@ -73,7 +73,7 @@ def test_of_a_value_inside_of_another_in_json() -> None:
     assert raised.value.message == "Invalid null value for required INT32 field"
     assert raised.value.field == "address.zip"
     assert "(in value converter JsonConverter, field address.zip, here)" in str(
-        StageError(Stage.VALUE_CONVERTER, converter, "here", raised.value)
+        StageError(RecordStage.VALUE_CONVERTER, converter, "here", raised.value)
     )
 
 
@@ -91,5 +91,5 @@ def test_a_message_that_announces_a_reason_is_followed_by_it() -> None:
     with pytest.raises(DataError) as raised:
         converter.to_connect_data("t", b'{"a": 1,}')
     assert raised.value.message.endswith("error: ")
-    told = str(StageError(Stage.VALUE_CONVERTER, converter, "here", raised.value))
+    told = str(StageError(RecordStage.VALUE_CONVERTER, converter, "here", raised.value))
     assert "serialization error: MalformedJson: expected a name at character 8 (in value converter" in told

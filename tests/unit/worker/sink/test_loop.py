@@ -9,14 +9,17 @@ from connect import SinkRecord, TopicPartition
 from connect.converters.simple_header import SimpleHeaderConverter
 from connect.converters.string import StringConverter
 from connect.sink import SinkTask
-from tests.unit.worker.test_batch_conversion import Message
+from tests.unit.worker.sink.test_batch_conversion import Message
 from worker.errors.config import ErrorSettings
 from worker.errors.handler import ErrorHandler
 from worker.kafka.sink_consumer import SinkConsumer
 from worker.model import TaskId
-from worker.sink.loop import SinkHost, SinkLoop, SinkParts, Subscription
+from worker.sink.loop import SinkLoop
+from worker.sink.rebalance import RebalanceCallbacks
+from worker.sink.runtime import SinkTaskHandle, SinkTaskRuntime
+from worker.sink.topic_discovery import Subscription
 from worker.tasks.converters import Converters
-from worker.tasks.transformation_chain import TransformChain
+from worker.tasks.transformation_chain import TransformationChain
 from worker.tasks.worker_task import TaskControl
 
 STAYS, GOES = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -76,7 +79,7 @@ class Client:
     def committed(self, partitions: Collection[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         return {}
 
-    def beginnings(self, partitions: Collection[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
+    def start_offsets(self, partitions: Collection[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         return {}
 
     def commit(self, offsets: Mapping[TopicPartition, int], *, wait: bool) -> None:
@@ -95,26 +98,27 @@ def test_messages_of_a_partition_that_went_meanwhile_are_not_taken_for_those_of_
     strings.configure({}, False)
 
     def assign() -> list[Located]:
-        loop.guarded(loop.assigned, [STAYS, GOES])
+        callbacks.on_assigned([STAYS, GOES])
         return []
 
     def revoke() -> list[Located]:
         # One was there already when the client was told of the rebalance, the other came after it.
-        loop.guarded(loop.revoked, [GOES])
+        callbacks.on_revoked([GOES])
         return [Located(STAYS, 3), Located(GOES, 700)]
 
     client = Client(host, assign, revoke)
-    parts = SinkParts(
+    runtime = SinkTaskRuntime(
         task=task,
         config={},
         converters=Converters(strings, strings, SimpleHeaderConverter()),
-        chain=TransformChain([]),
+        chain=TransformationChain([]),
         consumer=cast(SinkConsumer, client),
         subscription=Subscription(frozenset({"t"}), None, 60.0),
         max_records=500,
         errors=ErrorHandler(host.id, ErrorSettings()),
     )
-    loop = SinkLoop(cast(SinkHost, host), parts, 60.0, 5.0)
+    callbacks = RebalanceCallbacks(lambda: False)
+    loop = SinkLoop(cast(SinkTaskHandle, host), runtime, callbacks, 60.0, 5.0)
     loop.run()
     loop.close()
     assert task.values == ["0-3"]

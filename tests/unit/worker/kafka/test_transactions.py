@@ -43,17 +43,17 @@ def transactions_of(producer: RecordProducer, timeout_ms: str) -> Transactions:
 
 
 def test_the_record_that_is_to_blame_is_told_of_though_another_came_first(producer: RecordProducer) -> None:
-    producer.remember(KafkaError(KafkaError._PURGE_QUEUE), Delivered("others"))
-    producer.remember(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), Delivered("to-blame"))
-    producer.remember(KafkaError(KafkaError.INVALID_RECORD), Delivered("later"))
+    producer.record_error(KafkaError(KafkaError._PURGE_QUEUE), Delivered("others"))
+    producer.record_error(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), Delivered("to-blame"))
+    producer.record_error(KafkaError(KafkaError.INVALID_RECORD), Delivered("later"))
     with pytest.raises(ConnectError, match="a record for topic to-blame"):
         producer.raise_error()
 
 
 def test_what_an_abort_throws_away_is_no_failure(producer: RecordProducer) -> None:
-    producer.remember(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), Delivered("aborted"))
-    with producer.throwing_away():
-        producer.remember(KafkaError(KafkaError._PURGE_QUEUE), Delivered("aborted"))
+    producer.record_error(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), Delivered("aborted"))
+    with producer.discarding():
+        producer.record_error(KafkaError(KafkaError._PURGE_QUEUE), Delivered("aborted"))
     producer.raise_error()
 
 
