@@ -17,7 +17,6 @@ import importlib.util
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, EntryPoint, entry_points
@@ -27,7 +26,17 @@ from connect.config.providers.api import ConfigProvider
 from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.converters.api import Converter, HeaderConverter
 from connect.errors import ConfigError, PluginNotFoundError
+from connect.plugin_entry import Kind, PluginEntry
 from connect.transforms.api import Predicate, Transformation
+
+__all__ = [
+    "APACHE_VERSION",
+    "TABLES",
+    "Kind",
+    "PluginDesc",
+    "PluginEntry",
+    "Plugins",
+]
 
 TABLES = "connect.tables"
 APACHE_VERSION = "4.3.1"
@@ -35,17 +44,6 @@ APACHE_VERSION = "4.3.1"
 (``transforms.x.plugin.version``, KIP-891) gets it."""
 _APACHE = "org.apache.kafka."
 _log = logging.getLogger(__name__)
-
-
-class Kind(Enum):
-    """The kinds of plugin. ``value`` is the entry-point group of single classes."""
-
-    CONNECTOR = "connect.connectors"
-    CONVERTER = "connect.converters"
-    HEADER_CONVERTER = "connect.header_converters"
-    TRANSFORMATION = "connect.transforms"
-    PREDICATE = "connect.predicates"
-    CONFIG_PROVIDER = "connect.config_providers"
 
 
 _BASES: dict[Kind, type] = {
@@ -72,21 +70,6 @@ _NOUNS = {
     Kind.PREDICATE: "predicate",
     Kind.CONFIG_PROVIDER: "config provider",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class PluginEntry:
-    """One line of a package's table. ``type`` is ``source`` or ``sink`` for connectors and needs no word for other kinds."""
-
-    kind: Kind
-    path: str
-    """``package.module:Class``."""
-    java_names: tuple[str, ...] = ()
-    """Full names of the classes it stands in for; the first is the one shown."""
-    aliases: tuple[str, ...] = ()
-    type: str = ""
-    former_paths: tuple[str, ...] = ()
-    """Paths that the class had in earlier releases; configs may still use them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,20 @@ from typing import Any, NamedTuple
 
 from connect.data.headers import Headers
 from connect.data.schema import Schema
+from connect.data.schema_and_value import NULL, SchemaAndValue
+
+__all__ = [
+    "CREATE_TIME",
+    "LOG_APPEND_TIME",
+    "NO_TIMESTAMP_TYPE",
+    "NULL",
+    "ConnectRecord",
+    "RawBatch",
+    "SchemaAndValue",
+    "SinkRecord",
+    "SourceRecord",
+    "TopicPartition",
+]
 
 NO_TIMESTAMP_TYPE = "NoTimestampType"
 CREATE_TIME = "CreateTime"
@@ -21,16 +35,6 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
-
-
-class SchemaAndValue(NamedTuple):
-    """A value with its schema; ``schema`` None means schemaless."""
-
-    schema: Schema | None
-    value: Any
-
-
-NULL = SchemaAndValue(None, None)
 
 
 class ConnectRecord:

@@ -30,11 +30,10 @@ from connect.data.logical import (
     millis_to_time,
 )  # fmt: skip
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32
-from connect.data.struct import Struct
-from connect.data.validation import validate_value
+from connect.data.struct import Struct, validate_value
 from connect.errors import DataError
-from connect.java.text import decimal_text
+from connect.java.number_text import decimal_text
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32
 from connect.record import NO_TIMESTAMP_TYPE, ConnectRecord, SchemaAndValue, SinkRecord, SourceRecord
 
 _NARROW: dict[str, type[int]] = {"int8": Int8, "int16": Int16, "int32": Int32}

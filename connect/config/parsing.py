@@ -7,8 +7,8 @@ from typing import Any
 
 from connect.config.types import ConfigType
 from connect.errors import ConfigError
+from connect.java.number_text import double_text
 from connect.java.numbers import NumberFormatError, parse_double, parse_integer
-from connect.java.text import double_text
 
 HIDDEN = "[hidden]"
 _Class = type  # the parameter `type` below hides the built-in

@@ -9,7 +9,7 @@ from typing import Any
 from connect.config.parsing import Password
 from connect.errors import ConfigError
 from connect.java.hash_order import hash_map_order
-from connect.java.text import double_text
+from connect.java.number_text import double_text
 
 Check = Callable[[str, Any], None]
 

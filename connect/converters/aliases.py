@@ -1,6 +1,6 @@
 """The converters of this package by name."""
 
-from connect.plugins import Kind, PluginEntry
+from connect.plugin_entry import Kind, PluginEntry
 
 _JSON = ("org.apache.kafka.connect.json.JsonConverter",)
 _STRING = ("org.apache.kafka.connect.storage.StringConverter",)

@@ -9,9 +9,9 @@ from connect.config.definition import ConfigDef
 from connect.converters.api import Converter, HeaderConverter
 from connect.converters.config import HEADER_TYPE, TYPE, converter_config_def, type_for
 from connect.data.headers import Headers
+from connect.data.java_class_names import java_class_name_under
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
-from connect.java.class_names import java_class_name_under
 from connect.record import SchemaAndValue
 
 CONFIG = converter_config_def()

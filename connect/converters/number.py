@@ -16,10 +16,10 @@ from connect.config.definition import ConfigDef
 from connect.converters.api import Converter, HeaderConverter
 from connect.converters.config import HEADER_TYPE, TYPE, converter_config_def, type_for
 from connect.data.headers import Headers
+from connect.data.java_class_names import java_class_name, java_class_name_under
 from connect.data.schema import Schema
-from connect.data.sized_numbers import Float32, Int16, Int32
 from connect.errors import DataError
-from connect.java.class_names import java_class_name, java_class_name_under
+from connect.java.sized_numbers import Float32, Int16, Int32
 from connect.record import SchemaAndValue
 
 CONFIG = converter_config_def()

@@ -10,11 +10,11 @@ from connect.config.types import ConfigType
 from connect.converters.api import Converter, HeaderConverter
 from connect.converters.config import HEADER_TYPE, TYPE, converter_config_def, type_for
 from connect.data.headers import Headers
+from connect.data.java_text import java_text
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.java.charsets import charset
-from connect.java.text import java_text
 from connect.record import SchemaAndValue
 from connect.strict import STRICT, is_strict
 

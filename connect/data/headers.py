@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from connect.data.schema import Schema
+from connect.data.types import Schema
 
 
 class Header(NamedTuple):

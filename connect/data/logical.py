@@ -16,10 +16,10 @@ import datetime as dt
 import decimal
 from typing import Any, Final
 
-from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import wrap_integer
+from connect.data.types import Schema, Type
 from connect.errors import DataError
 from connect.java.numbers import NumberFormatError, parse_integer
+from connect.java.sized_numbers import wrap_integer
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 DATE = "org.apache.kafka.connect.data.Date"
@@ -68,6 +68,10 @@ class FarInstant:
 
     def __repr__(self) -> str:
         return f"FarInstant({self.millis})"
+
+
+LOGICAL_CLASSES: dict[str, type] = {DECIMAL: decimal.Decimal, DATE: dt.date, TIME: dt.time, TIMESTAMP: dt.datetime}
+"""The Python class of a logical type's values. Date and Timestamp admit :class:`FarInstant` too."""
 
 
 def instant_of(millis: int) -> dt.datetime | FarInstant:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import round_to_float32
 from connect.data.struct import Struct
 from connect.errors import SchemaError
 from connect.java.numbers import integer_to_float32
+from connect.java.sized_numbers import round_to_float32
 
 _WIDENING = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
 _RANK = {type: rank for rank, type in enumerate(_WIDENING)}

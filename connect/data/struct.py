@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
-from connect.data.schema import Field, Schema, Type
+from connect.data.logical import DATE, LOGICAL_CLASSES, TIMESTAMP, FarInstant
+from connect.data.types import INT_RANGES, Field, Schema, Type
 from connect.errors import DataError
 
 
@@ -74,8 +76,6 @@ class Struct:
 
         A null fits an optional field only. To have a default stand in a required one, do not put anything.
         """
-        from connect.data.validation import validate_put
-
         index = self._index(field)
         target = self._field_at(index)
         validate_put(target.name, target.schema, value)
@@ -84,8 +84,6 @@ class Struct:
 
     def validate(self) -> None:
         """Checks every field against the schema. Raises DataError that names the first that does not fit."""
-        from connect.data.validation import validate_field_value
-
         for field, value in zip(self.schema.fields or (), self.values, strict=True):
             validate_field_value(field.name, field.schema, value)
 
@@ -121,3 +119,84 @@ def _plain(value: Any) -> Any:
 def is_struct_schema(schema: Schema | None) -> bool:
     """True when the schema is there and is a struct."""
     return schema is not None and schema.type is Type.STRUCT
+
+
+CLASSES: dict[Type, type | tuple[type, ...]] = {
+    Type.FLOAT32: float,
+    Type.FLOAT64: float,
+    Type.BOOLEAN: bool,
+    Type.STRING: str,
+    Type.BYTES: (bytes, bytearray, memoryview),
+    Type.ARRAY: list,
+    Type.MAP: dict,
+    Type.STRUCT: Struct,
+}
+
+
+def validate_field_value(name: str, schema: Schema, value: Any) -> None:
+    """Raises DataError that names the field when the value does not fit. A null fits a field with a default, which takes its
+    place when the field is read."""
+    if value is None and schema.default is not None:
+        return
+    _validate(f'field: "{name}"', schema, value)
+
+
+def validate_value(schema: Schema, value: Any) -> None:
+    """As :func:`validate_put` for a value that is in no field."""
+    _validate("value", schema, value)
+
+
+def validate_put(name: str, schema: Schema, value: Any) -> None:
+    """As :func:`validate_field_value` for a value that someone puts into the field: a null must be allowed by the schema, a
+    default is no reason to put one."""
+    _validate(f'field: "{name}"', schema, value)
+
+
+def _validate(place: str, schema: Schema, value: Any) -> None:
+    if value is None:
+        if not schema.optional:
+            raise DataError(f"Invalid value: null used for required {place}, schema type: {schema.type.name}")
+        return
+    logical = LOGICAL_CLASSES.get(schema.name) if schema.name else None
+    if logical is not None:
+        fits = isinstance(value, logical) and not (logical is dt.date and isinstance(value, dt.datetime))
+        fits = fits or (isinstance(value, FarInstant) and schema.name in (DATE, TIMESTAMP))
+    elif schema.type in INT_RANGES:
+        low, high = INT_RANGES[schema.type]
+        fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+    else:
+        fits = isinstance(value, CLASSES[schema.type])
+    if not fits:
+        named = f' "{schema.name}"' if schema.name is not None else ""
+        raise DataError(
+            f"Invalid Python object for schema{named} with type {schema.type.name}: "
+            f"{type(value).__name__} {_short(value)} for {place}"
+        )
+    if logical is not None:
+        return
+    if schema.type is Type.STRUCT:
+        if value.schema is not schema and value.schema != schema:
+            raise DataError("Struct schemas do not match.")
+        for field, member in zip(schema.fields or (), value.values, strict=True):
+            validate_field_value(field.name, field.schema, member)
+    elif schema.type is Type.ARRAY:
+        elements = _present(schema.value_schema, f"element of array {place}")
+        for element in value:
+            _validate(f"element of array {place}", elements, element)
+    elif schema.type is Type.MAP:
+        keys = _present(schema.key_schema, f"key of map {place}")
+        values = _present(schema.value_schema, f"value of map {place}")
+        for key, element in value.items():
+            _validate(f"key of map {place}", keys, key)
+            _validate(f"value of map {place}", values, element)
+
+
+def _present(schema: Schema | None, place: str) -> Schema:
+    if schema is None:
+        raise DataError(f"No schema defined for {place}")
+    return schema
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -19,10 +19,10 @@ from connect.data.logical import (
     timestamp_schema,
 )  # fmt: skip
 from connect.data.schema import Schema
-from connect.data.sized_numbers import wrap_integer
+from connect.data.schema_and_value import SchemaAndValue
 from connect.java.calendar import date_of_day, day_of_date
 from connect.java.numbers import float_to_integer
-from connect.record import SchemaAndValue
+from connect.java.sized_numbers import wrap_integer
 
 _FIELD = r"[ \t]*(NaN|-?(?:∞|\d{1,9}(?:E-?\d{1,9})?))"
 _DATE_TEXT = re.compile(rf"{_FIELD}-{_FIELD}-{_FIELD}")

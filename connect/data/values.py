@@ -12,16 +12,17 @@ import datetime as dt
 import decimal
 from typing import Any
 
+from connect.data.java_class_names import java_class_name
+from connect.data.java_text import MILLIS_PER_DAY
 from connect.data.logical import FarInstant, epoch_millis
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32
+from connect.data.schema_and_value import NULL, SchemaAndValue
 from connect.data.struct import Struct
 from connect.data.values_parser import parse_value, parse_with_losses
 from connect.errors import DataError, SchemaError
 from connect.java.calendar import date_of_day
-from connect.java.class_names import java_class_name
-from connect.java.text import MILLIS_PER_DAY, decimal_text, double_text, float_text
-from connect.record import NULL, SchemaAndValue
+from connect.java.number_text import decimal_text, double_text, float_text
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32
 
 
 def parse_string(text: str | None) -> SchemaAndValue:

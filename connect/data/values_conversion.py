@@ -14,6 +14,8 @@ import datetime as dt
 import decimal
 from typing import Any
 
+from connect.data.java_class_names import java_class_name_under
+from connect.data.java_text import java_text
 from connect.data.logical import (
     DATE,
     DECIMAL,
@@ -30,14 +32,13 @@ from connect.data.logical import (
     timestamp_to_millis,
 )  # fmt: skip
 from connect.data.schema import Schema
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32, wrap_integer
 from connect.data.struct import Struct
 from connect.data.values import parse_string
 from connect.errors import DataError
 from connect.java.calendar import date_of_day, day_of_date
-from connect.java.class_names import java_class_name_under
+from connect.java.number_text import double_text
 from connect.java.numbers import NumberFormatError, decimal_to_integer, float_to_integer, parse_big_decimal
-from connect.java.text import double_text, java_text
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32, wrap_integer
 
 Instant = dt.date | dt.time | FarInstant
 """What stands for a ``java.util.Date``: a date, a time of day, a timestamp (which is a date too), or one far away."""

@@ -9,13 +9,13 @@ from typing import Any
 
 from connect.data.logical import DATE, TIME, TIMESTAMP, date_of, decimal_schema, instant_of, millis_to_time
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32
+from connect.data.schema_and_value import SchemaAndValue
 from connect.data.temporal_text import iso_text, parse_temporal
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError
+from connect.java.number_text import double_text, float_text
 from connect.java.numbers import nearest_float32
-from connect.java.text import double_text, float_text
-from connect.record import SchemaAndValue
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32
 
 _DELIMITERS = frozenset(':,{}[]"')
 _BLANK = "".join(map(chr, range(0x21)))

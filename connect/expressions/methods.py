@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from connect.data.java_text import java_text
 from connect.data.logical import FarInstant, epoch_millis
 from connect.data.schema import Field, Schema
 from connect.data.struct import Struct
@@ -20,7 +21,6 @@ from connect.expressions.functions import parse_json, to_number
 from connect.expressions.limits import check_text
 from connect.expressions.members import JsonReader, described, schema_property, struct_field
 from connect.expressions.regular_expressions import Match, Regex
-from connect.java.text import java_text
 
 Implementation = Callable[..., Any]
 """Takes the dialect, the value and the arguments."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum, auto
 
-from connect.data.sized_numbers import wrap_integer
 from connect.java.calendar import CUTOVER_DAY, date_of_day, day_of_date
+from connect.java.sized_numbers import wrap_integer
 
 MILLIS_PER_DAY = 86_400_000
 SUNDAY = 1

@@ -7,7 +7,7 @@ import math
 import re
 import struct
 
-from connect.data.sized_numbers import round_to_float32, wrap_integer
+from connect.java.sized_numbers import round_to_float32, wrap_integer
 
 _INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"([+-]?)(?:(NaN|Infinity)|((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?)", re.ASCII)

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from connect.data.sized_numbers import wrap_integer
 from connect.java.calendar import date_of_day, day_of_date
 from connect.java.calendar_fields import MILLIS_PER_DAY, CalendarField, CalendarFields, week_of_month, week_of_year, weekday_of
+from connect.java.sized_numbers import wrap_integer
 from connect.java.time_zones import parse_zone
 
 LETTERS = "GyMdkHmsSEDFwWahKzZYuXL"

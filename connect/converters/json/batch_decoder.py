@@ -29,7 +29,7 @@ from connect.data.logical import (
 )  # fmt: skip
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 
 Column = Callable[[Sequence[Any]], Sequence[Any]]
 _NONE = type(None)

@@ -34,11 +34,11 @@ from connect.data.logical import (
     timestamp_to_millis,
 )  # fmt: skip
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32, round_to_float32
 from connect.data.struct import Struct
 from connect.data.struct_columns import StructColumns
-from connect.data.validation import INT_RANGES
-from connect.java.text import decimal_text
+from connect.data.types import INT_RANGES
+from connect.java.number_text import decimal_text
+from connect.java.sized_numbers import Float32, round_to_float32
 
 Column = Callable[[Sequence[Any]], Sequence[Any]]
 """Takes the values of one column and gives what the codec shall write for each. Raises Unfit."""

@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any
 
 from connect.data.schema import Type
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 
 _SMALLEST, _LARGEST = INT_RANGES[Type.INT64]
 _BIG = 2.0**63

@@ -8,9 +8,9 @@ from connect.converters.json.strict_checks import check_kept
 from connect.converters.json.value_reader import ReadOptions, node_type, read_value
 from connect.converters.json.value_writer import WriteOptions, quote, write_value
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import wrap_integer
-from connect.data.validation import validate_value
+from connect.data.struct import validate_value
 from connect.errors import DataError, SchemaError
+from connect.java.sized_numbers import wrap_integer
 from connect.strict import STRICT
 
 _MEMBERS: dict[str, type] = {"optional": bool, "name": str, "version": int, "doc": str, "parameters": dict}

@@ -14,7 +14,7 @@ from connect.converters.json.parser import MISSING
 from connect.converters.json.value_reader import float32_of, float_of, node_type
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP
 from connect.data.schema import Schema, Type
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError
 from connect.strict import STRICT
 

@@ -27,10 +27,9 @@ from connect.data.logical import (
     millis_to_time,
 )  # fmt: skip
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import round_to_float32, wrap_integer
-from connect.data.struct import Struct
-from connect.data.validation import validate_put
+from connect.data.struct import Struct, validate_put
 from connect.errors import DataError
+from connect.java.sized_numbers import round_to_float32, wrap_integer
 
 _INT_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 _INT32_RANGE = (-(1 << 31), (1 << 31) - 1)

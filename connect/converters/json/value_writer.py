@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from connect.data.java_class_names import java_class_of
 from connect.data.logical import (
     DATE,
     DECIMAL,
@@ -28,12 +29,11 @@ from connect.data.logical import (
     timestamp_to_millis,
 )  # fmt: skip
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError
-from connect.java.class_names import java_class_of
-from connect.java.text import decimal_text, double_text, float_text
+from connect.java.number_text import decimal_text, double_text, float_text
+from connect.java.sized_numbers import Float32
 from connect.strict import STRICT
 
 NULL_REQUIRED = "Conversion error: null value for field that is required and has no default value"

@@ -19,7 +19,7 @@ from connect.converters.json.value_reader import ReadOptions, read_value
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError, SchemaError
 from connectors.registry.json_schema.config import JsonSchemaOptions, is_native_map, is_union
 from connectors.registry.values import short, within_field

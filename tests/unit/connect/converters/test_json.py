@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from connect import Schema, Struct, Type
 from connect.converters.json.converter import JsonConverter
 from connect.data.logical import END_OF_DAY, FarInstant, date_schema, decimal_schema, time_schema, timestamp_schema
-from connect.data.sized_numbers import round_to_float32
 from connect.errors import ConfigError, DataError
+from connect.java.sized_numbers import round_to_float32
 from connect.strict import STRICT
 
 

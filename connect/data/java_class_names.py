@@ -8,8 +8,8 @@ from typing import Any
 
 from connect.data.logical import FarInstant
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32
 from connect.data.struct import Struct
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32
 
 _NAMES: tuple[tuple[type, str], ...] = (
     (bool, "java.lang.Boolean"),
