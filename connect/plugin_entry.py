@@ -1,4 +1,4 @@
-"""An entry of a package's plugin table. Imports nothing: tables are read at every start."""
+"""Entries of plugin tables. Imports nothing, because every process reads the tables at startup."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PluginEntry:
-    """One line of a package's table. ``type`` is ``source`` or ``sink`` for connectors and needs no word for other kinds."""
+    """One entry of a package's plugin table. ``type`` is ``source`` or ``sink`` for connectors and empty for other kinds."""
 
     kind: Kind
     path: str
     """``package.module:Class``."""
     java_names: tuple[str, ...] = ()
-    """Full names of the classes it stands in for; the first is the one shown."""
+    """Full names of the Java classes that it replaces; the first is the one shown."""
     aliases: tuple[str, ...] = ()
     type: str = ""
     former_paths: tuple[str, ...] = ()
-    """Paths that the class had in earlier releases; configs may still use them."""
+    """Paths of the class in earlier releases; configs may still use them."""

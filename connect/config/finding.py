@@ -31,7 +31,7 @@ class Finding:
     """Counted from 1."""
 
     def at(self, file: str | None, line: int | None) -> Finding:
-        """The same finding with its place."""
+        """The same finding with its location."""
         return replace(self, file=file, line=line)
 
     def as_json(self) -> dict[str, object]:
@@ -47,14 +47,14 @@ class Finding:
         }
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """``file:line``, the file alone when it is about no line, empty without a file."""
         if self.file is None:
             return ""
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
     def __str__(self) -> str:
-        place = f"{self.place}: " if self.place else ""
+        location = f"{self.location}: " if self.location else ""
         stop = "" if not self.suggestion or self.message.endswith((".", "?", ")")) else "."
         hint = f"{stop} {self.suggestion}" if self.suggestion else ""
-        return f"{place}{self.severity.value}: {self.message}{hint} [{self.code}]"
+        return f"{location}{self.severity.value}: {self.message}{hint} [{self.code}]"

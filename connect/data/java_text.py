@@ -1,4 +1,4 @@
-"""Values as text, the way Java's ``toString`` writes them: what StringConverter and FileStreamSink put out.
+"""Writes values as Java's ``toString`` does: the output of StringConverter and FileStreamSink.
 
 Numbers follow Double.toString and Float.toString of Java 17, decimals BigDecimal.toString, dates ``java.util.Date.toString``
 in UTC, lists ``[1, 2]``, maps ``{a=1}``, structs ``Struct{a=1,b=x}`` without their null fields.
@@ -34,13 +34,13 @@ def instant_text(value: dt.date | dt.time | FarInstant) -> str:
 
 
 def bytes_text(value: bytes | bytearray | memoryview) -> str:
-    """The original prints an array's address (``[B@1b6d3586``), which means nothing; here a checksum of the content stands in
-    its place, so that equal bytes give equal text."""
+    """Returns a text like ``[B@1b6d3586``. Java prints the array's address; this prints a checksum of the content, so that equal
+    bytes give equal text."""
     return f"[B@{zlib.crc32(value):x}"
 
 
 def java_text(schema: Schema | None, value: Any) -> str:
-    """``String.valueOf(value)`` for a value of the given schema (None: schemaless). None gives ``null``."""
+    """``String.valueOf(value)`` of a value under a schema (None: schemaless). None gives ``null``."""
     kind = type(value)
     if kind is str:
         return str(value)

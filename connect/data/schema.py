@@ -13,9 +13,9 @@ __all__ = ["Field", "Schema", "SchemaBuilder", "Type"]
 
 
 class SchemaBuilder:
-    """Builds a schema step by step, as Kafka Connect's builder does; ``build()`` gives the immutable result.
+    """Builds a schema step by step, like Kafka Connect's builder; ``build()`` returns the immutable result.
 
-    A member that is set again to something else, or does not fit the type, raises :class:`SchemaError`.
+    Setting a member twice to different values, or one that the type does not have, raises :class:`SchemaError`.
     """
 
     def __init__(self, type: Type) -> None:
@@ -93,7 +93,7 @@ class SchemaBuilder:
         return self._set("optional", False)
 
     def default(self, value: Any) -> SchemaBuilder:
-        """Sets the default, which must fit what is set so far, and the finished schema too."""
+        """Sets the default. It must match the members set so far, and the finished schema."""
         self._set("default", value)
         self._check_default()
         return self
@@ -108,7 +108,7 @@ class SchemaBuilder:
         return self._set("doc", doc)
 
     def parameter(self, key: str, value: str) -> SchemaBuilder:
-        """Sets one parameter; a later value takes the place of an earlier one."""
+        """Sets one parameter; a later value replaces an earlier one."""
         self._parameters[key] = value
         return self
 
@@ -118,7 +118,7 @@ class SchemaBuilder:
         return self
 
     def field(self, name: str, schema: Schema) -> SchemaBuilder:
-        """Adds a field behind those that are there."""
+        """Appends a field."""
         if self._type is not Type.STRUCT:
             raise SchemaError(f"Cannot create fields on type {self._type.name}")
         if not name:
@@ -131,7 +131,7 @@ class SchemaBuilder:
         return self
 
     def build(self) -> Schema:
-        """The finished schema. Raises :class:`SchemaError` when the default does not fit it."""
+        """Returns the finished schema. Raises :class:`SchemaError` when the default does not match it."""
         self._check_default()
         return self._built()
 

@@ -1,4 +1,7 @@
-"""Struct: values by position under a struct schema."""
+"""Structs, and the validation of values against schemas.
+
+The rules and messages are those of Kafka Connect's ``ConnectSchema.validateValue``.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from connect.errors import DataError
 class Struct:
     """A record with named, typed fields.
 
-    ``values`` is a list in the order of ``schema.fields``; connectors and converters that build many rows hand it over
-    directly (it is not copied and not checked here: converters check what they write). ``put`` checks the value.
+    ``values`` is a list in the order of ``schema.fields``. Code that builds many rows passes it to the constructor, which neither
+    copies nor checks it: converters check what they write. ``put`` checks the value.
     """
 
     __slots__ = ("schema", "values")
@@ -27,7 +30,7 @@ class Struct:
 
     @classmethod
     def of(cls, schema: Schema, **members: Any) -> Struct:
-        """A checked struct from keyword arguments; fields not named are left null."""
+        """Creates a checked struct from keyword arguments; other fields are null."""
         struct = cls(schema)
         for name, value in members.items():
             struct.put(name, value)
@@ -46,7 +49,7 @@ class Struct:
         return self.schema.fields[index]
 
     def get(self, field: str | Field) -> Any:
-        """The value; a null gives the field's default if it has one. Raises DataError for an unknown name."""
+        """Returns the value, or the field's default for a null. Raises DataError for an unknown name."""
         index = self._index(field)
         value = self.values[index]
         if value is None and self.schema.fields is not None:
@@ -54,11 +57,11 @@ class Struct:
         return value
 
     def get_without_default(self, field: str | Field) -> Any:
-        """The value as it was put, null included."""
+        """Returns the stored value, without replacing a null by the default."""
         return self.values[self._index(field)]
 
     def get_typed(self, field: str | Field, type: Type) -> Any:
-        """The value as it was put, of a field of that type. Raises DataError when the field is of another."""
+        """Returns the stored value of a field of that type. Raises DataError when the field has another type."""
         index = self._index(field)
         target = self._field_at(index)
         if target.schema.type is not type:
@@ -72,9 +75,9 @@ class Struct:
         self.put(field, value)
 
     def put(self, field: str | Field, value: Any) -> Struct:
-        """Sets a checked value; returns the struct for chaining. Raises DataError for a name or value that does not fit.
+        """Checks and sets a value; returns the struct for chaining. Raises DataError for an unknown name or invalid value.
 
-        A null fits an optional field only. To have a default stand in a required one, do not put anything.
+        A null is valid for optional fields only. To use the default of a required field, do not put anything.
         """
         index = self._index(field)
         target = self._field_at(index)
@@ -83,12 +86,12 @@ class Struct:
         return self
 
     def validate(self) -> None:
-        """Checks every field against the schema. Raises DataError that names the first that does not fit."""
+        """Checks every field against the schema. Raises DataError that names the first invalid field."""
         for field, value in zip(self.schema.fields or (), self.values, strict=True):
             validate_field_value(field.name, field.schema, value)
 
     def as_dict(self) -> dict[str, Any]:
-        """A plain dict of the values, nested structs too; for people and tests."""
+        """Returns the values as a dict, including nested structs; for display and tests."""
         assert self.schema.fields is not None
         return {f.name: _plain(v) for f, v in zip(self.schema.fields, self.values, strict=True)}
 
@@ -117,7 +120,7 @@ def _plain(value: Any) -> Any:
 
 
 def is_struct_schema(schema: Schema | None) -> bool:
-    """True when the schema is there and is a struct."""
+    """Returns whether the schema is a struct schema; False for None."""
     return schema is not None and schema.type is Type.STRUCT
 
 
@@ -134,21 +137,21 @@ CLASSES: dict[Type, type | tuple[type, ...]] = {
 
 
 def validate_field_value(name: str, schema: Schema, value: Any) -> None:
-    """Raises DataError that names the field when the value does not fit. A null fits a field with a default, which takes its
-    place when the field is read."""
+    """Raises DataError that names the field when its value is invalid. A null is valid for a field with a default, which replaces
+    it when the field is read."""
     if value is None and schema.default is not None:
         return
     _validate(f'field: "{name}"', schema, value)
 
 
 def validate_value(schema: Schema, value: Any) -> None:
-    """As :func:`validate_put` for a value that is in no field."""
+    """Raises DataError when the value does not match the schema."""
     _validate("value", schema, value)
 
 
 def validate_put(name: str, schema: Schema, value: Any) -> None:
-    """As :func:`validate_field_value` for a value that someone puts into the field: a null must be allowed by the schema, a
-    default is no reason to put one."""
+    """Raises DataError that names the field when the value must not be put into it. Unlike :func:`validate_field_value`, a null
+    requires an optional schema, even if there is a default."""
     _validate(f'field: "{name}"', schema, value)
 
 

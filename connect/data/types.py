@@ -1,7 +1,7 @@
-"""Schemas: the types of Connect, immutable and cheap to compare.
+"""Schemas: Connect's types, immutable and cheap to compare.
 
-A schema is compared by identity first; converters and transforms keep what they compile per schema object. Build one once
-and reuse it. Source of the rules: Kafka Connect's ``org.apache.kafka.connect.data`` (KIP-26).
+Schemas are compared by identity first, and converters and transformations cache what they compile by schema object. Build a
+schema once and reuse it. Source of the rules: Kafka Connect's ``org.apache.kafka.connect.data`` (KIP-26).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from connect.errors import SchemaError
 
 
 class Type(Enum):
-    """The kinds of value. ``value`` is the name used in JSON schemas (``float`` is float32, ``double`` float64)."""
+    """The types of values. ``value`` is the name in JSON schemas (``float`` is float32, ``double`` is float64)."""
 
     INT8 = "int8"
     INT16 = "int16"
@@ -40,11 +40,11 @@ INT_RANGES: dict[Type, tuple[int, int]] = {
     Type.INT32: (-(1 << 31), (1 << 31) - 1),
     Type.INT64: (-(1 << 63), (1 << 63) - 1),
 }
-"""The least and the greatest value of each integer type."""
+"""The smallest and the largest value of each integer type."""
 
 
 class Field:
-    """A named, numbered member of a struct schema."""
+    """A field of a struct schema: its name, position, and schema."""
 
     __slots__ = ("index", "name", "schema")
 
@@ -66,12 +66,12 @@ class Field:
 
 
 class Schema:
-    """One immutable schema.
+    """An immutable schema.
 
-    ``fields`` is a tuple for structs, else None; ``key_schema`` is set for maps; ``value_schema`` for maps and arrays.
-    ``parameters`` is None or a dict of str to str that nobody may change. ``default`` is a value of this schema or None.
-    Python values per type: int, float, bool, str, bytes, list, dict, :class:`connect.data.Struct`; logical types are named
-    in :mod:`connect.data.logical`.
+    ``fields`` is a tuple for structs and None otherwise; ``key_schema`` is set for maps, ``value_schema`` for maps and arrays.
+    ``parameters`` is None or a dict of str to str that must not be modified. ``default`` is a value of this schema or None.
+    Values are int, float, bool, str, bytes, list, dict, or :class:`connect.data.Struct`; for logical types see
+    :mod:`connect.data.logical`.
     """
 
     __slots__ = (
@@ -144,12 +144,12 @@ class Schema:
             raise SchemaError(f"Cannot create fields on type {type.value}")
 
     def field(self, name: str) -> Field | None:
-        """The field of that name, or None. Only structs have fields."""
+        """Returns the field of that name, or None. Only structs have fields."""
         index = self._index.get(name)
         return None if index is None or self.fields is None else self.fields[index]
 
     def index_of(self, name: str) -> int | None:
-        """Position of the field in a struct's values, or None."""
+        """Returns the position of the field in a struct's values, or None."""
         return self._index.get(name)
 
     @property
@@ -157,11 +157,11 @@ class Schema:
         return tuple(f.name for f in self.fields or ())
 
     def as_optional(self) -> Schema:
-        """This schema, optional; itself when it is already."""
+        """Returns an optional copy of this schema, or itself if it is optional."""
         return self if self.optional else self.replace(optional=True)
 
     def replace(self, **changes: Any) -> Schema:
-        """A copy with some members changed; keyword names are those of the constructor."""
+        """Returns a copy with some members changed; the keywords are the constructor's."""
         members: dict[str, Any] = {
             "optional": self.optional,
             "default": self.default,

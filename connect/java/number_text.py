@@ -9,10 +9,10 @@ from connect.java.sized_numbers import round_to_float32
 
 
 def double_text(value: float) -> str:
-    """Double.toString, as Java up to version 18 has it."""
+    """Double.toString of Java up to version 18."""
     magnitude = abs(value)
     if 1e-3 <= magnitude < 1e7 or value == 0.0:
-        return repr(value)  # here both show the shortest text, see java_digits
+        return repr(value)  # in this range, both show the shortest text: see float_digits
     if value != value:
         return "NaN"
     sign = "-" if value < 0 else ""
@@ -23,11 +23,11 @@ def double_text(value: float) -> str:
 
 
 def float_text(value: float) -> str:
-    """Float.toString of the nearest 32-bit float, as Java up to version 18 has it."""
+    """Float.toString of the nearest 32-bit float in Java up to version 18."""
     rounded = round_to_float32(value)
     magnitude = abs(rounded)
     if 1e-3 <= magnitude < 1e7:
-        return repr(shortest_float32(rounded))  # again both show the shortest text
+        return repr(shortest_float32(rounded))  # in this range, both show the shortest text
     if rounded == 0.0 or magnitude != magnitude or magnitude == float("inf"):
         return double_text(rounded)
     digits, power = float32_digits(magnitude)
@@ -35,5 +35,5 @@ def float_text(value: float) -> str:
 
 
 def decimal_text(value: decimal.Decimal) -> str:
-    """BigDecimal.toString; there is no negative zero."""
+    """BigDecimal.toString, which has no negative zero."""
     return str(value) if value else str(value.copy_abs())

@@ -1,8 +1,8 @@
-"""Numbers that remember a narrow width where no schema does.
+"""Number classes with a width below 64 bits, for data without a schema.
 
-In schemaless data an ``int`` is a 64-bit integer and a ``float`` a 64-bit float, as everywhere in Connect. Where the original
-holds a Byte, Short, Integer or Float without a schema (a header's parsed list, a schemaless Cast), the value is one of these.
-They compare, hash and calculate as plain numbers. Under a schema the schema tells the width, and values are plain.
+In schemaless data, an ``int`` is a 64-bit integer and a ``float`` a 64-bit float, as everywhere in Connect. Where Apache has a
+Byte, Short, Integer, or Float without a schema (a header's parsed list, a schemaless Cast), the value is one of these classes.
+They compare, hash, and calculate like plain numbers. With a schema, the schema determines the width, and values are plain.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Int32(int):
 
 
 class Float32(float):
-    """A 32-bit float without a schema; hold it rounded, see :func:`round_to_float32`."""
+    """A 32-bit float without a schema; its value must be rounded: see :func:`round_to_float32`."""
 
     __slots__ = ()
 
 
 def round_to_float32(value: float) -> float:
-    """The nearest 32-bit float, as a Python float; what is too large becomes infinite, as a Java cast does."""
+    """Returns the nearest 32-bit float as a Python float; too large values become infinite, as with a Java cast."""
     try:
         rounded: float = _FLOAT32.unpack(_FLOAT32.pack(value))[0]
     except OverflowError:
@@ -46,6 +46,6 @@ def round_to_float32(value: float) -> float:
 
 
 def wrap_integer(value: int, bits: int) -> int:
-    """The low bits as a signed integer: what Java's narrowing casts do."""
+    """Returns the low bits as a signed integer, like Java's narrowing casts."""
     half = 1 << (bits - 1)
     return ((value + half) & ((1 << bits) - 1)) - half

@@ -11,7 +11,7 @@ from connect.errors import ConfigError
 _STANDARD = re.compile(r"TLS_(?P<exchange>\w+)_WITH_(?P<cipher>\w+)")
 
 
-def tls12_names(suites: Sequence[str]) -> list[str]:
+def tls12_cipher_names(suites: Sequence[str]) -> list[str]:
     """OpenSSL's names of the suites of TLS 1.2 among these. Those of TLS 1.3 have no key exchange in their name and are left out;
     what is no standard name is taken as OpenSSL's."""
     found = []
@@ -27,7 +27,7 @@ def tls12_names(suites: Sequence[str]) -> list[str]:
 def allow_suites(context: ssl.SSLContext, suites: Sequence[str], versions: Sequence[str]) -> list[str]:
     """Allows no other suites, and returns the versions of TLS that are left of those. Python has no choice among the suites of
     TLS 1.3: one that is named brings them all, none takes the version away. Raises ConfigError when nothing is left."""
-    older = tls12_names(suites)
+    older = tls12_cipher_names(suites)
     newer = len(older) < len(suites)
     if older:
         try:

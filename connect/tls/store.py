@@ -9,7 +9,7 @@ from pathlib import Path
 
 from connect.errors import ConfigError
 from connect.tls import jks
-from connect.tls.store_contents import Contents
+from connect.tls.store_contents import StoreContents
 
 _PEM = b"-----BEGIN"
 _DER = b"\x30"
@@ -47,9 +47,9 @@ class Store:
         try:
             return Path(self.location or "").read_bytes()
         except OSError as e:
-            raise self.refused(f"cannot be read: {e.strerror}") from e
+            raise self.error(f"cannot be read: {e.strerror}") from e
 
-    def refused(self, why: str) -> ConfigError:
+    def error(self, why: str) -> ConfigError:
         """The error that says why the file cannot be used."""
         return ConfigError.invalid(f"{self.key}.location", self.location, why)
 
@@ -68,7 +68,7 @@ class Identity:
         return self.key if self.key == self.chain else f"{self.key}\n{self.chain}\n"
 
 
-def store_of(given: Mapping[str, str], name: str, shown: str = "") -> Store:
+def parse_store(given: Mapping[str, str], name: str, shown: str = "") -> Store:
     """The store of settings ``ssl.keystore.*`` or ``ssl.truststore.*``; ``shown`` is the prefix that they have in the file."""
     return Store(
         shown + name,
@@ -80,7 +80,7 @@ def store_of(given: Mapping[str, str], name: str, shown: str = "") -> Store:
     )
 
 
-def identity_of(store: Store) -> Identity:
+def read_identity(store: Store) -> Identity:
     """The key of a key store with its certificates; of several the first. Raises ConfigError, which never tells a password."""
     if store.certificates is not None:
         if not store.private_key:
@@ -90,67 +90,67 @@ def identity_of(store: Store) -> Identity:
     if _PEM in content:
         text = content.decode("utf-8", "replace")
         return Identity(text, text, store.key_password or store.password)
-    opened = _opened(store, content)
-    if opened.closed:
-        raise store.refused(f"its key needs a password; set {store.key}.password")
+    opened = _open_store(store, content)
+    if opened.is_locked:
+        raise store.error(f"its key needs a password; set {store.key}.password")
     if opened.key is None or not opened.chain:
-        raise store.refused("it holds no private key with its certificate")
+        raise store.error("it holds no private key with its certificate")
     return Identity(_pem("PRIVATE KEY", opened.key), "".join(_pem("CERTIFICATE", one) for one in opened.chain))
 
 
-def trusted_of(store: Store) -> str:
+def read_trusted_certificates(store: Store) -> str:
     """All certificates of a trust store as PEM. Raises ConfigError, which never tells a password."""
     if store.certificates is not None:
         return store.certificates
     content = store.read()
     if _PEM in content:
         return content.decode("utf-8", "replace")
-    opened = _opened(store, content)
+    opened = _open_store(store, content)
     # Java trusts certificates that stand alone, and of a key's chain the first.
     found = [*opened.trusted, *opened.chain[:1]]
     if not found:
-        raise store.refused("it holds no certificate to trust")
+        raise store.error("it holds no certificate to trust")
     return "".join(_pem("CERTIFICATE", one) for one in found)
 
 
-def _opened(store: Store, content: bytes) -> Contents:
+def _open_store(store: Store, content: bytes) -> StoreContents:
     if content.startswith(jks.MAGIC):
-        return _opened_jks(store, content)
+        return _open_jks(store, content)
     if content.startswith(jks.JCEKS_MAGIC):
-        raise store.refused(
+        raise store.error(
             f"it is a JCEKS key store, which only Java reads. Convert it: keytool -importkeystore -srckeystore {store.location} "
             f"-srcstoretype JCEKS -destkeystore store.p12 -deststoretype PKCS12, then set {store.key}.location=store.p12"
         )
     if not content.startswith(_DER):
-        raise store.refused("it is neither PEM nor PKCS12 nor JKS")
-    return _opened_pkcs12(store, content)
+        raise store.error("it is neither PEM nor PKCS12 nor JKS")
+    return _open_pkcs12(store, content)
 
 
-def _opened_jks(store: Store, content: bytes) -> Contents:
+def _open_jks(store: Store, content: bytes) -> StoreContents:
     try:
-        return jks.opened(content, store.password, store.key_password)
+        return jks.read_jks(content, store.password, store.key_password)
     except jks.WrongPasswordError as e:
         key = store.key_password_key if e.of_key and store.key_password else f"{store.key}.password"
         what = "the password of its key" if e.of_key else "its password"
-        raise store.refused(f"it is a JKS key store, and {key} is not {what}, or the file is damaged") from e
+        raise store.error(f"it is a JKS key store, and {key} is not {what}, or the file is damaged") from e
     except jks.DamagedError as e:
-        raise store.refused(f"it begins as a JKS key store and is damaged: {e}") from e
+        raise store.error(f"it begins as a JKS key store and is damaged: {e}") from e
 
 
-def _opened_pkcs12(store: Store, content: bytes) -> Contents:
+def _open_pkcs12(store: Store, content: bytes) -> StoreContents:
     # The import takes as long as half a worker's start, and most workers need none of it.
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
     try:
         found = pkcs12.load_pkcs12(content, None if store.password is None else store.password.encode())
     except ValueError as e:
-        raise store.refused(f"it is no PKCS12 key store, or {store.key}.password is not its password") from e
+        raise store.error(f"it is no PKCS12 key store, or {store.key}.password is not its password") from e
     others = [one.certificate.public_bytes(Encoding.DER) for one in found.additional_certs]
     own = [] if found.cert is None else [found.cert.certificate.public_bytes(Encoding.DER)]
     if found.key is None:
-        return Contents(trusted=own + others)
+        return StoreContents(trusted=own + others)
     key = found.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
-    return Contents(key, own + others, others)
+    return StoreContents(key, own + others, others)
 
 
 def _pem(label: str, der: bytes) -> str:

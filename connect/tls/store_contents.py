@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Contents:
+class StoreContents:
     """All of it DER."""
 
     key: bytes | None = field(default=None, repr=False)
@@ -15,5 +15,5 @@ class Contents:
     """That key's certificates, its own first."""
     trusted: list[bytes] = field(default_factory=list)
     """Certificates that stand alone."""
-    closed: bool = False
+    is_locked: bool = False
     """Whether there is a key that nobody gave a password for."""

@@ -178,7 +178,7 @@ class TimestampConverter(SideTransformation):
 
     def _reads_all(self, value: Any, millis: int) -> bool:
         if isinstance(value, str):
-            return self._format is not None and self._format.keeps(value)
+            return self._format is not None and self._format.represents_exactly(value)
         return _from_millis(millis, self._precision) == value if isinstance(value, int) else has_milliseconds_only(value)
 
     def _writes_all(self, millis: int, written: Any) -> bool:

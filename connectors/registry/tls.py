@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from connect.config.parsing import Password
-from connect.tls import Store, identity_of, trusted_of
+from connect.tls import Store, read_identity, read_trusted_certificates
 from connectors.registry.config import SSL, TlsSettings
 
 
@@ -31,7 +31,7 @@ def _trust(tls: TlsSettings, target: Path) -> dict[str, str]:
     )
     if not store.is_given:
         return {}
-    target.write_text(trusted_of(store), encoding="utf-8")
+    target.write_text(read_trusted_certificates(store), encoding="utf-8")
     return {"ssl.ca.location": str(target)}
 
 
@@ -46,7 +46,7 @@ def _identity(tls: TlsSettings, target: Path) -> dict[str, str]:
     )
     if not store.is_given:
         return {}
-    identity = identity_of(store)
+    identity = read_identity(store)
     target.write_text(identity.pem, encoding="utf-8")
     password = {} if identity.password is None else {"ssl.key.password": identity.password}
     return {"ssl.certificate.location": str(target), **password}

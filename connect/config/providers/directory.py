@@ -7,9 +7,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from connect.config.definition import ConfigDef
-from connect.config.providers.allowed_paths import ALLOWED_PATHS, AllowedPaths
 from connect.config.providers.api import ConfigData, ConfigProvider
-from connect.config.providers.watching import TTL_MS
+from connect.config.providers.file_settings import ALLOWED_PATHS, TTL_MS, AllowedPaths
 from connect.errors import ConfigError
 
 log = logging.getLogger(__name__)

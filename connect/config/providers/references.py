@@ -51,7 +51,7 @@ class Resolution:
     """Keys of the configuration with a reference that stayed although its provider is there."""
 
 
-def references_in(value: str) -> Iterator[Reference]:
+def find_references(value: str) -> Iterator[Reference]:
     """The references of a value, in order: ``${``, up to the next ``}``, with a colon between."""
     start = value.find("${")
     while start >= 0:
@@ -68,7 +68,7 @@ def references_in(value: str) -> Iterator[Reference]:
 
 def is_reference(value: str) -> bool:
     """Whether a value is one reference and nothing else."""
-    first = next(references_in(value), None)
+    first = next(find_references(value), None)
     return first is not None and (first.start, first.end) == (0, len(value))
 
 
@@ -79,7 +79,7 @@ def resolve_references(config: Mapping[str, str | None], providers: Mapping[str,
     """
     wanted: dict[tuple[str, str], dict[str, tuple[str, Reference]]] = {}
     for name, value in config.items():
-        for reference in references_in(value or ""):
+        for reference in find_references(value or ""):
             if reference.provider in providers:
                 keys = wanted.setdefault((reference.provider, reference.path), {})
                 keys.setdefault(reference.key, (name, reference))
@@ -97,7 +97,7 @@ def resolve_references(config: Mapping[str, str | None], providers: Mapping[str,
             values[name] = None
             continue
         parts, copied = [], 0
-        for reference in references_in(value):
+        for reference in find_references(value):
             data = found.get((reference.provider, reference.path))
             if data is None:
                 continue

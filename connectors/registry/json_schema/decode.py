@@ -12,10 +12,9 @@ from typing import Any
 
 import orjson
 
-from connect.converters.json.base64_text import decode_base64
 from connect.converters.json.parser import MISSING, parse_json
-from connect.converters.json.strict_checks import check_kept
-from connect.converters.json.value_reader import ReadOptions, read_value
+from connect.converters.json.strict_checks import check_lossless
+from connect.converters.json.value_reader import ReadOptions, decode_base64, read_value
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
@@ -107,7 +106,7 @@ def _loose(schema: Schema, options: JsonSchemaOptions) -> Read:
         if is_float and node in ("NaN", "Infinity", "-Infinity"):
             return float(node)  # what the writing side makes of numbers that JSON lacks
         if strict:
-            check_kept(required, node)
+            check_lossless(required, node)
         return read_value(required, node, how)
 
     return read

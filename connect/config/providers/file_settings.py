@@ -8,6 +8,7 @@ from pathlib import Path
 
 from connect.config.definition import ConfigKey, Importance
 from connect.config.types import ConfigType
+from connect.config.validators import Range
 from connect.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -19,6 +20,16 @@ ALLOWED_PATHS = ConfigKey(
     importance=Importance.MEDIUM,
     doc="Absolute paths of files and folders, separated by commas, that may be read, with all that is below them. "
     "Not set: all that the worker may read.",
+)
+
+TTL_MS = ConfigKey(
+    "ttl.ms",
+    ConfigType.LONG,
+    None,
+    importance=Importance.LOW,
+    doc="How often, in milliseconds, the values are looked up again; connectors whose values are others are restarted. "
+    "Not set: they are looked up when a connector or task starts, and then never again.",
+    validator=Range(minimum=100, nullable=True),
 )
 
 
