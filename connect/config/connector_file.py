@@ -1,7 +1,7 @@
-"""Connector configurations in files, as the standalone worker takes them on its command line.
+"""Reads connector configuration files, the arguments of the standalone worker.
 
-Three forms, as in Apache's: a flat JSON object with ``name`` among its keys; the JSON of a create request (``name``, ``config``,
-``initial_state``); Java properties.
+Like Apache, it accepts three formats: a flat JSON object with ``name`` among its keys; the JSON of a create request (``name``,
+``config``, ``initial_state``); Java properties.
 """
 
 from __future__ import annotations
@@ -25,47 +25,47 @@ _NEXT = re.compile(r'["{}\[\]]')
 
 @dataclass(frozen=True, slots=True)
 class DuplicateKey:
-    """A key that is written twice. The later one counts."""
+    """A key that occurs twice. The later one counts."""
 
     key: str
     line: int
-    """Of the one that does not count."""
+    """The line of the one that does not count."""
     later_line: int
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFile:
-    """One connector as a file describes it. A null of a JSON file stays None."""
+    """The connector that a file describes. A null in a JSON file is None."""
 
     path: str
     name: str
-    """Empty when the file gives none."""
+    """Empty if the file has none."""
     config: Mapping[str, str | None]
     initial_state: str | None = None
-    """``RUNNING``, ``PAUSED`` or ``STOPPED``; None leaves it to the worker."""
+    """``RUNNING``, ``PAUSED``, or ``STOPPED``; None: the worker decides."""
     lines: Mapping[str, int] = field(default_factory=dict)
-    """Where each key stands, counted from 1."""
+    """The line of each key, counted from 1."""
     duplicates: tuple[DuplicateKey, ...] = ()
 
     def location(self, key: str | None = None) -> str:
-        """``file:line`` of a key, or the file alone."""
+        """Returns ``file:line`` of a key, or the file alone."""
         line = None if key is None else self.lines.get(key)
         return self.path if line is None else f"{self.path}:{line}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """The name of one member of one object of a JSON text."""
+    """The name of one member of one object in a JSON text."""
 
     objects: tuple[str, ...]
-    """The names on the way to the object that it is of: empty for the outermost. An array counts as what it is the value of."""
+    """The path of the object that has the member: empty for the outermost. Objects in an array have the path of the array."""
     name: str
     line: int
     """Counted from 1."""
 
 
 def read_connector_file(path: str | Path) -> ConnectorFile:
-    """The connector of a file. Raises ConfigError that begins with the file, and the line where one is to blame."""
+    """Reads the connector of a file. Raises ConfigError that starts with the file, and the line if there is one."""
     file = parse_connector_file(path)
     if not file.name:
         raise ConfigError(f"Connector configuration at '{file.path}' is missing the mandatory 'name' configuration", key=NAME)
@@ -73,7 +73,7 @@ def read_connector_file(path: str | Path) -> ConnectorFile:
 
 
 def parse_connector_file(path: str | Path) -> ConnectorFile:
-    """The same, but the file may lack a name: what it holds need not be a whole connector."""
+    """Reads a file that need not be a whole connector: it may lack the name. Raises ConfigError."""
     try:
         data = Path(path).read_bytes()
     except OSError as e:
@@ -89,7 +89,7 @@ def parse_connector_file(path: str | Path) -> ConnectorFile:
 def _from_json(data: bytes, path: str) -> ConnectorFile:
     try:
         text = data.decode("utf-8-sig")
-        # Numbers keep the text they are written with, for that is what a configuration holds.
+        # Numbers remain text, because configuration values are text.
         node = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
     except json.JSONDecodeError as e:
         raise ConfigError(f"{path}:{e.lineno}: not JSON at column {e.colno}: {e.msg}") from e
@@ -135,7 +135,7 @@ def _texts(node: Mapping[str, Any], path: str, lines: Mapping[str, int]) -> dict
 
 
 def _key_lines(members: Iterable[_Member], objects: tuple[str, ...]) -> tuple[dict[str, int], tuple[DuplicateKey, ...]]:
-    """The line of each key of one object, and the keys that it has twice."""
+    """Returns the line of each key of one object, and its duplicate keys."""
     lines: dict[str, int] = {}
     duplicates = []
     for member in members:
@@ -147,8 +147,8 @@ def _key_lines(members: Iterable[_Member], objects: tuple[str, ...]) -> tuple[di
 
 
 def _find_members(text: str) -> Iterator[_Member]:
-    """Every member of every object of a JSON text, in order. The text must be valid JSON: nothing is checked here."""
-    # For each open bracket, the name of the member whose value it is.
+    """Yields every member of every object in a JSON text, in order. The text must be valid JSON: nothing is checked here."""
+    # For each open bracket, the name of the member that has it as value.
     names: list[str] = []
     last = ""
     position, counted, line = 0, 0, 1
@@ -163,7 +163,7 @@ def _find_members(text: str) -> Iterator[_Member]:
                 line += text.count("\n", counted, found.start())
                 counted = found.start()
                 word, position = _STRING_DECODER.raw_decode(text, found.start())
-                # A string is a name if a colon follows; strings that are values are passed over.
+                # A string is a name if a colon follows; otherwise it is a value.
                 if _COLON.match(text, position):
                     last = word
                     yield _Member(tuple(names[1:]), word, line)

@@ -1,4 +1,4 @@
-"""Which parts of an address are secret, found without understanding the address: a wrong one holds secrets too."""
+"""Finds the secrets in a URL without parsing it completely: a malformed URL has secrets too."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _SEMICOLONS = ("jdbc:sqlserver:", "jdbc:jtds:", "jdbc:db2:", "jdbc:duckdb:", "jd
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a parameter of that name holds a secret."""
+    """Returns whether a parameter of that name holds a secret."""
     return _SECRET.search(name) is not None and _NO_SECRET.search(name) is None
 
 
 def redact_url(url: str) -> str:
-    """What may be redact_url of a URL that is not understood: how it begins."""
+    """Returns the scheme of a URL that cannot be parsed, with the rest hidden."""
     begin = _URL_START.match(url)
     return f"{begin[0]}{HIDDEN}" if begin else HIDDEN
 
 
 def find_secrets(url: str) -> list[str]:
-    """Every secret inside of a URL, as it is written there and as it is meant; the longest first. Understands broken URLs too."""
+    """Returns every secret in a URL, encoded and decoded, the longest first. Works for malformed URLs too."""
     found = set(_user_info_secrets(url))
     for text in (url, unquote_plus(url)):  # a whole connection string may be the value of one parameter
         found |= set(_parameter_secrets(text))

@@ -1,4 +1,4 @@
-"""BooleanConverter: one byte, 1 or 0. ``org.apache.kafka.connect.converters.BooleanConverter``."""
+"""``org.apache.kafka.connect.converters.BooleanConverter``: one byte, 1 or 0."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WRITTEN = {None: None, False: b"\x00", True: b"\x01"}
 
 
 class BooleanConverter(Converter, HeaderConverter):
-    """Booleans in one byte, read under an optional schema; a null is a null both ways. Anything else is refused."""
+    """Converts booleans to one byte and back, with an optional schema. A null remains null. Rejects other values."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:

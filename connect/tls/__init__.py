@@ -1,7 +1,7 @@
-"""TLS as settings of Java's clients ask for it: key stores, trust stores (PEM, PKCS12 and JKS, read without Java), cipher suites.
+"""TLS settings of Java clients: key stores and trust stores (PEM, PKCS12, and JKS, read without Java), and cipher suites.
 
-What a store's file holds is told by its bytes, not by ``ssl.keystore.type``: since Java 9 keytool writes PKCS12 into files called
-.jks.
+The format of a store is detected from its bytes, not from ``ssl.keystore.type``: since Java 9, keytool writes PKCS12 into files
+called .jks.
 """
 
 from connect.tls.cipher_suites import allow_suites, tls12_cipher_names

@@ -1,7 +1,7 @@
-"""The format JKS, in which Java kept keys before version 9, and keytool still does with ``-storetype JKS``.
+"""Reads JKS key stores, Java's default format before version 9 and keytool's with ``-storetype JKS``.
 
-Its layout is described in OpenJDK's ``sun.security.provider.JavaKeyStore``, the protection of keys in ``KeyProtector``: SHA-1
-over the password makes the bytes that a key is mixed with. Numbers are big-endian, texts as Java's ``writeUTF`` has them.
+OpenJDK's ``sun.security.provider.JavaKeyStore`` defines the layout and ``KeyProtector`` the encryption of keys: they are XORed
+with a stream of SHA-1 digests of the password. Numbers are big-endian; texts are in the format of Java's ``writeUTF``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _PROTECTION = bytes.fromhex("2b060104012a02110101")
 
 
 class DamagedError(ValueError):
-    """The bytes are no whole store."""
+    """The bytes are not a complete store."""
 
 
 class WrongPasswordError(ValueError):
-    """The password opens the store, or with ``of_key`` the key, not."""
+    """The password of the store, or with ``of_key`` of the key, is wrong."""
 
     def __init__(self, *, of_key: bool) -> None:
         super().__init__("the password is wrong")
@@ -35,8 +35,8 @@ class WrongPasswordError(ValueError):
 
 
 def read_jks(content: bytes, password: str | None, key_password: str | None = None) -> StoreContents:
-    """Reads a store. Without a password its certificates are read and not proven to be unchanged, as in Java, and its key stays
-    closed. Raises DamagedError and WrongPasswordError."""
+    """Reads a store. Without a password, as in Java, its certificates are read without an integrity check, and its key stays
+    locked. Raises DamagedError and WrongPasswordError."""
     reader = _JksReader(content)
     reader.take(len(MAGIC))
     version = reader.number()
@@ -116,12 +116,12 @@ def _decrypt_key(protected: bytes, password: str) -> bytes:
 
 
 def _encrypted_bytes(info: bytes) -> bytes:
-    """The bytes in an EncryptedPrivateKeyInfo (RFC 5208): a sequence of what protects them and the bytes themselves."""
+    """Returns the encrypted bytes of an EncryptedPrivateKeyInfo (RFC 5208), after checking the algorithm."""
     body, _ = _read_der_element(info, 0x30)
     algorithm, rest = _read_der_element(body, 0x30)
     name, _ = _read_der_element(algorithm, 0x06)
     if name != _PROTECTION:
-        raise DamagedError("its key is protected in a way that is not JKS's own")
+        raise DamagedError("its key is not protected with JKS's own algorithm")
     data, _ = _read_der_element(rest, 0x04)
     if len(data) < 2 * _DIGEST:
         raise DamagedError("its key is cut off")
@@ -129,7 +129,7 @@ def _encrypted_bytes(info: bytes) -> bytes:
 
 
 def _read_der_element(der: bytes, tag: int) -> tuple[bytes, bytes]:
-    """The content of the DER element at the beginning, and what comes after it."""
+    """Returns the content of the first DER element, and the bytes after it."""
     if len(der) < 2 or der[0] != tag:
         raise DamagedError("its key cannot be read")
     size, begin = der[1], 2

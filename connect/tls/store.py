@@ -1,4 +1,4 @@
-"""A store as settings name it, and what is in it, as PEM."""
+"""Key stores and trust stores: their settings, and their contents as PEM."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from connect.tls.store_contents import StoreContents
 
 _PEM = b"-----BEGIN"
 _DER = b"\x30"
-"""Opens a sequence, which a PKCS12 store is."""
+"""The tag of a sequence, with which a PKCS12 store starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A key store or trust store, as settings name it. ``key`` is the setting's name up to ``.location``, for messages."""
+    """The settings of a key store or trust store. ``key`` is the name of the settings up to ``.location``, for messages."""
 
     key: str
     location: str | None = None
     password: str | None = field(default=None, repr=False)
     key_password: str | None = field(default=None, repr=False)
     certificates: str | None = field(default=None, repr=False)
-    """PEM that stands in the settings: of a key store its chain, of a trust store all of it."""
+    """PEM in the settings themselves: the chain of a key store, or all certificates of a trust store."""
     private_key: str | None = field(default=None, repr=False)
 
     @property
     def is_given(self) -> bool:
-        """Whether the settings name one."""
+        """Whether the settings configure a store."""
         return self.location is not None or self.certificates is not None
 
     @property
     def key_password_key(self) -> str:
-        """The setting with the password of the key alone, which has no part in the store's own name."""
+        """The setting with the password of the key, which is not below the store's name."""
         return f"{self.key.rpartition('.')[0]}.key.password"
 
     def is_pem(self) -> bool:
-        """Whether the file is PEM, which other programs read as it is. Raises ConfigError when it cannot be read."""
+        """Returns whether the file is PEM, which other programs read directly. Raises ConfigError when it cannot be read."""
         return _PEM in self.read()
 
     def read(self) -> bytes:
-        """The file's bytes. Raises ConfigError."""
+        """Returns the file's bytes. Raises ConfigError."""
         try:
             return Path(self.location or "").read_bytes()
         except OSError as e:
             raise self.error(f"cannot be read: {e.strerror}") from e
 
     def error(self, why: str) -> ConfigError:
-        """The error that says why the file cannot be used."""
+        """Returns the error that says why the file cannot be used."""
         return ConfigError.invalid(f"{self.key}.location", self.location, why)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A private key and the certificates that prove it, the own first: both PEM. ``password`` opens an encrypted key."""
+    """A private key and its certificate chain, starting with its own, both in PEM. ``password`` decrypts an encrypted key."""
 
     key: str = field(repr=False)
     chain: str
@@ -64,12 +64,12 @@ class Identity:
 
     @property
     def pem(self) -> str:
-        """Key and chain in one text."""
+        """The key and the chain in one text."""
         return self.key if self.key == self.chain else f"{self.key}\n{self.chain}\n"
 
 
 def parse_store(given: Mapping[str, str], name: str, shown: str = "") -> Store:
-    """The store of settings ``ssl.keystore.*`` or ``ssl.truststore.*``; ``shown`` is the prefix that they have in the file."""
+    """Reads the settings ``ssl.keystore.*`` or ``ssl.truststore.*``; ``shown`` is their prefix in the file, for messages."""
     return Store(
         shown + name,
         given.get(f"{name}.location") or None,
@@ -81,7 +81,7 @@ def parse_store(given: Mapping[str, str], name: str, shown: str = "") -> Store:
 
 
 def read_identity(store: Store) -> Identity:
-    """The key of a key store with its certificates; of several the first. Raises ConfigError, which never tells a password."""
+    """Reads the first key of a key store with its certificates. Raises ConfigError, which never shows a password."""
     if store.certificates is not None:
         if not store.private_key:
             raise ConfigError(f"{store.key}.certificate.chain needs {store.key}.key", key=f"{store.key}.key")
@@ -99,14 +99,14 @@ def read_identity(store: Store) -> Identity:
 
 
 def read_trusted_certificates(store: Store) -> str:
-    """All certificates of a trust store as PEM. Raises ConfigError, which never tells a password."""
+    """Reads all certificates of a trust store as PEM. Raises ConfigError, which never shows a password."""
     if store.certificates is not None:
         return store.certificates
     content = store.read()
     if _PEM in content:
         return content.decode("utf-8", "replace")
     opened = _open_store(store, content)
-    # Java trusts certificates that stand alone, and of a key's chain the first.
+    # Java trusts certificates without a key, and the first one of a key's chain.
     found = [*opened.trusted, *opened.chain[:1]]
     if not found:
         raise store.error("it holds no certificate to trust")
@@ -138,7 +138,7 @@ def _open_jks(store: Store, content: bytes) -> StoreContents:
 
 
 def _open_pkcs12(store: Store, content: bytes) -> StoreContents:
-    # The import takes as long as half a worker's start, and most workers need none of it.
+    # The import would take half of a worker's startup time, and most workers do not need it.
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
     try:

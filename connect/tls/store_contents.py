@@ -1,4 +1,4 @@
-"""What is in a key store, whatever its format."""
+"""The contents of a key store, independent of its format."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class StoreContents:
-    """All of it DER."""
+    """Key and certificates in DER."""
 
     key: bytes | None = field(default=None, repr=False)
-    """The first private key, PKCS8."""
+    """The first private key, in PKCS8."""
     chain: list[bytes] = field(default_factory=list)
-    """That key's certificates, its own first."""
+    """The certificate chain of that key, starting with its own."""
     trusted: list[bytes] = field(default_factory=list)
-    """Certificates that stand alone."""
+    """Certificates without a key."""
     is_locked: bool = False
-    """Whether there is a key that nobody gave a password for."""
+    """Whether there is a key, but no password for it."""

@@ -1,4 +1,4 @@
-"""The config providers of this package, by name."""
+"""Alias table of the config providers."""
 
 from connect.plugin_entry import Kind, PluginEntry
 

@@ -1,4 +1,4 @@
-"""The provider ``file``: the keys of a properties file, ``${file:/path/to/secrets.properties:key}``."""
+"""The provider ``file``: reads a properties file, ``${file:/path/to/secrets.properties:key}``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connect.errors import ConfigError
 
 
 class FileConfigProvider(ConfigProvider):
-    """Values out of properties files. The path is the file's, the key one of its keys."""
+    """Reads properties files. A reference has the path of the file and one of its keys."""
 
     def configure(self, configs: Mapping[str, str]) -> None:
         parsed = self.config_def().parse(configs)

@@ -1,4 +1,4 @@
-"""``allowed.paths``: the folders and files outside of which a provider reads nothing."""
+"""The settings of providers that read files: ``allowed.paths`` and ``ttl.ms``. Apache's have no ``ttl.ms``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ALLOWED_PATHS = ConfigKey(
     ConfigType.STRING,
     None,
     importance=Importance.MEDIUM,
-    doc="Absolute paths of files and folders, separated by commas, that may be read, with all that is below them. "
-    "Not set: all that the worker may read.",
+    doc="Comma-separated absolute paths of the files and folders, including everything below them, that the provider may read. "
+    "If not set, it may read whatever the worker may.",
 )
 
 TTL_MS = ConfigKey(
@@ -27,34 +27,34 @@ TTL_MS = ConfigKey(
     ConfigType.LONG,
     None,
     importance=Importance.LOW,
-    doc="How often, in milliseconds, the values are looked up again; connectors whose values are others are restarted. "
-    "Not set: they are looked up when a connector or task starts, and then never again.",
+    doc="How often, in milliseconds, to read the values again; connectors whose values have changed are restarted. "
+    "If not set, values are read only when a connector or task starts.",
     validator=Range(minimum=100, nullable=True),
 )
 
 
 class AllowedPaths:
-    """The paths of a configuration, checked once. Immutable."""
+    """The allowed paths of a configuration, checked once. Immutable."""
 
     def __init__(self, text: str | None) -> None:
-        """Raises ConfigError for a path that is not absolute or does not exist, as Kafka does."""
+        """Raises ConfigError for a path that is not absolute or does not exist, like Kafka."""
         self._allowed = None if not text else [_checked(part) for part in text.split(",")]
 
     def permitted(self, path: str) -> Path | None:
-        """The path to read, or None, after a warning, when it may not be.
+        """Returns the path to read; logs a warning and returns None if it is not allowed.
 
-        As in Kafka ``..`` is resolved first, so that no path climbs out. A link that leads out is not followed either, which
-        Kafka does: links within what is allowed, as Kubernetes makes them for secrets, are.
+        As in Kafka, ``..`` is resolved first, so that no path escapes. Unlike Kafka, links out of the allowed paths are not
+        followed either. Links within them are, such as those that Kubernetes creates for secrets.
         """
         if self._allowed is None:
             return Path(path)
         wanted = Path(os.path.normpath(path))
         if not any(wanted.is_relative_to(allowed) for allowed in self._allowed):
-            log.warning("The path %s is not in allowed.paths: references to it stay as they are", path)
+            log.warning("The path %s is not in allowed.paths: references to it are not resolved", path)
             return None
         real = Path(os.path.realpath(wanted))
         if not any(real.is_relative_to(os.path.realpath(allowed)) for allowed in self._allowed):
-            log.warning("The path %s is a link to %s, outside of allowed.paths: references to it stay as they are", path, real)
+            log.warning("The path %s is a link to %s, outside allowed.paths: references to it are not resolved", path, real)
             return None
         return wanted
 
