@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from connect.data.java_text import java_text
 from connect.data.struct import Struct
 from connect.expressions.errors import EvaluationError
 from connect.expressions.regular_expressions import Match
-from connect.java.text import java_text
 
 _NUMBERS = (int, float, Decimal)
 _UNORDERED = (list, dict, Struct)

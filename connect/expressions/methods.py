@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from connect.data.java_text import java_text
 from connect.data.logical import FarInstant, epoch_millis
 from connect.data.schema import Field, Schema
 from connect.data.struct import Struct
@@ -19,7 +20,6 @@ from connect.expressions.errors import EvaluationError, check_text_length
 from connect.expressions.functions import parse_json, to_number
 from connect.expressions.members import JsonReader, describe, read_schema_property, read_struct_field
 from connect.expressions.regular_expressions import Match, Regex
-from connect.java.text import java_text
 
 Implementation = Callable[..., Any]
 """Takes the dialect, the value, and the arguments."""

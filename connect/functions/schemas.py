@@ -18,10 +18,9 @@ from typing import Any
 
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import round_to_float32
-from connect.data.struct import Struct
-from connect.data.validation import validate_field_value
+from connect.data.struct import Struct, validate_field_value
 from connect.errors import DataError
+from connect.java.sized_numbers import round_to_float32
 from connect.record import SchemaAndValue
 from connect.transforms.structs import new_struct, struct_schema_like
 

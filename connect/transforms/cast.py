@@ -8,7 +8,7 @@ from typing import Any
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.data.schema import Schema, Type
-from connect.data.validation import validate_value
+from connect.data.struct import validate_value
 from connect.errors import ConfigError, DataError, SchemaError
 from connect.java.hash_order import hash_map_order
 from connect.record import ConnectRecord

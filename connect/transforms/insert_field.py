@@ -10,8 +10,8 @@ from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.data.logical import instant_of, timestamp_schema
 from connect.data.schema import Schema
-from connect.data.sized_numbers import Int32
 from connect.errors import ConfigError, DataError
+from connect.java.sized_numbers import Int32
 from connect.record import ConnectRecord, SinkRecord, SourceRecord
 from connect.strict import STRICT, is_strict
 from connect.transforms.columnar.columns import Column, NotColumnar, PartColumns, RecordColumns, column_filler, constant, has_null

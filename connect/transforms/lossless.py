@@ -11,7 +11,7 @@ from typing import Any
 from connect.data.logical import END_OF_DAY, MILLIS_PER_DAY, FarInstant, epoch_millis
 from connect.data.schema import Type
 from connect.errors import DataError
-from connect.java.text import double_text, float_text
+from connect.java.number_text import double_text, float_text
 from connect.strict import STRICT
 
 Caster = Callable[[Any], Any]

@@ -13,10 +13,10 @@ from connect.config.types import ConfigType
 from connect.config.validators import DistinctList, NonEmpty
 from connect.data.logical import DATE, EPOCH, EPOCH_DAY, FarInstant
 from connect.data.schema import Field, Schema, Type
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32
 from connect.errors import DataError
 from connect.java.hash_order import hash_set_order
 from connect.java.numbers import NumberFormatError, decimal_to_double, decimal_to_integer, parse_big_decimal
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
 from connect.transforms.columnar.columns import Column, NotColumnar, PartColumns, RecordColumns, column_filler, constant

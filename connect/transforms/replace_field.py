@@ -9,8 +9,9 @@ from typing import Any
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import DistinctList
+from connect.data.logical import LOGICAL_CLASSES
 from connect.data.schema import Field, Schema, Type
-from connect.data.validation import LOGICAL_CLASSES, validate_field_value
+from connect.data.struct import validate_field_value
 from connect.errors import ConfigError, DataError
 from connect.java.hash_order import hash_map_order
 from connect.record import ConnectRecord

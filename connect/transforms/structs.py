@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from connect.data.java_class_names import java_class_name_under
 from connect.data.schema import Field, Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError, SchemaError
-from connect.java.class_names import java_class_name_under
 
 _new = object.__new__
 

@@ -180,7 +180,7 @@ class TimestampConverter(KeyOrValueTransformation):
 
     def _reads_losslessly(self, value: Any, millis: int) -> bool:
         if isinstance(value, str):
-            return self._format is not None and self._format.keeps(value)
+            return self._format is not None and self._format.represents_exactly(value)
         return _from_millis(millis, self._precision) == value if isinstance(value, int) else is_whole_milliseconds(value)
 
     def _writes_losslessly(self, millis: int, written: Any) -> bool:

@@ -8,8 +8,10 @@ import decimal
 from collections.abc import Callable
 from typing import Any
 
+from connect.data.java_text import java_text
 from connect.data.logical import (
     DATE,
+    LOGICAL_CLASSES,
     TIME,
     TIMESTAMP,
     FarInstant,
@@ -19,11 +21,10 @@ from connect.data.logical import (
     timestamp_to_millis,
 )  # fmt: skip
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32, wrap_integer
 from connect.data.struct import Struct
-from connect.data.validation import LOGICAL_CLASSES
 from connect.data.values import format_instant
 from connect.errors import DataError
+from connect.java.number_text import decimal_text, double_text, float_text
 from connect.java.numbers import (
     NumberFormatError,
     decimal_to_double,
@@ -35,7 +36,7 @@ from connect.java.numbers import (
     parse_float32,
     parse_integer,
 )
-from connect.java.text import decimal_text, double_text, float_text, java_text
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32, wrap_integer
 from connect.transforms.lossless import Caster, lossless_caster
 from connect.transforms.structs import java_class_name
 

@@ -12,9 +12,9 @@ from typing import cast
 from connect.config.definition import ConfigDef
 from connect.connector import SinkConnector
 from connect.converters.string import StringConverter
+from connect.data.java_text import java_text
 from connect.errors import ConnectError
 from connect.java.charsets import decode_utf8
-from connect.java.text import java_text
 from connect.record import RawBatch, SinkRecord
 from connect.sink import Offsets, SinkTask
 from connectors.file.config import SINK_CONFIG, sink_file

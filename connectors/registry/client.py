@@ -22,7 +22,7 @@ from confluent_kafka.schema_registry.error import OAuthTokenError
 
 from connect.config.parsing import Password
 from connect.errors import ConfigError, ConnectError, DataError, RetriableError, SchemaError
-from connect.tls import Store, identity_of, trusted_of
+from connect.tls import Store, read_identity, read_trusted_certificates
 from connectors.registry.config import CREDENTIALS_SOURCE, SSL, URL, USER_INFO, RegistryConfig, RegistryTlsConfig
 from connectors.registry.wire_format import SchemaKey
 
@@ -287,7 +287,7 @@ def _write_trust_store(tls: RegistryTlsConfig, target: Path) -> dict[str, str]:
     )
     if not store.is_given:
         return {}
-    target.write_text(trusted_of(store), encoding="utf-8")
+    target.write_text(read_trusted_certificates(store), encoding="utf-8")
     return {"ssl.ca.location": str(target)}
 
 
@@ -302,7 +302,7 @@ def _write_identity(tls: RegistryTlsConfig, target: Path) -> dict[str, str]:
     )
     if not store.is_given:
         return {}
-    identity = identity_of(store)
+    identity = read_identity(store)
     target.write_text(identity.pem, encoding="utf-8")
     password = {} if identity.password is None else {"ssl.key.password": identity.password}
     return {"ssl.certificate.location": str(target), **password}

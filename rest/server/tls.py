@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from connect.errors import ConfigError
-from connect.tls import Store, allow_suites, load_identity, load_trust, store_of
+from connect.tls import Store, allow_suites, load_identity, load_trust, parse_store
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +52,8 @@ class TlsSettings:
         if client_auth not in _CLIENT_AUTH:
             raise ConfigError.invalid(f"{shown}ssl.client.auth", client_auth, f"String must be one of: {', '.join(_CLIENT_AUTH)}")
         return cls(
-            store_of(given, "ssl.keystore", shown),
-            store_of(given, "ssl.truststore", shown),
+            parse_store(given, "ssl.keystore", shown),
+            parse_store(given, "ssl.truststore", shown),
             client_auth,
             _versions(given, shown),
             tuple(_words(given.get("ssl.cipher.suites", ""))),

@@ -60,7 +60,7 @@ def _lines(finding: Finding, width: int | None, color: bool) -> Iterator[str]:
     severity = finding.severity.value
     label = f"\x1b[{_COLORS[severity]}m{severity}\x1b[0m" if color else severity
     code = f"\x1b[2m[{finding.code}]\x1b[0m" if color else f"[{finding.code}]"
-    yield f"{finding.place}: {label} {code}"
+    yield f"{finding.location}: {label} {code}"
     for text in filter(None, (finding.message, finding.suggestion)):
         yield from textwrap.wrap(
             text,

@@ -13,7 +13,7 @@ from typing import Any
 
 from connect.data.logical import FarInstant
 from connect.data.struct import Struct
-from connect.java.text import decimal_text
+from connect.java.number_text import decimal_text
 from connect.record import ConnectRecord, SinkRecord
 
 ABSENT = "(absent)"

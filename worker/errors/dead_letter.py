@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from connect.data.java_text import java_text
 from connect.data.schema import Schema
 from connect.errors import ConnectError
-from connect.java.text import java_text
 from connect.record import CREATE_TIME, LOG_APPEND_TIME, SourceRecord
 from connect.record_format import record_to_json
 from worker.config.secrets import SecretMask

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Mapping
 
 from connect.errors import ConfigError
-from connect.tls import allow_suites, load_identity, load_trust, store_of
+from connect.tls import allow_suites, load_identity, load_trust, parse_store
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
@@ -26,7 +26,7 @@ def tls_context(java: Mapping[str, str]) -> ssl.SSLContext:
     context.minimum_version, context.maximum_version = _VERSIONS[versions[0]], _VERSIONS[versions[-1]]
     # In Java an empty value switches the check of host names off.
     context.check_hostname = java.get("ssl.endpoint.identification.algorithm", "https") != ""
-    trust, identity = store_of(java, "ssl.truststore"), store_of(java, "ssl.keystore")
+    trust, identity = parse_store(java, "ssl.truststore"), parse_store(java, "ssl.keystore")
     if trust.is_given:
         load_trust(context, trust)
     else:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from connect.errors import ConfigError
-from connect.tls import Store, identity_of, store_of, tls12_names, trusted_of
+from connect.tls import Store, parse_store, read_identity, read_trusted_certificates, tls12_cipher_names
 
 _JAAS = re.compile(r"^\s*(?P<module>[\w.$]+)\s+(?P<flag>required|requisite|sufficient|optional)\b(?P<options>.*?);?\s*$", re.S)
 _OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
@@ -67,20 +67,20 @@ def tls_settings(java: Mapping[str, str]) -> dict[str, str]:
         # In Java an empty value switches the check of host names off.
         result["ssl.endpoint.identification.algorithm"] = algorithm.lower() or "none"
     suites = [word for part in java.get("ssl.cipher.suites", "").split(",") if (word := part.strip())]
-    if older := tls12_names(suites):
+    if older := tls12_cipher_names(suites):
         result["ssl.cipher.suites"] = ":".join(older)  # librdkafka has no choice among those of TLS 1.3
-    trust, identity = store_of(java, "ssl.truststore"), store_of(java, "ssl.keystore")
+    trust, identity = parse_store(java, "ssl.truststore"), parse_store(java, "ssl.keystore")
     if trust.location is not None and trust.certificates is None and trust.is_pem():
         result["ssl.ca.location"] = trust.location
     elif trust.is_given:
-        result["ssl.ca.pem"] = trusted_of(trust)
+        result["ssl.ca.pem"] = read_trusted_certificates(trust)
     if identity.is_given:
         result.update(_identity(identity))
     return result
 
 
 def _identity(store: Store) -> dict[str, str]:
-    found = identity_of(store)
+    found = read_identity(store)
     password = {"ssl.key.password": found.password} if found.password else {}
     if store.location is not None and store.certificates is None and store.is_pem():
         return {"ssl.certificate.location": store.location, "ssl.key.location": store.location, **password}

@@ -1,7 +1,7 @@
 """Whole batches of parsed JSON to values, compiled once per schema.
 
 The mirror of :mod:`connect.converters.json.batch_encoder`: columns are checked as a whole and rows built by generated code. Only
-JSON that needs no leniency goes this way; anything else raises :class:`Unfit` and is read value by value from its text.
+JSON that needs no leniency goes this way; anything else raises :class:`FastPathMiss` and is read value by value from its text.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Any
 
-from connect.converters.json.base64_text import decode_base64
-from connect.converters.json.batch_encoder import Unfit
-from connect.converters.json.fast_path import read_alike
-from connect.converters.json.value_reader import ReadOptions
+from connect.converters.json.batch_encoder import FastPathMiss
+from connect.converters.json.fast_path import was_read_exactly
+from connect.converters.json.value_reader import ReadOptions, decode_base64
 from connect.data.logical import (
     DATE,
     DECIMAL,
@@ -29,7 +28,7 @@ from connect.data.logical import (
 )  # fmt: skip
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 
 Column = Callable[[Sequence[Any]], Sequence[Any]]
 _NONE = type(None)
@@ -45,13 +44,13 @@ def compile_decoder(schema: Schema, options: ReadOptions) -> Column:
 
 
 def _plain_values(nodes: Sequence[Any]) -> Sequence[Any]:
-    if not read_alike(nodes):
-        raise Unfit
+    if not was_read_exactly(nodes):
+        raise FastPathMiss
     return nodes
 
 
 def _column(schema: Schema, options: ReadOptions) -> Column:
-    wanted, convert = _kind(schema, options)
+    wanted, convert = _converter(schema, options)
     null = schema.default if options.replace_null_with_default else None
     allows_null = schema.optional or null is not None
 
@@ -61,7 +60,7 @@ def _column(schema: Schema, options: ReadOptions) -> Column:
             return convert(nodes)
         types.discard(_NONE)
         if (types and types != wanted) or not allows_null:
-            raise Unfit
+            raise FastPathMiss
         present = [n for n in nodes if n is not None]
         converted = convert(present) if present else present
         if len(present) == len(nodes):
@@ -74,7 +73,7 @@ def _column(schema: Schema, options: ReadOptions) -> Column:
     return column
 
 
-def _kind(schema: Schema, options: ReadOptions) -> tuple[set[type], Column]:
+def _converter(schema: Schema, options: ReadOptions) -> tuple[set[type], Column]:
     if schema.name in _LOGICAL:
         return _LOGICAL[schema.name](schema)
     match schema.type:
@@ -87,9 +86,9 @@ def _kind(schema: Schema, options: ReadOptions) -> tuple[set[type], Column]:
             # How many digits the text had decides what strict reading says; the codec does not tell.
             return {float}, _refuse if options.strict else lambda nodes: [_float32(n) for n in nodes]
         case Type.BOOLEAN:
-            return {bool}, _same
+            return {bool}, _identity
         case Type.STRING:
-            return {str}, _same
+            return {str}, _identity
         case Type.BYTES:
             return {str}, _bytes
         case Type.ARRAY:
@@ -104,14 +103,14 @@ def _element(schema: Schema | None, options: ReadOptions) -> Column:
     return _column(schema, options) if schema is not None else _plain_values
 
 
-def _same(nodes: Sequence[Any]) -> Sequence[Any]:
+def _identity(nodes: Sequence[Any]) -> Sequence[Any]:
     return nodes
 
 
 def _integers(low: int, high: int) -> Column:
     def check(nodes: Sequence[int]) -> Sequence[int]:
         if min(nodes) < low or max(nodes) > high:
-            raise Unfit
+            raise FastPathMiss
         return nodes
 
     return check
@@ -121,11 +120,11 @@ def _float32(node: float) -> float:
     try:
         rounded: float = _FLOAT.unpack(_FLOAT.pack(node))[0] + 0.0
     except OverflowError as e:
-        raise Unfit from e
+        raise FastPathMiss from e
     # A double exactly in the middle of two floats may be the rounded form of a text that is not.
     in_the_middle = rounded != node and _LONG.unpack(_DOUBLE.pack(node))[0] & 0x1FFFFFFF == 0x10000000
     if in_the_middle or (abs(rounded) < 1.2e-38 and node != 0.0):
-        raise Unfit
+        raise FastPathMiss
     return rounded
 
 
@@ -133,7 +132,7 @@ def _bytes(nodes: Sequence[str]) -> list[bytes]:
     try:
         return [decode_base64(n) for n in nodes]
     except ValueError as e:
-        raise Unfit from e
+        raise FastPathMiss from e
 
 
 def _arrays(element: Column) -> Column:
@@ -169,7 +168,7 @@ def _maps(schema: Schema, options: ReadOptions) -> tuple[set[type], Column]:
 
 
 def _refuse(nodes: Sequence[Any]) -> Sequence[Any]:
-    raise Unfit
+    raise FastPathMiss
 
 
 def _structs(schema: Schema, options: ReadOptions) -> Column:
@@ -181,7 +180,7 @@ def _structs(schema: Schema, options: ReadOptions) -> Column:
 
     def convert(nodes: Sequence[dict[str, Any]]) -> Sequence[Any]:
         if options.strict and not set(map(len, nodes)) <= {len(names)}:
-            raise Unfit
+            raise FastPathMiss
         if pick is None:
             return (
                 build(schema, *[columns[0]([n.get(names[0]) for n in nodes])]) if names else [Struct(schema, []) for _ in nodes]
@@ -222,7 +221,7 @@ def _decimals(schema: Schema) -> tuple[set[type], Column]:
         scale = decimal_scale(schema)
         datas = _bytes(nodes)
         if b"" in datas:
-            raise Unfit
+            raise FastPathMiss
         return [bytes_to_decimal(data, scale) for data in datas]
 
     return {str}, convert

@@ -2,7 +2,7 @@
 
 A batch is taken apart into columns. Each column is checked as a whole (one pass over its types, one over its range) and turned
 into what the C codec writes as Jackson would; generated code puts the rows together again. That checks every value and costs
-little more than the codec itself. Whatever is not plainly right raises :class:`Unfit`, and the caller goes value by value
+little more than the codec itself. Whatever is not plainly right raises :class:`FastPathMiss`, and the caller goes value by value
 through :mod:`connect.converters.json.value_writer`, which either writes it or says which field is wrong.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from orjson import Fragment, dumps
 
-from connect.converters.json.fast_path import writes_alike
+from connect.converters.json.fast_path import writes_exactly
 from connect.converters.json.value_writer import WriteOptions, base64_text, number_text, quote, write_value
 from connect.data.logical import (
     DATE,
@@ -34,14 +34,14 @@ from connect.data.logical import (
     timestamp_to_millis,
 )  # fmt: skip
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32, round_to_float32
 from connect.data.struct import Struct
 from connect.data.struct_columns import StructColumns
-from connect.data.validation import INT_RANGES
-from connect.java.text import decimal_text
+from connect.data.types import INT_RANGES
+from connect.java.number_text import decimal_text
+from connect.java.sized_numbers import Float32, round_to_float32
 
 Column = Callable[[Sequence[Any]], Sequence[Any]]
-"""Takes the values of one column and gives what the codec shall write for each. Raises Unfit."""
+"""Takes the values of one column and gives what the codec shall write for each. Raises FastPathMiss."""
 Encoder = Callable[[Sequence[Any]], list[bytes]]
 
 _NONE = type(None)
@@ -52,18 +52,18 @@ _ESCAPED = re.compile(r"\\(?:u([0-9a-f]{4})|.)", re.DOTALL)
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
-class Unfit(Exception):
+class FastPathMiss(Exception):
     """The batch holds something that the compiled way does not write. No finding: the careful way decides."""
 
 
-class _Compiler:
+class _ColumnCompiler:
     """Makes the columns of one schema."""
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
 
     def column(self, schema: Schema) -> Column:
-        wanted, convert = _kind(schema, self)
+        wanted, convert = _converter(schema, self)
         null = _null(schema, self.options)
         allows_null = schema.optional or null is not None
 
@@ -73,7 +73,7 @@ class _Compiler:
                 return convert(values)
             types.discard(_NONE)
             if not types <= wanted or not allows_null:
-                raise Unfit
+                raise FastPathMiss
             if not types:
                 return values if null is None else [null] * len(values)
             present = [v for v in values if v is not None]
@@ -94,9 +94,9 @@ class _Compiler:
 def compile_encoder(schema: Schema, options: WriteOptions) -> Encoder:
     """The encoder of one schema, for a few hundred values at a time. It may raise anything for a value it does not like; the
     careful way then has the word."""
-    compiler = _Compiler(options)
+    compiler = _ColumnCompiler(options)
     column = compiler.column(schema)
-    build = _rows_of_columns(schema, compiler) if schema.fields and schema.name not in _LOGICAL else None
+    build = _column_struct_rows(schema, compiler) if schema.fields and schema.name not in _LOGICAL else None
 
     def encode(values: Sequence[Any]) -> list[bytes]:
         in_columns = build is not None and isinstance(values, StructColumns) and values.schema == schema
@@ -108,9 +108,9 @@ def compile_encoder(schema: Schema, options: WriteOptions) -> Encoder:
 
 def encode_schemaless(values: Sequence[Any], options: WriteOptions) -> list[bytes]:
     """JSON bytes of schemaless values, None among them as ``null``."""
-    if not writes_alike(values):
+    if not writes_exactly(values):
         if options.strict:
-            raise Unfit
+            raise FastPathMiss
         values = _plain_values(values)
     return _dump(values)
 
@@ -119,13 +119,13 @@ def _dump(rows: Sequence[Any]) -> list[bytes]:
     """The JSON of each row. One call writes them all, with a bare newline between, which JSON text never holds: a call a row
     would spend more on its buffer than on its text."""
     if len(rows) == 1:
-        return [_as_jackson(dumps(rows[0]))]
+        return [_jackson_escapes(dumps(rows[0]))]
     spaced: list[Any] = [_NEWLINE] * (2 * len(rows) - 1)
     spaced[::2] = rows
-    return _as_jackson(dumps(spaced))[1:-1].split(b",\n,")
+    return _jackson_escapes(dumps(spaced))[1:-1].split(b",\n,")
 
 
-def _as_jackson(text: bytes) -> bytes:
+def _jackson_escapes(text: bytes) -> bytes:
     """Escapes as Jackson writes them: upper case, and characters beyond U+FFFF as two of them. Keys are hashed by their
     bytes, so that this decides the partition."""
     # One byte at a time: a search for a pattern would cost more than the codec does.
@@ -141,7 +141,7 @@ def _null(schema: Schema, options: WriteOptions) -> Any:
     return Fragment(write_value(schema, schema.default, options).encode())
 
 
-def _kind(schema: Schema, compiler: _Compiler) -> tuple[set[type], Column]:
+def _converter(schema: Schema, compiler: _ColumnCompiler) -> tuple[set[type], Column]:
     """The type that a column's values must have (dates have two), and what turns them into what the codec writes."""
     if schema.name in _LOGICAL:
         return _LOGICAL[schema.name](schema, compiler.options)
@@ -153,9 +153,9 @@ def _kind(schema: Schema, compiler: _Compiler) -> tuple[set[type], Column]:
         case Type.FLOAT32:
             return {float}, _finite(_floats) if compiler.options.strict else _floats
         case Type.BOOLEAN:
-            return {bool}, _same
+            return {bool}, _identity
         case Type.STRING:
-            return {str}, _same
+            return {str}, _identity
         case Type.BYTES:
             return {bytes}, lambda values: [base64_text(v) for v in values]
         case Type.ARRAY:
@@ -166,14 +166,14 @@ def _kind(schema: Schema, compiler: _Compiler) -> tuple[set[type], Column]:
             return {Struct}, _structs(schema, compiler)
 
 
-def _same(values: Sequence[Any]) -> Sequence[Any]:
+def _identity(values: Sequence[Any]) -> Sequence[Any]:
     return values
 
 
 def _integers(low: int, high: int) -> Column:
     def check(values: Sequence[int]) -> Sequence[int]:
         if min(values) < low or max(values) > high:
-            raise Unfit
+            raise FastPathMiss
         return values
 
     return check
@@ -187,7 +187,7 @@ def _doubles(values: Sequence[float]) -> list[Any]:
 def _finite(column: Column) -> Column:
     def check(values: Sequence[float]) -> Sequence[Any]:
         if not all(map(math.isfinite, values)):
-            raise Unfit
+            raise FastPathMiss
         return column(values)
 
     return check
@@ -219,7 +219,7 @@ def _arrays(element: Column) -> Column:
     return convert
 
 
-def _maps(schema: Schema, compiler: _Compiler) -> Column:
+def _maps(schema: Schema, compiler: _ColumnCompiler) -> Column:
     keys = schema.key_schema
     as_object = keys is not None and keys.type is Type.STRING
     key_column, value_column = compiler.element(keys), compiler.element(schema.value_schema)
@@ -241,7 +241,7 @@ def _maps(schema: Schema, compiler: _Compiler) -> Column:
     return convert
 
 
-def _structs(schema: Schema, compiler: _Compiler) -> Column:
+def _structs(schema: Schema, compiler: _ColumnCompiler) -> Column:
     fields = schema.fields or ()
     columns = [compiler.column(f.schema) for f in fields]
     build = _row_builder([f.name for f in fields]) if fields else None
@@ -253,11 +253,11 @@ def _structs(schema: Schema, compiler: _Compiler) -> Column:
         rows = [s.values for s in values if s.schema is schema]
         if len(rows) != len(values):
             if any(other != schema for other in {id(s.schema): s.schema for s in values}.values()):
-                raise Unfit
+                raise FastPathMiss
             rows = [s.values for s in values]
         if build is None:
             if any(rows):
-                raise Unfit
+                raise FastPathMiss
             return [{} for _ in rows]
         taken = list(zip(*rows, strict=True))
         return build(*[column(cells) for column, cells in zip(columns, taken, strict=True)])
@@ -265,7 +265,7 @@ def _structs(schema: Schema, compiler: _Compiler) -> Column:
     return convert
 
 
-def _rows_of_columns(schema: Schema, compiler: _Compiler) -> Callable[[StructColumns], Sequence[Any]]:
+def _column_struct_rows(schema: Schema, compiler: _ColumnCompiler) -> Callable[[StructColumns], Sequence[Any]]:
     """What :func:`_structs` does, for structs that are in columns already."""
     fields = schema.fields or ()
     columns = [compiler.column(f.schema) for f in fields]
@@ -300,7 +300,7 @@ def _decimals(schema: Schema, options: WriteOptions) -> tuple[set[type], Column]
 
 def _finite_text(value: decimal.Decimal) -> str:
     if not value.is_finite():
-        raise Unfit
+        raise FastPathMiss
     return decimal_text(value)
 
 
@@ -308,7 +308,7 @@ def _unscaled(value: decimal.Decimal, scale: int) -> int:
     # By its text, since that is the cheapest exact way: "12.30" with scale 2 is 1230. Exponents go the careful way.
     whole, _, fraction = str(value).partition(".")
     if len(fraction) != scale:
-        raise Unfit
+        raise FastPathMiss
     return int(whole + fraction)
 
 
@@ -318,7 +318,7 @@ def _dates(schema: Schema, options: WriteOptions) -> tuple[set[type], Column]:
             return [v.toordinal() - EPOCH_ORDINAL for v in values]
         except AttributeError as e:
             if options.strict:
-                raise Unfit from e
+                raise FastPathMiss from e
             return [date_to_stored_days(v) for v in values]
 
     return {dt.date, FarInstant}, convert
@@ -354,11 +354,11 @@ def _plain(value: Any) -> Any:
             return value
         types = set(map(type, value.values()))
         if set(map(type, value)) != {str}:
-            raise Unfit
-        return value if types <= _AS_THEY_ARE else {k: _plain(v) for k, v in value.items()}
+            raise FastPathMiss
+        return value if types <= _UNCHANGED_TYPES else {k: _plain(v) for k, v in value.items()}
     if kind is int or isinstance(value, int):
         if not _SMALLEST <= value <= _LARGEST:
-            raise Unfit
+            raise FastPathMiss
         return int(value)
     if kind is float:
         return _doubles((value,))[0]
@@ -368,7 +368,7 @@ def _plain(value: Any) -> Any:
         return base64_text(value)
     if kind is Float32:
         return _float(value)
-    raise Unfit
+    raise FastPathMiss
 
 
-_AS_THEY_ARE = {str, bool, _NONE}
+_UNCHANGED_TYPES = {str, bool, _NONE}

@@ -18,11 +18,11 @@ from connect.config.validators import one_of
 from connect.converters.api import Converter, HeaderConverter
 from connect.converters.config import HEADER_TYPE, TYPE, converter_config_def, type_for
 from connect.converters.json.batch_decoder import Column, compile_decoder
-from connect.converters.json.batch_encoder import Encoder, Unfit, compile_encoder, encode_schemaless
-from connect.converters.json.fast_path import read_alike
+from connect.converters.json.batch_encoder import Encoder, FastPathMiss, compile_encoder, encode_schemaless
+from connect.converters.json.fast_path import was_read_exactly
 from connect.converters.json.parser import parse_json
 from connect.converters.json.schema_text import parse_schema, schema_text
-from connect.converters.json.strict_checks import check_kept
+from connect.converters.json.strict_checks import check_lossless
 from connect.converters.json.value_reader import ReadOptions, read_value
 from connect.converters.json.value_writer import WriteOptions, write_value
 from connect.data.headers import Headers
@@ -79,10 +79,10 @@ _HEAD = b'{"schema":'
 _MIDDLE = b',"payload":'
 _PREFIXES_PER_TOPIC = 16
 _CHUNK = 256  # records read or written at a time: few enough to stay in the processor's caches
-_make = tuple.__new__
+_new_pair = tuple.__new__
 _MIN_BATCH = 4  # below this the columns cost more than they save
-_FAST_FAILURES = (
-    Unfit,
+_FAST_PATH_ERRORS = (
+    FastPathMiss,
     TypeError,
     ValueError,
     KeyError,
@@ -155,7 +155,7 @@ class JsonConverter(Converter, HeaderConverter):
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any, headers: Headers | None = None) -> bytes | None:
         if schema is None:
             return self._encode_schemaless((value,))[0]
-        return self._encode_carefully(schema, value, self._prefix(schema))
+        return self._encode_slowly(schema, value, self._prefix(schema))
 
     def encode_batch(self, topic: str, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
         if len(values) <= _CHUNK:
@@ -172,27 +172,27 @@ class JsonConverter(Converter, HeaderConverter):
         if encoder is not None and len(values) >= _MIN_BATCH:
             try:
                 payloads = encoder(values)
-            except _FAST_FAILURES:
+            except _FAST_PATH_ERRORS:
                 pass
             else:
                 if not prefix:
                     return cast("list[bytes | None]", payloads)  # a copy would only please the type
                 return [prefix + payload + b"}" for payload in payloads]
-        return [self._encode_carefully(schema, value, prefix) for value in values]
+        return [self._encode_slowly(schema, value, prefix) for value in values]
 
     def _encode_schemaless(self, values: Sequence[Any]) -> list[bytes | None]:
         prefix = b'{"schema":null,"payload":' if self._schemas_enabled else b""
         try:
             payloads = encode_schemaless(values, self._write)
-        except _FAST_FAILURES:
-            return [None if value is None else self._encode_carefully(None, value, prefix) for value in values]
+        except _FAST_PATH_ERRORS:
+            return [None if value is None else self._encode_slowly(None, value, prefix) for value in values]
         if prefix:
             payloads = [prefix + payload + b"}" for payload in payloads]
         if None in values:
             return [None if value is None else payload for value, payload in zip(values, payloads, strict=True)]
         return cast("list[bytes | None]", payloads)
 
-    def _encode_carefully(self, schema: Schema | None, value: Any, prefix: bytes) -> bytes:
+    def _encode_slowly(self, schema: Schema | None, value: Any, prefix: bytes) -> bytes:
         payload = write_value(schema, value, self._write).encode()
         return prefix + payload + b"}" if prefix else payload
 
@@ -210,7 +210,7 @@ class JsonConverter(Converter, HeaderConverter):
                 prefix = _HEAD + schema_text(schema, self._write).encode() + _MIDDLE
             try:
                 encoder: Encoder | None = compile_encoder(schema, self._write)
-            except _FAST_FAILURES:
+            except _FAST_PATH_ERRORS:
                 encoder = None
             compiled = encoder, prefix
         if len(self._encoders) >= self._cache_size:
@@ -227,7 +227,7 @@ class JsonConverter(Converter, HeaderConverter):
             return self._decode_one_schemaless(data)
         return self.decode_batch(topic, (data,))[0]
 
-    def _decode_carefully(self, data: bytes | None) -> SchemaAndValue:
+    def _decode_slowly(self, data: bytes | None) -> SchemaAndValue:
         if data is None:
             return NULL
         node = parse_json(data, strict=self._read.strict)
@@ -238,7 +238,7 @@ class JsonConverter(Converter, HeaderConverter):
             schema = self._parse_schema(node["schema"])
             node = node["payload"]
         if self._read.strict:
-            check_kept(schema, node)
+            check_lossless(schema, node)
         return SchemaAndValue(schema, read_value(schema, node, self._read))
 
     def decode_batch(self, topic: str, datas: Sequence[bytes | None]) -> list[SchemaAndValue]:
@@ -255,10 +255,10 @@ class JsonConverter(Converter, HeaderConverter):
             chunk = datas[start : start + _CHUNK]
             try:
                 nodes = [data and parse(data) for data in chunk]
-                if read_alike(nodes):
-                    out += map(_make, repeat(SchemaAndValue), zip(repeat(None), nodes, strict=False))
+                if was_read_exactly(nodes):
+                    out += map(_new_pair, repeat(SchemaAndValue), zip(repeat(None), nodes, strict=False))
                     continue
-            except (ValueError, RecursionError, Unfit):
+            except (ValueError, RecursionError, FastPathMiss):
                 pass
             # One that is malformed or unusual must not cost the others their speed.
             out += map(self._decode_one_schemaless, chunk)
@@ -268,11 +268,11 @@ class JsonConverter(Converter, HeaderConverter):
         if data is not None:
             try:
                 node = self._parse(data)
-                if read_alike((node,)):
+                if was_read_exactly((node,)):
                     return SchemaAndValue(None, node)
-            except (ValueError, RecursionError, Unfit):
+            except (ValueError, RecursionError, FastPathMiss):
                 pass
-        return self._decode_carefully(data)
+        return self._decode_slowly(data)
 
     def _decode_envelopes(self, topic: str, datas: Sequence[bytes | None]) -> list[SchemaAndValue]:
         """Goes through the batch in runs of records whose schema has the same bytes."""
@@ -284,7 +284,7 @@ class JsonConverter(Converter, HeaderConverter):
             known = None if data is None else self._known_prefix(topic, data)
             prefix, schema = known or (b"", None)
             if schema is None:
-                out.append(self._decode_carefully(data))
+                out.append(self._decode_slowly(data))
                 start += 1
                 continue
             stop = start + 1
@@ -294,7 +294,7 @@ class JsonConverter(Converter, HeaderConverter):
 
             def payload(data: bytes, skip: int = skip) -> Any:
                 if data[-1] != 125:  # not "}": something follows the envelope
-                    raise Unfit
+                    raise FastPathMiss
                 return parse(data[skip:-1])
 
             out += self._decode_run(datas[start:stop], schema, payload)
@@ -309,14 +309,14 @@ class JsonConverter(Converter, HeaderConverter):
             try:
                 present = chunk if None not in chunk else [data for data in chunk if data is not None]
                 values = decode([parse(data) for data in present])
-            except _FAST_FAILURES:
+            except _FAST_PATH_ERRORS:
                 out += [self._decode_one(data, schema, parse, decode) for data in chunk]
                 continue
             pairs = zip(repeat(schema), values, strict=False)
             if len(present) == len(chunk):
-                out += map(_make, repeat(SchemaAndValue), pairs)
+                out += map(_new_pair, repeat(SchemaAndValue), pairs)
             else:
-                out += [NULL if data is None else _make(SchemaAndValue, next(pairs)) for data in chunk]
+                out += [NULL if data is None else _new_pair(SchemaAndValue, next(pairs)) for data in chunk]
         return out
 
     def _decode_one(
@@ -326,9 +326,9 @@ class JsonConverter(Converter, HeaderConverter):
         if data is not None:
             try:
                 return SchemaAndValue(schema, decode([parse(data)])[0])
-            except _FAST_FAILURES:
+            except _FAST_PATH_ERRORS:
                 pass
-        return self._decode_carefully(data)
+        return self._decode_slowly(data)
 
     def _decoder(self, schema: Schema) -> Column:
         found = self._decoders.get(id(schema))
@@ -392,14 +392,14 @@ class JsonConverter(Converter, HeaderConverter):
 
 
 def _parse_exactly(data: bytes) -> Any:
-    """What the codec reads, when it says all that is in the text: written again it is the same. Else raises Unfit."""
+    """What the codec reads, when it says all that is in the text: written again it is the same. Else raises FastPathMiss."""
     node = loads(data)
     try:
         if dumps(node) == data:
             return node
     except TypeError:
         pass  # nested more deeply than the codec writes
-    raise Unfit
+    raise FastPathMiss
 
 
 _JSON = json.JSONDecoder()

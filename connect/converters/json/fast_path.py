@@ -14,16 +14,16 @@ from operator import itemgetter
 from typing import Any
 
 from connect.data.schema import Type
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 
 _SMALLEST, _LARGEST = INT_RANGES[Type.INT64]
 _BIG = 2.0**63
 _NONE = type(None)
-_NO_MATTER_WHICH = {str, bool, _NONE}
-_PLAIN = {*_NO_MATTER_WHICH, int, float, dict, list}
-_MOST_COLUMNS = 10_000
+_ALWAYS_EXACT = {str, bool, _NONE}
+_PLAIN = {*_ALWAYS_EXACT, int, float, dict, list}
+_MAX_COLUMNS = 10_000
 """How many are looked at. A value that holds itself has no end of them: the careful way decides."""
-_MOST_VALUES = 1 << 20
+_MAX_VALUES = 1 << 20
 """In one column."""
 
 
@@ -35,12 +35,12 @@ class _Numbers:
     floats: Callable[[Sequence[float]], bool]
 
 
-def writes_alike(values: Sequence[Any]) -> bool:
+def writes_exactly(values: Sequence[Any]) -> bool:
     """True when the codec writes all of these as Jackson would, but for escapes in text."""
     return _are_plain(values, _WRITTEN)
 
 
-def read_alike(nodes: Sequence[Any]) -> bool:
+def was_read_exactly(nodes: Sequence[Any]) -> bool:
     """True when the codec read all of these as the original would: it makes floats of integers beyond 64 bits, where the
     original wraps them, and keeps the sign of -0.0, where the original's decimals have none."""
     return _are_plain(nodes, _READ)
@@ -48,15 +48,15 @@ def read_alike(nodes: Sequence[Any]) -> bool:
 
 def _are_plain(values: Sequence[Any], numbers: _Numbers) -> bool:
     try:
-        return _look(values, numbers, _MOST_COLUMNS) > 0
+        return _scan(values, numbers, _MAX_COLUMNS) > 0
     except RecursionError:
         return False
 
 
-def _look(values: Sequence[Any], numbers: _Numbers, left: int) -> int:
+def _scan(values: Sequence[Any], numbers: _Numbers, left: int) -> int:
     """How many more columns may be looked at after these values; 0 when they are not plain, or are too many."""
     types = set(map(type, values))
-    if types <= _NO_MATTER_WHICH:
+    if types <= _ALWAYS_EXACT:
         return left - 1
     if not types <= _PLAIN:
         return 0
@@ -67,10 +67,10 @@ def _look(values: Sequence[Any], numbers: _Numbers, left: int) -> int:
         return 0
     if list in types:
         elements = list(chain.from_iterable(values if alone else [v for v in values if type(v) is list]))
-        left = _look(elements, numbers, left) if len(elements) <= _MOST_VALUES else 0
+        left = _scan(elements, numbers, left) if len(elements) <= _MAX_VALUES else 0
     if dict in types and left > 0:
         for column in _columns(values if alone else [v for v in values if type(v) is dict]):
-            left = _look(column, numbers, left) if len(column) <= _MOST_VALUES else 0
+            left = _scan(column, numbers, left) if len(column) <= _MAX_VALUES else 0
             if left <= 0:
                 break
     return left - 1
@@ -87,18 +87,18 @@ def _columns(rows: Sequence[dict[Any, Any]]) -> Iterable[Sequence[Any]]:
     return (list(chain.from_iterable([row.values() for row in rows])),)
 
 
-def _floats_write_alike(numbers: Sequence[float]) -> bool:
+def _floats_are_written_exactly(numbers: Sequence[float]) -> bool:
     # In this range, and there only, the codec's text is Java's. Nearly always all numbers of a column are in it: a list then
     # takes five sixths of a generator's time.
     return all([0.001 <= v < 1e7 or v == 0.0 or -1e7 < v <= -0.001 for v in numbers])  # noqa: C419 - see above
 
 
-def _floats_read_alike(numbers: Sequence[float]) -> bool:
+def _floats_were_read_exactly(numbers: Sequence[float]) -> bool:
     if not -_BIG < min(numbers) <= max(numbers) < _BIG:
         return False
     return 0.0 not in numbers or all(math.copysign(1.0, v) > 0.0 for v in numbers if v == 0.0)
 
 
-_WRITTEN = _Numbers(lambda numbers: min(numbers) >= _SMALLEST and max(numbers) <= _LARGEST, _floats_write_alike)
+_WRITTEN = _Numbers(lambda numbers: min(numbers) >= _SMALLEST and max(numbers) <= _LARGEST, _floats_are_written_exactly)
 # What is below the smallest the codec has already made a float of.
-_READ = _Numbers(lambda numbers: max(numbers) <= _LARGEST, _floats_read_alike)
+_READ = _Numbers(lambda numbers: max(numbers) <= _LARGEST, _floats_were_read_exactly)

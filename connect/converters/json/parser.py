@@ -97,18 +97,18 @@ def parse_json(data: bytes | memoryview, *, strict: bool = False) -> Any:
         encoding = "utf-8" if encoding == "utf-8-sig" else encoding
         text = raw.decode(encoding) if strict else _text(raw, encoding)
         # Jackson refuses names with the escape of half of a surrogate pair in UTF-8, and in no other encoding.
-        return _Reader(text.removeprefix("\ufeff"), strict, no_half_names=encoding == "utf-8").read()
+        return _JsonParser(text.removeprefix("\ufeff"), strict, rejects_half_pairs=encoding == "utf-8").read()
     except (UnicodeDecodeError, MalformedJson) as e:
         raise DataError("Converting byte[] to Kafka Connect data failed due to serialization error: ") from e
 
 
-class _Reader:
+class _JsonParser:
     """One pass over the text, with a stack of the containers that are open."""
 
-    def __init__(self, text: str, strict: bool, no_half_names: bool) -> None:
+    def __init__(self, text: str, strict: bool, rejects_half_pairs: bool) -> None:
         self._text = text
         self._strict = strict
-        self._no_half_names = no_half_names
+        self._rejects_half_pairs = rejects_half_pairs
         self._at = 0
 
     def read(self) -> Any:
@@ -149,7 +149,7 @@ class _Reader:
                     raise self._malformed("expected a name")
                 start = self._at
                 name = self._string()
-                if self._no_half_names and _HALF.search(name) and "\\" in text[start : self._at]:
+                if self._rejects_half_pairs and _HALF.search(name) and "\\" in text[start : self._at]:
                     raise self._malformed("half of a surrogate pair in a name")
                 self._skip_space()
                 if text[self._at : self._at + 1] != ":":

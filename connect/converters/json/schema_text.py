@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from connect.converters.json.strict_checks import check_kept
+from connect.converters.json.strict_checks import check_lossless
 from connect.converters.json.value_reader import ReadOptions, node_type, read_value
 from connect.converters.json.value_writer import WriteOptions, quote, write_value
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import wrap_integer
-from connect.data.validation import validate_value
+from connect.data.struct import validate_value
 from connect.errors import DataError, SchemaError
+from connect.java.sized_numbers import wrap_integer
 from connect.strict import STRICT
 
 _MEMBERS: dict[str, type] = {"optional": bool, "name": str, "version": int, "doc": str, "parameters": dict}
@@ -79,7 +79,7 @@ def _parse(node: Any, options: ReadOptions) -> Schema | None:
     schema = Schema(_TYPES[name], **kind, **_members(node))
     if "default" in node:
         if options.strict:
-            check_kept(schema, node["default"])
+            check_lossless(schema, node["default"])
         default = read_value(schema, node["default"], options)
         try:
             _check_default(schema, default)

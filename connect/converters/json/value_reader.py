@@ -7,13 +7,14 @@ None, bool, str, int, Decimal, list, dict or MISSING.
 
 from __future__ import annotations
 
+import binascii
 import decimal
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from connect.converters.json.base64_text import decode_base64
 from connect.converters.json.parser import MISSING
 from connect.data.logical import (
     DATE,
@@ -27,11 +28,12 @@ from connect.data.logical import (
     millis_to_time,
 )  # fmt: skip
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import round_to_float32, wrap_integer
-from connect.data.struct import Struct
-from connect.data.validation import validate_put
+from connect.data.struct import Struct, validate_put
 from connect.errors import DataError
+from connect.java.sized_numbers import round_to_float32, wrap_integer
 
+_BASE64_GROUPS = re.compile(r"(?:[\x00-\x20]*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*[\x00-\x20]*")
+_BASE64_RUN = re.compile(r"[A-Za-z0-9+/]+=*")
 _INT_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 _INT32_RANGE = (-(1 << 31), (1 << 31) - 1)
 _INT64_RANGE = (-(1 << 63), (1 << 63) - 1)
@@ -63,7 +65,7 @@ def node_type(node: Any) -> str:
     return next((name for kind, name in names if isinstance(node, kind)), "MISSING")
 
 
-def integer_of(node: Any, bits: int) -> int:
+def to_integer(node: Any, bits: int) -> int:
     """A node as a Java integer: numbers lose their fraction and their high bits, everything else is 0.
 
     The original has at least 32 bits in between, so that 2147483648 is 0 as int16, not -32768.
@@ -75,7 +77,7 @@ def integer_of(node: Any, bits: int) -> int:
     return 0
 
 
-def float_of(node: Any) -> float:
+def to_float(node: Any) -> float:
     """A node as a double; what is no number is 0."""
     if type(node) is int or type(node) is decimal.Decimal:
         try:
@@ -83,6 +85,23 @@ def float_of(node: Any) -> float:
         except OverflowError:
             return float("inf") if node > 0 else float("-inf")
     return 0.0
+
+
+def decode_base64(text: str) -> bytes:
+    """The bytes. Raises ValueError when the text is not base64."""
+    try:
+        data = binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        if not _BASE64_GROUPS.fullmatch(text):
+            raise
+        return b"".join(binascii.a2b_base64(run) for run in _BASE64_RUN.findall(_without_blanks(text)))
+    if (len(data) + 2) // 3 * 4 != len(text):  # the codec lets padding pass that pads nothing
+        raise ValueError("Padding behind a full group")
+    return data
+
+
+def _without_blanks(text: str) -> str:
+    return re.sub(r"[\x00-\x20]", "", text)
 
 
 def _low_bits(number: decimal.Decimal) -> int:
@@ -97,12 +116,12 @@ def _low_bits(number: decimal.Decimal) -> int:
     return -magnitude if sign else magnitude
 
 
-def float32_of(node: Any) -> float:
+def to_float32(node: Any) -> float:
     """A node as a float. It is rounded once, from all the digits: by way of a double it could end on the wrong side of the
     middle."""
     if type(node) is not int and type(node) is not decimal.Decimal:
         return 0.0
-    rounded = round_to_float32(float_of(node))
+    rounded = round_to_float32(to_float(node))
     if rounded in (float("inf"), float("-inf"), 0.0):
         return rounded
     exact = decimal.Decimal(node)
@@ -134,13 +153,13 @@ def _read(schema: Schema | None, node: Any, options: ReadOptions) -> Any:
         return logical(schema, node)
     match schema.type:
         case Type.INT8 | Type.INT16:
-            return wrap_integer(integer_of(node, 32), _INT_BITS[schema.type])
+            return wrap_integer(to_integer(node, 32), _INT_BITS[schema.type])
         case Type.INT32 | Type.INT64:
-            return integer_of(node, _INT_BITS[schema.type])
+            return to_integer(node, _INT_BITS[schema.type])
         case Type.FLOAT32:
-            return float32_of(node)
+            return to_float32(node)
         case Type.FLOAT64:
-            return float_of(node)
+            return to_float(node)
         case Type.BOOLEAN:
             return node is True
         case Type.STRING:
@@ -168,7 +187,7 @@ def _read_schemaless(node: Any, options: ReadOptions) -> Any:
     if type(node) is int:
         return wrap_integer(node, 64)
     if type(node) is decimal.Decimal:
-        return float_of(node)
+        return to_float(node)
     if isinstance(node, list):
         return [_read_schemaless(element, options) for element in node]
     return {key: _read_schemaless(element, options) for key, element in node.items()}

@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from connect.data.java_class_names import java_class_of
 from connect.data.logical import (
     DATE,
     DECIMAL,
@@ -28,12 +29,11 @@ from connect.data.logical import (
     timestamp_to_millis,
 )  # fmt: skip
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError
-from connect.java.class_names import java_class_of
-from connect.java.text import decimal_text, double_text, float_text
+from connect.java.number_text import decimal_text, double_text, float_text
+from connect.java.sized_numbers import Float32
 from connect.strict import STRICT
 
 NULL_REQUIRED = "Conversion error: null value for field that is required and has no default value"
@@ -80,7 +80,7 @@ def number_text(value: float, narrow: bool) -> str:
 
 def _number(value: float, narrow: bool, options: WriteOptions, path: str) -> str:
     if options.strict and not math.isfinite(value):
-        raise _refused(f"JSON has no number for {value}{_at(path)} ({STRICT} is on)", path)
+        raise _field_error(f"JSON has no number for {value}{_at(path)} ({STRICT} is on)", path)
     return number_text(value, narrow)
 
 
@@ -96,7 +96,7 @@ def _at(path: str) -> str:
     return f' for field: "{path}"' if path else ""
 
 
-def _refused(message: str, path: str) -> DataError:
+def _field_error(message: str, path: str) -> DataError:
     """An error about the field at the path. The original's words do not name it: it is told beside them."""
     error = DataError(message)
     if path:
@@ -104,8 +104,8 @@ def _refused(message: str, path: str) -> DataError:
     return error
 
 
-def _unfit(schema: Schema, value: Any, path: str) -> DataError:
-    return _refused(f"Invalid type for {schema.type.name}: {java_class_of(value)}", path)
+def _type_error(schema: Schema, value: Any, path: str) -> DataError:
+    return _field_error(f"Invalid type for {schema.type.name}: {java_class_of(value)}", path)
 
 
 def _write(schema: Schema | None, value: Any, options: WriteOptions, path: str) -> str:
@@ -116,7 +116,7 @@ def _write(schema: Schema | None, value: Any, options: WriteOptions, path: str) 
             return _write(schema, schema.default, options, path)
         if schema.optional:
             return "null"
-        raise _refused(NULL_REQUIRED, path)
+        raise _field_error(NULL_REQUIRED, path)
     if schema is None:
         return _write_schemaless(value, options, path)
     if schema.name is not None and schema.name in _LOGICAL:
@@ -124,40 +124,42 @@ def _write(schema: Schema | None, value: Any, options: WriteOptions, path: str) 
     match schema.type:
         case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
             if not isinstance(value, int) or isinstance(value, bool):
-                raise _unfit(schema, value, path)
+                raise _type_error(schema, value, path)
             low, high = INT_RANGES[schema.type]
             if not low <= value <= high:
-                raise _refused(f"Value {value} is not between {low} and {high}, the range of {schema.type.name}{_at(path)}", path)
+                raise _field_error(
+                    f"Value {value} is not between {low} and {high}, the range of {schema.type.name}{_at(path)}", path
+                )
             return int.__repr__(value)
         case Type.FLOAT32 | Type.FLOAT64:
             if not isinstance(value, float):
-                raise _unfit(schema, value, path)
+                raise _type_error(schema, value, path)
             return _number(value, schema.type is Type.FLOAT32, options, path)
         case Type.BOOLEAN:
             if not isinstance(value, bool):
-                raise _unfit(schema, value, path)
+                raise _type_error(schema, value, path)
             return "true" if value else "false"
         case Type.STRING:
             if not isinstance(value, str):
-                raise _unfit(schema, value, path)
+                raise _type_error(schema, value, path)
             return quote(value)
         case Type.BYTES:
             if not isinstance(value, bytes | bytearray | memoryview):
-                raise _refused(f"Invalid type for bytes type: {java_class_of(value)}", path)
+                raise _field_error(f"Invalid type for bytes type: {java_class_of(value)}", path)
             return f'"{base64_text(value)}"'
         case Type.ARRAY:
             if not isinstance(value, list):
-                raise _unfit(schema, value, path)
+                raise _type_error(schema, value, path)
             return _write_list(schema.value_schema, value, options, path)
         case Type.MAP:
             if not isinstance(value, dict):
-                raise _unfit(schema, value, path)
+                raise _type_error(schema, value, path)
             keys = schema.key_schema
             as_object = keys is not None and keys.type is Type.STRING
             return _write_map(keys, schema.value_schema, value, as_object, options, path)
         case Type.STRUCT:
             if not isinstance(value, Struct):
-                raise _unfit(schema, value, path)
+                raise _type_error(schema, value, path)
             return _write_struct(schema, value, options, path)
 
 
@@ -170,7 +172,7 @@ def _write_schemaless(value: Any, options: WriteOptions, path: str) -> str:
         case int():
             low, high = _LONG_RANGE
             if not low <= value <= high:
-                raise _refused(f"Value {value} is not between {low} and {high}, the range of INT64{_at(path)}", path)
+                raise _field_error(f"Value {value} is not between {low} and {high}, the range of INT64{_at(path)}", path)
             return int.__repr__(value)
         case float():
             return _number(value, isinstance(value, Float32), options, path)
@@ -183,9 +185,9 @@ def _write_schemaless(value: Any, options: WriteOptions, path: str) -> str:
             return _write_map(None, None, value, as_object, options, path)
         case Struct():
             # The original asks whether the struct's schema equals the schema it was given, which is none.
-            raise _refused("Mismatching schema.", path)
+            raise _field_error("Mismatching schema.", path)
         case _:
-            raise _refused(f"Java class {java_class_of(value)} does not have corresponding schema type.", path)
+            raise _field_error(f"Java class {java_class_of(value)} does not have corresponding schema type.", path)
 
 
 def _write_list(schema: Schema | None, value: list[Any], options: WriteOptions, path: str) -> str:
@@ -206,17 +208,17 @@ def _write_map(
         # A null key is the text "null", as in the original, where the later of two of one name counts.
         name = key_text if key_text.startswith('"') else quote(key_text)
         if key is None and options.strict:
-            raise _refused(f"A JSON object has no null key: {name} would take its place{_at(path)} ({STRICT} is on)", path)
+            raise _field_error(f"A JSON object has no null key: {name} would take its place{_at(path)} ({STRICT} is on)", path)
         members[name] = element_text
     return f"{{{','.join([f'{name}:{text}' for name, text in members.items()])}}}" if as_object else f"[{','.join(pairs)}]"
 
 
 def _write_struct(schema: Schema, value: Struct, options: WriteOptions, path: str) -> str:
     if value.schema is not schema and value.schema != schema:
-        raise _refused("Mismatching schema.", path)
+        raise _field_error("Mismatching schema.", path)
     fields = schema.fields or ()
     if len(fields) != len(value.values):
-        raise _refused(f"A struct of {len(fields)} fields holds {len(value.values)} values{_at(path)}", path)
+        raise _field_error(f"A struct of {len(fields)} fields holds {len(value.values)} values{_at(path)}", path)
     dot = f"{path}." if path else ""
     parts = [f"{quote(f.name)}:{_write(f.schema, v, options, dot + f.name)}" for f, v in zip(fields, value.values, strict=True)]
     return f"{{{','.join(parts)}}}"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from connect.data.schema import Schema, Type
-from connect.data.validation import INT_RANGES
-from connect.java.text import double_text
+from connect.data.types import INT_RANGES
+from connect.java.number_text import double_text
 from connect.transforms.columnar.columns import Column, Constant, map_column
 from connect.transforms.lossless import Caster
 from connect.transforms.value_casts import INPUT_TYPES, NARROW

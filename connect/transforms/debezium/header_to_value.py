@@ -11,8 +11,7 @@ from connect.config.types import ConfigType
 from connect.config.validators import AllOf, one_of
 from connect.data.headers import Header, Headers
 from connect.data.schema import Schema, Type
-from connect.data.struct import Struct
-from connect.data.validation import validate_field_value
+from connect.data.struct import Struct, validate_field_value
 from connect.errors import ConfigError, DataError, SchemaError
 from connect.record import ConnectRecord
 from connect.strict import is_strict

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from connect.data.java_class_names import java_class_name
 from connect.data.schema import Schema, Type
 from connect.errors import ConfigError, DataError, SchemaError
-from connect.java.class_names import java_class_name
 from connect.record import SinkRecord
 from connectors.jdbc.sink.naming import TableNaming
 from connectors.jdbc.sink.row_changes import Reject, RowChanges

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from connect.config.url_secrets import shown
+from connect.config.url_secrets import redact_url
 from connect.errors import ConfigError
 from connectors.jdbc.urls import (
     authority,
@@ -71,7 +71,7 @@ def parse_connection_url(
             name = f"{key.rpartition('.')[0]}.{e.key}".lstrip(".")
             raise ConfigError(f"Invalid value for configuration {name}: {e.message}", key=name) from None
         # Not chained: what lies below may have seen the password.
-        raise ConfigError.invalid(key, shown(url), e.message) from None
+        raise ConfigError.invalid(key, redact_url(url), e.message) from None
 
 
 def _read(url: str, user: str | None, password: str | None, properties: Mapping[str, str]) -> ConnectionTarget:

@@ -10,8 +10,7 @@ import re
 from typing import Any
 
 from connect.data.schema import Schema, Type
-from connect.data.struct import Struct
-from connect.data.validation import validate_value
+from connect.data.struct import Struct, validate_value
 from connect.errors import DataError
 from connectors.postgres.types.column_type import ColumnType
 

@@ -21,11 +21,11 @@ from connect.data.logical import (
     timestamp_to_millis,
 )
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import round_to_float32
-from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES, validate_value
+from connect.data.struct import Struct, validate_value
+from connect.data.types import INT_RANGES
 from connect.errors import DataError
-from connect.java.text import float_text
+from connect.java.number_text import float_text
+from connect.java.sized_numbers import round_to_float32
 from connectors.registry.avro.config import AvroConfig
 from connectors.registry.avro.names import is_union, scrub
 

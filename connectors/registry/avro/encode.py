@@ -20,7 +20,7 @@ from connect.data.logical import (
 )  # fmt: skip
 from connect.data.schema import Field, Schema, Type
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError, SchemaError
 from connectors.registry.avro.config import AvroConfig
 from connectors.registry.avro.generated_code import FieldFinder, GeneratedSource

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from connect.data.schema import Type
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32
 from connect.record import SchemaAndValue
 from connectors.registry.values import shorten
 from connectors.registry.varint import read_int, read_long, write_long

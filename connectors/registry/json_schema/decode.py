@@ -12,14 +12,13 @@ from typing import Any
 
 import orjson
 
-from connect.converters.json.base64_text import decode_base64
 from connect.converters.json.parser import MISSING, parse_json
-from connect.converters.json.strict_checks import check_kept
-from connect.converters.json.value_reader import ReadOptions, read_value
+from connect.converters.json.strict_checks import check_lossless
+from connect.converters.json.value_reader import ReadOptions, decode_base64, read_value
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError, SchemaError
 from connectors.registry.json_schema.config import JsonSchemaConfig, is_native_map, is_union
 from connectors.registry.values import shorten, within_field
@@ -107,7 +106,7 @@ def _loose(schema: Schema, options: JsonSchemaConfig) -> Read:
         if is_float and node in ("NaN", "Infinity", "-Infinity"):
             return float(node)  # how the encoder writes these numbers
         if strict:
-            check_kept(required, node)
+            check_lossless(required, node)
         return read_value(required, node, how)
 
     return read

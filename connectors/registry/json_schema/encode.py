@@ -19,11 +19,11 @@ from connect.data.logical import (
     decimal_to_bytes,
 )
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import round_to_float32
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError, SchemaError
-from connect.java.text import decimal_text, float_text
+from connect.java.number_text import decimal_text, float_text
+from connect.java.sized_numbers import round_to_float32
 from connect.strict import STRICT
 from connectors.registry.json_schema.config import JsonSchemaConfig, is_native_map, is_union
 from connectors.registry.values import (

@@ -11,11 +11,11 @@ from google.protobuf.descriptor import Descriptor
 
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, FarInstant, bytes_to_decimal, date_of, instant_of
 from connect.data.schema import Field, Schema, Type
-from connect.data.sized_numbers import wrap_integer
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError, SchemaError
 from connect.java.calendar import date_of_day, day_of_date
+from connect.java.sized_numbers import wrap_integer
 from connectors.registry.protobuf.config import WRAPPED, ProtobufConfig
 from connectors.registry.protobuf.to_connect import Member, has_presence, members, real_oneofs, union_field
 from connectors.registry.values import within_field

@@ -10,7 +10,7 @@ from google.protobuf.descriptor import Descriptor
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, decimal_to_bytes
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError, SchemaError
 from connect.java.calendar import date_of_day
 from connectors.registry.protobuf.config import WRAPPED, ProtobufConfig, is_union

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from connect import Header, Headers, Schema, SinkRecord, SourceRecord, Struct, Type
-from connect.data.sized_numbers import Float32, Int8
 from connect.errors import DataError
+from connect.java.sized_numbers import Float32, Int8
 from connect.record_format import record_from_json, record_to_json, schema_from_json
 
 

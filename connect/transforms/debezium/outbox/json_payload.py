@@ -8,8 +8,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from connect.data.schema import Schema, Type
-from connect.data.struct import Struct
-from connect.data.validation import validate_value
+from connect.data.struct import Struct, validate_value
 from connect.errors import DataError
 
 _INT32 = 1 << 31

@@ -13,8 +13,8 @@ from connect import Schema
 from connect.converters.api import Converter, HeaderConverter
 from connect.converters.boolean import BooleanConverter
 from connect.converters.number import DoubleConverter, FloatConverter, IntegerConverter, LongConverter, ShortConverter
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32
 from connect.errors import ConfigError, DataError
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32
 from connect.plugins import Plugins
 
 ALL = (ShortConverter, IntegerConverter, LongConverter, FloatConverter, DoubleConverter, BooleanConverter)

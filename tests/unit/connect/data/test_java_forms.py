@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect.data.schema import Schema
-from connect.data.sized_numbers import round_to_float32, wrap_integer
 from connect.data.temporal_text import parse_temporal
 from connect.data.values import parse_string
 from connect.java.calendar import CUTOVER_DAY, date_of_day, day_of_date
 from connect.java.float_digits import double_digits, float32_digits, java_digits
-from connect.java.text import double_text, float_text
+from connect.java.number_text import double_text, float_text
+from connect.java.sized_numbers import round_to_float32, wrap_integer
 
 
 @settings(derandomize=True, deadline=None)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect.data.sized_numbers import round_to_float32
 from connect.java.numbers import (
     NumberFormatError,
     decimal_to_float32,
@@ -18,6 +17,7 @@ from connect.java.numbers import (
     parse_float32,
     parse_integer,
 )
+from connect.java.sized_numbers import round_to_float32
 
 
 @pytest.mark.parametrize(("text", "number"), [("+5", 5), ("-128", -128), ("١٢", 12), ("007", 7)])

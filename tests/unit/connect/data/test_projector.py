@@ -71,7 +71,7 @@ def test_an_optional_field_that_is_missing_stays_null_whatever_its_default() -> 
         (SOURCE, Struct(SOURCE, [1, None, 2]), struct(("z", Schema.INT32)),
          "Required field `z` is missing from source schema: Schema{STRUCT}"),
         (SOURCE, Struct(SOURCE, [1, None, 2]), struct(("a", Schema.INT8)), "Error projecting a"),
-        (array(None), [1], array(Schema.INT8), "The elements of a list or map have no schema, so they cannot be projected"),
+        (array(None), [1], array(Schema.INT8), "The elements of a list or map cannot be projected: they have no schema"),
     ],
 )  # fmt: skip
 def test_schemas_that_do_not_fit_are_refused(source: Schema, value: Any, target: Schema, message: str) -> None:

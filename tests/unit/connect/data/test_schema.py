@@ -9,7 +9,7 @@ import pytest
 
 from connect import Schema, SchemaBuilder, Struct, Type
 from connect.data.logical import date_schema, decimal_schema
-from connect.data.validation import validate_value
+from connect.data.struct import validate_value
 from connect.errors import DataError, SchemaError
 
 NOTHING: Any = None

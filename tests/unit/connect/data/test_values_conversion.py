@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from connect import Schema, Struct, Type
 from connect.data import values_conversion as conversion
 from connect.data.logical import END_OF_DAY, FarInstant, date_schema, decimal_schema, instant_of, time_schema, timestamp_schema
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32
 from connect.errors import DataError
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32
 
 D = decimal.Decimal
 STRUCT = Schema(Type.STRUCT, fields=[("a", Schema.INT32)])

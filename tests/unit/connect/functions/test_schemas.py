@@ -11,8 +11,8 @@ import pytest
 from connect import DataError, Schema, SchemaAndValue, SchemaBuilder, SinkRecord, Struct
 from connect.converters.json.converter import JsonConverter
 from connect.data.logical import decimal_schema, timestamp_schema
-from connect.data.sized_numbers import round_to_float32
 from connect.functions.transformation import PythonTransformation
+from connect.java.sized_numbers import round_to_float32
 
 SHOP = "tests.unit.connect.functions.shop"
 INNER = SchemaBuilder.struct().field("city", Schema.STRING).optional().build()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from connect.data import Headers, Schema, Struct, Type
 from connect.data.logical import date_of, date_schema, decimal_schema, instant_of, timestamp_schema
-from connect.data.sized_numbers import Float32, Int8
 from connect.errors import ConnectError
+from connect.java.sized_numbers import Float32, Int8
 from connect.plugins import Plugins
 from connect.record import ConnectRecord, SinkRecord, SourceRecord
 from connect.record_format import record_from_json, record_to_json

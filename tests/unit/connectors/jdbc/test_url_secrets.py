@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect.config.url_secrets import secrets_of
+from connect.config.url_secrets import find_secrets
 from connect.errors import ConfigError
 from connectors.jdbc.urls.connection_url import parse_connection_url
 
@@ -32,7 +32,7 @@ from connectors.jdbc.urls.connection_url import parse_connection_url
     ],
 )
 def test_secrets_are_found_as_written_and_as_meant(url: str, expected: list[str]) -> None:
-    assert secrets_of(url) == sorted(expected, key=lambda secret: (-len(secret), secret))
+    assert find_secrets(url) == sorted(expected, key=lambda secret: (-len(secret), secret))
 
 
 SECRET = "S3cr3t"
@@ -73,7 +73,7 @@ def broken_urls(draw: st.DrawFn) -> tuple[str, Mapping[str, str]]:
 def test_no_part_of_a_password_is_shown_however_it_is_written(case: tuple[str, Mapping[str, str]]) -> None:
     url, properties = case
     assert not [text for text in everything_shown(url, properties) if SECRET in text]
-    secrets_of(url)
+    find_secrets(url)
 
 
 def everything_shown(url: str, properties: Mapping[str, str]) -> list[str]:

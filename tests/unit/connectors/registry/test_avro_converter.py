@@ -17,9 +17,9 @@ import pytest
 from connect.data.headers import Headers
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, SchemaBuilder, Type
-from connect.data.sized_numbers import Float32, Int32
 from connect.data.struct import Struct
 from connect.errors import DataError
+from connect.java.sized_numbers import Float32, Int32
 from connectors.registry.avro.converter import AvroConverter
 from connectors.registry.client import Reference, RegisteredSchema
 

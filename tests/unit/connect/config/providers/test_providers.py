@@ -88,7 +88,7 @@ def test_links_are_followed_as_long_as_they_stay_inside(secrets: Path, tmp_path:
     files = configured(FileConfigProvider(), allowed_paths=str(secrets))
     assert files.get(f"{secrets}/db", {"pw"}).data == {"pw": "1"}
     assert files.get(f"{secrets}/out", {"x"}).data == {}
-    assert f"{secrets}/out is a link to {tmp_path}/outside.properties, outside of allowed.paths" in caplog.text
+    assert f"{secrets}/out is a link to {tmp_path}/outside.properties, outside allowed.paths" in caplog.text
     folder = configured(DirectoryConfigProvider(), allowed_paths=str(secrets))
     assert folder.get(str(secrets), {"db"}).data == {"db": "pw=1\n"}
     with pytest.raises(ConfigError, match=r"for property out: it is a link out of allowed.paths"):

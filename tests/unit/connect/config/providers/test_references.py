@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.config.providers.api import ConfigData, ConfigProvider
-from connect.config.providers.references import Expiry, is_reference, references_in, resolve_references
+from connect.config.providers.references import Expiry, find_references, is_reference, resolve_references
 from connect.errors import ConfigError
 
 # Kafka's own expression; it is not what the code uses, for it takes cubic time on hostile text.
@@ -46,13 +46,13 @@ class Told(ConfigProvider):
     ],
 )
 def test_what_is_a_reference(text: str, found: list[tuple[str, str, str]]) -> None:
-    assert [(r.provider, r.path, r.key) for r in references_in(text)] == found
+    assert [(r.provider, r.path, r.key) for r in find_references(text)] == found
 
 
 @given(st.text(alphabet="${}:ab", max_size=30))
 def test_references_are_those_that_kafkas_expression_finds(text: str) -> None:
     expected = [(m[1], m[3] or "", m[4], m.start(), m.end()) for m in _KAFKAS.finditer(text)]
-    assert [(r.provider, r.path, r.key, r.start, r.end) for r in references_in(text)] == expected
+    assert [(r.provider, r.path, r.key, r.start, r.end) for r in find_references(text)] == expected
 
 
 def test_values_take_the_place_of_references_and_are_not_looked_at_again() -> None:

@@ -1,4 +1,4 @@
-"""The Java class that the original holds where Python has a value: error texts that people search for name it."""
+"""Java class names of values: Apache's error messages, which people search for, contain them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from connect.data.logical import FarInstant
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32
 from connect.data.struct import Struct
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32
 
 _NAMES: tuple[tuple[type, str], ...] = (
     (bool, "java.lang.Boolean"),
@@ -40,7 +40,7 @@ _NARROW: dict[Type, type[int] | type[float]] = {
 
 
 def java_class_name(value: Any) -> str:
-    """``java.lang.Long`` for an int and so on; the Python name for what Connect has no type for."""
+    """Returns ``java.lang.Long`` for an int and so on; the Python name for a type that Connect does not have."""
     if value is None:
         return "null"
     return next(
@@ -49,12 +49,12 @@ def java_class_name(value: Any) -> str:
 
 
 def java_class_of(value: Any) -> str:
-    """The same as Java prints a class: ``class java.lang.Long``."""
+    """Returns the class as Java prints it: ``class java.lang.Long``."""
     return f"class {java_class_name(value)}"
 
 
 def java_class_name_under(schema: Schema | None, value: Any) -> str:
-    """The same for a value under a schema, which tells the width of a plain number."""
+    """Returns the class name of a value under a schema, which determines the width of a plain number."""
     if schema is not None and type(value) in (int, float):
         box = _NARROW.get(schema.type)
         if box is not None and isinstance(value, float) is issubclass(box, float):

@@ -1,4 +1,4 @@
-"""Values as text, the way Java's ``toString`` writes them: what StringConverter and FileStreamSink put out.
+"""Writes values as Java's ``toString`` does: the output of StringConverter and FileStreamSink.
 
 Numbers follow Double.toString and Float.toString of Java 17, decimals BigDecimal.toString, dates ``java.util.Date.toString``
 in UTC, lists ``[1, 2]``, maps ``{a=1}``, structs ``Struct{a=1,b=x}`` without their null fields.
@@ -13,45 +13,14 @@ from typing import Any
 
 from connect.data.logical import FarInstant, epoch_millis
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32, round_to_float32
 from connect.data.struct import Struct
 from connect.java.calendar import date_of_day
-from connect.java.float_digits import double_digits, float32_digits, shortest_float32
+from connect.java.number_text import decimal_text, double_text, float_text
+from connect.java.sized_numbers import Float32
 
 _DAYS = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 MILLIS_PER_DAY = 86_400_000
-
-
-def double_text(value: float) -> str:
-    """Double.toString, as Java up to version 18 has it."""
-    magnitude = abs(value)
-    if 1e-3 <= magnitude < 1e7 or value == 0.0:
-        return repr(value)  # here both show the shortest text, see java_digits
-    if value != value:
-        return "NaN"
-    sign = "-" if value < 0 else ""
-    if magnitude == float("inf"):
-        return f"{sign}Infinity"
-    digits, power = double_digits(magnitude)
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{power}"
-
-
-def float_text(value: float) -> str:
-    """Float.toString of the nearest 32-bit float, as Java up to version 18 has it."""
-    rounded = round_to_float32(value)
-    magnitude = abs(rounded)
-    if 1e-3 <= magnitude < 1e7:
-        return repr(shortest_float32(rounded))  # again both show the shortest text
-    if rounded == 0.0 or magnitude != magnitude or magnitude == float("inf"):
-        return double_text(rounded)
-    digits, power = float32_digits(magnitude)
-    return f"{'-' if rounded < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{power}"
-
-
-def decimal_text(value: decimal.Decimal) -> str:
-    """BigDecimal.toString; there is no negative zero."""
-    return str(value) if value else str(value.copy_abs())
 
 
 def instant_text(value: dt.date | dt.time | FarInstant) -> str:
@@ -65,13 +34,13 @@ def instant_text(value: dt.date | dt.time | FarInstant) -> str:
 
 
 def bytes_text(value: bytes | bytearray | memoryview) -> str:
-    """The original prints an array's address (``[B@1b6d3586``), which means nothing; here a checksum of the content stands in
-    its place, so that equal bytes give equal text."""
+    """Returns a text like ``[B@1b6d3586``. Java prints the array's address; this prints a checksum of the content, so that equal
+    bytes give equal text."""
     return f"[B@{zlib.crc32(value):x}"
 
 
 def java_text(schema: Schema | None, value: Any) -> str:
-    """``String.valueOf(value)`` for a value of the given schema (None: schemaless). None gives ``null``."""
+    """``String.valueOf(value)`` of a value under a schema (None: schemaless). None gives ``null``."""
     kind = type(value)
     if kind is str:
         return str(value)
