@@ -4,9 +4,9 @@ all its processes. Sources whose files are quiet, and sinks whose topic is; Apac
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 
 from benchmarks.cluster import FILE_SINK, FILE_SOURCE, BenchCluster, memory, seconds_until
 from benchmarks.scene import Scene, scene
@@ -20,7 +20,7 @@ ASKED = {"rss_mb": 300, "idle_cores": 0.05}
 
 
 def sources(here: Scene) -> list[Mapping[str, str]]:
-    found = []
+    found: list[Mapping[str, str]] = []
     for number in range(COUNT):
         path = here.home / f"in-{number}.txt"
         path.write_text("a line\n", encoding="ascii")
@@ -45,7 +45,7 @@ def main() -> None:
                     alone = memory(worker.process.child.pid)
                     for number, config in enumerate(configs(here)):
                         worker.change("PUT", f"/connectors/{kind}-{number}/config", config)
-                    started_s = seconds_until(worker, lambda worker=worker: worker.all_running(COUNT), 120)
+                    started_s = seconds_until(worker, partial(worker.all_running, COUNT), 120)
                     time.sleep(SETTLE_S)
                     cpu_s, begun = worker.process.cpu_s(), time.monotonic()
                     time.sleep(IDLE_S)
@@ -69,4 +69,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -65,8 +65,11 @@ def _records(rows: int, envelopes: bool) -> Iterator[bytes]:
     for i in range(1, rows + 1):
         value = Struct(row, _values(i))
         if envelopes:
-            block = Struct(schema.field("source").schema, list(source))
-            value = Struct(schema, [None, Struct(schema.field("after").schema, value.values), block, "r", 1])
+            source_field, after_field = schema.field("source"), schema.field("after")
+            assert source_field is not None
+            assert after_field is not None
+            block = Struct(source_field.schema, list(source))
+            value = Struct(schema, [None, Struct(after_field.schema, value.values), block, "r", 1])
         data = converter.from_connect_data("t", schema, value)
         assert data is not None
         yield data

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import statistics
 import time
+from functools import partial
 
 from benchmarks.measure import Measured, report
 from benchmarks.scene import STRING, rest, scene
 
 STARTS = 5
+
+
+def _is_ready(port: int) -> bool:
+    return bool(rest(port, "/connectors") == [])
 
 
 def main() -> None:
@@ -18,7 +23,7 @@ def main() -> None:
             command, port = here.worker_command({"key.converter": STRING, "value.converter": STRING}, [])
             begun = time.monotonic()
             with Measured(command, here.home / "log") as worker:
-                worker.wait_until(lambda port=port: rest(port, "/connectors") == [], 30, poll_s=0.01)
+                worker.wait_until(partial(_is_ready, port), 30, poll_s=0.01)
                 seconds.append(time.monotonic() - begun)
                 figures = worker.figures(1)
         report("worker_start", figures, None, median_s=round(statistics.median(seconds), 2), worst_s=round(max(seconds), 2))

@@ -340,10 +340,10 @@ def test_reads_are_answered_while_configurations_hang(serve: Serve, herder: Fake
         assert get(port) == (200, [])
         assert get(port, "/health")[0] == 200
         assert get(port, "/connectors/none/status")[0] == 404
-        client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-        client.request("DELETE", "/connectors/none")
-        assert client.getresponse().status == 404
-        client.close()
+        other = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        other.request("DELETE", "/connectors/none")
+        assert other.getresponse().status == 404
+        other.close()
     finally:
         release.set()
         for one in hanging:

@@ -81,7 +81,7 @@ def worker(request: pytest.FixtureRequest, _workers: Workers) -> Running:
 def _operations() -> list[Any]:
     # Of the document without a worker: parameters of a test are made before there is one.
     found = schemathesis.openapi.from_dict(build_api(cast(Herder, None)).openapi()).get_all_operations()
-    return [operation.ok() for operation in found]
+    return [operation.ok() for operation in cast(Any, found)]
 
 
 def _cases() -> list[Any]:

@@ -46,7 +46,10 @@ def asked(auth: BasicAuth, credentials: str | None, method: str = "GET", path: s
     async def send(message: Message) -> None:
         sent.append(message)
 
-    asyncio.run(auth.wrap(PlainTextResponse("let in"), ClusterView(FakeHerder()))(scope, receive, send))
+    async def call() -> None:
+        await auth.wrap(PlainTextResponse("let in"), ClusterView(FakeHerder()))(scope, receive, send)
+
+    asyncio.run(call())
     media_type = dict(sent[0]["headers"])[b"content-type"].decode()
     return sent[0]["status"], media_type, sent[1]["body"].decode()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rest.forwarding.leader_client import ALGORITHM_HEADER, SIGNATURE_HEADER
 from rest.rest_server import RestServer
-from rest.routes.internal import ALGORITHM_HEADER, SIGNATURE_HEADER
 from tests.integration.rest.replay import Target
 
 

@@ -109,10 +109,12 @@ def test_files_of_the_directory_are_listed(client: ConnectClient) -> None:
     assert client.connector_files() == [{"file": "a.json", "connector": None, "state": "invalid", "error": "no"}]
 
 
-def test_restarts_are_in_the_status_only_where_they_are_on(target: Target, herder: FakeHerder) -> None:
+def test_restarts_are_in_the_status_only_where_they_are_on(
+    target: Target, herder: FakeHerder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     herder.put_connector("c", SOURCE, replace=False)
     plain = target.send({"method": "GET", "path": "/connectors/c/status"}).body
     assert "restarts" not in plain["connector"]
-    herder.task_status = lambda task: Status(State.FAILED, "w", restarts=Restarts(2, None))
+    monkeypatch.setattr(herder, "task_status", lambda task: Status(State.FAILED, "w", restarts=Restarts(2, None)))
     task = target.send({"method": "GET", "path": "/connectors/c/tasks/0/status"}).body
     assert task["restarts"] == {"count": 2, "next_ms": None}

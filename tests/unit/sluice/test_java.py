@@ -83,7 +83,7 @@ def test_java_is_installed_by_the_package_manager(bare_machine: Path, monkeypatc
         encoding="utf-8",
     )
     apt.chmod(0o755)
-    monkeypatch.setattr(java.os, "geteuid", lambda: 0)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
     said: list[str] = []
     assert java.ensure_java(said.append).version == 17
     assert said == ["Java 17 was not found: installing it with apt-get"]
@@ -98,7 +98,7 @@ def test_a_failing_package_manager_is_quoted(bare_machine: Path, monkeypatch: py
     tools.mkdir()
     (tools / "dnf").write_text("#!/bin/sh\necho 'no such mirror' >&2\nexit 1\n", encoding="utf-8")
     (tools / "dnf").chmod(0o755)
-    monkeypatch.setattr(java.os, "geteuid", lambda: 0)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
     with pytest.raises(ConfigError, match=r"(?s)exit code 1:\nno such mirror\n.*sudo dnf install"):
         java.ensure_java()
 
@@ -108,6 +108,6 @@ def test_without_root_or_sudo_the_command_is_told(bare_machine: Path, monkeypatc
     tools.mkdir()
     (tools / "apt-get").write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
     (tools / "apt-get").chmod(0o755)
-    monkeypatch.setattr(java.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(ConfigError, match=r"needs root; install it with 'sudo apt-get install .*openjdk-17-jre-headless'"):
         java.ensure_java()
