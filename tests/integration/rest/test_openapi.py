@@ -95,7 +95,7 @@ def _cases() -> list[Any]:
 
 
 @pytest.mark.parametrize(("operation", "mode"), _cases())
-def test_every_answer_is_one_that_the_document_names(
+def test_every_response_is_documented_in_openapi(
     operation: Any, mode: GenerationMode, worker: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker.herder.put_connector("a", SOURCE, replace=True)

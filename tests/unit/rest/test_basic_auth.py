@@ -67,7 +67,7 @@ def auth_with(jaas_file: str) -> BasicAuth:
 REFUSED = (401, "application/json", "User cannot access the resource.")
 
 
-def test_who_is_let_in(tmp_path: Path, users: Path) -> None:
+def test_users_and_passwords_are_checked(tmp_path: Path, users: Path) -> None:
     auth = auth_with(jaas(tmp_path, ("required", users)))
     assert asked(auth, basic("admin", "s3cret"))[0] == 200
     assert asked(auth, basic("admin", "s3cret").replace("Basic", "basic"))[0] == 200
@@ -103,11 +103,11 @@ def test_who_is_let_in(tmp_path: Path, users: Path) -> None:
         ("GET", "/health", 401),
     ],
 )
-def test_only_calls_between_workers_need_no_password(method: str, path: str, status: int, tmp_path: Path, users: Path) -> None:
+def test_only_requests_between_workers_need_no_password(method: str, path: str, status: int, tmp_path: Path, users: Path) -> None:
     assert asked(auth_with(jaas(tmp_path, ("required", users))), None, method, path)[0] == status
 
 
-def test_changes_of_the_file_of_users_count_at_once(tmp_path: Path, users: Path) -> None:
+def test_changes_of_the_user_file_apply_immediately(tmp_path: Path, users: Path) -> None:
     auth = auth_with(jaas(tmp_path, ("required", users)))
     users.write_text("guest=more\n")
     assert asked(auth, basic("guest", "more"))[0] == 200
@@ -136,7 +136,7 @@ def test_flags_of_login_modules(flags: tuple[str, str], user: str, status: int, 
     assert asked(auth, basic(user, "x"))[0] == status
 
 
-def test_the_file_that_java_would_be_told_of(tmp_path: Path, users: Path) -> None:
+def test_jaas_file_is_read_from_kafka_opts(tmp_path: Path, users: Path) -> None:
     path = jaas(tmp_path, ("required", users))
     auth = BasicAuth({"KAFKA_OPTS": f'-Xmx1g "-Djava.security.auth.login.config={path}"'})
     auth.configure({})
@@ -161,7 +161,7 @@ def test_the_file_that_java_would_be_told_of(tmp_path: Path, users: Path) -> Non
         ("KafkaConnect { a.B required; }", "the file ends where ';' is expected"),
     ],
 )
-def test_a_jaas_file_that_is_of_no_use_ends_the_start(text: str, told: str, tmp_path: Path) -> None:
+def test_invalid_jaas_file_aborts_startup(text: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("")
     path = tmp_path / "jaas.conf"
     path.write_text(text.replace("{empty}", str(tmp_path / "empty")))
@@ -169,7 +169,7 @@ def test_a_jaas_file_that_is_of_no_use_ends_the_start(text: str, told: str, tmp_
         load_extensions([BASIC_AUTH], {KEY: str(path)})
 
 
-def test_jaas_files_are_read_as_java_reads_them() -> None:
+def test_jaas_files_are_parsed_like_in_java() -> None:
     entries = parse_jaas(
         """
         // a comment

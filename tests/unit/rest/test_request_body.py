@@ -39,5 +39,5 @@ async def _given_up(turns: int) -> bool:
 
 
 @pytest.mark.parametrize("turns", range(6))
-def test_a_request_that_is_given_up_as_its_body_comes_ends(turns: int) -> None:
+def test_request_cancelled_while_its_body_arrives_ends(turns: int) -> None:
     assert asyncio.run(_given_up(turns))
