@@ -93,9 +93,7 @@ class Cluster:
 
     # --- workers
 
-    def add(
-        self, kind: Kind = SLUICE, properties: Mapping[str, str] | None = None, *, host: str = LOOPBACK
-    ) -> WorkerProcess:
+    def add(self, kind: Kind = SLUICE, properties: Mapping[str, str] | None = None, *, host: str = LOOPBACK) -> WorkerProcess:
         """One more worker, not started; others find it at ``host``."""
         name = f"worker-{len(self.workers)}"
         worker = WorkerProcess(kind, self.home / self.name, name, {**self.properties, **(properties or {})}, host=host)
