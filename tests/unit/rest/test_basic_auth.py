@@ -146,7 +146,7 @@ def test_jaas_file_is_read_from_kafka_opts(tmp_path: Path, users: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("KafkaClient { a.B required; };", "no entry KafkaConnect with a login module; it has KafkaClient"),
         ("KafkaConnect { };", "no entry KafkaConnect"),
@@ -161,11 +161,11 @@ def test_jaas_file_is_read_from_kafka_opts(tmp_path: Path, users: Path) -> None:
         ("KafkaConnect { a.B required; }", "the file ends where ';' is expected"),
     ],
 )
-def test_invalid_jaas_file_aborts_startup(text: str, told: str, tmp_path: Path) -> None:
+def test_invalid_jaas_file_aborts_startup(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("")
     path = tmp_path / "jaas.conf"
     path.write_text(text.replace("{empty}", str(tmp_path / "empty")))
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         load_extensions([BASIC_AUTH], {KEY: str(path)})
 
 

@@ -39,9 +39,9 @@ def test_rules_are_separated_by_commas_unless_they_are_quoted() -> None:
     ],
 )
 def test_invalid_header_rule_is_a_config_error(config: str, text: str) -> None:
-    with pytest.raises(ConfigError, match=text) as told:
+    with pytest.raises(ConfigError, match=text) as raised:
         parse_header_rules(config)
-    assert told.value.key == "response.http.headers.config"
+    assert raised.value.key == "response.http.headers.config"
 
 
 def test_rules_add_headers_to_responses() -> None:

@@ -1,4 +1,4 @@
-"""docs/rest-server.md names every logger of Apache's that stands for some of ours, and every key of REST."""
+"""docs/rest-server.md lists every mapped Apache logger and every REST key."""
 
 from __future__ import annotations
 
