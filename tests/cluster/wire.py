@@ -100,9 +100,7 @@ def wired_broker(folder: Path) -> Iterator[tuple[EmbeddedBroker, Wire]]:
     wire = Wire(behind_wire)
     wire.start()
     try:
-        with broker_with_second_door(
-            folder, f"{LOOPBACK}:{behind_wire}", f"{LOOPBACK}:{wire.port}"
-        ) as broker:
+        with broker_with_second_door(folder, f"{LOOPBACK}:{behind_wire}", f"{LOOPBACK}:{wire.port}") as broker:
             yield broker, wire
     finally:
         wire.close()
