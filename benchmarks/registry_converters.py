@@ -1,4 +1,4 @@
-"""AvroConverter both ways, beside bare fastavro: one JSON line with records per CPU second.
+"""AvroConverter both ways, beside plain fastavro: one JSON line with records per CPU second.
 
 No registry is asked: the schema is known to both sides, as it is after the first record of a topic.
 """

@@ -92,13 +92,14 @@ def components(plugins: Plugins, *, distribution: str | None = OWN_DISTRIBUTION)
     for desc in plugins.all():
         if distribution is None or desc.distribution == distribution:
             found.setdefault(desc.path, []).append(desc)
-    made = [one for descs in found.values() if (one := _plugin_component(plugins, descs)) is not None]
-    simple = [one.name for one in made]
+    plugin_components = [one for descs in found.values() if (one := _plugin_component(plugins, descs)) is not None]
+    names = [one.name for one in plugin_components]
     return [
         *worker_components(),
         *framework_components(),
         *sorted(
-            (one if simple.count(one.name) == 1 else _with_long_name(one) for one in made), key=lambda one: (one.kind, one.name)
+            (one if names.count(one.name) == 1 else _with_long_name(one) for one in plugin_components),
+            key=lambda one: (one.kind, one.name),
         ),
     ]
 
@@ -119,13 +120,13 @@ def framework_components() -> list[Component]:
     from worker.validation.framework_keys import plain_def
     from worker.validation.plugin_catalog import Kind as ConnectorKind
 
-    made = []
+    connectors = []
     for kind in (ConnectorKind.SOURCE, ConnectorKind.SINK):
         table = ConfigDef((*plain_def(kind).keys.values(), *own_keys(kind)))
         title = f"Every {kind.value} connector"
-        made.append(Component(f"{kind.value}-connectors", title, FRAMEWORK, (), "", "", table))
+        connectors.append(Component(f"{kind.value}-connectors", title, FRAMEWORK, (), "", "", table))
     return [
-        *made,
+        *connectors,
         Component("transforms-and-predicates", "Every transformation and predicate", FRAMEWORK, (), "", "", _transform_keys()),
     ]
 
@@ -171,10 +172,10 @@ def find_component(name: str, plugins: Plugins) -> Component:
     for one in known:
         if desc.path in one.names:
             return one
-    made = _plugin_component(plugins, [desc])
-    if made is None:
+    component = _plugin_component(plugins, [desc])
+    if component is None:
         raise PluginNotFoundError(f"{name} has no ConfigDef")
-    return made
+    return component
 
 
 def _resolve_plugin(name: str, plugins: Plugins) -> PluginDesc:

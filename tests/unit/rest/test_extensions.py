@@ -54,7 +54,7 @@ class Broken(Gate):
         raise ValueError("no disk")
 
 
-def test_an_extension_sees_requests_first_and_the_cluster() -> None:
+def test_extension_sees_requests_first_and_can_read_the_cluster() -> None:
     Gate.events.clear()
     extensions = load_extensions([f"{HERE}:Gate"], {"gate.word": "hello"})
     herder = FakeHerder()
@@ -81,6 +81,6 @@ def test_an_extension_sees_requests_first_and_the_cluster() -> None:
         (f"{HERE}:Broken", r"its configure\(\) failed: ValueError: no disk"),
     ],
 )
-def test_an_extension_that_cannot_be_used_ends_the_start(name: str, text: str) -> None:
+def test_unusable_extension_aborts_startup(name: str, text: str) -> None:
     with pytest.raises(ConfigError, match=rf"^Invalid value {name} for configuration rest.extension.classes: {text}"):
         load_extensions([name], {"gate.word": "x"})

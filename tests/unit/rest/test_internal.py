@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rest.forwarding.leader_client import ALGORITHM_HEADER, SIGNATURE_HEADER
 from rest.rest_server import RestServer
-from rest.routes.internal import ALGORITHM_HEADER, SIGNATURE_HEADER
 from tests.integration.rest.replay import Target
 
 
@@ -19,7 +19,7 @@ from tests.integration.rest.replay import Target
     ],
 )
 @pytest.mark.parametrize(("method", "call", "body"), [("PUT", "fence", None), ("POST", "tasks", [])])
-def test_headers_that_are_no_signature_are_refused(
+def test_invalid_signature_headers_are_rejected(
     server: RestServer, method: str, call: str, body: object, signature: str, algorithm: str, message: str
 ) -> None:
     target = Target("127.0.0.1", server.ports[0], lambda topic, values: None)

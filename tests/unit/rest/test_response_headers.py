@@ -38,13 +38,13 @@ def test_rules_are_separated_by_commas_unless_they_are_quoted() -> None:
         ("setDate X: soon", "Invalid date 'soon' of header 'X'"),
     ],
 )
-def test_a_rule_that_is_none_is_a_config_error(config: str, text: str) -> None:
-    with pytest.raises(ConfigError, match=text) as told:
+def test_invalid_header_rule_is_a_config_error(config: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=text) as raised:
         parse_header_rules(config)
-    assert told.value.key == "response.http.headers.config"
+    assert raised.value.key == "response.http.headers.config"
 
 
-def test_what_an_answer_gets() -> None:
+def test_rules_add_headers_to_responses() -> None:
     rules = parse_header_rules("add X: 1, add X: 2, add Y: 1, set Y: 2, set Content-Type: text/html, setDate D: 1000")
     app = ResponseHeadersMiddleware(PlainTextResponse("a"), rules, clock=lambda: 0.0)
     sent: list[Message] = []

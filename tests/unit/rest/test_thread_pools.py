@@ -46,7 +46,12 @@ def test_call_cancelled_in_the_queue_does_not_run() -> None:
 def test_close_returns_names_of_threads_that_still_run() -> None:
     pool, release = ThreadPool("slow", 2), threading.Event()
     entered = threading.Event()
-    pool.submit(lambda: entered.set() or release.wait(10))
+
+    def hang() -> None:
+        entered.set()
+        release.wait(10)
+
+    pool.submit(hang)
     assert entered.wait(30)
     assert pool.close(time.monotonic() + 0.05) == ["rest-slow-0"]
     with pytest.raises(CancelledError):

@@ -41,7 +41,7 @@ def serve() -> Iterator[Serve]:
         server.stop(1)
 
 
-def test_a_body_that_does_not_come_is_408(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_body_is_408(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "RequestBodyLimit", lambda inner, limit: RequestBodyLimit(inner, limit, idle_timeout_s=0.1))
     target = serve(FakeHerder())
     with socket.create_connection((target.host, target.port), timeout=10) as slow:
@@ -69,7 +69,7 @@ class _Hanging(FakeHerder):
         raise ValueError("too late")
 
 
-def test_a_time_out_tells_the_workers_stage_and_what_waited_is_not_done(
+def test_timeout_names_the_workers_activity_and_cancels_queued_calls(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Only where it hangs: others may take their time on a busy machine.

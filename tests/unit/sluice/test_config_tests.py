@@ -22,11 +22,11 @@ def _sluice(*words: object) -> int:
     return run(build(COMMANDS), [str(word) for word in words])
 
 
-def test_the_files_of_configs_pass() -> None:
+def test_config_tests_of_configs_pass() -> None:
     assert _sluice("test", ROOT / "configs") == 0
 
 
-def test_the_example_of_the_page_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_example_in_the_docs_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, text in BLOCK.findall((ROOT / "docs" / "config-tests.md").read_text("utf-8")):
         (tmp_path / name).write_text(text)
     shutil.copy(ROOT / "configs" / "connect-standalone.properties", tmp_path)
@@ -64,7 +64,7 @@ def test_the_example_of_the_page_passes(tmp_path: Path, capsys: pytest.CaptureFi
         ),
     ],
 )
-def test_a_wrong_file_is_bad_usage_and_tells_the_line(
+def test_invalid_file_is_bad_usage_with_the_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
 ) -> None:
     (tmp_path / "a.properties").write_text(CONNECTOR)
@@ -73,13 +73,13 @@ def test_a_wrong_file_is_bad_usage_and_tells_the_line(
     assert message in capsys.readouterr().err
 
 
-def test_a_file_without_a_connector_beside_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_test_file_without_connector_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.test.yaml").write_text("tests:\n  - {input: 1, expect: {value: 1}}")
     assert _sluice("test", tmp_path) == 2
     assert "there is no a.properties or a.json next to it" in capsys.readouterr().err
 
 
-def test_the_connectors_own_file_is_not_taken_for_tests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_connector_file_is_rejected_with_a_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.properties").write_text(CONNECTOR)
     (tmp_path / "a.test.yaml").write_text("tests:\n  - {input: 1, expect: {value: 1}}")
     assert _sluice("test", tmp_path / "a.properties") == 2
@@ -87,7 +87,7 @@ def test_the_connectors_own_file_is_not_taken_for_tests(tmp_path: Path, capsys: 
     assert _sluice("test", tmp_path / "a.test.yaml") == 0
 
 
-def test_a_folder_without_tests_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_directory_without_tests_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _sluice("test", tmp_path) == 2
     assert "No file *.test.yaml" in capsys.readouterr().err
 
@@ -102,7 +102,7 @@ def test_a_folder_without_tests_is_bad_usage(tmp_path: Path, capsys: pytest.Capt
         ("null", False),
     ],
 )
-def test_numbers_text_and_booleans_are_told_apart(tmp_path: Path, expected: str, passes: bool) -> None:
+def test_numbers_text_and_booleans_differ(tmp_path: Path, expected: str, passes: bool) -> None:
     (tmp_path / "a.properties").write_text(CONNECTOR)
     (tmp_path / "a.test.yaml").write_text(f"tests:\n  - input: {{n: 1}}\n    expect: {{value: {{n: {expected}}}}}")
     assert _sluice("test", tmp_path) == (0 if passes else 1)

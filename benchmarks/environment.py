@@ -1,4 +1,4 @@
-"""What the benchmarks share: a broker, a database, property files, a look at topics."""
+"""Shared by the benchmarks: broker, database, property files, topics."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 @dataclass
-class Scene:
-    """A running broker and a scratch folder."""
+class BenchmarkEnvironment:
+    """A running broker and a temporary directory."""
 
     home: Path
     broker: EmbeddedBroker
@@ -38,7 +38,7 @@ class Scene:
         return name
 
     def end_offset(self, topic: str) -> int:
-        """The number of records in partition 0 so far; 0 while there is no topic."""
+        """Returns the number of records in partition 0; 0 while the topic does not exist."""
         if not hasattr(self, "_watch"):
             self._watch = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "benchmark-watch"})
         try:
@@ -47,7 +47,7 @@ class Scene:
             return 0
 
     def producer(self) -> Producer:
-        """A client as a careful user would set it: all acknowledgements, in order."""
+        """Creates a producer with a careful user's settings: all acknowledgments, in order."""
         return Producer(
             {
                 "bootstrap.servers": self.broker.bootstrap,
@@ -86,24 +86,24 @@ def free_port() -> int:
 
 
 def rest(port: int, path: str) -> Any:
-    """The JSON of a GET, or None while nobody answers."""
+    """Returns the JSON of a GET, or None while the worker is unreachable."""
     with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as answer:
         return json.load(answer)
     return None
 
 
 @contextlib.contextmanager
-def scene() -> Iterator[Scene]:
-    """A broker for the length of a benchmark."""
+def environment() -> Iterator[BenchmarkEnvironment]:
+    """Runs a broker during a benchmark."""
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as home:
         broker = EmbeddedBroker(Path(home) / "broker", dies_with_parent=True)
         with broker:
-            yield Scene(Path(home), broker)
+            yield BenchmarkEnvironment(Path(home), broker)
 
 
 @contextlib.contextmanager
 def database(home: Path) -> Iterator[EmbeddedPostgres]:
-    """A PostgreSQL server for the length of a benchmark."""
+    """Runs a PostgreSQL server during a benchmark."""
     server = EmbeddedPostgres(home / "postgres", dies_with_parent=True)
     with server:
         yield server
@@ -118,13 +118,13 @@ def write_lines(path: Path, count: int) -> Path:
 
 
 def produce_lines(producer: Producer, topic: str, path: Path) -> None:
-    """Every line of the file as a record, without its newline; acknowledged on return."""
+    """Produces every line of the file as a record, without its newline; acknowledged on return."""
     with path.open("rb") as lines:
         produce_values(producer, topic, (line[:-1] for line in lines))
 
 
 def produce_values(producer: Producer, topic: str, values: Iterable[bytes]) -> None:
-    """Every value as a record; acknowledged on return."""
+    """Produces every value as a record; acknowledged on return."""
     for value in values:
         while True:
             try:
@@ -135,7 +135,7 @@ def produce_values(producer: Producer, topic: str, values: Iterable[bytes]) -> N
     producer.flush()
 
 
-def wait_for_end(scene_: Scene, topic: str, count: int, timeout_s: float = 120) -> None:
+def wait_for_end(scene_: BenchmarkEnvironment, topic: str, count: int, timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while scene_.end_offset(topic) < count:
         if time.monotonic() > deadline:
@@ -144,7 +144,7 @@ def wait_for_end(scene_: Scene, topic: str, count: int, timeout_s: float = 120) 
 
 
 def customers_table(server: EmbeddedPostgres, rows: int) -> None:
-    """The nine-column table that the peers were measured with, and a publication for it."""
+    """Creates the nine-column table that the peers were measured with, and a publication for it."""
     with server.connect() as connection:
         connection.execute(
             "CREATE TABLE customers(id bigserial PRIMARY KEY, first_name text NOT NULL, last_name text, email text,"
