@@ -83,7 +83,7 @@ def sqlite_arguments(properties: Properties) -> tuple[dict[str, Any], tuple[str,
         if value is None:
             continue
         if not _PRAGMA_VALUE.fullmatch(value.strip()):
-            raise ConfigError(f"the property {name} is no value of a pragma: a word or a whole number")
+            raise ConfigError(f"the property {name} is not a value of a pragma: a word or a whole number")
         statements.append(f"PRAGMA {name} = {value.strip()}")
     return found, tuple(statements)
 

@@ -205,15 +205,15 @@ def test_mariadbs_driver_has_booleans(connect: Connect) -> None:
 @pytest.mark.parametrize(
     ("type", "literal", "words"),
     [
-        ("bigint unsigned", "18446744073709551615", "Column v: 18446744073709551615 does not fit the int64"),
-        ("time", "'-01:00:00'", "Column v: -01:00:00 is no time of a day"),
-        ("time", "'100:00:00'", "Column v: 100:00:00 is no time of a day"),
-        ("time(3)", "'838:59:59'", "Column v: 838:59:59.000 is no time of a day"),
-        ("date", "'0000-00-00'", "Column v: 0000-00-00 is no date"),
-        ("date", "'2024-00-10'", "Column v: 2024-00-10 lacks a month or a day"),
-        ("datetime", "'0000-00-00 00:00:00'", "Column v: 0000-00-00 is no date"),
-        ("timestamp", "0", "Column v: 0000-00-00 is no date"),
-        ("year", "'0000'", "Column v: the year 0000 is no date"),
+        ("bigint unsigned", "18446744073709551615", "Column v: 18446744073709551615 does not fit int64"),
+        ("time", "'-01:00:00'", "Column v: -01:00:00 is not a time of day"),
+        ("time", "'100:00:00'", "Column v: 100:00:00 is not a time of day"),
+        ("time(3)", "'838:59:59'", "Column v: 838:59:59.000 is not a time of day"),
+        ("date", "'0000-00-00'", "Column v: 0000-00-00 is not a date"),
+        ("date", "'2024-00-10'", "Column v: 2024-00-10 has no month or day"),
+        ("datetime", "'0000-00-00 00:00:00'", "Column v: 0000-00-00 is not a date"),
+        ("timestamp", "0", "Column v: 0000-00-00 is not a date"),
+        ("year", "'0000'", "Column v: the year 0000 is not a date"),
     ],
 )
 def test_a_value_that_connect_has_nothing_for_is_refused_by_name(rig: Rig, type: str, literal: str, words: str) -> None:

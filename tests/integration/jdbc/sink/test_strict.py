@@ -231,7 +231,7 @@ def test_the_refusal_names_column_type_and_value(open_database: Open) -> None:
     with pytest.raises(DataError) as refused:
         table.put(DOUBLE, 0.1)
     assert refused.value.message == (
-        "main.t.v is FLOAT, which would not keep all of 0.1 (field v); conversion.strict=true forbids that"
+        "main.t.v is FLOAT, which cannot store 0.1 (field v) without loss; conversion.strict=true forbids that"
     )
 
 

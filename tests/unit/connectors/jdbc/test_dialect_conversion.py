@@ -140,10 +140,10 @@ def test_fields_of_numbers_and_texts_can_be_declared_timestamps(unit: int) -> No
     [
         (named(Type.INT64, "io.debezium.time.NanoTimestamp"), 1, "finer than the microseconds"),
         (named(Type.INT64, "io.debezium.time.NanoTime"), 1, "finer than the microseconds"),
-        (named(Type.INT64, "io.debezium.time.MicroTime"), -1, "no time of a day"),
+        (named(Type.INT64, "io.debezium.time.MicroTime"), -1, "not a time of day"),
         (named(Type.INT32, "io.debezium.time.Date"), 5_000_000, "outside the years"),
-        (named(Type.STRING, "io.debezium.time.ZonedTimestamp"), "soon", "'soon' is no ISO-8601"),
-        (named(Type.STRING, "io.debezium.time.IsoDate"), "2023-02-29Z", "no date"),
+        (named(Type.STRING, "io.debezium.time.ZonedTimestamp"), "soon", "'soon' is not an ISO-8601"),
+        (named(Type.STRING, "io.debezium.time.IsoDate"), "2023-02-29Z", "not a date"),
         (timestamp_schema(), FarInstant(1 << 60), "outside of the years"),
         (timestamp_schema(), dt.datetime(2024, 1, 1), "has no time zone"),
     ],
@@ -199,5 +199,5 @@ def test_values_as_text(schema: Schema, value: Any, expected: str) -> None:
 
 
 def test_bytes_have_no_text() -> None:
-    with pytest.raises(DataError, match="Field f is bytes, which cannot be written to a column of text"):
+    with pytest.raises(DataError, match="Field f is bytes, which cannot be written to a text column"):
         to_text(logical_type(Schema.BYTES, OPTIONS), OPTIONS, "Field f")

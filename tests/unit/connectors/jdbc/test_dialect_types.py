@@ -81,7 +81,7 @@ def test_a_decimal_gets_the_scale_of_its_schema_where_that_changes_nothing(value
 
 
 @pytest.mark.parametrize(
-    ("value", "words"), [("1.25", "more than the 1 decimal places"), ("NaN", "no number"), ("Infinity", "no number")]
+    ("value", "words"), [("1.25", "more than the 1 decimal places"), ("NaN", "not a number"), ("Infinity", "not a number")]
 )
 def test_a_decimal_that_would_be_rounded_is_refused(value: str, words: str) -> None:
     with pytest.raises(DataError, match=f"Column c: .*{words}"):

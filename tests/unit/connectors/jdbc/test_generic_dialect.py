@@ -281,7 +281,7 @@ def test_a_database_that_nobody_wrote_a_module_for_is_served(session: Session) -
     assert session.query(Sql("SELECT id FROM t"), "testing") == [(2,)]
     with pytest.raises(RowRejectedError, match="UNIQUE constraint failed"):
         writer.write(session, [[2, "x", None, None, True, b"", []]])
-    with pytest.raises(UnsupportedError, match=r"insert.mode=upsert is not known for sqlite; insert.mode=insert and"):
+    with pytest.raises(UnsupportedError, match=r"insert.mode=upsert is not supported for sqlite; use insert.mode=insert"):
         made.writer(found, fields, InsertMode.UPSERT, WriteOptions())
     with pytest.raises(DataError, match="has no column x"):
         made.writer(found, [SinkField("x", Schema.INT32)], InsertMode.INSERT, WriteOptions())

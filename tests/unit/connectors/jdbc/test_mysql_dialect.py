@@ -69,7 +69,7 @@ def test_a_timeout_is_set_by_a_statement_that_both_servers_take() -> None:
 
 
 def test_another_driver_is_refused() -> None:
-    with pytest.raises(ConfigError, match="through PyMySQL here, not mysqldb") as refused:
+    with pytest.raises(ConfigError, match="requires the driver PyMySQL, not mysqldb") as refused:
         dialect("mysql+mysqldb://host/shop")
     assert "secret" not in str(refused.value)
 
@@ -282,7 +282,7 @@ def test_a_value_that_is_not_of_its_type_names_its_column() -> None:
     decode = compile_row_decoder(columns, [column_decoder(column, ReadOptions(), booleans=False) for column in columns], [])
     packet = lenenc(b"fine") + lenenc(b"12x")
     data = len(packet).to_bytes(4, "little") + packet
-    with pytest.raises(DataError, match=r"Column price: b'12x' cannot be read as int32"):
+    with pytest.raises(DataError, match=r"Column price: b'12x' cannot be decoded as int32"):
         decode(data, data.decode("latin-1"), 0, 10, [], [])
 
 
@@ -299,7 +299,7 @@ def test_a_vector_takes_an_array_of_floats() -> None:
     of_text = literal_for(SinkField("v", Schema.STRING), _column(row), WriteOptions())
     assert of_text.write("[1, 2.5]") == "X'0000803f00002040'"
     for wrong in ("1'; drop", "7", '["a"]', "[1, null]"):
-        with pytest.raises(DataError, match=r"Field v: .* is no vector; expected numbers in brackets"):
+        with pytest.raises(DataError, match=r"Field v: .* is not a vector; expected numbers in brackets"):
             of_text.write(wrong)
 
 
