@@ -130,8 +130,8 @@ def exact_code(column: PostgresResultColumn, zone: dt.tzinfo) -> tuple[str, Deco
             code = f"wall_ns(moment({{x}})) if {_SIMPLE_YEAR} else {_CALL}" if zone is dt.UTC else _CALL
             return code, lambda text: shared.wall_to_instant_ns(parse_timestamp_ns(text, column.name), zone)
     raise DataError(
-        f"Column {column.name} has type {column.type.sql}; an incrementing or timestamp column must be an integer, a number of scale "
-        "0, a date or a timestamp"
+        f"Column {column.name} has type {column.type.sql}; an incrementing or timestamp column must be an integer, a number of "
+        "scale 0, a date or a timestamp"
     )
 
 
