@@ -39,7 +39,7 @@ class GenericReader:
                 if not options.skip_unsupported:
                     self.close()
                     raise error
-                log.warning("%s; it is left out", error.message)
+                log.warning("%s; omitting it", error.message)
                 continue
             self._selected.append((i, decoder))
             fields.append((column.name, decoder.schema))

@@ -81,7 +81,7 @@ def _build_plan(
             error = unsupported_type(table.name if table else None, _as_column(column, table))
             if not options.skip_unsupported:
                 raise error
-            log.warning("%s. It is left out.", error.message)
+            log.warning("%s; omitting it", error.message)
         decoders.append(decoder)
     exact = [_exact_number(name, columns, decoders) for name in options.exact]
     fields = tuple(

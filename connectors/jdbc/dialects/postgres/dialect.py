@@ -135,7 +135,7 @@ class PostgresDialect(Dialect):
         if plan is None:
             plan = build_read_plan(columns, options, name)
             for message in plan.skipped:
-                log.warning("%s; it is left out", message)
+                log.warning("%s; omitting it", message)
             while len(self._plans) >= _MOST_PLANS:
                 self._plans.pop(next(iter(self._plans)), None)
             self._plans[key] = plan

@@ -17,12 +17,12 @@ def notices(url: str, **properties: str) -> list[str]:
 
 def test_a_property_without_counterpart_is_told() -> None:
     assert notices("jdbc:postgresql://db/s?reWriteBatchedInserts=true&stringtype=unspecified&socketTimeout=3") == [
-        "socketTimeout is left out: libpq has no such limit (statement.timeout.ms ends a long statement)",
-        "reWriteBatchedInserts means nothing to psycopg and is left out",
+        "socketTimeout is ignored: libpq has no such limit (statement.timeout.ms cancels a long statement)",
+        "reWriteBatchedInserts has no effect with psycopg and is ignored",
     ]
     assert notices("jdbc:mysql://db/s?useUnicode=true&zeroDateTimeBehavior=CONVERT_TO_NULL&tinyInt1isBit=false") == [
-        "useUnicode means nothing to PyMySQL and is left out",
-        "tinyInt1isBit means nothing to PyMySQL and is left out",
+        "useUnicode has no effect with PyMySQL and is ignored",
+        "tinyInt1isBit has no effect with PyMySQL and is ignored",
     ]
     with pytest.raises(ConfigError, match="none of EXCEPTION, CONVERT_TO_NULL and ROUND"):
         read("jdbc:mysql://db/s?zeroDateTimeBehavior=null")
@@ -40,10 +40,10 @@ def test_a_property_without_counterpart_is_told() -> None:
 
 def test_a_misspelt_property_is_told_with_the_nearest_name() -> None:
     assert notices("jdbc:postgresql://db/s?aplicationName=x") == [
-        "aplicationName is not known to psycopg and is left out (did you mean ApplicationName?)"
+        "aplicationName is not known to psycopg and is ignored (did you mean ApplicationName?)"
     ]
     assert notices("jdbc:postgresql://db/s", conectTimeout="3") == [
-        "conectTimeout is not known to psycopg and is left out (did you mean connectTimeout?)"
+        "conectTimeout is not known to psycopg and is ignored (did you mean connectTimeout?)"
     ]
 
 
@@ -92,7 +92,7 @@ def test_files_have_no_users() -> None:
         target = parse_connection_url(url, "me", "pw", {})
         assert target.url.username is None
         assert target.url.password is None
-        assert [notice for notice in target.notices if "user and password are left out" in notice]
+        assert [notice for notice in target.notices if "user and password are ignored" in notice]
 
 
 def test_pragmas_are_what_a_connection_begins_with() -> None:
