@@ -8,14 +8,14 @@ import pytest
 
 from connect.errors import ConfigError
 from connectors.jdbc.urls.connection_url import ConnectionTarget, parse_connection_url
-from tests.unit.connectors.jdbc.test_urls import UTF8, read
+from tests.unit.connectors.jdbc.urls.test_connection_url import UTF8, read
 
 
 def notices(url: str, **properties: str) -> list[str]:
     return list(read(url, **properties).notices)
 
 
-def test_a_property_without_counterpart_is_told() -> None:
+def test_properties_without_equivalent_are_reported() -> None:
     assert notices("jdbc:postgresql://db/s?reWriteBatchedInserts=true&stringtype=unspecified&socketTimeout=3") == [
         "socketTimeout is ignored: libpq has no such limit (statement.timeout.ms cancels a long statement)",
         "reWriteBatchedInserts has no effect with psycopg and is ignored",
@@ -38,7 +38,7 @@ def test_a_property_without_counterpart_is_told() -> None:
     assert "sslmode=require" in notices("jdbc:postgresql://db/s?ssl=true&sslfactory=org.postgresql.ssl.NonValidatingFactory")[0]
 
 
-def test_a_misspelt_property_is_told_with_the_nearest_name() -> None:
+def test_a_misspelled_property_is_reported_with_the_nearest_name() -> None:
     assert notices("jdbc:postgresql://db/s?aplicationName=x") == [
         "aplicationName is not known to psycopg and is ignored (did you mean ApplicationName?)"
     ]
@@ -47,7 +47,7 @@ def test_a_misspelt_property_is_told_with_the_nearest_name() -> None:
     ]
 
 
-def test_properties_beside_the_url_mean_the_same_and_win() -> None:
+def test_properties_from_config_keys_override_the_url() -> None:
     target = read("jdbc:postgresql://db/s?sslmode=disable&ApplicationName=a", applicationname="b", currentSchema="x")
     assert dict(target.connect_args) == {"sslmode": "disable", "application_name": "b", "options": "-csearch_path=x"}
     target = read("jdbc:mysql://db/s?connectTimeout=1000", connectTimeout="2000", allowLocalInfile="true")
@@ -56,7 +56,7 @@ def test_properties_beside_the_url_mean_the_same_and_win() -> None:
     assert target.url.query["Encrypt"] == "strict"
 
 
-def test_properties_go_with_sqlalchemy_urls_too() -> None:
+def test_properties_apply_to_sqlalchemy_urls() -> None:
     assert dict(read("postgresql://db/s?sslmode=disable", sslmode="require", connectTimeout="7").connect_args) == {
         "sslmode": "require",
         "connect_timeout": 7,
@@ -71,7 +71,7 @@ def test_properties_go_with_sqlalchemy_urls_too() -> None:
 @pytest.mark.parametrize(
     "url", ["jdbc:postgresql://u3:p3@db/s?user=u2&password=p2", "jdbc:mysql://u3:p3@db/s?user=u2&password=p2"]
 )
-def test_credentials_of_their_own_keys_win_then_properties_then_the_url(url: str) -> None:
+def test_credentials_precede_from_keys_then_properties_then_the_url(url: str) -> None:
     def login(target: ConnectionTarget) -> tuple[Any, Any]:
         return target.url.username, target.url.password
 
@@ -87,7 +87,7 @@ def test_credentials_of_their_own_keys_win_then_properties_then_the_url(url: str
     )
 
 
-def test_files_have_no_users() -> None:
+def test_file_databases_ignore_users() -> None:
     for url in ("jdbc:sqlite:s.db", "jdbc:duckdb:s.db", "sqlite:///s.db"):
         target = parse_connection_url(url, "me", "pw", {})
         assert target.url.username is None
@@ -95,18 +95,18 @@ def test_files_have_no_users() -> None:
         assert [notice for notice in target.notices if "user and password are ignored" in notice]
 
 
-def test_pragmas_are_what_a_connection_begins_with() -> None:
+def test_pragmas_start_each_connection() -> None:
     target = read("jdbc:sqlite:s.db?journal_mode=WAL&cache_size=-2000", foreign_keys="true")
     assert target.on_connect == ("PRAGMA cache_size = -2000", "PRAGMA foreign_keys = true", "PRAGMA journal_mode = WAL")
 
 
-def test_a_password_outside_of_ascii_goes_to_mysql_as_utf8() -> None:
+def test_a_non_ascii_password_is_sent_to_mysql_as_utf8() -> None:
     assert read("jdbc:mysql://db/s", password="pä€").connect_args["password"] == "pä€".encode()
     assert read("mysql://u:p%C3%A4@db/s").connect_args["password"] == "pä".encode()
     assert "password" not in read("jdbc:mysql://db/s", password="pa").connect_args
 
 
-def test_identity_is_verified_with_the_systems_authorities_when_none_is_named() -> None:
+def test_identity_is_verified_with_the_systems_authorities_by_default() -> None:
     tls = read("jdbc:mysql://db/s?sslMode=VERIFY_IDENTITY").connect_args["ssl"]
     assert tls["verify_mode"] is True
     assert tls["check_hostname"] is True
