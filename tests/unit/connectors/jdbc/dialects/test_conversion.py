@@ -1,4 +1,4 @@
-"""The sinks' kinds: Connect's and Debezium's types, and their values for a driver."""
+"""Logical types of Connect and Debezium, and the conversion of their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Databases without a module of their own, and the statements of those that cannot be run here: SQL Server, Oracle, Db2, HANA."""
+"""The generic dialect, and the SQL of databases that tests cannot run: SQL Server, Oracle, Db2, HANA."""
 
 from __future__ import annotations
 

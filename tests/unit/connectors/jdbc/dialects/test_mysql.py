@@ -1,4 +1,4 @@
-"""MySQL's dialect without a server: what cannot be had here (MySQL itself), and what must hold for all inputs."""
+"""MySQL's dialect without a server: behavior of MySQL that MariaDB lacks, and properties for all inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns that a sink creates in PostgreSQL, and what its errors are about."""
+"""Columns that sinks create in PostgreSQL, and the classification of its errors."""
 
 from __future__ import annotations
 

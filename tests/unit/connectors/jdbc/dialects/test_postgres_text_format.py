@@ -1,4 +1,4 @@
-"""PostgreSQL's text forms: arrays, dates and times, lines of a COPY, both ways."""
+"""PostgreSQL's text formats in both directions: arrays, dates and times, COPY."""
 
 from __future__ import annotations
 

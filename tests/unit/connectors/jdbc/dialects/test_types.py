@@ -1,4 +1,4 @@
-"""Schemas of SQL types, calendars, zones and granularities that the sources share."""
+"""Schemas of SQL types, calendars, time zones, and granularities of sources."""
 
 from __future__ import annotations
 

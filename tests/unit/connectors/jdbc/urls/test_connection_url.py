@@ -1,4 +1,4 @@
-"""What ``connection.url`` becomes: the forms that are understood, and what is refused."""
+"""Parsing of ``connection.url``: valid and invalid forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties and credentials, in ``connection.url`` and beside it: which of them count, and what is told of the others."""
+"""Driver properties and credentials, inside and outside ``connection.url``: precedence and notices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``sluice doctor`` tells of the drivers of databases."""
+"""The drivers that ``sluice doctor`` lists."""
 
 from __future__ import annotations
 

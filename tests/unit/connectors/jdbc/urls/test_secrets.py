@@ -1,4 +1,4 @@
-"""Secrets inside of a URL: they are found, and none is shown on the way to a connection, however the URL is written."""
+"""No secret in a URL is shown, however the URL is written."""
 
 from __future__ import annotations
 
