@@ -111,8 +111,8 @@ def literal_for(field: SinkField, column: JdbcColumn | None, options: WriteOptio
     logical = logical_type(field.schema, options, field.name)
     native = column.native if column is not None and isinstance(column.native, MySqlColumnDetails) else None
     what = f"Field {field.name}"
-    made = _literal(logical, native, options, what)
-    return MySqlLiteral(_checked(made.write, field.name), made.inline)
+    literal = _literal(logical, native, options, what)
+    return MySqlLiteral(_checked(literal.write, field.name), literal.inline)
 
 
 def _checked(write: Write, name: str) -> Write:

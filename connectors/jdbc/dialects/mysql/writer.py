@@ -200,10 +200,10 @@ def update_writer(dialect: Dialect, table: JdbcTable, fields: Sequence[SinkField
     form += [f",{name}=" for name in names[1:others]]
     form += [f" WHERE {names[others]}=", *(f" AND {name}=" for name in names[others + 1 :]), ""]
     build = RowBuilder(ordered, columns, options, form)
-    places = [fields.index(field) for field in ordered]
-    if places == list(range(len(fields))):
+    indexes = [fields.index(field) for field in ordered]
+    if indexes == list(range(len(fields))):
         return UpdateWriter(f"writing {table.name}", build)
-    return UpdateWriter(f"writing {table.name}", lambda rows: build([[row[place] for place in places] for row in rows]))
+    return UpdateWriter(f"writing {table.name}", lambda rows: build([[row[i] for i in indexes] for row in rows]))
 
 
 def delete_writer(dialect: Dialect, table: JdbcTable, keys: Sequence[SinkField], options: WriteOptions) -> MultiRowWriter:

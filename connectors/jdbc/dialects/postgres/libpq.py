@@ -67,7 +67,7 @@ def describe(pgconn: PGconn, sql: str) -> PGresult:
 
 
 def start_copy(pgconn: PGconn, sql: str) -> None:
-    """Runs COPY up to where rows are sent or expected."""
+    """Starts a COPY, so that rows can be read or sent."""
     pgconn.send_query(sql.encode())
     found = results(pgconn)
     if found[-1].status not in (ExecStatus.COPY_IN, ExecStatus.COPY_OUT):
@@ -76,7 +76,7 @@ def start_copy(pgconn: PGconn, sql: str) -> None:
 
 
 def send_copy(pgconn: PGconn, rows: bytes) -> int:
-    """Sends all rows of a COPY FROM STDIN and ends it. Returns how many rows the server took."""
+    """Sends all rows of a COPY FROM STDIN and ends it. Returns the number of rows that the server wrote."""
     view = memoryview(rows)
     for at in range(0, len(view), _COPY_CHUNK):
         while pgconn.put_copy_data(view[at : at + _COPY_CHUNK]) == 0:
@@ -88,12 +88,12 @@ def send_copy(pgconn: PGconn, rows: bytes) -> int:
 
 
 def end_copy_out(pgconn: PGconn) -> None:
-    """Takes what follows the last row. Raises the error that ended the COPY early."""
+    """Reads the result after the last row. Raises the error if one ended the COPY early."""
     _require_success(results(pgconn))
 
 
 def stream(pgconn: PGconn, sql: str, rows: int) -> None:
-    """Runs a query whose result comes in parts of so many rows: call :func:`next_result` until it gives None."""
+    """Runs a query whose result arrives in chunks of ``rows``: call :func:`next_result` until it returns None."""
     pgconn.send_query(sql.encode())
     if pq.version() >= 170_000 and pq.__build_version__ >= 170_000:
         pgconn.set_chunked_rows_mode(rows)
@@ -102,7 +102,7 @@ def stream(pgconn: PGconn, sql: str, rows: int) -> None:
 
 
 def next_result(pgconn: PGconn) -> PGresult | None:
-    """The next result of what was sent, None after the last. Raises the server's error."""
+    """Returns the next result, None after the last. Raises the server's error."""
     result = _next(pgconn)
     if result is not None and result.status == ExecStatus.FATAL_ERROR:
         raise error_from_result(result)

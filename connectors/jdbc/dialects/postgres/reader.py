@@ -203,5 +203,5 @@ def open_reader(
             libpq.start_copy(pgconn, f"COPY ({text}\n) TO STDOUT")
         else:
             libpq.stream(pgconn, text, rows)
-    made = CopyReader if copies else StreamReader
-    return made(session, pgconn, plan, doing, savepoint=savepoint)
+    reader = CopyReader if copies else StreamReader
+    return reader(session, pgconn, plan, doing, savepoint=savepoint)

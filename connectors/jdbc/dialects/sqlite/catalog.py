@@ -55,8 +55,8 @@ def describe(session: DriverSession, name: TableName) -> JdbcTable | None:
         doing,
     )
     autoincrement = bool(_AUTOINCREMENT.search(_QUOTED.sub(" ", sql or "")))
-    keys = sorted((place, column) for column, _, _, _, place, _ in columns if place)
-    alias = _rowid_alias(sql, [(column, type_name) for column, type_name, _, _, place, _ in columns if place])
+    keys = sorted((position, column) for column, _, _, _, position, _ in columns if position)
+    alias = _rowid_alias(sql, [(column, type_name) for column, type_name, _, _, position, _ in columns if position])
     return JdbcTable(
         TableName(real, name.schema),
         tuple(

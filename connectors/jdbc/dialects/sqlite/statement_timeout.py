@@ -17,15 +17,15 @@ class SqliteStatementTimer:
         self._deadlines: dict[int, float] = {}
 
     def watch(self, connection: Any) -> None:
-        """Begins to look at a new connection while it works."""
+        """Starts checking the deadline of a new connection."""
         number, deadlines, now = id(connection), self._deadlines, time.monotonic
         connection.set_progress_handler(lambda: number in deadlines and now() > deadlines[number], _STEPS_BETWEEN_LOOKS)
 
     def start(self, connection: Any) -> None:
-        """A call of the driver begins."""
+        """Sets the deadline at the start of a driver call."""
         if self._limit_s:
             self._deadlines[id(connection)] = time.monotonic() + self._limit_s
 
     def forget(self, connection: Any) -> None:
-        """The connection is closed."""
+        """Removes a closed connection."""
         self._deadlines.pop(id(connection), None)

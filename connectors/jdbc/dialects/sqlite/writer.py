@@ -127,7 +127,7 @@ def _decimal(logical: LogicalType, column: SqliteColumnType, options: WriteOptio
 
 
 def default_value(field: SinkField, convert: Convert | None, options: WriteOptions) -> Any:
-    """What is stored for a null, by ``replace.null.with.default``."""
+    """Returns the value to store for a null, by ``replace.null.with.default``."""
     default = field.schema.default
     if default is None or not options.null_as_default:
         return None
@@ -137,7 +137,8 @@ def default_value(field: SinkField, convert: Convert | None, options: WriteOptio
 def rows_converter(
     fields: Sequence[SinkField], order: Sequence[int], columns: Sequence[SqliteColumnType], options: WriteOptions
 ) -> RowsConverter | None:
-    """Makes rows those of the statement, whose marks are the fields ``order``. None where they are already."""
+    """Returns a converter of rows to the parameters of a statement whose marks are the fields ``order``; None if rows need
+    none."""
     space: dict[str, Any] = {}
     parts: list[str] = []
     plain = list(order) == list(range(len(fields)))
@@ -163,14 +164,14 @@ def rows_converter(
     if plain:
         return None
     names = ", ".join(f"v{i}" for i in range(len(fields)))
-    # Only numbers of fields are in this text; names and values come in through the namespace.
+    # The code contains only field numbers; names and values come from the namespace.
     code = f"def convert(rows):\n    return [({', '.join(parts)},) for {names}, in rows]\n"
     exec(compile(code, "<rows of a sqlite writer>", "exec"), space)
-    made: RowsConverter = space["convert"]
+    convert_rows: RowsConverter = space["convert"]
 
     def checked(rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
         try:
-            return made(rows)
+            return convert_rows(rows)
         except (TypeError, AttributeError, ValueError, ArithmeticError) as e:
             raise _value_error(rows, fields, columns, options, e) from e
 
@@ -178,7 +179,7 @@ def rows_converter(
 
 
 def _reject_nan(name: str) -> Any:
-    raise DataError(f"Field {name}: SQLite has no NaN, it would store a null")
+    raise DataError(f"Field {name}: SQLite has no NaN and would store null")
 
 
 def _value_error(
@@ -188,7 +189,7 @@ def _value_error(
     options: WriteOptions,
     error: Exception,
 ) -> DataError:
-    """The error that names the field whose value is of the wrong kind."""
+    """Builds the error that names the field whose value does not match its schema."""
     for i, field in enumerate(fields):
         convert = value_converter(field, columns[i], options)
         for row in rows:
