@@ -23,7 +23,7 @@ def silent() -> Iterator[int]:
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql", "mariadb"])
 def test_connecting_to_a_silent_server_times_out(kind: str, silent: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.jdbc.connection.connect_timeout.LOGIN_TIMEOUT_S", 1)
+    monkeypatch.setattr("connectors.jdbc.connection.connect_timeout.CONNECT_TIMEOUT_S", 1)
     # PyMySQL has a limit of its own for the TCP connection, which is taken here.
     limit = "" if kind == "postgresql" else "?connectTimeout=1000"
     target = parse_connection_url(f"jdbc:{kind}://127.0.0.1:{silent}/shop{limit}", "shop", "hidden", {})
