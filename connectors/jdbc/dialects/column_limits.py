@@ -28,7 +28,7 @@ class ColumnLimits:
     max_bytes: int | None = None
     """The same, counted in UTF-8 bytes."""
     padded_to: int | None = None
-    """Shorter text is padded with blanks, so its own trailing blanks cannot be told from the padding."""
+    """Shorter text is padded with blanks, so its own trailing blanks cannot be distinguished from the padding."""
     drops_blanks: bool = False
     """Text loses its trailing blanks."""
     filled_to: int | None = None

@@ -61,11 +61,11 @@ class RowWriter(Protocol):
     """Writes rows into one table with one kind of statement."""
 
     def write(self, session: DriverSession, rows: Sequence[Sequence[Any]]) -> None:
-        """Writes all rows, given as Connect's values in the order of the fields, inside of the session's transaction.
+        """Writes all rows, given as Connect values in the order of the fields, within the session's transaction.
 
-        Raises RowRefusedError when the database refuses values, and DataError when a value does not fit its column; then nothing
-        of this call happened, or the transaction can only be rolled back to a savepoint that the caller made before it.
-        For upserts no two rows have the same key.
+        Raises RowRejectedError if the database rejects values, and DataError if a value does not fit its column. Then either
+        nothing was written, or the caller must roll back to a savepoint that it set before. The rows of an upsert have different
+        keys.
         """
 
 

@@ -48,7 +48,7 @@ def login(postgres: EmbeddedPostgres, unique_name: Callable[[str], str]) -> Iter
         connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(user)))
 
 
-def test_postgresql_lets_in_by_every_way_of_naming_user_password_and_database(postgres: EmbeddedPostgres, login: str) -> None:
+def test_postgresql_accepts_every_form_of_user_password_and_database(postgres: EmbeddedPostgres, login: str) -> None:
     at, name = f"{postgres.host}:{postgres.port}", quote(NAME, safe="")
     user, password = quote(login, safe=""), quote(PASSWORD, safe="")
     targets = [
@@ -67,7 +67,7 @@ def test_postgresql_lets_in_by_every_way_of_naming_user_password_and_database(po
         assert answer(target, "SELECT current_user, current_database()") == (login, NAME)
 
 
-def test_postgresql_takes_what_pgjdbcs_properties_become(postgres: EmbeddedPostgres, database: str) -> None:
+def test_postgresql_accepts_mapped_pgjdbc_properties(postgres: EmbeddedPostgres, database: str) -> None:
     (closed,) = free_ports(1)
     url = (
         f"jdbc:postgresql://{postgres.host}:{closed},{postgres.host}:{postgres.port}/{database}?targetServerType=primary"
@@ -81,7 +81,7 @@ def test_postgresql_takes_what_pgjdbcs_properties_become(postgres: EmbeddedPostg
     assert answer(target, f"SELECT {shown}") == '"My Schema",public|it\'s me|4321ms|on'
 
 
-def test_postgresql_refuses_tls_that_it_does_not_offer(postgres: EmbeddedPostgres) -> None:
+def test_tls_that_postgresql_does_not_offer_is_an_error(postgres: EmbeddedPostgres) -> None:
     target = parse_connection_url(
         f"jdbc:postgresql://{postgres.host}:{postgres.port}/postgres?ssl=true", postgres.user, postgres.password, {}
     )
@@ -90,9 +90,7 @@ def test_postgresql_refuses_tls_that_it_does_not_offer(postgres: EmbeddedPostgre
     assert isinstance(raised.value.orig, psycopg.OperationalError)
 
 
-def test_mariadb_lets_in_and_takes_what_the_properties_become(
-    mariadb: EmbeddedMariaDB, unique_name: Callable[[str], str]
-) -> None:
+def test_mariadb_accepts_credentials_and_mapped_properties(mariadb: EmbeddedMariaDB, unique_name: Callable[[str], str]) -> None:
     user, name = unique_name("u"), unique_name("d@/%?")
     with mariadb.connect() as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE `{name}`")
@@ -113,7 +111,7 @@ def test_mariadb_lets_in_and_takes_what_the_properties_become(
         cursor.execute(f"DROP USER '{user}'@'%'")
 
 
-def test_files_are_opened_where_they_lie_and_as_they_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_opened_with_their_path_and_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made = parse_connection_url("jdbc:sqlite:my shop@100%.db?journal_mode=WAL&foreign_keys=on", None, None, {})
     assert answer(made, "PRAGMA foreign_keys") == 1

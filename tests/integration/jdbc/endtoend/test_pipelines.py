@@ -1,4 +1,4 @@
-"""Tables go from one database to another through topics, in one worker process: equal rows at the end."""
+"""Pipelines from one database to another through topics, in one worker process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dialect tells of tables, columns, keys and the clock."""
+"""Tables, columns, keys, and the current time."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_tables_have_the_kinds_of_the_jdbc_driver(desk: Desk) -> None:
     ]
 
 
-def test_tables_of_the_system_come_only_when_asked_for(desk: Desk) -> None:
+def test_system_tables_are_listed_only_on_request(desk: Desk) -> None:
     found = desk.dialect.tables(desk.session, ("SYSTEM TABLE",))
     assert (TableName("pg_class", "pg_catalog"), "SYSTEM TABLE") in found
     assert desk.dialect.tables(desk.session, ("TABLE", "VIEW")) == []
 
 
-def test_patterns_narrow_the_tables(desk: Desk) -> None:
+def test_patterns_filter_tables(desk: Desk) -> None:
     desk.sql("CREATE SCHEMA a_b; CREATE SCHEMA axb; CREATE TABLE a_b.t (); CREATE TABLE axb.t ()")
 
     def schemas(**patterns: str) -> list[str | None]:
@@ -111,13 +111,13 @@ def test_a_name_without_schema_is_found_in_the_search_path(desk: Desk) -> None:
     assert str(there.name) == "hidden.t"
 
 
-def test_a_table_that_is_not_there_is_refused_with_the_nearest_that_is(desk: Desk) -> None:
+def test_a_missing_table_is_reported_with_the_nearest_name(desk: Desk) -> None:
     desk.sql("CREATE TABLE orders (i int)")
     with pytest.raises(ConnectError, match=r"Table public\.ordres does not exist .*did you mean public\.orders\?"):
         desk.dialect.find(desk.session, TableName("ordres", "public"))
 
 
-def test_the_clock_goes_on_within_a_transaction(desk: Desk) -> None:
+def test_the_databases_time_advances_within_a_transaction(desk: Desk) -> None:
     before = time.time_ns()
     first, second = desk.dialect.now(desk.session), desk.dialect.now(desk.session)
     assert before // 1000 * 1000 - 1_000_000_000 <= first < second <= time.time_ns() + 1_000_000_000
