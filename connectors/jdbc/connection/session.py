@@ -20,7 +20,8 @@ log = logging.getLogger(__name__)
 
 
 class SqlDialect(Protocol):
-    """What a session and the code that works through one need of a dialect: see :class:`connectors.jdbc.dialects.dialect.Dialect`."""
+    """What a session and the code that works through one need of a dialect: see
+    :class:`connectors.jdbc.dialects.dialect.Dialect`."""
 
     @property
     def paramstyle(self) -> str: ...

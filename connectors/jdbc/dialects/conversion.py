@@ -1,8 +1,8 @@
-"""Values of the sink's kinds, made what a driver or a text of SQL takes.
+"""Converts Connect values to the Python values that drivers take, and to exact numbers of days and nanoseconds.
 
-Each function looks at a field's :class:`LogicalType` once and gives a converter for its values (never called with None), or None
-where the value can be used as it is. Converters raise DataError, with ``what`` ("Field price") in the message, for a value that
-cannot be kept.
+Each function takes a field's :class:`LogicalType` once and returns a converter for its values (never called with None), or
+None if values need no conversion. A converter raises DataError, naming ``what`` ("Field price"), for a value that it cannot
+convert exactly.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _GREGORIAN_START = dt.date(1582, 10, 15)
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """A shape as well-known binary, with its reference system where it has one."""
+    """A geometry as well-known binary, with its spatial reference system if it has one."""
 
     wkb: bytes
     srid: int | None = None
 
 
 def to_python(logical: LogicalType, options: WriteOptions, what: str) -> Convert | None:
-    """The value that :class:`FieldKind` names."""
+    """Returns a converter to the Python value that :class:`FieldKind` names."""
     match logical.kind:
         case FieldKind.DECIMAL:
             return _variable_decimal if logical.scale is None else None
@@ -79,7 +79,7 @@ def to_python(logical: LogicalType, options: WriteOptions, what: str) -> Convert
 
 
 def to_day(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], int]:
-    """Days since 1970 of a DATE, however far, in the proleptic calendar."""
+    """Returns a converter of DATE to days since 1970, for any year, in the proleptic calendar."""
     if logical.form is TemporalForm.NUMBER:
         return int
     if logical.form is TemporalForm.TEXT:
@@ -90,7 +90,7 @@ def to_day(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[
     def day(value: dt.date | FarInstant) -> int:
         days = date_to_days(value)
         if zone is not _UTC:
-            # A Date is midnight in UTC for the originals, shown in date.timezone: a day earlier west of Greenwich.
+            # Confluent's and Aiven's connectors format midnight UTC in date.timezone: a day earlier west of Greenwich.
             days = instant_to_wall_ns(days * NS_PER_DAY, zone) // NS_PER_DAY
         return to_proleptic_day(days) if legacy else days
 
@@ -98,7 +98,7 @@ def to_day(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[
 
 
 def to_date(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], dt.date]:
-    """Python's date of a DATE; years other than 1 to 9999 are refused."""
+    """Returns a converter of DATE to a Python date; it rejects years other than 1 to 9999."""
     day = to_day(logical, options, what)
 
     def date(value: Any) -> dt.date:
@@ -119,14 +119,14 @@ def to_date(logical: LogicalType, options: WriteOptions, what: str) -> Callable[
 
 
 def to_time_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], int]:
-    """ns of the day of a TIME; 24:00 is a whole day."""
+    """Returns a converter of TIME to ns of the day; 24:00 is a whole day."""
     if logical.form is TemporalForm.NUMBER:
         unit = logical.unit_ns
 
         def checked(value: int) -> int:
             ns = value * unit
             if not 0 <= ns <= NS_PER_DAY:
-                raise DataError(f"{what}: {value} is no time of a day")
+                raise DataError(f"{what}: {value} is not a time of day")
             return ns
 
         return checked
@@ -137,7 +137,7 @@ def to_time_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callab
 
 
 def to_time(logical: LogicalType, options: WriteOptions, what: str) -> Convert | None:
-    """Python's time of a TIME, END_OF_DAY for 24:00; what is finer than a microsecond is refused."""
+    """Returns a converter of TIME to a Python time, END_OF_DAY for 24:00; it rejects values finer than a microsecond."""
     if logical.form is TemporalForm.CONNECT and options.zone is _UTC:
         return None
     ns = to_time_ns(logical, options, what)
@@ -156,7 +156,8 @@ def _zoned_time(what: str) -> Convert:
 
 
 def to_wall_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], int]:
-    """A TIMESTAMP or INSTANT (or DATE) for a column without zone: ns since 1970-01-01T00:00 on the clock of ``db.timezone``."""
+    """Returns a converter of TIMESTAMP, INSTANT, or DATE for a column without zone: ns since 1970-01-01T00:00 in
+    ``db.timezone``."""
     if logical.kind is FieldKind.DATE:
         day = to_day(logical, options, what)
         return lambda value: day(value) * NS_PER_DAY
@@ -170,7 +171,7 @@ def to_wall_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callab
 
 
 def to_instant_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], int]:
-    """The same for a column with a zone: ns since 1970 UTC. What has no zone is taken to be in ``db.timezone``."""
+    """The same for a column with a zone: ns since 1970 UTC. Values without a zone are in ``db.timezone``."""
     zone = options.zone
     if logical.kind is not FieldKind.INSTANT:
         wall = to_wall_ns(logical, options, what)
@@ -182,7 +183,7 @@ def to_instant_ns(logical: LogicalType, options: WriteOptions, what: str) -> Cal
 
 
 def to_wall(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], dt.datetime]:
-    """The same as :func:`to_wall_ns` as a naive datetime; finer than a microsecond and years other than 1 to 9999 are refused."""
+    """Like :func:`to_wall_ns`, as a naive datetime; rejects values finer than a microsecond and years other than 1 to 9999."""
     ns = to_wall_ns(logical, options, what)
     if logical.form is not TemporalForm.CONNECT or logical.kind is not FieldKind.INSTANT or options.zone is not _UTC:
         return lambda value: wall_ns_to_datetime(ns(value), what)
@@ -196,7 +197,7 @@ def to_wall(logical: LogicalType, options: WriteOptions, what: str) -> Callable[
 
 
 def to_instant(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], dt.datetime]:
-    """The same as :func:`to_instant_ns` as a datetime in UTC."""
+    """Like :func:`to_instant_ns`, as a datetime in UTC."""
     ns = to_instant_ns(logical, options, what)
 
     def aware(value: Any) -> dt.datetime:
@@ -210,7 +211,7 @@ def to_instant(logical: LogicalType, options: WriteOptions, what: str) -> Callab
 
 
 def _value_to_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], int]:
-    """ns of the value as its schema gives it: of a wall time for TIMESTAMP, of an instant for INSTANT."""
+    """Returns a converter to ns without applying a zone: of a wall time for TIMESTAMP, of an instant for INSTANT."""
     if logical.form is TemporalForm.NUMBER:
         unit = logical.unit_ns
         return lambda value: value * unit
@@ -232,7 +233,7 @@ def _from_text(logical: LogicalType, options: WriteOptions, what: str) -> Callab
 
     def parsed(text: str) -> int:
         if unit and text.lstrip("-").isdecimal():
-            return int(text) * unit  # timestamp.fields.list: what timestamp.granularity=micros_string writes
+            return int(text) * unit  # timestamp.fields.list: the format of timestamp.granularity=micros_string
         moment = parse_iso_datetime(text, what)
         wall = moment.wall
         if logical.kind is FieldKind.TIMESTAMP:
@@ -244,7 +245,7 @@ def _from_text(logical: LogicalType, options: WriteOptions, what: str) -> Callab
 
 @dataclass(frozen=True, slots=True)
 class IsoDateTime:
-    """What an ISO-8601 text says: the day since 1970, the ns of that day, and the seconds that its clock is ahead of UTC."""
+    """A parsed ISO-8601 text: days since 1970, ns of that day, and the UTC offset in seconds, if any."""
 
     day: int
     ns: int = 0
@@ -263,22 +264,22 @@ _MOMENT_TEXT = re.compile(f"{_DATE}(?:[T ]{_CLOCK})?{_OFFSET}")
 
 
 def parse_iso_datetime(text: str, what: str) -> IsoDateTime:
-    """A date or timestamp, with T or a space between, with an offset or without. Raises DataError for anything else."""
+    """Parses a date or timestamp, with T or a space as separator, with or without an offset. Raises DataError for other text."""
     match = _MOMENT_TEXT.fullmatch(text)
     if match is None:
-        raise DataError(f"{what}: {text!r} is no ISO-8601 date or timestamp")
+        raise DataError(f"{what}: {text!r} is not an ISO-8601 date or timestamp")
     year, month, day, *clock, offset = match.groups()
     number = epoch_day_of_date(int(year), int(month), int(day))
     if date_of_epoch_day(number) != (int(year), int(month), int(day)):
-        raise DataError(f"{what}: {text!r} is no date")
+        raise DataError(f"{what}: {text!r} is not a date")
     return IsoDateTime(number, _time_of_day_ns(clock, text, what) if clock[0] is not None else 0, _offset_seconds(offset))
 
 
 def parse_iso_time(text: str, what: str) -> tuple[int, int | None]:
-    """The ns of the day and the seconds ahead of UTC of a time of day. Raises DataError for anything else."""
+    """Parses a time of day into ns of the day and the UTC offset in seconds, if any. Raises DataError for other text."""
     match = _TIME_TEXT.fullmatch(text)
     if match is None:
-        raise DataError(f"{what}: {text!r} is no ISO-8601 time")
+        raise DataError(f"{what}: {text!r} is not an ISO-8601 time")
     *clock, offset = match.groups()
     return _time_of_day_ns(clock, text, what), _offset_seconds(offset)
 
@@ -287,7 +288,7 @@ def _time_of_day_ns(clock: list[Any], text: str, what: str) -> int:
     hours, minutes, seconds = int(clock[0]), int(clock[1]), int(clock[2] or 0)
     ns = ((hours * 60 + minutes) * 60 + seconds) * NS_PER_SECOND + int((clock[3] or "0").ljust(9, "0"))
     if minutes > 59 or seconds > 59 or ns > NS_PER_DAY:
-        raise DataError(f"{what}: {text!r} is no time of a day")
+        raise DataError(f"{what}: {text!r} is not a time of day")
     return ns
 
 
@@ -299,7 +300,7 @@ def _offset_seconds(text: str | None) -> int | None:
     return -seconds if text[0] == "-" else seconds
 
 
-# --- the rest
+# --- numbers, bits, geometries, nested values
 
 
 def _variable_decimal(value: Struct) -> Decimal:

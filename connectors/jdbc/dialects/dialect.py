@@ -137,7 +137,8 @@ class Dialect(ABC):
         return str(error).strip() or type(error).__name__
 
     def cancel(self, driver_connection: Any) -> None:
-        """Cancels the running statement of a connection; called from another thread. By default, the statement runs to its end."""
+        """Cancels the running statement of a connection; called from another thread. By default, the statement runs to its
+        end."""
         return
 
     # --- catalog

@@ -1,8 +1,7 @@
-"""What the sinks of several databases share: a small, closed set of kinds for all that a field can mean.
+"""The logical type of a field: a small, closed set of kinds that all sinks share.
 
-Connect's logical types and Debezium's semantic types (``io.debezium.time.*``, ``io.debezium.data.*``) become one of
-:class:`FieldKind`, so that a database need know neither's names; :mod:`connectors.jdbc.dialects.conversion` makes the values of a kind
-what a driver takes.
+Connect's logical types and Debezium's semantic types (``io.debezium.time.*``, ``io.debezium.data.*``) map to a
+:class:`FieldKind`, so that dialects need not know their names. :mod:`connectors.jdbc.dialects.conversion` converts the values.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from connectors.jdbc.options import WriteOptions
 
 
 class FieldKind(Enum):
-    """What a field means. The comment is the Python value that ``conversion.to_python`` gives."""
+    """The meaning of a field. The comment is the Python type that ``conversion.to_python`` returns."""
 
     BOOLEAN = "boolean"  # bool
     INT8 = "int8"  # int
@@ -29,11 +28,11 @@ class FieldKind(Enum):
     FLOAT64 = "float64"
     STRING = "string"  # str
     BYTES = "bytes"  # bytes
-    DECIMAL = "decimal"  # Decimal; Logical.scale is None when each value has its own
+    DECIMAL = "decimal"  # Decimal; LogicalType.scale is None if each value has its own
     DATE = "date"  # date
     TIME = "time"  # time without zone
     ZONED_TIME = "zoned time"  # time with zone
-    TIMESTAMP = "timestamp"  # datetime without zone: what a clock on a wall shows
+    TIMESTAMP = "timestamp"  # datetime without zone (wall time)
     INSTANT = "instant"  # datetime in UTC
     YEAR = "year"  # int
     INTERVAL = "interval"  # str, ISO-8601: P1Y2M3DT4H5M6.7S
@@ -41,9 +40,9 @@ class FieldKind(Enum):
     JSON = "json"  # str
     UUID = "uuid"  # str
     XML = "xml"  # str
-    ENUM = "enum"  # str, one of Logical.allowed where that is known
-    ENUM_SET = "enum set"  # str, some of Logical.allowed with commas between them
-    BITS = "bits"  # str of 0 and 1, as many as Logical.length
+    ENUM = "enum"  # str, one of LogicalType.allowed if that is known
+    ENUM_SET = "enum set"  # str, some of LogicalType.allowed, separated by commas
+    BITS = "bits"  # str of 0 and 1, as many as LogicalType.length
     GEOMETRY = "geometry"  # Geometry
     ARRAY = "array"  # list
     MAP = "map"  # dict
@@ -51,37 +50,37 @@ class FieldKind(Enum):
 
 
 class TemporalForm(Enum):
-    """How a date or time is given by its schema."""
+    """How the schema represents a date or time."""
 
     CONNECT = "connect"
     """Connect's own: Python's date, time or datetime (or FarInstant)."""
     NUMBER = "number"
-    """An int: days, or as many units as ``Logical.unit_ns`` says."""
+    """An int: days, or a number of ``LogicalType.unit_ns``."""
     TEXT = "text"
     """ISO-8601."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogicalType:
-    """A field's meaning, and how its schema gives it."""
+    """The meaning of a field and how its schema represents it."""
 
     kind: FieldKind
     schema: Schema
     form: TemporalForm = TemporalForm.CONNECT
     unit_ns: int = 1
-    """For numbers: what one of them is, in ns."""
+    """For temporal numbers: the unit in ns."""
     digits: int = 9
-    """For times and timestamps: how many digits after the second a value may have."""
+    """For times and timestamps: the maximum number of fractional second digits."""
     scale: int | None = None
     length: int | None = None
-    """For BITS and STRING: the column's length where it came from, when the schema tells."""
+    """For BITS and STRING: the length of the source column, if the schema has it."""
     allowed: tuple[str, ...] = ()
     element: LogicalType | None = None
-    """Of an array, or of a map's values."""
+    """The type of an array's elements or a map's values."""
     key: LogicalType | None = None
-    """Of a map's keys."""
+    """The type of a map's keys."""
     members: tuple[tuple[str, LogicalType], ...] = ()
-    """Of a struct."""
+    """The types of a struct's members."""
 
     @property
     def is_temporal(self) -> bool:
@@ -101,7 +100,7 @@ TEXTS: Final = (
     FieldKind.ENUM_SET,
     FieldKind.INTERVAL,
 )
-"""Kinds whose value is text already."""
+"""Kinds whose value is text."""
 
 _PLAIN: Final[Mapping[Type, FieldKind]] = {
     Type.BOOLEAN: FieldKind.BOOLEAN,
@@ -115,7 +114,7 @@ _PLAIN: Final[Mapping[Type, FieldKind]] = {
     Type.BYTES: FieldKind.BYTES,
 }
 
-# Name -> stored type, kind, form, ns of one unit, digits after the second.
+# Name -> stored type, kind, form, unit in ns, fractional second digits.
 _MILLI, _MICRO, _NANO = 1_000_000, 1_000, 1
 _TIMES: Final[Mapping[str, tuple[Type, FieldKind, TemporalForm, int, int]]] = {
     DATE: (Type.INT32, FieldKind.DATE, TemporalForm.CONNECT, 0, 0),
@@ -153,8 +152,8 @@ _NAMED: Final[Mapping[str, tuple[Type, FieldKind]]] = {
 
 
 def logical_type(schema: Schema, options: WriteOptions, name: str = "") -> LogicalType:
-    """The meaning of a schema; ``name`` is the field's, for ``timestamp.fields.list``. A name that is none of the known ones,
-    or stands on another type than it should, means nothing, as in the originals."""
+    """Returns the logical type of a schema. ``name`` is the field's, for ``timestamp.fields.list``. An unknown schema name, or a
+    known one on an unexpected type, is ignored, as in Confluent's and Aiven's connectors."""
     if name and name in options.string_timestamps:
         digits = 6 if options.timestamp_unit_ns == _MICRO else 9
         if schema.type is Type.INT64 and schema.name is None:
@@ -177,7 +176,7 @@ def logical_type(schema: Schema, options: WriteOptions, name: str = "") -> Logic
 
 
 def struct_type(schema: Schema, options: WriteOptions) -> LogicalType:
-    """A struct by its members, whatever its name means."""
+    """Returns the type of a struct by its members, whatever its schema name."""
     members = tuple((field.name, logical_type(field.schema, options)) for field in schema.fields or ())
     return LogicalType(FieldKind.STRUCT, schema, members=members)
 
@@ -202,7 +201,7 @@ def _length(schema: Schema, parameter: str) -> int | None:
 
 
 def _choices(text: str | None) -> tuple[str, ...]:
-    """Debezium joins the values of an enum with commas; one inside of a value has a backslash before it."""
+    """Splits the values of an enum, which Debezium joins with commas. A comma inside a value is escaped by a backslash."""
     if not text:
         return ()
     return tuple(part.replace("\0", ",") for part in text.replace("\\,", "\0").split(","))

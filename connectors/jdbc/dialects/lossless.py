@@ -154,7 +154,7 @@ def _finer(number: Decimal, scale: int) -> bool:
 
 
 def _single(value: float) -> float:
-    """The nearest float of 32 bits."""
+    """Returns the nearest 32-bit float."""
     try:
         single: float = struct.unpack("f", struct.pack("f", value))[0]
     except OverflowError:

@@ -1,6 +1,6 @@
-"""Oracle: SQLAlchemy's inspector and driver, the originals' types and statements.
+"""Oracle: SQLAlchemy's inspector and driver, with the types and statements of Confluent's and Aiven's connectors.
 
-Written after the originals' documentation and the statements that they send; tested on those texts, not against a server.
+Tests compare the statements with those of the connectors; they do not run against a server.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class OracleDialect(GenericDialect):
             return f"NUMBER(*,{logical.scale or 0})"
         if logical.kind is FieldKind.INSTANT:
             return "TIMESTAMP" if logical.form is TemporalForm.CONNECT else "TIMESTAMP WITH TIME ZONE"
-        # A CLOB cannot be part of a key, nor compared.
+        # A CLOB can be neither part of a key nor compared.
         return _TYPES.get(logical.kind, "VARCHAR2(4000)")
 
     def add_columns(self, table: JdbcTable, fields: Sequence[SinkField]) -> list[Sql]:

@@ -1,6 +1,7 @@
-"""SQL Server (and Azure SQL): SQLAlchemy's inspector and drivers, the originals' types and statements.
+"""SQL Server (and Azure SQL): SQLAlchemy's inspector and drivers, with the types and statements of Confluent's and Aiven's
+connectors.
 
-Written after the originals' documentation and the statements that they send; tested on those texts, not against a server.
+Tests compare the statements with those of the connectors; they do not run against a server.
 """
 
 from __future__ import annotations
@@ -54,19 +55,19 @@ class SqlServerDialect(GenericDialect):
         number = error.args[0] if error.args else None
         if isinstance(number, int) and number in _BY_NUMBER:
             return _BY_NUMBER[number]
-        # 42000 is for syntax and rights, and for some of the numbers above.
+        # 42000 means syntax or privileges, but also some of the numbers above.
         return ErrorKind.STATEMENT if sqlstate(error) == "42000" else super().classify(error)
 
     def tables(
         self, session: DriverSession, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
     ) -> list[tuple[TableName, str]]:
-        """Names with the database before the schema, as JDBC has them."""
+        """Qualifies names with the database before the schema, as JDBC does."""
         database = session.query(Sql("SELECT DB_NAME()"), "looking up the database")[0][0]
         found = super().tables(session, kinds, schema=schema)
         return [(TableName(name.name, name.schema, database), kind) for name, kind in found]
 
     def limited(self, query: Sql, rows: int) -> Sql:
-        """For queries with ORDER BY, which FETCH is a part of here."""
+        """For queries with ORDER BY: FETCH is part of that clause."""
         return query + f" OFFSET 0 ROWS FETCH NEXT {rows:d} ROWS ONLY"
 
     def column_type(self, field: SinkField) -> str:
@@ -75,7 +76,7 @@ class SqlServerDialect(GenericDialect):
             return f"decimal(38,{logical.scale or 0})"
         if logical.kind is FieldKind.INSTANT:
             return "datetime2" if logical.form is TemporalForm.CONNECT else "datetimeoffset"
-        # No index is made over more than 900 bytes.
+        # An index key has at most 900 bytes.
         return _TYPES.get(logical.kind) or ("varchar(900)" if field.is_key else "varchar(max)")
 
     def add_columns(self, table: JdbcTable, fields: Sequence[SinkField]) -> list[Sql]:

@@ -1,4 +1,4 @@
-"""Values of the sink's kinds as text: for columns of text, and as JSON for structures that a database has no columns for."""
+"""Converts Connect values to text, for text columns, and to JSON, for nested values that a database has no type for."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ToText = Callable[[Any], str]
 
 
 def to_text(logical: LogicalType, options: WriteOptions, what: str) -> ToText:
-    """ISO-8601 for dates and times, plain digits for numbers, JSON for arrays, maps and structs. Raises DataError for bytes and
-    shapes, which have no text of their own."""
+    """Returns a converter to text: ISO-8601 for dates and times, plain digits for numbers, JSON for arrays, maps, and structs.
+    Raises DataError for bytes and geometries."""
     kind = logical.kind
     if kind in TEXTS or kind in INTEGERS or kind is FieldKind.DURATION:
         return str
@@ -39,7 +39,7 @@ def to_text(logical: LogicalType, options: WriteOptions, what: str) -> ToText:
         return bits
     if kind in (FieldKind.ARRAY, FieldKind.MAP, FieldKind.STRUCT):
         return to_json(logical, options, what)
-    raise DataError(f"{what} is {kind.value}, which cannot be written to a column of text")
+    raise DataError(f"{what} is {kind.value}, which cannot be written to a text column")
 
 
 def _decimal(value: Decimal) -> str:
@@ -65,7 +65,7 @@ def _temporal(logical: LogicalType, options: WriteOptions, what: str) -> ToText:
 
 
 def _shown(ns: int, digits: int) -> int:
-    """How many digits after the second: three at least where the type has them, and as many as the value needs."""
+    """Returns the number of fractional digits to show: at least three if the type has them, more if the value needs them."""
     fraction = ns % 1_000_000_000
     if fraction % 1_000_000 == 0:
         return min(digits, 3)
@@ -73,7 +73,7 @@ def _shown(ns: int, digits: int) -> int:
 
 
 def to_json(logical: LogicalType, options: WriteOptions, what: str) -> ToText:
-    """JSON text: numbers are exact, bytes are base64, dates and times ISO-8601. NaN and infinity are refused."""
+    """Returns a converter to JSON: exact numbers, base64 for bytes, ISO-8601 for dates and times. It rejects NaN and infinity."""
     kind = logical.kind
     if kind in INTEGERS or kind is FieldKind.BOOLEAN or kind is FieldKind.DECIMAL or kind is FieldKind.DURATION:
         return to_text(logical, options, what)

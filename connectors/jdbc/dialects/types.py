@@ -1,7 +1,7 @@
-"""What the sources of several databases share: the schema of a JDBC type, and dates and times on their way to Connect.
+"""Schemas of JDBC types, and the conversion of dates and times to Connect values, shared by all sources.
 
-Pure functions. A *wall time* is what a clock on a wall shows (a timestamp without zone); with a zone it is an instant. Both are
-counted here in whole nanoseconds since 1970-01-01T00:00, wall times as if they were in UTC.
+Pure functions. A *wall time* is a local time (a timestamp without zone); with a zone it is an instant. Both are counted in whole
+nanoseconds since 1970-01-01T00:00, wall times as if they were in UTC.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from connectors.jdbc.options import Calendar, Granularity, NumericMapping, ReadO
 
 PRECISION_PARAMETER: Final = "connect.decimal.precision"
 UNSET_SCALE: Final = -127
-"""What Oracle tells of a NUMBER without scale; such columns are read with scale 127."""
+"""The scale that Oracle reports for a NUMBER without one; such columns are read with scale 127."""
 
 _LOWEST_INTEGER_SCALE: Final = -84
 _NAIVE_EPOCH = EPOCH.replace(tzinfo=None)
@@ -43,7 +43,7 @@ Convert = Callable[[Any], Any]
 
 
 def primitive_schema(type: Type, optional: bool) -> Schema:
-    """The plain schema of a primitive type: always the same object."""
+    """Returns the schema of a primitive type: always the same object."""
     plain: Schema = getattr(Schema, f"OPTIONAL_{type.name}" if optional else type.name)
     return plain
 
@@ -53,13 +53,13 @@ _SAME: Final = {8: Type.INT8, 16: Type.INT16, 32: Type.INT32, 64: Type.INT64}
 
 
 def integer_schema(bits: int, optional: bool, *, signed: bool = True) -> Schema:
-    """An integer column of 8, 16, 32 or 64 bits. Unsigned ones take the next wider type; for 64 bits there is none (a value
-    that does not fit has to be refused)."""
+    """Returns the schema of an integer column of 8, 16, 32, or 64 bits. Unsigned columns get the next wider type; 64 bits have
+    none, so the caller must reject values that do not fit."""
     return primitive_schema((_SAME if signed else _WIDER)[bits], optional)
 
 
 def integer_type_for_precision(precision: int) -> Type:
-    """The narrowest type that the originals give for so many digits."""
+    """Returns the narrowest type that Confluent's and Aiven's connectors use for a precision."""
     if precision > 9:
         return Type.INT64
     if precision > 4:
@@ -68,7 +68,7 @@ def integer_type_for_precision(precision: int) -> Type:
 
 
 def decimal_schema(precision: int | None, scale: int, optional: bool, options: ReadOptions) -> Schema:
-    """Decimal as the originals describe it: Confluent's with the column's precision, where it has one, beside the scale."""
+    """Returns a Decimal schema as Confluent's and Aiven's connectors do; Confluent's also has the column's precision."""
     scale = 127 if scale == UNSET_SCALE else scale
     parameters = {"scale": str(scale)}
     if precision is not None and options.decimal_precision:
@@ -77,7 +77,7 @@ def decimal_schema(precision: int | None, scale: int, optional: bool, options: R
 
 
 def numeric_schema(precision: int, scale: int, optional: bool, options: ReadOptions) -> Schema:
-    """A column of JDBC's NUMERIC (DECIMAL is always :func:`decimal_schema`)."""
+    """Returns the schema of a NUMERIC column (DECIMAL is always :func:`decimal_schema`)."""
     mapping = options.numeric
     if mapping is NumericMapping.PRECISION_ONLY:
         if scale == 0 and precision < 19:
@@ -95,7 +95,7 @@ EXACT: Final = Context(prec=100_000, traps=[Inexact, InvalidOperation])
 
 
 def exact_rescaler(scale: int, column: str) -> Callable[[Decimal], Decimal]:
-    """Gives a decimal a schema's scale, which must not change its value: it is refused otherwise (promise 8)."""
+    """Returns a function that rescales decimals to a schema's scale and rejects those that would change (promise 8)."""
     unit = Decimal((0, (1,), -scale))
     quantize = EXACT.quantize
 
@@ -105,20 +105,20 @@ def exact_rescaler(scale: int, column: str) -> Callable[[Decimal], Decimal]:
                 return quantize(value, unit)
         except Inexact as e:
             raise DataError(f"Column {column}: {value} has more than the {scale} decimal places of its schema") from e
-        raise DataError(f"Column {column}: {value} is no number that Connect's Decimal can hold")
+        raise DataError(f"Column {column}: {value} is not a number that Connect's Decimal can represent")
 
     return scaled
 
 
 def integer_converter(type: Type, column: str) -> Convert:
-    """For a NUMERIC column that ``numeric.mapping`` reads as integers: a value with a fraction, or too large, is refused."""
+    """Returns a converter for a NUMERIC column that ``numeric.mapping`` reads as integers; it rejects other values."""
     bits = {Type.INT8: 7, Type.INT16: 15, Type.INT32: 31, Type.INT64: 63}[type]
     most = 1 << bits
 
     def whole(value: Any) -> int:
         number = int(value)
         if number != value:
-            raise DataError(f"Column {column}: {value} is no whole number, which numeric.mapping makes of this column")
+            raise DataError(f"Column {column}: {value} is not a whole number, but numeric.mapping reads this column as integers")
         if not -most <= number < most:
             raise DataError(f"Column {column}: {number} does not fit {type.value}")
         return number
@@ -130,8 +130,8 @@ def integer_converter(type: Type, column: str) -> Convert:
 
 
 def to_legacy_day(day: int) -> int:
-    """The day that ``java.util.GregorianCalendar`` counts for the date which the proleptic calendar shows on this day: later for
-    dates before 15 October 1582, the same from then on."""
+    """Converts a day of the proleptic calendar to the day of the same date in ``java.util.GregorianCalendar``, which is later for
+    dates before 15 October 1582."""
     return day if day >= CUTOVER_DAY else day_of_date(*date_of_epoch_day(day))
 
 
@@ -141,14 +141,14 @@ def to_proleptic_day(day: int) -> int:
 
 
 def to_connect_date(value: dt.date, calendar: Calendar) -> dt.date | FarInstant:
-    """A DATE as Connect's Date."""
+    """Converts a DATE to Connect's Date."""
     if calendar is Calendar.PROLEPTIC_GREGORIAN or value >= _GREGORIAN_START:
         return value
     return date_of(to_legacy_day(value.toordinal() - EPOCH_ORDINAL))
 
 
 def date_converter(options: ReadOptions) -> Convert:
-    """``date`` -> Connect's Date. The zone plays no part: a DATE has none."""
+    """Returns a converter of DATE to Connect's Date. ``db.timezone`` does not apply: a DATE has no zone."""
     return lambda value: to_connect_date(value, options.calendar)
 
 
@@ -160,7 +160,7 @@ def _to_legacy_ns(ns: int) -> int:
 
 
 def to_proleptic_ns(ns: int) -> int:
-    """An instant that Java's hybrid calendar counts, as the proleptic calendar counts the same date and time."""
+    """Converts an instant of Java's hybrid calendar to the instant of the same date and time in the proleptic calendar."""
     if ns >= _GREGORIAN_START_NS:
         return ns
     day, rest = divmod(ns, NS_PER_DAY)
@@ -171,20 +171,20 @@ def to_proleptic_ns(ns: int) -> int:
 
 
 def datetime_to_wall_ns(value: dt.datetime) -> int:
-    """A naive datetime in ns since 1970-01-01T00:00 on the same clock."""
+    """Converts a naive datetime to ns since 1970-01-01T00:00 of the same clock."""
     since = value - _NAIVE_EPOCH
     return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
 
 
 def datetime_to_instant_ns(value: dt.datetime) -> int:
-    """An aware datetime in ns since 1970 UTC."""
+    """Converts an aware datetime to ns since 1970 UTC."""
     since = value - EPOCH
     return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
 
 
 def wall_to_utc(value: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
-    """The instant (in UTC) of a wall time in a zone. As in Java, an hour that comes twice is the second one, and one that is left
-    out goes on from the hour before."""
+    """Converts a wall time in a zone to UTC. As in Java, an hour that occurs twice means the second one, and a skipped hour
+    continues the hour before it."""
     if zone is dt.UTC:
         return value.replace(tzinfo=dt.UTC)
     try:
@@ -194,7 +194,8 @@ def wall_to_utc(value: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
 
 
 def utc_offset_ns(wall: int, zone: dt.tzinfo) -> int:
-    """What a zone is ahead of UTC at a wall time. Years that Python does not know have the offset of the nearest it does."""
+    """Returns the UTC offset of a zone at a wall time. Years beyond Python's range have the offset of the nearest year within
+    it."""
     if zone is dt.UTC:
         return 0
     seconds = min(max(wall // NS_PER_SECOND, -62_135_510_400), 253_402_214_400)
@@ -202,18 +203,18 @@ def utc_offset_ns(wall: int, zone: dt.tzinfo) -> int:
 
 
 def _offset(value: dt.datetime, zone: dt.tzinfo) -> dt.timedelta:
-    # Where the two differ, the smaller is the later instant: the second of two equal hours, or, in a gap, the time before it.
+    # If they differ, the smaller offset is the later instant: the second of two equal hours or, in a gap, the time before it.
     both = [value.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1)]
     return min(offset for offset in both if offset is not None)
 
 
 def wall_to_instant_ns(wall: int, zone: dt.tzinfo) -> int:
-    """ns since 1970 UTC of a wall time in a zone."""
+    """Converts a wall time in a zone to ns since 1970 UTC."""
     return wall - utc_offset_ns(wall, zone)
 
 
 def instant_to_wall_ns(ns: int, zone: dt.tzinfo) -> int:
-    """What a clock in a zone shows at an instant."""
+    """Converts an instant to the wall time in a zone."""
     if zone is dt.UTC:
         return ns
     seconds = min(max(ns // NS_PER_SECOND, -62_135_510_400), 253_402_214_400)
@@ -223,8 +224,8 @@ def instant_to_wall_ns(ns: int, zone: dt.tzinfo) -> int:
 
 
 def wall_ns_to_datetime(wall: int, what: str) -> dt.datetime:
-    """The naive datetime of a wall time; refused when it is finer than a microsecond or outside of the years 1 to 9999.
-    ``what`` is for the message: "Field created"."""
+    """Converts a wall time to a naive datetime. Raises DataError if it is finer than a microsecond or outside the years 1 to
+    9999; ``what`` names the value in the message ("Field created")."""
     micros, finer = divmod(wall, 1000)
     if finer:
         raise DataError(f"{what}: {format_wall_ns(wall, 9)} is finer than the microseconds that the column can hold")
@@ -235,7 +236,7 @@ def wall_ns_to_datetime(wall: int, what: str) -> dt.datetime:
 
 
 def format_wall_ns(wall: int, digits: int, separator: str = "T") -> str:
-    """``1999-12-31T23:59:59.123``: with that many digits after the second (0: no point); what is finer is cut."""
+    """Formats a wall time as ``1999-12-31T23:59:59.123``, truncated to that many fractional digits (0: no point)."""
     day, rest = divmod(wall, NS_PER_DAY)
     year, month, day_of_month = date_of_epoch_day(day)
     date = f"{'-' if year < 0 else ''}{abs(year):04d}-{month:02d}-{day_of_month:02d}"
@@ -246,7 +247,7 @@ def format_wall_ns(wall: int, digits: int, separator: str = "T") -> str:
 
 
 def timestamp_schema_for(options: ReadOptions, optional: bool) -> Schema:
-    """What ``timestamp.granularity`` makes of a timestamp column."""
+    """Returns the schema of a timestamp column under ``timestamp.granularity``."""
     match options.granularity:
         case Granularity.CONNECT_LOGICAL:
             return timestamp_schema(optional=optional)
@@ -257,13 +258,13 @@ def timestamp_schema_for(options: ReadOptions, optional: bool) -> Schema:
 
 def submillisecond_error(shown: object, column: str) -> DataError:
     return DataError(
-        f"Column {column}: {shown} is finer than a millisecond, which Connect's types cut off; conversion.strict=true forbids "
-        "that (timestamp.granularity=micros_long keeps more of timestamps)"
+        f"Column {column}: {shown} is finer than a millisecond, which Connect's types truncate; conversion.strict=true forbids "
+        "that (timestamp.granularity=micros_long preserves more of timestamps)"
     )
 
 
 def timestamp_from_ns(options: ReadOptions, column: str, *, zoned: bool = False) -> Callable[[int], Any]:
-    """Makes ns (of a wall time, or of an instant if ``zoned``) what the column's schema wants: :func:`timestamp_schema_for`."""
+    """Returns a converter from ns (of a wall time, or of an instant if ``zoned``) to a value of :func:`timestamp_schema_for`."""
     zone = options.zone
     legacy = options.calendar is Calendar.LEGACY
     strict = options.strict
@@ -309,7 +310,7 @@ def timestamp_from_ns(options: ReadOptions, column: str, *, zoned: bool = False)
 
 
 def timestamp_from_datetime(options: ReadOptions, column: str, *, zoned: bool = False) -> Callable[[dt.datetime], Any]:
-    """The same for a driver's datetimes: naive ones, or aware ones if ``zoned``."""
+    """Like :func:`timestamp_from_ns`, for a driver's datetimes: naive, or aware if ``zoned``."""
     from_ns = timestamp_from_ns(options, column, zoned=zoned)
     to_ns = datetime_to_instant_ns if zoned else datetime_to_wall_ns
     if options.granularity is not Granularity.CONNECT_LOGICAL:
@@ -334,18 +335,19 @@ def timestamp_from_datetime(options: ReadOptions, column: str, *, zoned: bool = 
 
 
 def time_to_ns(value: dt.time) -> int:
-    """The ns of the day of a time without zone."""
+    """Converts a time without zone to ns of the day."""
     if value is END_OF_DAY:
         return NS_PER_DAY
     return ((value.hour * 3600 + value.minute * 60 + value.second) * 1_000_000 + value.microsecond) * 1000
 
 
 def ns_to_time(ns: int, what: str) -> dt.time:
-    """The time of the ns of a day, END_OF_DAY for a whole one; refused when it is finer than a microsecond or longer."""
+    """Converts ns of the day to a time, END_OF_DAY for a whole day. Raises DataError if it is finer than a microsecond or
+    longer."""
     if ns == NS_PER_DAY:
         return END_OF_DAY
     if not 0 <= ns < NS_PER_DAY:
-        raise DataError(f"{what}: {ns} ns is no time of a day")
+        raise DataError(f"{what}: {ns} ns is not a time of day")
     if ns % 1000:
         raise DataError(f"{what}: {format_time_ns(ns, 9)} is finer than the microseconds that the column can hold")
     seconds, fraction = divmod(ns, NS_PER_SECOND)
@@ -353,8 +355,8 @@ def ns_to_time(ns: int, what: str) -> dt.time:
 
 
 def shift_time(ns: int, zone: dt.tzinfo, *, to_utc: bool) -> int:
-    """The originals' reading of a time of day in ``db.timezone``: as on 1 January 1970 there, shown in UTC (or, for a sink, the
-    reverse). It wraps at midnight, where the originals fail."""
+    """Converts a time of day between ``db.timezone`` and UTC as on 1 January 1970, as Confluent's and Aiven's connectors do. It
+    wraps at midnight, where those connectors fail."""
     if zone is dt.UTC or ns == NS_PER_DAY:
         return ns
     offset = utc_offset_ns(0, zone)
@@ -362,7 +364,7 @@ def shift_time(ns: int, zone: dt.tzinfo, *, to_utc: bool) -> int:
 
 
 def time_from_ns(options: ReadOptions, column: str) -> Callable[[int], dt.time]:
-    """ns of a day -> Connect's Time."""
+    """Returns a converter from ns of the day to Connect's Time."""
 
     def logical(ns: int) -> dt.time:
         if ns % 1_000_000 and options.strict:
@@ -373,7 +375,7 @@ def time_from_ns(options: ReadOptions, column: str) -> Callable[[int], dt.time]:
 
 
 def time_from_time(options: ReadOptions, column: str) -> Callable[[dt.time], dt.time]:
-    """A driver's time without zone -> Connect's Time."""
+    """Returns a converter from a driver's time without zone to Connect's Time."""
     from_ns = time_from_ns(options, column)
     plain = options.zone is dt.UTC
     return lambda value: value if plain and not value.microsecond else from_ns(time_to_ns(value))

@@ -1,6 +1,6 @@
-"""Columns of records as Arrow, in the form from which DuckDB makes its own types exactly.
+"""Converts columns of records to Arrow arrays that DuckDB casts to its own types without loss.
 
-DuckDB rounds what it casts (1.5 becomes 2, 1.239 becomes 1.24), so what would be rounded is refused here first.
+DuckDB's casts round (1.5 becomes 2, 1.239 becomes 1.24), so values that would be rounded are rejected here.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 _FIRST = dt.datetime(1582, 10, 16, tzinfo=dt.UTC)
 _PRECISION = {"timestamp_s": 1_000_000_000, "timestamp_ms": 1_000_000, "timestamp_ns": 1}
 _INFINITE_MS = {INFINITY // 1000: INFINITY, -INFINITY // 1000: -INFINITY}
-"""DuckDB's infinite timestamps by their ms, as a source reads them."""
+"""DuckDB's infinite timestamps, by the ms that a source reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowColumn:
-    """A column on its way: its Arrow type, what makes a value one of it (None: it is one), and the SQL that takes it over."""
+    """How to write a field: the Arrow type, the converter of values (None: no conversion), and the SQL that casts the column."""
 
     type: Any
     convert: Convert | None
     sql: str = "{0}"
     whole: Callable[[Sequence[Any]], list[Any]] | None = None
-    """Converts a column at once where its values allow it; raises TypeError or ValueError where not."""
+    """Converts a whole column, or raises TypeError or ValueError if its values do not allow that."""
 
     def array(self, values: Sequence[Any]) -> Any:
         if self.whole is not None:
             try:
                 return self._made(self.whole(values))
             except (TypeError, ValueError, OverflowError):
-                pass  # there is a value that only the longer way can make, or say what is wrong with
+                pass  # a value needs the slower converter, which also reports errors
         convert = self.convert
         return self._made(values if convert is None else [None if v is None else convert(v) for v in values])
 
@@ -62,7 +62,7 @@ class ArrowColumn:
 
 
 def arrow_column(logical: LogicalType, target: Any, options: WriteOptions, what: str) -> ArrowColumn:
-    """``target`` is the driver's description of the column's type. Raises DataError for a field that it cannot hold."""
+    """Returns how to write a field. ``target`` describes the column's type. Raises DataError if the field does not fit it."""
     kind = logical.kind
     if kind is FieldKind.GEOMETRY:
         return ArrowColumn(pa.string(), to_json(struct_type(logical.schema, options), options, what))
@@ -113,7 +113,7 @@ def _temporal(logical: LogicalType, target: Any, options: WriteOptions, what: st
             ns = to_time_ns(logical, options, what)
             return ArrowColumn(pa.time64("us"), lambda value: _whole(ns(value), 1000, what) // 1000)
     if target.id not in TIMESTAMPS:
-        raise DataError(f"{what} is a {logical.kind.value}, which a column of {target} cannot hold")
+        raise DataError(f"{what} is a {logical.kind.value}, which a column of type {target} cannot store")
     zoned = "time zone" in target.id or target.id.endswith("tz")
     at = to_instant_ns(logical, options, what) if zoned else to_wall_ns(logical, options, what)
     finest = _PRECISION.get(target.id, 1000)
@@ -132,13 +132,13 @@ def _temporal(logical: LogicalType, target: Any, options: WriteOptions, what: st
 def _micros(values: Sequence[Any]) -> list[Any]:
     present = [value for value in values if value is not None] if None in values else values
     if present and min(present) < _FIRST:
-        raise ValueError("counted otherwise by Java's calendar")
+        raise ValueError("needs conversion from Java's calendar")
     return [None if v is None else (v - EPOCH) // _MICROSECOND for v in values]
 
 
 def _whole(ns: int, unit: int, what: str) -> int:
     if ns % unit:
-        raise DataError(f"{what}: {format_wall_ns(ns, 9)} is finer than the column can hold")
+        raise DataError(f"{what}: {format_wall_ns(ns, 9)} is finer than the column can store")
     return ns
 
 
@@ -164,7 +164,7 @@ def _nested(logical: LogicalType, target: Any, options: WriteOptions, what: str)
             return _struct(logical, target, options, what)
     if target.id == "varchar":
         return ArrowColumn(pa.string(), to_json(logical, options, what))
-    raise DataError(f"{what} is a {logical.kind.value}, which a column of {target} cannot hold")
+    raise DataError(f"{what} is a {logical.kind.value}, which a column of type {target} cannot store")
 
 
 def _struct(logical: LogicalType, target: Any, options: WriteOptions, what: str) -> ArrowColumn:
@@ -184,7 +184,7 @@ def _struct(logical: LogicalType, target: Any, options: WriteOptions, what: str)
 
 
 def _union_sql(target: Any, names: Sequence[str]) -> str:
-    """Of the member that is not null a union of that member."""
+    """Returns SQL that casts a struct to the union of its only member that is not null."""
     types = {name: str(type_) for name, type_ in target.children}
     cases = " ".join(
         f"WHEN {{0}}.{_braced(quoted(name))} IS NOT NULL THEN CAST(union_value({_braced(quoted(name))} := "
@@ -199,7 +199,7 @@ def _braced(text: str) -> str:
 
 
 def _each(arrow: ArrowColumn) -> Convert:
-    """A value inside of another: Arrow takes dates and times only as Python's there."""
+    """Returns the converter of nested values, null included. Arrow accepts nested dates and times only as Python objects."""
     convert = arrow.convert
 
     def whole(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What DuckDB tells of its tables. SQLAlchemy's inspector asks it for catalogues of PostgreSQL that it does not have."""
+"""Queries of DuckDB's catalog. SQLAlchemy's inspector would query PostgreSQL's catalogs, which DuckDB lacks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from connectors.jdbc.table_name import TableName
 def tables(
     session: DriverSession, kinds: Collection[str], catalog: str | None, schema: str | None
 ) -> list[tuple[TableName, str]]:
-    """schema.table of the current database, or database.schema.table of those that ``catalog`` matches."""
+    """Returns schema.table of the current database, or database.schema.table of databases that match ``catalog``."""
     where = Sql("NOT internal AND ")
     where += Sql("database_name LIKE ", Bind(catalog), " ESCAPE '\\'") if catalog else "database_name = current_database()"
     if schema is not None:
@@ -31,7 +31,7 @@ def tables(
 
 
 def describe(session: DriverSession, name: TableName) -> JdbcTable | None:
-    """The table or view of that name in any case, of the schema in use where none is given."""
+    """Describes a table or view, ignoring case; without a schema, one of the current schema."""
     doing = f"looking up {name}"
     where = Sql("lower(table_name) = lower(", Bind(name.name), ") AND schema_name = ")
     where += Bind(name.schema) if name.schema is not None else "current_schema()"
@@ -72,7 +72,8 @@ def describe(session: DriverSession, name: TableName) -> JdbcTable | None:
 
 
 def _unique_indexes(session: DriverSession, where: Sql, columns: set[str], doing: str) -> list[tuple[str, ...]]:
-    """Indexes of columns alone: DuckDB tells them as text, in which an expression is no column's name."""
+    """Returns the unique indexes over columns. DuckDB lists index expressions as text; those that are not column names are
+    ignored."""
     rows = session.query(Sql("SELECT expressions FROM duckdb_indexes() WHERE is_unique AND ", where), doing)
     found: list[tuple[str, ...]] = []
     for (text,) in rows:

@@ -1,4 +1,4 @@
-"""What DuckDB's casts keep of a value finer than its column. Decimals and times that it would round are refused anyhow."""
+"""What DuckDB's casts round. Decimals and times that would be rounded are always rejected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DIGITS = {"timestamp_s": 0, "timestamp_ms": 3, "timestamp_ns": 9}
 
 
 def column_limits(type: Any) -> ColumnLimits | None:
-    """Of a description of the driver's type."""
+    """Returns the limits of a type."""
     if type.id in INTEGER_TARGETS:
         return ColumnLimits(scale=0)
     if type.id in _TIMES:

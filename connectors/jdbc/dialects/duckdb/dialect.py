@@ -42,8 +42,8 @@ _ROW = (
 _MOMENT = (duckdb.TransactionException, duckdb.SerializationException, duckdb.ResourceInUseException)
 _OTHERWISE_OPEN = "different configuration than existing connections"
 _HELD = (
-    "another process has the file open: DuckDB lets one process write, or several read. A source has it open while it reads, a "
-    "sink until it ends"
+    "another process has the file open: DuckDB allows either one writing process or several reading ones. A source keeps the "
+    "file open while it reads, a sink until it stops"
 )
 _LOCK = re.compile(r"lock", re.IGNORECASE)
 
@@ -73,18 +73,19 @@ UTC = "SET TimeZone = 'UTC'"
 
 
 def _view_name() -> str:
-    """Of the rows of one writer, as long as it writes them."""
+    """Returns a unique name for the view of a writer's rows."""
     return f"sluice_rows_{next(_numbers)}"
 
 
 def _connect_read_only(dialect: Any, _record: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """A connection that leaves the file to others who read: DuckDB lets one process write, or several read."""
+    """Opens a read-only connection, so that other processes can read the file: DuckDB allows one writing process or several
+    reading ones."""
     try:
         return dialect.connect(*args, **{**named, "read_only": True})
     except duckdb.ConnectionException as e:
         if _OTHERWISE_OPEN not in str(e):
             raise
-        return dialect.connect(*args, **named)  # this process writes to it as well
+        return dialect.connect(*args, **named)  # this process also writes to it
 
 
 class DuckDbDialect(Dialect):
@@ -112,7 +113,7 @@ class DuckDbDialect(Dialect):
             sqlalchemy.event.listen(engine, "do_connect", _connect_read_only)
 
     def session_statements(self, statement_timeout_ms: int) -> Sequence[str]:
-        # Or a timestamp with a zone compared with one without would depend on where this runs.
+        # Otherwise, comparing timestamps with and without a zone would depend on the zone of this machine.
         return () if self._has_own_zone else (UTC,)
 
     @property
@@ -122,17 +123,17 @@ class DuckDbDialect(Dialect):
 
     def classify(self, error: BaseException) -> ErrorKind:
         if isinstance(error, _ROW):
-            # The class has no number that tells this one from values that it refuses.
+            # The class has no number that distinguishes this error from rejected values.
             return ErrorKind.STATEMENT if "read-only mode" in str(error) else ErrorKind.ROW
         if isinstance(error, _MOMENT):
             return ErrorKind.TRANSIENT
         if isinstance(error, duckdb.IOException):
-            # One process writes a file at a time; DuckDB has no code for that, and one class for all that happens with files.
+            # One process at a time can write a file. DuckDB has no code for that, and one class for all file errors.
             return ErrorKind.TRANSIENT if _LOCK.search(str(error)) else ErrorKind.STATEMENT
         if isinstance(error, (duckdb.CatalogException, duckdb.BinderException)):
             return ErrorKind.TABLE
         if _OTHERWISE_OPEN in str(error):
-            return ErrorKind.TRANSIENT  # a source of this process reads just now
+            return ErrorKind.TRANSIENT  # a source of this process is reading now
         if isinstance(error, duckdb.InterruptException) or "Interrupted" in str(error)[:40]:
             return ErrorKind.TIMEOUT
         if isinstance(error, (duckdb.ConnectionException, duckdb.FatalException, duckdb.InternalException)):
@@ -148,7 +149,7 @@ class DuckDbDialect(Dialect):
             reader.interrupt()
         driver_connection.interrupt()
 
-    # --- the catalogue
+    # --- catalog
 
     def tables(
         self, session: DriverSession, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
@@ -159,7 +160,7 @@ class DuckDbDialect(Dialect):
         return system_catalog.describe(session, name)
 
     def now(self, session: DriverSession) -> int:
-        # It runs in this process; its own now() stands still in a transaction.
+        # DuckDB runs in this process, and its own now() is the start of the transaction.
         return time.time_ns() // 1000 * 1000
 
     # --- reading
@@ -210,7 +211,7 @@ class DuckDbDialect(Dialect):
         return _TYPES.get(logical.kind, "VARCHAR")
 
     def add_columns(self, table: JdbcTable, fields: Sequence[SinkField]) -> list[Sql]:
-        """A column with constraints cannot be added, so one that must not be null is made so afterwards."""
+        """Returns ALTER TABLE statements. DuckDB cannot add a column with constraints, so new columns are nullable."""
         head = f"ALTER TABLE {self.table_ref(table.name)}"
         found: list[Sql] = []
         for field in fields:
@@ -284,5 +285,5 @@ class DuckDbDialect(Dialect):
         if column is None:
             raise DataError(f"Table {table.name} has no column {field.name}; it has {', '.join(table.by_name)}")
         if column.generated:
-            raise DataError(f"Column {column.name} of {table.name} is computed by DuckDB; nothing can be written to it")
+            raise DataError(f"Column {column.name} of {table.name} is computed by DuckDB and cannot be written")
         return column

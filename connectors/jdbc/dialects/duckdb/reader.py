@@ -1,4 +1,4 @@
-"""Reads rows of DuckDB as record batches of Arrow."""
+"""Reads rows of DuckDB as Arrow record batches."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from connectors.jdbc.options import ReadOptions
 from connectors.jdbc.sql import Sql
 
 _ROWS_AHEAD = 8192
-"""Rows of one record batch: a few of the parts that DuckDB works in."""
+"""Rows of one record batch: a few of DuckDB's vectors."""
 
 
 class DuckDbReader:
-    """A query that runs on a connection of its own: one with an open result can do nothing else. So it sees what is committed."""
+    """A running query on a connection of its own, because one with an open result can do nothing else. It sees only committed
+    rows."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class DuckDbReader:
         return found
 
     def _projected(self, relation: Any) -> Any:
-        """What Arrow has no type for is cast to what it has."""
+        """Casts columns that Arrow has no type for."""
         if not any(decoder.cast for decoder in self._decoders):
             return relation
         parts = [
@@ -110,7 +111,7 @@ class DuckDbReader:
                 except StopIteration:
                     return None
                 except pa.ArrowException as e:
-                    # Where the query fails on its way, Arrow has DuckDB's words.
+                    # If the query fails while running, Arrow's exception has DuckDB's message.
                     raise RuntimeError(str(e)) from e
             self._at = 0
         part = self._batch.slice(self._at, most)
@@ -119,7 +120,7 @@ class DuckDbReader:
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
-        # What is left of a result keeps the file open for as long as anything, a traceback for one, has this reader.
+        # An unread result would keep the file open as long as something, such as a traceback, references this reader.
         self._batches = self._batch = None
         if connection is not None:
             connection.close()
@@ -128,5 +129,5 @@ class DuckDbReader:
 def _whole(value: Any, name: str) -> int:
     number = int(value)
     if number != value:
-        raise DataError(f"Column {name}: {value} is no whole number")
+        raise DataError(f"Column {name}: {value} is not a whole number")
     return number

@@ -1,4 +1,4 @@
-"""Dates and timestamps in Arrow's columns, which are whole numbers of a unit, made Connect's a column at a time."""
+"""Converts Arrow columns of dates and timestamps, which are integers of a unit, to Connect values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ _UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _FIRST_DAY = 1 - EPOCH_ORDINAL
 _LAST_DAY = dt.date.max.toordinal() - EPOCH_ORDINAL
 INFINITY = (1 << 63) - 1
-"""What DuckDB's infinite timestamps are as numbers, one positive and one negative. No calendar counts them otherwise."""
+"""DuckDB's infinite timestamps as numbers, positive or negative. Calendars do not change them."""
 _NS_PER_DAY = 86_400_000_000_000
 
 
 def dates(options: ReadOptions) -> ToList:
-    """Days since 1970 -> Connect's Date. DuckDB's infinities stay what they are in it: the days furthest from 1970."""
+    """Returns a converter of days since 1970 to Connect's Date. Infinity remains DuckDB's number for it: the day furthest from
+    1970."""
     fromordinal = dt.date.fromordinal
     legacy = options.calendar is Calendar.LEGACY
     first = CUTOVER_DAY if legacy else _FIRST_DAY
@@ -42,7 +43,7 @@ def dates(options: ReadOptions) -> ToList:
 
 
 def timestamps(options: ReadOptions, name: str) -> ToList:
-    """Whole numbers of any unit, with a zone or without -> what ``timestamp.granularity`` wants."""
+    """Returns a converter of integers of any unit, with or without zone, for ``timestamp.granularity``."""
     of_wall, of_instant = timestamp_from_ns(options, name), timestamp_from_ns(options, name, zoned=True)
     span = dt.timedelta
     logical = options.granularity is Granularity.CONNECT_LOGICAL
@@ -76,7 +77,7 @@ def _all_within(values: list[Any], least: int, most: int) -> bool:
 
 
 def exact_instants(options: ReadOptions) -> ToList:
-    """ns since 1970 UTC of timestamps and dates, as they are."""
+    """Returns a converter of timestamps and dates to exact ns since 1970 UTC."""
     zone = options.zone
 
     def convert(column: Any) -> list[Any]:

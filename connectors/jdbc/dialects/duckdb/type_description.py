@@ -1,4 +1,4 @@
-"""DuckDB's types as plain values. The driver's own objects should not live on in the description of a table."""
+"""DuckDB's types as plain values, because table descriptions must not keep the driver's objects alive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NESTED = ("list", "struct", "map", "union", "array")
 
 @dataclass(frozen=True, slots=True)
 class DuckDbType:
-    """A type: what kind it is, its parts by name (types, or numbers for lengths and digits), and how DuckDB writes it."""
+    """A type: its kind, its parts by name (types, or numbers for lengths and digits), and its SQL text."""
 
     id: str
     children: tuple[tuple[str, Any], ...]
@@ -21,7 +21,7 @@ class DuckDbType:
 
 
 def describe_type(type_: Any) -> DuckDbType:
-    """Of the driver's description of a type."""
+    """Copies the driver's description of a type."""
     kind = type_.id
     if kind in _NESTED:
         children = tuple((name, describe_type(part) if hasattr(part, "id") else part) for name, part in type_.children)

@@ -1,8 +1,9 @@
-"""How DuckDB's types are read: their schema in Connect, and what makes an Arrow column a list of its values.
+"""Maps DuckDB's types to Connect schemas and converters of Arrow columns.
 
-DuckDB has no JDBC original, so the schemas are what its types are for the originals elsewhere: integers by their width, unsigned
-ones the next wider, DECIMAL and what is wider than 64 bits as Decimal, timestamps by ``timestamp.granularity``. Types without
-counterpart (INTERVAL, BIT, ENUM, TIMETZ, ...) are text in DuckDB's own form, which it reads back.
+Confluent's and Aiven's connectors do not support DuckDB, so the schemas are those that they use for the same types elsewhere:
+integers by width, unsigned ones the next wider, DECIMAL and integers above 64 bits as Decimal, timestamps by
+``timestamp.granularity``. Types without mapping (INTERVAL, BIT, ENUM, TIMETZ, ...) are text in DuckDB's own format, which it
+parses back.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _INTEGERS = {"tinyint": 8, "smallint": 16, "integer": 32, "bigint": 64}
 _UNSIGNED = {"utinyint": 8, "usmallint": 16, "uinteger": 32}
 _WIDE = {"ubigint": 20, "hugeint": 39, "uhugeint": 39, "bignum": None}
-"""With the most digits that their values have. Arrow has no type for all of their values, so they come as text."""
+"""Types with the maximum number of digits. Arrow has no type for all of their values, so they are read as text."""
 TIMESTAMPS = (
     "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamp with time zone", "timestamp_tz", "timestamp_us",
 )  # fmt: skip
@@ -37,7 +38,7 @@ TIMESTAMPS = (
 
 @dataclass(frozen=True, slots=True)
 class DuckDbColumnDecoder:
-    """How a type is read: what it must be cast to first (itself where that is ``type``), its schema, its values."""
+    """How to read a column: the type to cast it to first, if ``cast``, the schema, and the converter of Arrow columns."""
 
     type: str
     schema: Schema
@@ -46,7 +47,7 @@ class DuckDbColumnDecoder:
 
 
 def column_decoder(type_: Any, name: str, options: ReadOptions, optional: bool = True) -> DuckDbColumnDecoder:
-    """``type_`` is the driver's description of a type; ``name`` the column, for messages and for the names of structs."""
+    """Returns the decoder of a type. ``name`` is the column, for messages and the schema names of structs."""
     kind, written = type_.id, str(type_)
     if kind == "boolean":
         return DuckDbColumnDecoder(written, primitive_schema(Type.BOOLEAN, optional), _as_is)
@@ -186,7 +187,7 @@ def _maps(key: DuckDbColumnDecoder, value: DuckDbColumnDecoder) -> ToList:
 
 
 def _unions(schema: Schema, members: list[tuple[str, DuckDbColumnDecoder]]) -> ToList:
-    """A struct whose only member that is not null is the one that the union holds. A union that holds a null is a null."""
+    """Reads a union as a struct in which only the union's member is not null. A union that contains null is null."""
 
     def convert(column: Any) -> list[Any]:
         tags = column.type_codes.to_pylist()

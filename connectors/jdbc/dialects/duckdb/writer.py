@@ -1,4 +1,4 @@
-"""Writes rows into DuckDB: a batch is a table of Arrow that one statement takes over."""
+"""Writes rows into DuckDB: a batch is an Arrow table that one statement reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from connectors.jdbc.options import SinkField, WriteOptions
 
 
 class DuckDbWriter:
-    """One statement that reads the rows from a view ``rows``, whose columns are c0, c1, ..."""
+    """Runs one statement that reads the rows from a view with columns c0, c1, ..."""
 
     def __init__(
         self,
@@ -56,5 +56,5 @@ class DuckDbWriter:
             try:
                 arrays.append(arrow.array(values))
             except (TypeError, AttributeError, ValueError, ArithmeticError, pa.ArrowException) as e:
-                raise DataError(f"Field {field.name}: a value is none of {field.schema!r} ({e})") from e
+                raise DataError(f"Field {field.name}: a value does not match {field.schema!r} ({e})") from e
         return pa.Table.from_arrays(arrays, [f"c{i}" for i in range(len(arrays))])

@@ -1,7 +1,6 @@
-"""What SQLAlchemy's inspector tells of tables.
+"""Describes tables through SQLAlchemy's inspector.
 
-A dialect that has no answer to one of its questions (views, keys, indexes) raises NotImplementedError, as SQLAlchemy's interface
-has it: a table is then described without.
+A SQLAlchemy dialect that cannot list views, keys, or indexes raises NotImplementedError; tables are then described without them.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ _SYSTEM = re.compile(
 
 
 def compile_like(pattern: str) -> re.Pattern[str]:
-    """A pattern of JDBC's: % is any text, _ any character, a backslash takes their meaning."""
+    """Compiles a JDBC pattern: % is any text, _ any character, a backslash escapes them."""
     parts = re.findall(r"\\.|.", pattern, re.DOTALL)
     special = {"%": ".*", "_": "."}
     return re.compile("".join(special.get(p) or re.escape(p[-1]) for p in parts), re.DOTALL)
 
 
 class GenericCatalog:
-    """One look at the catalogue: what the inspector was told it remembers, so it is made anew for each."""
+    """One lookup in the catalog. The inspector caches results, so create a new instance for each lookup."""
 
     def __init__(self, session: DriverSession) -> None:
         self._session = session
@@ -118,7 +117,8 @@ class GenericCatalog:
         return TableName(self._stored(table), None if schema is None else self._stored(schema))
 
     def _stored(self, name: str) -> str:
-        """A name as the database has it: SQLAlchemy shows the capitals of Oracle and its like as small letters."""
+        """Returns a name as the database stores it: SQLAlchemy converts uppercase names of Oracle and similar databases to
+        lowercase."""
         return str(self._dialect.denormalize_name(name)) if self._dialect.requires_name_normalize else str(name)
 
     def _asked(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The dialect of all databases without a module of their own."""
+"""The dialect of all databases without one of their own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 _KEY_LENGTH = 255
-"""Of text in a primary key: most databases cannot index text of any length."""
+"""The length of text columns in a primary key: most databases cannot index unlimited text."""
 
 _FETCH_FIRST = ("db2", "ibm_db_sa", "derby", "oracle", "firebird")
 
@@ -47,7 +47,7 @@ class GenericDialect(Dialect):
         self._write_options = WriteOptions()
 
     def _use_paramstyle(self, style: str) -> None:
-        # A driver's own; the contract has it as a constant of a class, for most dialects have one driver.
+        # It depends on the driver here; Dialect declares a class constant because most dialects have one driver.
         object.__setattr__(self, "paramstyle", style)
 
     @property
@@ -70,7 +70,7 @@ class GenericDialect(Dialect):
                 getattr(driver_connection, name)()
                 return
 
-    # --- the catalogue
+    # --- catalog
 
     def tables(
         self, session: DriverSession, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
@@ -83,7 +83,7 @@ class GenericDialect(Dialect):
     clock: ClassVar[str] = "SELECT CURRENT_TIMESTAMP"
 
     def now(self, session: DriverSession) -> int:
-        """A clock that tells no zone is taken to be in UTC."""
+        """Returns the database's current time, taken as UTC if it has no zone."""
         value = session.query(Sql(self._clock()), "reading the clock")[0][0]
         if isinstance(value, str):
             value = dt.datetime.fromisoformat(value)
@@ -179,7 +179,7 @@ class GenericDialect(Dialect):
         return self._writer(statement, fields, columns, order, options, f"writing to {table.name}")
 
     def upsert_sql(self, table: JdbcTable, keys: Sequence[str], others: Sequence[str], marks: Sequence[Sql | Bind | str]) -> Sql:
-        """``marks`` are those of the keys, then those of the others."""
+        """``marks`` has the marks of the keys, then those of the other columns."""
         name = self.table_ref(table.name)
         quoted, rest = [self.quote(key) for key in keys], [self.quote(other) for other in others]
         match self.backend:
@@ -194,7 +194,7 @@ class GenericDialect(Dialect):
                 action = f"DO UPDATE SET {changes}" if rest else "DO NOTHING"
                 return self.insert_sql(table.name, [*keys, *others], marks) + f" ON CONFLICT ({','.join(quoted)}) {action}"
         raise UnsupportedError(
-            f"insert.mode=upsert is not known for {self.backend}; insert.mode=insert and insert.mode=update work everywhere"
+            f"insert.mode=upsert is not supported for {self.backend}; use insert.mode=insert or insert.mode=update"
         )
 
     def deleter(self, table: JdbcTable, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
@@ -203,7 +203,7 @@ class GenericDialect(Dialect):
         return self._writer(statement, keys, columns, range(len(keys)), options, f"deleting from {table.name}")
 
     def column_limits(self, column: JdbcColumn) -> ColumnLimits | None:
-        """As far as SQLAlchemy tells: scales, floats, dates. It knows no precision of times that all databases share."""
+        """Returns the limits that SQLAlchemy's types show: scales, floats, dates, but not the precision of times."""
         match column.native:
             case sa.Double():
                 return ColumnLimits(float_bits=64)
@@ -238,7 +238,7 @@ class GenericDialect(Dialect):
         if column is None:
             raise DataError(f"Table {table.name} has no column {field.name}; it has {', '.join(table.by_name)}")
         if column.generated:
-            raise DataError(f"Column {column.name} of {table.name} is computed by the database; nothing can be written to it")
+            raise DataError(f"Column {column.name} of {table.name} is computed by the database and cannot be written")
         return column
 
     def _definitions(self, fields: Sequence[SinkField]) -> Sql:

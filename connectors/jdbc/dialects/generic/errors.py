@@ -1,4 +1,4 @@
-"""What a driver's error is about, by SQLSTATE where the driver tells it and by the classes of PEP 249 where not."""
+"""Classifies driver errors by SQLSTATE or, if the driver has none, by the exception classes of PEP 249."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BY_CLASS = {
 
 
 def sqlstate(error: BaseException) -> str | None:
-    """Of psycopg's, mysqlclient's and pyodbc's errors alike: an attribute, or the first argument."""
+    """Returns the SQLSTATE of an error of psycopg, mysqlclient, or pyodbc: an attribute or the first argument."""
     for name in ("sqlstate", "pgcode"):
         found = getattr(error, name, None)
         if isinstance(found, str) and found:

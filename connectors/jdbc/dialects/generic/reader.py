@@ -1,4 +1,4 @@
-"""Reads rows through SQLAlchemy's cursor, whatever the driver is."""
+"""Reads rows through SQLAlchemy's cursor, with any driver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class GenericReader:
-    """A query that runs. What only the values tell of is decided by the first part of them."""
+    """A running query. Types that are known only from the values are inferred from the first batch."""
 
     def __init__(self, session: DriverSession, query: Sql, options: ReadOptions, table: JdbcTable | None) -> None:
         self._session = session
@@ -39,7 +39,7 @@ class GenericReader:
                 if not options.skip_unsupported:
                     self.close()
                     raise error
-                log.warning("%s; it is left out", error.message)
+                log.warning("%s; omitting it", error.message)
                 continue
             self._selected.append((i, decoder))
             fields.append((column.name, decoder.schema))

@@ -1,6 +1,6 @@
-"""Columns by SQLAlchemy's types: their schema in Connect, and what makes a driver's value one of it.
+"""Maps SQLAlchemy's types to Connect schemas and converters of a driver's values.
 
-Drivers differ in the Python types that they give for one SQL type, so converters take what can be meant and refuse the rest.
+Drivers return different Python types for one SQL type, so converters accept every unambiguous value and reject the rest.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Convert = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class GenericColumnDecoder:
-    """How a column is read. ``plain`` is the type of values that need no conversion."""
+    """How to decode a column. Values of type ``plain`` need no conversion."""
 
     schema: Schema
     plain: type | None
@@ -51,11 +51,11 @@ class GenericColumnDecoder:
 
 
 def column_decoder(column: JdbcColumn, options: ReadOptions) -> GenericColumnDecoder | None:
-    """By SQLAlchemy's type in ``column.native``; None for one without a counterpart in Connect."""
+    """Returns the decoder for SQLAlchemy's type in ``column.native``, None for a type without mapping."""
     type_, name, optional = column.native, column.name, column.nullable
     written = type(type_).__name__.upper()
     if isinstance(type_, sa.Boolean):
-        if written == "BIT":  # what JDBC calls BIT, a number
+        if written == "BIT":  # JDBC's BIT is a number
             return _whole(Type.INT8, column)
         return GenericColumnDecoder(primitive_schema(Type.BOOLEAN, optional), bool, lambda value: _boolean(value, name))
     if written in ("MONEY", "SMALLMONEY"):
@@ -67,7 +67,7 @@ def column_decoder(column: JdbcColumn, options: ReadOptions) -> GenericColumnDec
         )
     if isinstance(type_, sa.Numeric):
         return _numeric(type_, written, column, options)
-    # Oracle's NUMBER is an Integer too, so that comes last.
+    # Comes last because Oracle's NUMBER is an Integer, too.
     if written == "TINYINT" or isinstance(type_, (sa.SmallInteger, sa.BigInteger, sa.Integer)):
         return _integer(type_, written, column)
     if isinstance(type_, (sa.String, sa.Uuid, sa.JSON)) or written in ("XML", "LONG", "ROWID"):
@@ -84,7 +84,7 @@ def column_decoder(column: JdbcColumn, options: ReadOptions) -> GenericColumnDec
 
 
 def exact_converter(column: JdbcColumn, options: ReadOptions) -> Callable[[Any], int | None]:
-    """An incremental column's value as it is: int, or ns since 1970 UTC."""
+    """Returns a converter of an incrementing or timestamp column to its exact value: int, or ns since 1970 UTC."""
     instants = isinstance(column.native, (sa.DateTime, sa.Date))
 
     def exact(value: Any) -> int | None:
@@ -99,7 +99,7 @@ def exact_converter(column: JdbcColumn, options: ReadOptions) -> Callable[[Any],
 
 
 def infer_type(name: str, values: list[Any]) -> Any:
-    """SQLAlchemy's type for the column of a result that nothing but its values is known of: the first that is not null tells."""
+    """Infers SQLAlchemy's type of a result column from its first value that is not null."""
     sample = next((value for value in values if value is not None), None)
     match sample:
         case bool():
@@ -166,7 +166,7 @@ def _number(value: Any, name: str) -> Decimal:
     try:
         return Decimal(repr(value) if isinstance(value, float) else value)
     except (InvalidOperation, TypeError, ValueError) as e:
-        raise DataError(f"Column {name}: {value!r} is no number") from e
+        raise DataError(f"Column {name}: {value!r} is not a number") from e
 
 
 def _integral(value: Any, name: str) -> int:
@@ -174,7 +174,7 @@ def _integral(value: Any, name: str) -> int:
         return int(value)
     number = _number(value, name)
     if not number.is_finite() or number != number.to_integral_value():
-        raise DataError(f"Column {name}: {value!r} is no whole number")
+        raise DataError(f"Column {name}: {value!r} is not a whole number")
     return int(number)
 
 
@@ -182,7 +182,7 @@ def _float(value: Any, name: str) -> float:
     try:
         return float(value)
     except (TypeError, ValueError) as e:
-        raise DataError(f"Column {name}: {value!r} is no number") from e
+        raise DataError(f"Column {name}: {value!r} is not a number") from e
 
 
 def _boolean(value: Any, name: str) -> bool:
@@ -206,7 +206,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def _instant(value: Any, name: str) -> tuple[int, bool]:
-    """ns of a date or timestamp, and whether they are those of an instant rather than of a wall clock."""
+    """Returns ns of a date or timestamp, and whether it is an instant instead of a wall time."""
     if isinstance(value, dt.datetime):
         return (datetime_to_wall_ns(value), False) if value.tzinfo is None else (datetime_to_instant_ns(value), True)
     if isinstance(value, dt.date):
@@ -214,7 +214,7 @@ def _instant(value: Any, name: str) -> tuple[int, bool]:
     if isinstance(value, str):
         moment = parse_iso_datetime(value, f"Column {name}")
         return (moment.wall, False) if moment.offset is None else (moment.wall - moment.offset * NS_PER_SECOND, True)
-    raise DataError(f"Column {name}: {value!r} is no timestamp")
+    raise DataError(f"Column {name}: {value!r} is not a timestamp")
 
 
 def _timestamp(name: str, options: ReadOptions) -> Convert:
@@ -231,7 +231,7 @@ def _date(value: Any, name: str, options: ReadOptions) -> Any:
     if type(value) is not dt.date:
         ns, _ = _instant(value, name)
         if ns % NS_PER_DAY:
-            raise DataError(f"Column {name}: {value!r} is not midnight, so it is no date")
+            raise DataError(f"Column {name}: {value!r} is not midnight, so it is not a date")
         value = dt.date(1970, 1, 1) + dt.timedelta(days=ns // NS_PER_DAY)
     return to_connect_date(value, options.calendar)
 
@@ -246,6 +246,6 @@ def _time(column: JdbcColumn, options: ReadOptions) -> GenericColumnDecoder:
             return from_ns((value // dt.timedelta(microseconds=1)) * 1000)
         if isinstance(value, str):
             return from_ns(parse_iso_time(value, f"Column {column.name}")[0])
-        raise DataError(f"Column {column.name}: {value!r} is no time of a day")
+        raise DataError(f"Column {column.name}: {value!r} is not a time of day")
 
     return GenericColumnDecoder(time_schema(optional=column.nullable), None, convert)

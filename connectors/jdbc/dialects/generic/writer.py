@@ -1,4 +1,4 @@
-"""Writes rows through any driver: Python's values for Connect's, one statement for all rows of a batch."""
+"""Writes rows through any driver, as Python values, with one statement per batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from connectors.jdbc.options import SinkField, WriteOptions
 
 
 class GenericWriter:
-    """One statement of the driver's paramstyle, run for each row."""
+    """Runs one statement for each row."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class GenericWriter:
                 try:
                     value = convert(value)
                 except (TypeError, AttributeError, ValueError, ArithmeticError) as e:
-                    raise DataError(f"Field {field.name}: {value!r} is no value of {field.schema!r}") from e
+                    raise DataError(f"Field {field.name}: {value!r} is not a value of {field.schema!r}") from e
             found.append(value)
         return tuple(found)
 
@@ -60,7 +60,7 @@ def _converter_and_default(field: SinkField, column: JdbcColumn, options: WriteO
 
 
 def value_converter(field: SinkField, column: JdbcColumn, options: WriteOptions) -> Convert | None:
-    """What makes a field's value one that a driver takes for a column of that type."""
+    """Returns the converter of a field's values to those that a driver accepts for the column's type."""
     logical = logical_type(field.schema, options, field.name)
     what = f"Field {field.name}"
     if logical.kind in (FieldKind.ARRAY, FieldKind.MAP, FieldKind.STRUCT):
@@ -75,7 +75,7 @@ def value_converter(field: SinkField, column: JdbcColumn, options: WriteOptions)
     if logical.kind is FieldKind.TIME:
         time = _time(logical, options, what)
         if isinstance(column.native, sa.DateTime):
-            # Oracle has no type for times; the originals write them as times of this day.
+            # Oracle has no time type; Confluent's and Aiven's connectors write times of this day.
             return lambda value: dt.datetime.combine(EPOCH_DAY, time(value))
         return time
     if logical.kind is FieldKind.BOOLEAN and isinstance(column.native, (sa.Integer, sa.Numeric)):
@@ -89,7 +89,7 @@ def _time(logical: LogicalType, options: WriteOptions, what: str) -> Convert:
     def convert(value: Any) -> Any:
         time = value if inner is None else inner(value)
         if time is END_OF_DAY:
-            raise DataError(f"{what}: 24:00:00 is no time that this database can hold")
+            raise DataError(f"{what}: 24:00:00 is not a time that this database can hold")
         return time
 
     return convert

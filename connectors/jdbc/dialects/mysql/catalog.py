@@ -1,4 +1,4 @@
-"""The catalogue of MySQL and MariaDB: ``information_schema``, which shows what the user has rights on."""
+"""Queries of the catalog of MySQL and MariaDB, ``information_schema``, which shows what the user has privileges for."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ _SYSTEM = frozenset({"information_schema", "mysql", "performance_schema", "sys"}
 
 @dataclass(frozen=True, slots=True)
 class MySqlColumnDetails:
-    """What the dialect keeps of a column."""
+    """The type of a column."""
 
     type: str
-    """Without length: ``int``, ``varchar``, ``datetime``."""
+    """The type without length: ``int``, ``varchar``, ``datetime``."""
     unsigned: bool = False
     length: int | None = None
-    """Characters or bytes of texts, bits of a BIT."""
+    """Characters or bytes of a text, bits of a BIT."""
     scale: int | None = None
     digits: int = 0
-    """Of a time: how many after the second."""
+    """Fractional second digits of a time."""
     invisible: bool = False
-    """Whether ``SELECT *`` leaves it out."""
+    """Whether ``SELECT *`` omits it."""
 
 
-# Kinds as the JDBC drivers name them; theirs call the views of sys views like any other.
+# Table types of the JDBC drivers.
 _TABLES = "SELECT table_schema, table_name, table_type FROM information_schema.tables"
 
 
 def tables(
     session: DriverSession, kinds: Collection[str], catalog: str | None, schema: str | None
 ) -> list[tuple[TableName, str]]:
-    """The tables of these kinds in all databases. A database is JDBC's catalog, and has no schema; either pattern narrows, for
-    people write it in both."""
+    """Returns the tables of these kinds in all databases. A database is a catalog in JDBC, without schemas; both patterns filter
+    databases because users set either."""
     sql = Sql(_TABLES)
     word = " WHERE "
     for pattern in (catalog, schema or None):
@@ -67,27 +67,27 @@ def _kind(space: str, type: str) -> str:
 
 
 def catalog_text(value: Any) -> str:
-    """MySQL 8 gives some columns of its catalogue as bytes."""
+    """Returns a catalog value as text. MySQL 8 returns some columns as bytes."""
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-# Each with constants alone: old servers look for nothing else in their catalogue without opening all tables.
+# Only constants in the conditions: with others, old servers open all tables.
 _TABLE = _TABLES + " WHERE table_name = "
 _COLUMNS = (
     "SELECT column_name, data_type, column_type, is_nullable, column_default, extra, character_maximum_length, "
     "numeric_precision, numeric_scale, datetime_precision FROM information_schema.columns WHERE table_schema = "
 )
-# A unique index over the beginning of a text, or over an expression, is none over columns.
+# Indexes over a prefix or an expression do not count as unique keys.
 _KEYS = "SELECT index_name, column_name, sub_part FROM information_schema.statistics WHERE non_unique = 0 AND table_schema = "
 
 
 def describe(session: DriverSession, name: TableName) -> JdbcTable | None:
-    """A table or view; without a database the one of the connection's."""
+    """Describes a table or view; without a database, one of the connection's database."""
     doing = f"looking up {name}"
     query = Sql(_TABLE, Bind(name.name), " AND table_schema = ")
     query += Sql("DATABASE()") if name.schema is None else Sql(Bind(name.schema))
     found = [(catalog_text(space), catalog_text(own), catalog_text(type)) for space, own, type in session.query(query, doing)]
-    # The catalogue compares without case, the server perhaps not.
+    # The catalog compares names without case; the server may not.
     exact = [one for one in found if one[1] == name.name and name.schema in (None, one[0])] or found
     if len(exact) != 1:
         return None
@@ -95,7 +95,7 @@ def describe(session: DriverSession, name: TableName) -> JdbcTable | None:
     of_table = Sql(Bind(space), " AND table_name = ", Bind(own_name))
     columns = session.query(Sql(_COLUMNS, of_table, " ORDER BY ordinal_position"), doing)
     if not columns:
-        return None  # it is gone, or is a view of what is gone
+        return None  # it was dropped, or is a view of a dropped table
     primary, unique = _keys(session.query(Sql(_KEYS, of_table, " ORDER BY index_name, seq_in_index"), doing))
     return JdbcTable(TableName(own_name, space), tuple(map(_column, columns)), primary, _kind(space, type), unique)
 
@@ -119,7 +119,7 @@ def _column(row: Sequence[Any]) -> JdbcColumn:
         type_name,
         nullable=nullable,
         autoincrement=increments,
-        # MariaDB writes NULL for a column whose default is null.
+        # MariaDB reports NULL as the default of a column whose default is null.
         has_default=increments
         or generated
         or (default is not None and not (nullable and catalog_text(default).upper() == "NULL")),

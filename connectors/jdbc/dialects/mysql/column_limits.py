@@ -1,4 +1,4 @@
-"""What MySQL and MariaDB keep of a value that is finer, or longer, than its column, in their strict mode too."""
+"""What MySQL and MariaDB silently round or truncate, even in strict mode."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def column_limits(native: MySqlColumnDetails) -> ColumnLimits | None:
 
 
 def _is_short_year(value: Any) -> bool:
-    """1 to 99 (as text 0 too) mean years from 1970 to 2069."""
+    """True for 1 to 99, and for "0" as text, which mean years from 1970 to 2069."""
     number = float(value)
     return number != int(number) or 0 < number < 100 or (number == 0 and isinstance(value, str) and len(value.strip()) < 4)

@@ -1,4 +1,4 @@
-"""The types of columns that a sink creates, and their defaults."""
+"""Types and default values of columns that sinks create."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _PLAIN: Final = {
 }
 _WITHOUT_PLAIN_DEFAULT: Final = ("TEXT", "LONGTEXT", "JSON", "GEOMETRY", "BLOB", "LONGBLOB")
 _KEY_BYTES: Final = 3072
-"""What an index of InnoDB takes."""
+"""Maximum size of a key in an InnoDB index."""
 _KEY_COLLATION: Final = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
-"""Keys of Kafka that differ in case alone are different keys."""
+"""Makes Kafka keys that differ only in case different keys."""
 _MOST_IN_VARCHAR: Final = 16_383
-"""Characters of utf8mb4 in a row of 65,535 bytes."""
+"""Maximum number of utf8mb4 characters in a row of 65,535 bytes."""
 
 
 def column_type(field: SinkField, keys: int = 1) -> str:
-    """The type of a new column; ``keys`` is how many columns the primary key has. Raises DataError where there is none."""
+    """Returns the type of a new column; ``keys`` is the number of primary key columns. Raises DataError if there is none."""
     logical = logical_type(field.schema, WriteOptions(), field.name)
     if field.is_key:
         return _key_type(logical, field, keys)
@@ -80,25 +80,26 @@ def _decimal(logical: LogicalType, field: SinkField) -> str:
         return "DECIMAL(65,30)"
     if not 0 <= scale <= 30:
         raise DataError(
-            f"Field {field.name}: MySQL has decimals with 0 to 30 places, and its schema says {scale}; create the column by hand"
+            f"Field {field.name}: MySQL supports decimals with 0 to 30 decimal places, but the schema has {scale}; "
+            "create the column yourself"
         )
     return f"DECIMAL(65,{scale})"
 
 
 def _key_type(logical: LogicalType, field: SinkField, keys: int) -> str:
-    """An index needs a length: the originals' TEXT cannot be a key."""
+    """Returns the type of a key column. An index needs a length, so it cannot be TEXT as in Confluent's connector."""
     type = _type(logical, field)
     if type in ("TEXT", "LONGTEXT") or type.startswith("VARCHAR("):
         return f"VARCHAR({min(255, _KEY_BYTES // 4 // keys)}) {_KEY_COLLATION}"
     if type == "VARBINARY(1024)":
         return f"VARBINARY({min(255, _KEY_BYTES // keys)})"
     if type in ("JSON", "GEOMETRY"):
-        raise DataError(f"Field {field.name}: MySQL has no key over {type}; leave it out of pk.fields")
+        raise DataError(f"Field {field.name}: MySQL has no keys of type {type}; remove it from pk.fields")
     return type
 
 
 def default_literal(field: SinkField) -> str:
-    """The default of a field's schema. Texts take one as an expression alone (MySQL 8.0.13, MariaDB 10.2)."""
+    """Returns the default of a field's schema as SQL. For text it must be an expression (MySQL 8.0.13, MariaDB 10.2)."""
     type = field.sql_type or column_type(field)
     native = MySqlColumnDetails(type.partition("(")[0].lower(), length=64 if type.startswith("BIT") else None)
     text = literal_for(field, JdbcColumn(field.name, type, native=native), WriteOptions()).write(field.schema.default)

@@ -1,4 +1,4 @@
-"""MySQL and MariaDB."""
+"""The dialect of MySQL and MariaDB."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from connectors.jdbc.urls.connection_url import ConnectionTarget
 log = logging.getLogger(__name__)
 
 _SESSION: tuple[str, ...] = (
-    # Nothing is cut or guessed in silence (promise 8), 0 is a number like any other, and a backslash is an escape as in our
-    # literals. What else the server or the URL set stays.
+    # Promise 8: strict mode rejects values that do not fit. 0 is an ordinary number, and a backslash is an escape, as in our
+    # literals. Other modes of the server or the URL remain.
     "SET SESSION sql_mode = TRIM(BOTH ',' FROM CONCAT_WS(',', "
     "REPLACE(REPLACE(@@SESSION.sql_mode, 'NO_BACKSLASH_ESCAPES', ''), 'PAD_CHAR_TO_FULL_LENGTH', ''), "
     "'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'))",
-    # A TIMESTAMP is an instant: it comes and goes in UTC.
+    # A TIMESTAMP is an instant: it is read and written in UTC.
     "SET SESSION time_zone = '+00:00'",
 )
 
@@ -49,30 +49,30 @@ class MySqlDialect(Dialect):
     savepoints: ClassVar[bool] = True
 
     def __init__(self, target: ConnectionTarget, *, quotes: bool = True) -> None:
-        """Raises ConfigError for a URL of another driver than PyMySQL, whose connections are used from within."""
+        """Raises ConfigError for drivers other than PyMySQL, whose internals this dialect uses."""
         super().__init__(target, quotes=quotes)
         if (driver := target.url.get_driver_name()) != "pymysql":
             raise ConfigError(
-                f"{target.label} is reached through PyMySQL here, not {driver}: write mysql+pymysql:// or jdbc:mysql://",
+                f"{target.label} requires the driver PyMySQL, not {driver}: use mysql+pymysql:// or jdbc:mysql://",
                 key="connection.url",
             )
-        # jdbc:mariadb:, whose driver makes booleans where MySQL's makes int8; an SQLAlchemy URL has no driver to be like.
+        # jdbc:mariadb:, whose driver returns booleans where MySQL's returns int8. A SQLAlchemy URL emulates neither driver.
         self._booleans = target.url.get_backend_name() == "mysql" and target.label.startswith("mariadb:")
         self._plans = MySqlReadPlanCache()
 
     # --- names
 
     def _quoted(self, name: str) -> str:
-        """Raises DataError for letters that names cannot have here; MySQL would write a question mark for each."""
+        """Raises DataError for characters that names cannot contain; MySQL would replace each by a question mark."""
         if not name.isascii() and max(name) > "\uffff":
             raise DataError(
-                f"{name!r} is not a valid name of a table or column: {self.target.label} has no letters beyond U+FFFF in names "
-                "(emoji, for one); give it another with ReplaceField, RegexRouter or table.name.format"
+                f"{name!r} is not a valid name of a table or column: {self.target.label} does not support characters beyond "
+                "U+FFFF (such as emoji) in names; rename it with ReplaceField, RegexRouter, or table.name.format"
             )
         return "`" + name.replace("`", "``") + "`"
 
     def parse_name(self, text: str) -> TableName:
-        """``table`` or ``database.table``."""
+        """Parses ``table`` or ``database.table``."""
         parts = split_name(text)
         if len(parts) > 2:
             raise ConfigError(f"{text!r} is not a table name: expected [database.]table")
@@ -83,8 +83,8 @@ class MySqlDialect(Dialect):
     def session_statements(self, statement_timeout_ms: int) -> Sequence[str]:
         if not statement_timeout_ms:
             return _SESSION
-        # Each server runs its own comment and leaves out the other's (MariaDB those from 50700 to 99999). MySQL's limit is of
-        # SELECT alone.
+        # Each server executes its own comment and ignores the other's (MariaDB ignores 50700 to 99999). MySQL's limit applies to
+        # SELECT only.
         mysql = f"/*!50708 , SESSION max_execution_time = {statement_timeout_ms:d} */"
         mariadb = f"/*M! , SESSION max_statement_time = {statement_timeout_ms / 1000:.3f} */"
         return (*_SESSION, f"SET @statement_timeout_ms = {statement_timeout_ms:d} {mysql} {mariadb}")
@@ -99,7 +99,7 @@ class MySqlDialect(Dialect):
         with contextlib.suppress(Exception):
             kill_query(self.target, driver_connection)
 
-    # --- the catalogue
+    # --- catalog
 
     def tables(
         self, session: DriverSession, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
@@ -109,7 +109,7 @@ class MySqlDialect(Dialect):
         return system_catalog.tables(session, kinds, catalog, schema)
 
     def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
-        self.table_ref(name)  # what cannot be a name is not looked for
+        self.table_ref(name)  # raises an error for an invalid name
         return system_catalog.describe(session, name)
 
     def now(self, session: DriverSession) -> int:
@@ -122,7 +122,8 @@ class MySqlDialect(Dialect):
         return open_reader(self, session, query, options, table, self._plans, booleans=self._booleans)
 
     def timestamp(self, ns: int, column: JdbcColumn | None, options: ReadOptions) -> Sql:
-        """Microseconds are as fine as a column is. Without a column it is taken to be a DATETIME, which is in ``db.timezone``."""
+        """Returns an instant in microseconds, the finest precision of columns. Without a column, it is a DATETIME in
+        ``db.timezone``."""
         instant = column is not None and isinstance(column.native, MySqlColumnDetails) and column.native.type == "timestamp"
         return Sql(Bind(format_wall_ns(ns if instant else instant_to_wall_ns(ns, options.zone), 6, " ")))
 
@@ -159,10 +160,10 @@ class MySqlDialect(Dialect):
                 return writer.insert_writer(self, table, fields, options)
             case InsertMode.UPSERT:
                 if not (table.primary_key or table.unique_keys):
-                    # No error: an index over the beginnings of texts is not known here, and does.
+                    # Not an error: a unique index over a prefix works, but is not listed in unique_keys.
                     log.warning(
                         "insert.mode=upsert into %s, which has no primary key and no unique index over whole columns: MySQL then "
-                        "adds a row for each record; create one: CREATE UNIQUE INDEX",
+                        "inserts a row for each record; create one: CREATE UNIQUE INDEX",
                         table.name,
                     )
                 return writer.upsert_writer(self, table, fields, options)

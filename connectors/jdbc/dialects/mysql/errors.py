@@ -1,4 +1,4 @@
-"""What the errors of MySQL and MariaDB are about, by error number."""
+"""Classifies errors of MySQL and MariaDB by error number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NUMBERS: dict[ErrorKind, str] = {
         "1042 1043 1053 1077 1080 1152 1154 1155 1156 1157 1158 1159 1160 1161 1184 1927 2001 2002 2003 2004 2005 2006 "
         "2012 2013 2014 2026 2027 2055 3169 3546 4031"
     ),
-    # 1205 and 1213: locks; 1040, 1203, 1226: too many; 1290 and 1836: read only, until the fail-over is through; 1412, 1615:
+    # 1205 and 1213: locks; 1040, 1203, 1226: too many; 1290 and 1836: read-only, until the failover completes; 1412, 1615:
     # changed between two statements of a transaction; 1020: changed since it was read; 1021, 1114: full.
     ErrorKind.TRANSIENT: (
         "1020 1021 1037 1038 1040 1041 1047 1114 1180 1203 1205 1206 1213 1226 1290 1412 1613 1614 1615 1637 1836 3058 "
@@ -51,29 +51,29 @@ _STATES = {
 
 
 def classify_error(error: BaseException) -> ErrorKind:
-    """What an error of PyMySQL is about."""
+    """Returns the cause of an error of PyMySQL."""
     if not isinstance(error, pymysql.err.MySQLError):
         if isinstance(error, RuntimeError) and "cryptography" in str(error):
-            return ErrorKind.AUTHENTICATION  # PyMySQL lacks a package that the user's way to log in needs
+            return ErrorKind.AUTHENTICATION  # PyMySQL lacks a package that the user's authentication plugin needs
         return ErrorKind.CONNECTION if isinstance(error, OSError) else ErrorKind.STATEMENT
     number = error_number(error)
     if number in _KINDS_BY_NUMBER:
         return _KINDS_BY_NUMBER[number]
     if number is None or number == 0:
-        # "Already closed", a packet out of order: PyMySQL's own words about a connection that cannot be used.
+        # PyMySQL's own errors ("Already closed", a packet out of order): the connection cannot be used.
         return ErrorKind.CONNECTION
-    # Numbers that are not known here: newer servers, and what people give to SIGNAL.
+    # Unknown numbers: newer servers, and numbers that users pass to SIGNAL.
     return _STATES.get((getattr(error, "sqlstate", None) or "")[:2], ErrorKind.STATEMENT)
 
 
 def error_number(error: BaseException) -> int | None:
-    """The error's number, if it has one."""
+    """Returns the error's number, if it has one."""
     first = error.args[0] if error.args else None
     return first if isinstance(first, int) else None
 
 
 def error_message(error: BaseException) -> str:
-    """The server's message with its number, in one line."""
+    """Returns the server's message with its number, in one line."""
     number = error_number(error)
     text = " ".join(str(error.args[1] if number is not None and len(error.args) > 1 else error).split())
     if number == 0 and not text:

@@ -1,8 +1,8 @@
-"""Values as text in a statement.
+"""Formats values as SQL literals.
 
-Each field gets code for the common case, which takes no other type than it expects, and a function for everything else. So no
-value becomes SQL, whatever a transformation made of it: texts are quoted and escaped for a session without
-NO_BACKSLASH_ESCAPES, which the dialect sees to, and numbers are written by their own types.
+Each field gets generated code for the common case, which accepts only the expected type, and a function for all other values. So
+no value can inject SQL, whatever a transformation returned: text is quoted and escaped for a session without
+NO_BACKSLASH_ESCAPES, which the dialect ensures, and numbers are formatted by their own types.
 """
 
 from __future__ import annotations
@@ -56,15 +56,16 @@ _KEPT_TEXTS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class MySqlLiteral:
-    """``write`` gives the SQL of any value but null; ``inline`` is code for the common case, with ``{v}`` for the value and
-    ``{c}`` for ``write``. It raises TypeError, ValueError or AttributeError for values that only ``write`` can judge."""
+    """How to format the values of a field. ``write`` formats any value but null. ``inline`` is code for the common case, with
+    ``{v}`` for the value and ``{c}`` for ``write``; it raises TypeError, ValueError, or AttributeError for values that need
+    ``write``."""
 
     write: Write
     inline: str = "{c}({v})"
 
 
 class _TextCache(dict[int, str]):
-    """Texts that come again and again: of days, minutes and fractions of seconds."""
+    """A bounded cache of frequent texts: days, minutes, fractions of seconds."""
 
     def __init__(self, make: Callable[[int], str]) -> None:
         super().__init__()
@@ -95,18 +96,18 @@ NAMES: Final[dict[str, Any]] = {
     "first_date": dt.date(1582, 10, 15),
     "first_stamp": dt.datetime(1582, 10, 16, tzinfo=dt.UTC),
 }
-"""What the inline code refers to."""
+"""The names that the inline code uses."""
 
 _QUOTED = "\"'\" + {v}.replace('\\\\', '\\\\\\\\').replace(\"'\", \"''\") + \"'\""
 
 
 def quoted(text: str) -> str:
-    """A text as SQL. NUL, line breaks and the like stand for themselves."""
+    """Quotes a text. NUL, line breaks, and the like need no escape."""
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def literal_for(field: SinkField, column: JdbcColumn | None, options: WriteOptions) -> MySqlLiteral:
-    """How a field's values are written into a column. Raises DataError for what the column cannot take in any form."""
+    """Returns how to format a field's values for a column. Raises DataError if the column cannot store them."""
     logical = logical_type(field.schema, options, field.name)
     native = column.native if column is not None and isinstance(column.native, MySqlColumnDetails) else None
     what = f"Field {field.name}"
@@ -122,9 +123,9 @@ def _checked(write: Write, name: str) -> Write:
         except ConnectError:
             raise
         except UnicodeEncodeError as e:
-            raise DataError(f"Field {name}: half of a surrogate pair is no text") from e
+            raise DataError(f"Field {name}: half of a surrogate pair is not valid text") from e
         except (TypeError, ValueError, AttributeError, ArithmeticError, struct.error) as e:
-            raise DataError(f"Field {name}: a {type(value).__name__} is not what its schema says ({e})") from e
+            raise DataError(f"Field {name}: a {type(value).__name__} does not match its schema ({e})") from e
         return text
 
     return checked
@@ -170,7 +171,7 @@ def _integer(kind: FieldKind, native: MySqlColumnDetails | None, what: str) -> M
         bits = native.length or 1
 
         def write(value: int) -> str:
-            # The reader gives the highest bit of 8 or 64 as the sign; nothing else is negative.
+            # The reader returns the highest bit of 8 or 64 as the sign; no other values are negative.
             number = value + (1 << bits) if value < 0 and bits in (8, 64) else value
             if not 0 <= number < 1 << bits:
                 raise DataError(f"{what}: {value} does not fit a BIT({bits})")
@@ -212,7 +213,7 @@ def _vector_of_text(text: str, what: str) -> str:
     try:
         return _vector(json.loads(text))
     except (ValueError, TypeError, struct.error) as e:
-        raise DataError(f"{what}: {text[:80]!r} is no vector; expected numbers in brackets, as [1, 2.5]") from e
+        raise DataError(f"{what}: {text[:80]!r} is not a vector; expected numbers in brackets, such as [1, 2.5]") from e
 
 
 def _text(column: str, what: str) -> MySqlLiteral:
@@ -230,16 +231,16 @@ def _bytes(column: str) -> MySqlLiteral:
 
 
 def _geometry(shape: Geometry) -> str:
-    """MySQL's own form: the number of the reference system, then well-known binary in little-endian."""
+    """Formats a geometry in MySQL's own format: the SRID, then little-endian well-known binary."""
     wkb, srid = shape.wkb, shape.srid
     order = "little" if wkb[:1] == b"\1" else "big"
     type = int.from_bytes(wkb[1:5], "little" if order == "little" else "big")
-    if type & _EWKB_SRID:  # PostGIS puts its number inside
+    if type & _EWKB_SRID:  # PostGIS includes its SRID
         srid = int.from_bytes(wkb[5:9], "little" if order == "little" else "big")
         wkb = wkb[:1] + (type & ~_EWKB_SRID).to_bytes(4, "little" if order == "little" else "big") + wkb[9:]
     if order == "little":
         return f"X'{(srid or 0).to_bytes(4, 'little').hex()}{wkb.hex()}'"
-    # X is the longitude, as in its own form; else MySQL 8 would take the latitude first. MariaDB leaves such comments out.
+    # X is the longitude; by default, MySQL 8 expects the latitude first. MariaDB ignores the comment.
     return f"ST_GeomFromWKB(X'{wkb.hex()}', {srid or 0:d} /*!80013 , 'axis-order=long-lat' */)"
 
 
@@ -299,7 +300,7 @@ def _date(logical: LogicalType, column: str, options: WriteOptions, what: str) -
         if column != "year":
             return f"'{moment.date()}'"
         if (moment.month, moment.day) != (1, 1):
-            raise DataError(f"{what}: {moment.date()} is no year, which is all that the column holds")
+            raise DataError(f"{what}: {moment.date()} is not the first day of a year, but the column is a YEAR")
         return int.__repr__(moment.year)
 
     if column == "year" or logical.form is not TemporalForm.CONNECT or options.date_zone is not dt.UTC:
@@ -323,16 +324,16 @@ def _time(logical: LogicalType, options: WriteOptions, what: str) -> MySqlLitera
 
 
 Build = Callable[[Sequence[Sequence[Any]]], list[str]]
-"""Makes each row a text."""
+"""Formats each row as SQL text."""
 
 
 class RowBuilder:
-    """Makes each row a text. Raises DataError that names the field for a value that cannot be written."""
+    """Formats rows as SQL text. Raises DataError, naming the field, for a value that cannot be formatted."""
 
     def __init__(
         self, fields: Sequence[SinkField], columns: Sequence[JdbcColumn | None], options: WriteOptions, form: Sequence[str]
     ) -> None:
-        """``form`` is what stands before, between and after the values, one more than there are fields."""
+        """``form`` has the texts before, between, and after the values: one more than there are fields."""
         self._form = form
         self._literals = [literal_for(field, column, options) for field, column in zip(fields, columns, strict=True)]
         self._nulls = [_null(field, literal, options) for field, literal in zip(fields, self._literals, strict=True)]
@@ -357,13 +358,13 @@ class RowBuilder:
     def __call__(self, rows: Sequence[Sequence[Any]]) -> list[str]:
         try:
             found = self._fast(rows)
-            "".join(found).encode()  # half of a surrogate pair shows here, before anything was sent
+            "".join(found).encode()  # detects half of a surrogate pair before anything is sent
             return found
         except (TypeError, ValueError, AttributeError, ArithmeticError):
             return self.careful(rows)
 
     def careful(self, rows: Sequence[Sequence[Any]]) -> list[str]:
-        """The same, value by value: takes what only looks wrong, and says which field is."""
+        """Does the same value by value: accepts unusual but valid values, and names the field of an invalid one."""
         found = []
         for row in rows:
             parts = [self._form[0]]

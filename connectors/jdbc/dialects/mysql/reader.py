@@ -1,4 +1,4 @@
-"""Queries, read as a stream: memory stays flat however many rows there are."""
+"""Streams query results with constant memory."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _KEPT_PLANS = 200
 
 @dataclass(frozen=True, slots=True)
 class MySqlReadPlan:
-    """How the rows of certain columns are read."""
+    """How to decode rows with certain columns."""
 
     fields: tuple[tuple[str, Schema], ...]
     decode: Decode
 
 
 class MySqlReadPlanCache:
-    """The plans that were made, so that schemas stay the same objects while columns do not change."""
+    """Caches plans, so that schemas remain the same objects as long as the columns do not change."""
 
     def __init__(self) -> None:
         self._plans: dict[Any, MySqlReadPlan] = {}
@@ -81,7 +81,7 @@ def _build_plan(
             error = unsupported_type(table.name if table else None, _as_column(column, table))
             if not options.skip_unsupported:
                 raise error
-            log.warning("%s. It is left out.", error.message)
+            log.warning("%s; omitting it", error.message)
         decoders.append(decoder)
     exact = [_exact_number(name, columns, decoders) for name in options.exact]
     fields = tuple(
@@ -100,7 +100,7 @@ def _exact_number(name: str, columns: Sequence[MySqlResultColumn], decoders: Seq
         if column.name == name:
             if decoder is None or decoder.exact is None:
                 kind = "left out" if decoder is None else f"read as {decoder.schema.name or decoder.schema.type.value}"
-                raise DataError(f"Column {name} is {kind}: it holds neither whole numbers nor timestamps to go by")
+                raise DataError(f"Column {name} is {kind}: expected integers or timestamps")
             return number
     raise DataError(f"The result has no column {name}; it has {', '.join(column.name for column in columns)}")
 
@@ -144,7 +144,7 @@ def open_reader(
     *,
     booleans: bool,
 ) -> MySqlReader:
-    """Runs a query and looks at its columns."""
+    """Runs a query and builds the decoder of its columns."""
     if table is not None:
         query = with_exact_floats(dialect, query, table)
     text, values = query.render("format")
@@ -170,8 +170,8 @@ def _result_column(field: Any, table: JdbcTable | None, options: ReadOptions) ->
     was_float = known is not None and _is_float(known) and field.type_code == FIELD_TYPE.DOUBLE
     if options.strict and field.type_code == FIELD_TYPE.FLOAT:
         raise DataError(
-            f"Column {field.name}: the server writes a FLOAT with six digits, which conversion.strict=true forbids; "
-            f"ask for {field.name} + 0e0 in the query"
+            f"Column {field.name}: the server sends only six digits of a FLOAT, which conversion.strict=true forbids; "
+            f"select {field.name} + 0e0 in the query"
         )
     nullable = not field.flags & FLAG.NOT_NULL
     return MySqlResultColumn(
@@ -185,8 +185,8 @@ def _is_float(column: JdbcColumn) -> bool:
 
 
 def with_exact_floats(dialect: Dialect, query: Sql, table: JdbcTable) -> Sql:
-    """``SELECT *`` of a table with FLOAT columns, so that these come with all of their digits: the server writes six of a FLOAT,
-    and as many as it takes of a DOUBLE."""
+    """Rewrites ``SELECT *`` to read FLOAT columns as DOUBLE: the server sends only six digits of a FLOAT, but all digits of a
+    DOUBLE."""
     first = query.parts[0] if query.parts else None
     if not isinstance(first, str) or not first.startswith(_ALL) or not any(map(_is_float, table.columns)):
         return query

@@ -1,7 +1,7 @@
-"""Decoders of rows, generated for the columns of a result.
+"""Generates row decoders for the columns of a result.
 
-Generated code pays: a row costs no call, and a value only those that make it what it is. Names from the database never enter the
-code; it refers to columns by number.
+Generated code avoids a call per row and most calls per value. Names from the database never enter the code; it refers to columns
+by number.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from connect.errors import ConnectError, DataError
 from connectors.jdbc.dialects.mysql.types import MySqlColumnDecoder, MySqlResultColumn
 
 Decode = Callable[[bytes, str, int, int, list[Any], list[Any]], int]
-"""``decode(data, text, at, most, rows, exact)``: appends the rows that lie whole in ``data`` from ``at`` on, ``most`` at most,
-and returns where it stopped: at what is no row, or not whole. ``text`` is ``data`` as Latin-1."""
+"""``decode(data, text, at, max_rows, rows, exact)`` appends the complete rows in ``data`` from ``at`` on, at most
+``max_rows``, and returns where it stopped: at an incomplete row or another packet. ``text`` is ``data`` as Latin-1."""
 
 _LONG = 251
 
 
 def read_length(data: bytes, at: int) -> tuple[int, int]:
-    """Where the value begins whose length is written at ``at``, and where it ends; (-1, at + 1) for null."""
+    """Returns start and end of the value whose length is encoded at ``at``; (-1, at + 1) for null."""
     first = data[at]
     if first < _LONG:
         return at + 1, at + 1 + first
@@ -36,8 +36,8 @@ def read_length(data: bytes, at: int) -> tuple[int, int]:
 def compile_row_decoder(
     columns: Sequence[MySqlResultColumn], decoders: Sequence[MySqlColumnDecoder | None], exact: Sequence[int]
 ) -> Decode:
-    """For the columns of a result; those without a reading are left out. ``exact`` are the numbers of columns whose values are
-    also wanted as they are."""
+    """Compiles the decoder of a result; it omits columns without a decoder. ``exact`` has the indexes of columns whose exact
+    values are also returned."""
     space: dict[str, Any] = {
         "Decimal": Decimal,
         "day": dt.date,
@@ -114,7 +114,7 @@ def _column_code(
 def _explainer(
     columns: Sequence[MySqlResultColumn], decoders: Sequence[MySqlColumnDecoder | None], exact: Sequence[int]
 ) -> Callable[[bytes, int, Exception], None]:
-    """Reads a row again, value by value, to say which column it is that cannot be read."""
+    """Returns a function that decodes a row again, value by value, to find the column that fails."""
 
     def explain(data: bytes, at: int, error: Exception) -> None:
         for number, (column, decoder) in enumerate(zip(columns, decoders, strict=True)):
@@ -130,8 +130,8 @@ def _explainer(
                 raise
             except (ValueError, ArithmeticError) as e:
                 raise DataError(
-                    f"Column {column.name}: {value[:100]!r} cannot be read as {decoder.schema.type.value} ({e})"
+                    f"Column {column.name}: {value[:100]!r} cannot be decoded as {decoder.schema.type.value} ({e})"
                 ) from e
-        raise DataError(f"A row of columns {', '.join(column.name for column in columns)} cannot be read: {error}") from error
+        raise DataError(f"A row of columns {', '.join(column.name for column in columns)} cannot be decoded: {error}") from error
 
     return explain

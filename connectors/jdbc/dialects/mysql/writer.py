@@ -1,4 +1,4 @@
-"""Rows into tables: statements of many rows, as long as the server takes them."""
+"""Writes rows with statements of many rows, up to the size that the server accepts."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
     from connectors.jdbc.dialects.dialect import Dialect
 
 _CHARACTERS: Final = 512 * 1024
-"""About how long a statement is made: longer ones are not faster."""
+"""Approximate size of a statement; longer ones are not faster."""
 _UPDATES: Final = 500
-"""How many statements of one row are sent at once."""
+"""Number of single-row statements in one request."""
 _PACKET_OVERHEAD: Final = 16
 _ALIAS_SINCE: Final = (8, 0, 20)
-"""From here on MySQL wants a name for the new row, and VALUES() is deprecated."""
+"""From this version on, MySQL requires an alias for the new row; VALUES() is deprecated."""
 _NEW_ROW: Final = "`new row`"
 
 _limits: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
 def max_statement_bytes(session: DriverSession) -> int:
-    """How long a statement may be; the server tells once a connection."""
+    """Returns the maximum size of a statement, asking the server once per connection."""
     driver = session.driver
     known = _limits.get(driver)
     if known is None:
-        with session.guarded("asking for max_allowed_packet"), driver.cursor() as cursor:
+        with session.guarded("reading max_allowed_packet"), driver.cursor() as cursor:
             cursor.execute("SELECT @@max_allowed_packet")
             known = _limits[driver] = int(cursor.fetchone()[0]) - _PACKET_OVERHEAD
     return known
 
 
 def needs_row_alias(server_version: str) -> bool:
-    """Whether a server with that version is a MySQL that deprecates VALUES() in upserts. MariaDB has no other form."""
+    """Whether the server is a MySQL that deprecates VALUES() in upserts. MariaDB only has VALUES()."""
     if "mariadb" in server_version.lower():
         return False
     numbers = server_version.split("-")[0].split(".")
@@ -52,7 +52,7 @@ def needs_row_alias(server_version: str) -> bool:
 
 
 def split_rows(rows: list[str], most: int = _CHARACTERS) -> Iterator[list[str]]:
-    """The texts of rows in parts of about so many characters; a longer row is a part of its own."""
+    """Splits the texts of rows into parts of at most so many characters; a longer row is a part of its own."""
     first, size = 0, 0
     for number, row in enumerate(rows):
         size += len(row) + 1
@@ -64,10 +64,10 @@ def split_rows(rows: list[str], most: int = _CHARACTERS) -> Iterator[list[str]]:
 
 
 class MultiRowWriter:
-    """Writes rows by statements that hold many of them. See :class:`connectors.jdbc.dialects.dialect.RowWriter`."""
+    """Writes rows with statements of many rows. See :class:`connectors.jdbc.dialects.dialect.RowWriter`."""
 
     def __init__(self, doing: str, build: Build, head: str, tail: Callable[[str], str]) -> None:
-        """``tail`` gives the end of the statement for a server's version."""
+        """``tail`` returns the end of the statement for a server's version."""
         self._doing = doing
         self._build = build
         self._head = head
@@ -97,7 +97,7 @@ class MultiRowWriter:
 
 
 class UpdateWriter:
-    """Writes each row by a statement of its own, many statements at once."""
+    """Writes each row with a statement of its own, many statements per request."""
 
     def __init__(self, doing: str, build: Build) -> None:
         self._doing = doing
@@ -128,7 +128,7 @@ class UpdateWriter:
 
 def statement_too_long_error(doing: str, size: int, most: int) -> RowRejectedError:
     return RowRejectedError(
-        f"{doing} failed: a row takes a statement of {size} bytes, and the server takes {most}; raise its max_allowed_packet"
+        f"{doing} failed: the statement for one row has {size} bytes, but the server accepts {most}; raise its max_allowed_packet"
     )
 
 
@@ -136,14 +136,14 @@ def statement_too_long_error(doing: str, size: int, most: int) -> RowRejectedErr
 
 
 def target_columns(table: JdbcTable, fields: Sequence[SinkField]) -> list[JdbcColumn]:
-    """The columns that fields are written to. Raises DataError for one that is not there or cannot be written."""
+    """Returns the columns of fields. Raises DataError for one that does not exist or cannot be written."""
     found = []
     for field in fields:
         column = table.column(field.name)
         if column is None:
             raise DataError(f"Field {field.name} has no column in {table.name}; it has {', '.join(table.by_name)}")
         if column.generated:
-            raise DataError(f"Column {column.name} of {table.name} is generated: leave the field out")
+            raise DataError(f"Column {column.name} of {table.name} is generated: omit the field")
         found.append(column)
     return found
 
@@ -178,7 +178,7 @@ def upsert_writer(dialect: Dialect, table: JdbcTable, fields: Sequence[SinkField
 
 
 def upsert_clause(table: str, key: str, others: Sequence[str], *, alias: bool) -> str:
-    """What an upsert does with a row that is there. Without other columns nothing: a key is set to itself."""
+    """Returns the clause that updates an existing row. Without other columns, it sets a key to itself, which changes nothing."""
     start = f" AS {_NEW_ROW} ON DUPLICATE KEY UPDATE " if alias else " ON DUPLICATE KEY UPDATE "
     if not others:
         return f"{start}{key}={table}.{key}"

@@ -1,4 +1,4 @@
-"""PostgreSQL's catalogue: tables by kind, their columns and keys, and types."""
+"""Queries of PostgreSQL's catalog: tables with their columns and keys, and types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from connectors.jdbc.table_name import TableName
 
 @dataclass(frozen=True, slots=True)
 class PostgresType:
-    """A type. ``name`` is pg_type's, without its schema; ``sql`` is how to write it in SQL without a length."""
+    """A row of pg_type. ``name`` has no schema; ``sql`` is the type in SQL, without a length."""
 
     oid: int
     schema: str
@@ -23,19 +23,19 @@ class PostgresType:
     kind: str
     """pg_type.typtype: b, c (composite), d (domain), e (enum), m (multirange), p (pseudo), r (range)."""
     element: PostgresType | None
-    """Of an array."""
+    """The element type of an array."""
     delimiter: str
     sql: str
 
     @property
     def builtin(self) -> str:
-        """The name, when it is a type of the server itself; else empty."""
+        """The name of a built-in type, empty for others."""
         return self.name if self.schema == "pg_catalog" else ""
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresColumnDetails:
-    """What the dialect keeps of a column: its type beneath domains, and the modifier (precision, length) that goes with it."""
+    """The type of a column, with domains resolved, and its type modifier (precision, length)."""
 
     type: PostgresType
     typmod: int
@@ -45,13 +45,12 @@ class PostgresColumnDetails:
 
 @dataclass(frozen=True)
 class PostgresTable(JdbcTable):
-    """``takes_copy``: whether rows can go into it by COPY FROM (no view, no
-    row-level security, no rules)."""
+    """``takes_copy``: whether COPY FROM can write to it (not a view, no row-level security, no rules)."""
 
     takes_copy: bool = False
 
 
-# Kinds as PostgreSQL's JDBC driver names them. Partitions are tables.
+# The table types of PostgreSQL's JDBC driver. Partitions are tables.
 _TABLES = """
 SELECT nspname, relname, kind FROM (
  SELECT n.nspname, c.relname, CASE
@@ -71,7 +70,7 @@ SELECT nspname, relname, kind FROM (
 def tables(
     session: DriverSession, kinds: Collection[str], catalog: str | None, schema: str | None
 ) -> list[tuple[TableName, str]]:  # fmt: skip
-    """The tables of these kinds. An empty pattern narrows nothing, as in the JDBC driver."""
+    """Returns the tables of these kinds. An empty pattern matches all, as in the JDBC driver."""
     redshift = server_kind(session) is ServerKind.REDSHIFT
     sql = Sql(_TABLES.replace("{own}", "1 = 1" if redshift else "NOT pg_catalog.pg_is_other_temp_schema(n.oid)"))
     if schema:
@@ -101,7 +100,7 @@ FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
 LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid = {oid} ORDER BY a.attnum"""
 
-# Only indexes that ON CONFLICT can name: whole, valid, checked at once, over columns.
+# Only indexes that ON CONFLICT can use: not partial, valid, checked immediately, over columns.
 _KEYS = """
 SELECT i.indisprimary, CAST(i.indkey AS text), {key_columns}
 FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
@@ -110,7 +109,7 @@ ORDER BY i.indisprimary DESC, c.relname"""
 
 
 def describe(session: DriverSession, name: TableName, types: PostgresTypeCache) -> PostgresTable | None:
-    """A table, view, partitioned, foreign or temporary table; without a schema the one that the search path finds."""
+    """Describes a table, view, or partitioned, foreign, or temporary table; without a schema, the one on the search path."""
     doing = f"looking up {name}"
     old = server_kind(session) is ServerKind.REDSHIFT
     relation = Sql(_RELATION.replace("{guarded}", "false" if old else "c.relrowsecurity OR c.relhasrules"), Bind(name.name))
@@ -125,7 +124,7 @@ def describe(session: DriverSession, name: TableName, types: PostgresTypeCache) 
         return None
     oid, space, own_name, relkind, persistence, guarded = found[0]
     if own_name != name.name or name.schema not in (None, space):
-        return None  # the server cut the name that it was asked for
+        return None  # the server truncated the requested name
     text = _COLUMNS.replace("{oid}", str(int(oid)))
     text = text.replace("{identity}", "''" if old else "a.attidentity").replace("{generated}", "''" if old else "a.attgenerated")
     rows = session.query(Sql(text), doing)
@@ -188,14 +187,14 @@ FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespa
 
 
 class PostgresTypeCache:
-    """The types of one database, looked up once each. A type's oid never becomes another type's while connections last."""
+    """Caches the types of one database. An OID is not reused for another type while connections last."""
 
     def __init__(self) -> None:
         self._rows: dict[int, Sequence[Any]] = {}
         self._found: dict[int, tuple[PostgresType, int]] = {}
 
     def find(self, session: DriverSession, oids: Iterable[int], doing: str) -> dict[int, tuple[PostgresType, int]]:
-        """Each type beneath its domains, with the domain's modifier (-1: none)."""
+        """Returns each type, with domains resolved, and the domain's modifier (-1: none)."""
         wanted = {int(oid) for oid in oids}
         missing = {oid for oid in wanted if oid not in self._found}
         while missing:
@@ -207,13 +206,13 @@ class PostgresTypeCache:
             missing = {oid for oid in deeper if oid not in self._rows}
         for oid in wanted:
             if oid not in self._found:
-                self._found[oid] = self._built(oid)
+                self._found[oid] = self._resolve(oid)
         return {oid: self._found[oid] for oid in wanted}
 
-    def _built(self, oid: int) -> tuple[PostgresType, int]:
+    def _resolve(self, oid: int) -> tuple[PostgresType, int]:
         number, schema, name, kind, element, base, base_typmod, delimiter, sql = self._rows[oid]
         if kind == "d":
-            type, typmod = self._built(base)
+            type, typmod = self._resolve(base)
             return type, base_typmod if base_typmod >= 0 else typmod
-        inner = self._built(element)[0] if element else None
+        inner = self._resolve(element)[0] if element else None
         return PostgresType(number, schema, name, kind, inner, delimiter, sql), -1

@@ -1,4 +1,4 @@
-"""What PostgreSQL limits of a value that is finer, or longer, than its column: it rounds numbers and times, and cuts blanks."""
+"""What PostgreSQL silently changes: it rounds numbers and times to the column's precision and truncates blanks."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.dialects.postgres.catalog import PostgresType
 
 _HEADER = 4
-"""Lengths and precisions are counted from here in a modifier."""
+"""The offset of lengths and precisions in a type modifier."""
 _FINEST = 6
 _NAME_BYTES = 63
 _FULL_PRECISION = 0xFFFF
 
 
 def column_limits(type: PostgresType, typmod: int) -> ColumnLimits | None:
-    """``typmod`` is -1 where the type has no length or precision."""
+    """Returns the limits of a type. ``typmod`` is -1 if it has no length or precision."""
     if type.element is not None:
         inner = column_limits(type.element, typmod)
         return ColumnLimits(element=inner) if inner is not None else None

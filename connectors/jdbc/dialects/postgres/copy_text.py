@@ -1,4 +1,4 @@
-"""Columns of text as one text: the lines of a COPY, or an array. Only columns that hold something to escape pay for it."""
+"""Formats columns of text as the lines of a COPY or as an array. Only columns with something to escape pay for escaping."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _COPY_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\
 
 
 def copy_lines(columns: Sequence[tuple[str, Texts, TextStyle]]) -> bytes:
-    """The rows as COPY's text format. Each column comes with the name of its field. Raises DataError for a text that
-    PostgreSQL cannot hold."""
+    """Formats rows for COPY. Each column comes with the name of its field. Raises DataError for text that PostgreSQL cannot
+    store."""
     cells: list[Iterable[str]] = [_copy_cells(name, texts, style) for name, texts, style in columns]
     lines = "\n".join(map("\t".join, zip(*cells, strict=True))) + "\n"
     try:
@@ -37,7 +37,7 @@ def _copy_cells(name: str, texts: Texts, style: TextStyle) -> Iterable[str]:
 
 
 def array_parameter(name: str, texts: Texts, style: TextStyle) -> str:
-    """The column as an array of one dimension."""
+    """Formats a column as an array of one dimension."""
     if style is TextStyle.CLEAN:
         return "{" + ",".join(texts if _has_no_null(texts) else ["NULL" if text is None else text for text in texts]) + "}"
     if style is TextStyle.HEX:
@@ -72,5 +72,5 @@ def _surrogate_error(columns: Sequence[tuple[str, Texts, TextStyle]]) -> DataErr
             try:
                 (text or "").encode()
             except UnicodeEncodeError:
-                return DataError(f"Field {name} holds half of a surrogate pair, which is no character that can be written")
+                return DataError(f"Field {name} holds half of a surrogate pair, which is not a valid character")
     raise AssertionError("unreachable")

@@ -1,4 +1,4 @@
-"""Types and default values of columns that a sink creates."""
+"""Types and default values of columns that sinks create."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TYPES: dict[FieldKind, tuple[str, str]] = {
     FieldKind.MAP: ("JSONB", "jsonb"),
     FieldKind.STRUCT: ("JSONB", "jsonb"),
 }
-"""How SQL writes the type, and pg_type's name of it."""
+"""The type in SQL, and its name in pg_type."""
 
 _TEXTUAL = frozenset(
     {"json", "jsonb", "uuid", "xml", "inet", "cidr", "macaddr", "macaddr8", "tsvector", "tsquery", "interval", "citext", "hstore",
@@ -43,14 +43,14 @@ _TEXTUAL = frozenset(
      "int8multirange", "nummultirange", "tsmultirange", "tstzmultirange", "datemultirange", "line", "lseg", "box", "path",
      "polygon", "circle", "varbit"}
 )  # fmt: skip
-"""Types whose values travel as text, so that a source's type can be taken over when the record tells it."""
+"""Types whose values are sent as text, so a new column can have the type of the source column."""
 
 _UNLIMITED = 2_147_483_647
 _DIALECT_OPTIONS = WriteOptions()
 
 
 def column_type(field: SinkField) -> str:
-    """The type of a new column. Raises DataError for what PostgreSQL has nothing for."""
+    """Returns the type of a new column. Raises DataError if PostgreSQL has none for the schema."""
     source_type = (field.source_type or "").lower()
     if source_type in _TEXTUAL and field.schema.type is Type.STRING:
         return source_type.upper()
@@ -60,7 +60,7 @@ def column_type(field: SinkField) -> str:
 def _type(logical: LogicalType, what: str) -> tuple[str, str]:
     match logical.kind:
         case FieldKind.INSTANT:
-            # Connect's Timestamp is TIMESTAMP for the originals; a string with a zone keeps it.
+            # Confluent's and Aiven's connectors use TIMESTAMP for Connect's Timestamp; a string with a zone keeps the zone.
             return ("TIMESTAMP", "timestamp") if logical.form is TemporalForm.CONNECT else ("TIMESTAMPTZ", "timestamptz")
         case FieldKind.BITS:
             unlimited = logical.length is None or logical.length >= _UNLIMITED
@@ -84,7 +84,7 @@ def _geometry(schema: Schema) -> tuple[str, str]:
 
 
 def literal(field: SinkField) -> str:
-    """The default of a field's schema as SQL; the column's type makes of the text what it makes of any."""
+    """Returns the default of a field's schema as a SQL literal."""
     what = f"The default of field {field.name}"
     logical = logical_type(field.schema, _DIALECT_OPTIONS)
     type = _type(logical, what)
@@ -101,7 +101,7 @@ def literal(field: SinkField) -> str:
         return text
     if logical.kind is FieldKind.BOOLEAN:
         return "TRUE" if field.schema.default else "FALSE"
-    # Sessions of this dialect have standard_conforming_strings on: a backslash is itself.
+    # Sessions of this dialect set standard_conforming_strings, so a backslash needs no escape.
     return "'" + text.replace("'", "''") + "'"
 
 

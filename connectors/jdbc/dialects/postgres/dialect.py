@@ -1,7 +1,5 @@
-"""The dialect: what a database does for the source and the sink, in PostgreSQL's terms.
-
-Serves CockroachDB and Redshift, too, as far as they take the same SQL; which one it is shows in what the server tells when a
-connection is opened.
+"""The dialect of PostgreSQL. It also serves CockroachDB and Redshift, as far as they accept the same SQL; the parameters that a
+server sends when a connection opens tell which one it is.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ log = logging.getLogger(__name__)
 _MOST_PLANS = 256
 _MOST_NAME_BYTES = 63
 
-# Text must look the same whatever the server's, the role's or the database's settings are.
+# Makes the text format independent of settings of the server, the role, or the database.
 _SETTINGS = {
     "client_encoding": "UTF8",
     "datestyle": "ISO, YMD",
@@ -72,19 +70,19 @@ class PostgresDialect(Dialect):
     # --- sessions
 
     def attach(self, engine: Engine, statement_timeout_ms: int) -> None:
-        """Statements are not prepared unless the address asks for it: a prepared one fails once ("cached plan must not change
-        result type") after a column of its table has changed, and poolers (PgBouncer) may not keep it."""
+        """Disables prepared statements unless the URL enables them: one fails once ("cached plan must not change result type")
+        after a column of its table changes, and poolers (PgBouncer) may not preserve it."""
         if "prepare_threshold" not in self.target.connect_args:
             listen(engine, "connect", lambda connection, _: setattr(connection, "prepare_threshold", None))
 
     def session_statements(self, statement_timeout_ms: int) -> Sequence[str]:
-        """A wait for a lock ends at half of the time, so that it shows as one and is tried again."""
+        """Limits lock waits to half of the timeout, so that they are recognized and retried."""
         settings = {
             **_SETTINGS,
             "statement_timeout": str(statement_timeout_ms),
             "lock_timeout": str(statement_timeout_ms // 2),
         }
-        # Servers that lack a setting are not asked for it. COMMIT, for a rollback would take the settings back.
+        # Skips settings that the server does not have. COMMIT, because a rollback would revert the settings.
         each = " UNION ALL ".join(f"SELECT '{name}' AS name, '{value}' AS value" for name, value in settings.items())
         return (
             "SELECT pg_catalog.set_config(s.name, wanted.value, false) FROM pg_catalog.pg_settings s "
@@ -101,12 +99,12 @@ class PostgresDialect(Dialect):
     def cancel(self, driver_connection: Any) -> None:
         libpq.cancel(driver_connection.pgconn)
 
-    # --- the catalogue
+    # --- catalog
 
     def tables(
         self, session: DriverSession, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
     ) -> list[tuple[TableName, str]]:
-        """As the JDBC driver does, an empty pattern narrows nothing."""
+        """Lists tables. As in the JDBC driver, an empty pattern matches all."""
         return system_catalog.tables(session, kinds, catalog, schema)
 
     def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
@@ -114,7 +112,7 @@ class PostgresDialect(Dialect):
 
     def now(self, session: DriverSession) -> int:
         clock = "getdate()" if libpq.server_kind(session) is libpq.ServerKind.REDSHIFT else "pg_catalog.clock_timestamp()"
-        # Not the time of the transaction's begin, which stands still.
+        # now() would be the start of the transaction.
         sql = Sql(f"SELECT CAST(extract(epoch FROM {clock}) * 1000000 AS bigint)")
         return int(session.query(sql, "reading the database's clock")[0][0]) * 1000
 
@@ -137,15 +135,15 @@ class PostgresDialect(Dialect):
         if plan is None:
             plan = build_read_plan(columns, options, name)
             for message in plan.skipped:
-                log.warning("%s; it is left out", message)
+                log.warning("%s; omitting it", message)
             while len(self._plans) >= _MOST_PLANS:
                 self._plans.pop(next(iter(self._plans)), None)
             self._plans[key] = plan
         return plan
 
     def timestamp(self, ns: int, column: JdbcColumn | None, options: ReadOptions) -> Sql:
-        """A time on the clock of ``options.zone`` with its offset from UTC: columns with a zone read the instant, columns
-        without one the clock."""
+        """Returns a wall time in ``options.zone`` with its UTC offset: columns with a zone compare the instant, columns without
+        one the wall time."""
         wall = shared.instant_to_wall_ns(ns, options.zone)
         micros = wall // 1000 * 1000
         text = format_timestamp(micros, "The time to compare with", format_offset((wall - ns) // NS_PER_SECOND))
@@ -212,7 +210,7 @@ class PostgresDialect(Dialect):
         few = StatementWriter(
             f"INSERT INTO {target}{_overriding_clause(written, options)} SELECT {selected} FROM {source}", written, doing
         )
-        # COPY writes to an identity column that is GENERATED ALWAYS, which the server refuses of an INSERT.
+        # COPY writes to identity columns that are GENERATED ALWAYS, which the server rejects in an INSERT.
         refused = not options.overrides_identity and any(field.native.always_identity for field in written)
         copies = isinstance(table, PostgresTable) and table.takes_copy and not refused
         return CopyWriter(target, few, written, doing) if copies else few
@@ -227,7 +225,7 @@ class PostgresDialect(Dialect):
     ) -> str:
         selected, source = select_from_arrays(written)
         sets = ", ".join(f"{self.quote(field.column.name)} = EXCLUDED.{self.quote(field.column.name)}" for field in values)
-        # One order of rows for all tasks: none waits for a row of another that waits for one of its own.
+        # All tasks lock rows in the same order, which avoids deadlocks between them.
         order = ", ".join(str(written.index(field) + 1) for field in keys)
         return (
             f"INSERT INTO {self.table_ref(table.name)} AS t ({self._names(written)}){_overriding_clause(written, options)} "
@@ -256,5 +254,5 @@ def _as_key_field(field: WrittenField) -> WrittenField:
 def _reject_long_names(names: Sequence[str]) -> None:
     for name in names:
         if len(name.encode()) > _MOST_NAME_BYTES:
-            # Two names that begin alike would be one.
-            raise ConfigError(f"{name!r} is too long a name: PostgreSQL cuts names after {_MOST_NAME_BYTES} bytes")
+            # PostgreSQL would truncate two names with the same start to the same name.
+            raise ConfigError(f"{name!r} is too long: PostgreSQL truncates names to {_MOST_NAME_BYTES} bytes")

@@ -1,4 +1,4 @@
-"""What PostgreSQL's errors are about, by SQLSTATE."""
+"""Classifies PostgreSQL's errors by SQLSTATE."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import psycopg
 
 from connectors.jdbc.errors import FULL, LOCKED, NO_UNIQUE_KEY, READ_ONLY, TOO_MANY, TOO_WIDE, ErrorKind, with_hint
 
-# The longest prefix counts.
+# The longest matching prefix wins.
 _STATES: dict[str, ErrorKind] = {
     "08": ErrorKind.CONNECTION,
     "57P01": ErrorKind.CONNECTION,  # admin_shutdown: a restart, pg_terminate_backend
@@ -21,12 +21,12 @@ _STATES: dict[str, ErrorKind] = {
     "55P03": ErrorKind.TRANSIENT,  # lock_not_available
     "55006": ErrorKind.TRANSIENT,  # object_in_use
     "53": ErrorKind.TRANSIENT,  # too many connections, disk full, out of memory
-    "25006": ErrorKind.TRANSIENT,  # read_only_sql_transaction: a standby, until the fail-over is through
+    "25006": ErrorKind.TRANSIENT,  # read_only_sql_transaction: a standby, until the failover completes
     "72000": ErrorKind.TRANSIENT,  # snapshot_too_old
     "57014": ErrorKind.TIMEOUT,  # query_canceled
     "28": ErrorKind.AUTHENTICATION,
-    "3D000": ErrorKind.AUTHENTICATION,  # invalid_catalog_name: there is no such database
-    "21000": ErrorKind.ROW,  # cardinality_violation: ON CONFLICT met a row twice
+    "3D000": ErrorKind.AUTHENTICATION,  # invalid_catalog_name: unknown database
+    "21000": ErrorKind.ROW,  # cardinality_violation: ON CONFLICT affected a row twice
     "22": ErrorKind.ROW,  # data exceptions
     "23": ErrorKind.ROW,  # constraints
     "44": ErrorKind.ROW,  # WITH CHECK OPTION
@@ -40,12 +40,12 @@ _STATES: dict[str, ErrorKind] = {
 }
 
 _HINTS = {"25006": READ_ONLY, "53100": FULL, "53300": TOO_MANY, "54011": TOO_WIDE, "55P03": LOCKED}
-_LOGIN_WORDS = ("password", "authentication failed", "no pg_hba.conf entry", "does not exist", "not permitted to log in")
+_AUTHENTICATION_WORDS = ("password", "authentication failed", "no pg_hba.conf entry", "does not exist", "not permitted to log in")
 _BUSY_WORDS = ("too many clients", "too many connections", "remaining connection slots")
 
 
 def classify_error(error: BaseException) -> ErrorKind:
-    """What an error of psycopg is about."""
+    """Returns the cause of an error of psycopg."""
     if not isinstance(error, psycopg.Error):
         return ErrorKind.CONNECTION if isinstance(error, OSError) else ErrorKind.STATEMENT
     state = error.sqlstate
@@ -62,20 +62,20 @@ def classify_error(error: BaseException) -> ErrorKind:
 
 def _without_state(error: psycopg.Error) -> ErrorKind:
     if isinstance(error, psycopg.DataError):
-        return ErrorKind.ROW  # psycopg found a value that cannot be sent (NUL in a text)
+        return ErrorKind.ROW  # psycopg cannot send a value (NUL in a text)
     if isinstance(error, psycopg.OperationalError):
-        # libpq does not tell the SQLSTATE of a login that failed, so its text must do.
+        # libpq has no SQLSTATE for failed authentication, only a message.
         text = str(error).lower()
         if any(words in text for words in _BUSY_WORDS):
             return ErrorKind.TRANSIENT
-        if "no password supplied" in text or ("fatal:" in text and any(words in text for words in _LOGIN_WORDS)):
+        if "no password supplied" in text or ("fatal:" in text and any(words in text for words in _AUTHENTICATION_WORDS)):
             return ErrorKind.AUTHENTICATION
         return ErrorKind.CONNECTION
     return ErrorKind.CONNECTION if isinstance(error, psycopg.InterfaceError) else ErrorKind.STATEMENT
 
 
 def error_message(error: BaseException) -> str:
-    """The server's message, detail and hint in one line; for a value in a COPY also where it stood."""
+    """Returns the server's message, detail, and hint in one line, with the line and column of a bad value in a COPY."""
     diag = error.diag if isinstance(error, psycopg.Error) else None
     if diag is None or not diag.message_primary:
         text = " ".join(str(error).split()) or type(error).__name__
@@ -88,5 +88,5 @@ def error_message(error: BaseException) -> str:
         context if context.startswith("COPY ") else None,
     ]
     text = f"{'; '.join(' '.join(part.split()) for part in parts if part)} (SQLSTATE {diag.sqlstate})"
-    cure = NO_UNIQUE_KEY if diag.sqlstate == "42P10" and "ON CONFLICT" in diag.message_primary else None
-    return with_hint(text, cure or _HINTS.get(diag.sqlstate or ""))
+    hint = NO_UNIQUE_KEY if diag.sqlstate == "42P10" and "ON CONFLICT" in diag.message_primary else None
+    return with_hint(text, hint or _HINTS.get(diag.sqlstate or ""))

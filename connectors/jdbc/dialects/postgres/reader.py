@@ -1,4 +1,4 @@
-"""Readers of queries: by COPY, or, for what COPY does not take, by results that come in parts."""
+"""Reads queries with COPY, or as a stream of results if COPY does not accept the statement."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from connectors.jdbc.sql import Sql
 
 _COPY_BYTES = 8 << 20
 _FILL_S = 0.05
-"""How long a read that has some rows waits for the server to send more."""
+"""How long a read that already has rows waits for more."""
 
 _SAVEPOINT = "sluice_reading"
 _COPYABLE = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:SELECT|WITH|VALUES|TABLE)\b", re.IGNORECASE | re.DOTALL)
 
 
 def inline_values(session: DriverSession, query: Sql) -> str:
-    """The query with its values as literals that libpq quoted: neither COPY nor PREPARE without types takes parameters."""
+    """Returns the query with its values as literals quoted by libpq: COPY and untyped PREPARE accept no parameters."""
     text = "".join(
         part if isinstance(part, str) else psycopg_sql.Literal(part.value).as_string(session.driver) for part in query.parts
     )
@@ -39,7 +39,7 @@ def inline_values(session: DriverSession, query: Sql) -> str:
 def result_columns(
     session: DriverSession, pgconn: PGconn, text: str, types: PostgresTypeCache, doing: str
 ) -> list[PostgresResultColumn]:
-    """The columns of a query's result. Whether they can be null is what the catalogue says of the columns they come from."""
+    """Returns the columns of a query's result. Their nullability is that of the table columns that they come from."""
     with session.guarded(doing):
         described = libpq.describe(pgconn, text)
     numbers = range(described.nfields)
@@ -62,7 +62,7 @@ FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid W
 
 
 def _origins(session: DriverSession, described: PGresult, doing: str) -> dict[tuple[int, int], tuple[bool, int]]:
-    """By table oid and column number: NOT NULL, and how many dimensions an array was declared with."""
+    """Returns, by table OID and column number, whether the column is NOT NULL and its declared number of array dimensions."""
     wanted: dict[int, set[int]] = {}
     for i in range(described.nfields):
         if described.ftable(i) and described.ftablecol(i) > 0:
@@ -75,7 +75,7 @@ def _origins(session: DriverSession, described: PGresult, doing: str) -> dict[tu
 
 
 class _PostgresReader:
-    """What both readers share: where they began, so that ending early leaves the transaction as it was."""
+    """The common part of both readers. It can end a query early without ending the transaction."""
 
     def __init__(self, session: DriverSession, pgconn: PGconn, plan: PostgresReadPlan, doing: str, *, savepoint: bool) -> None:
         self._session = session
@@ -87,7 +87,7 @@ class _PostgresReader:
         self.fields: Sequence[tuple[str, Schema]] = plan.fields
 
     def close(self) -> None:
-        """Ends the query; what it still sends is thrown away. May be called twice."""
+        """Cancels the query if it is running and discards its output. May be called twice."""
         if not self._running:
             return
         self._running = False
@@ -114,7 +114,7 @@ class _PostgresReader:
 
 
 class CopyReader(_PostgresReader):
-    """Rows of ``COPY (query) TO STDOUT``, which is already running."""
+    """Reads the rows of a running ``COPY (query) TO STDOUT``."""
 
     def read(self, most: int) -> Rows:
         with self._session.guarded(self._doing):
@@ -136,7 +136,7 @@ class CopyReader(_PostgresReader):
                     size += length
                     count += 1
                 elif length == 0:
-                    # The first row may take as long as it takes.
+                    # No limit on the wait for the first row.
                     if deadline is None and count:
                         deadline = time.monotonic() + _FILL_S
                     if not libpq.wait_readable(pgconn, None if deadline is None else deadline - time.monotonic()):
@@ -155,7 +155,7 @@ class CopyReader(_PostgresReader):
 
 
 class StreamReader(_PostgresReader):
-    """Rows of a statement that COPY does not take (SHOW, EXPLAIN, or a server without COPY)."""
+    """Reads the rows of a statement that COPY does not accept (SHOW, EXPLAIN), or of a server without COPY."""
 
     def __init__(
         self, session: DriverSession, pgconn: PGconn, plan: PostgresReadPlan, doing: str, *, savepoint: bool, codec: str = "utf-8"
@@ -190,7 +190,7 @@ class StreamReader(_PostgresReader):
 def open_reader(
     session: DriverSession, text: str, plan: PostgresReadPlan, rows: int, doing: str, *, nested: bool
 ) -> CopyReader | StreamReader:
-    """Starts the query. ``nested``: the transaction had begun before, so that an early end must not undo it."""
+    """Starts the query. ``nested``: a transaction was already running, so ending early must not roll it back."""
     server = libpq.server_kind(session)
     savepoint = nested and server is not libpq.ServerKind.REDSHIFT
     copies = server is not libpq.ServerKind.REDSHIFT and _COPYABLE.match(text) is not None
@@ -199,7 +199,7 @@ def open_reader(
         if savepoint:
             libpq.run(pgconn, f"SAVEPOINT {_SAVEPOINT}")
         if copies:
-            # The line break ends a comment on the query's last line.
+            # The line break ends a comment on the last line of the query.
             libpq.start_copy(pgconn, f"COPY ({text}\n) TO STDOUT")
         else:
             libpq.stream(pgconn, text, rows)

@@ -1,7 +1,7 @@
-"""Row decoders generated for the columns of a result: one pass over the lines of a COPY makes lists of Connect's values.
+"""Generates row decoders for the columns of a result: one pass over the lines of a COPY returns lists of Connect values.
 
-Names from the database never enter the code; it refers to columns by number. See connectors/postgres/schema/row_decoder.py for
-why it pays.
+Generated code avoids a call per value (see connectors/postgres/schema/row_decoder.py). Names from the database never enter the
+code; it refers to columns by number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DecodeCells = Callable[[Sequence[Sequence[str | None]]], Rows]
 
 @dataclass(frozen=True, slots=True)
 class PostgresReadPlan:
-    """How to read the rows of a result: as lines of a COPY, or cell by cell. ``skipped`` are columns left out."""
+    """How to decode the rows of a result, as lines of a COPY or cell by cell. ``skipped`` has messages about omitted columns."""
 
     fields: tuple[tuple[str, Schema], ...]
     decode_lines: DecodeLines
@@ -36,8 +36,8 @@ class PostgresReadPlan:
 
 
 def build_read_plan(columns: Sequence[PostgresResultColumn], options: ReadOptions, table: TableName | None) -> PostgresReadPlan:
-    """Raises DataError for a column without counterpart (unless those are to be skipped), and for a column of
-    ``options.exact`` that is not there or no number or time."""
+    """Builds the plan for a result. Raises DataError for a column without mapping (unless those are skipped), and for a column of
+    ``options.exact`` that is missing or neither a number nor a time."""
     decoders: list[PostgresColumnDecoder | None] = []
     skipped: list[str] = []
     for column in columns:
@@ -58,8 +58,12 @@ def build_read_plan(columns: Sequence[PostgresResultColumn], options: ReadOption
 
 
 def _compile_decoder(
-    columns: Sequence[PostgresResultColumn], decoders: Sequence[PostgresColumnDecoder | None], options: ReadOptions, *, lines: bool
-) -> Any:  # fmt: skip
+    columns: Sequence[PostgresResultColumn],
+    decoders: Sequence[PostgresColumnDecoder | None],
+    options: ReadOptions,
+    *,
+    lines: bool,
+) -> Any:
     space: dict[str, Any] = {
         "Rows": Rows,
         "Decimal": Decimal,
@@ -133,8 +137,8 @@ def _expression(i: int, column: PostgresResultColumn, found: PostgresColumnDecod
 def _refuse_null(columns: Sequence[PostgresResultColumn]) -> Callable[[int], Any]:
     def null(i: int) -> Any:
         raise DataError(
-            f"Column {columns[i].name} is NOT NULL in the catalogue, but a row of the result has no value (an outer join?); "
-            "select it as an expression, such as coalesce(column, ...), to have it read as optional"
+            f"Column {columns[i].name} is NOT NULL in the catalog, but a row of the result has null (an outer join?); "
+            "select it as an expression, such as coalesce(column, ...), to read it as optional"
         )
 
     return null

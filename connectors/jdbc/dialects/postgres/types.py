@@ -1,7 +1,8 @@
-"""What a column of a result becomes: its Connect schema, and how the server's text becomes a value.
+"""Maps a result column to a Connect schema and a decoder of the server's text.
 
-Schemas are those of the originals on PostgreSQL's JDBC driver. What the originals leave out (arrays, ranges, intervals, enums of
-composite types ...) is text as the server prints it, which the server reads back as the same value; arrays are Connect's arrays.
+Schemas are those of Confluent's and Aiven's connectors with PostgreSQL's JDBC driver. Types that those connectors omit (ranges,
+intervals, composite types, ...) are text in PostgreSQL's own format, which the server parses back to the same value; arrays are
+Connect arrays.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ Decode = Callable[[str], Any]
 
 _GREGORIAN = "1582-10-16"
 _SIMPLE_YEAR = "{x}[4] == '-' and {x}[-1] <= '9'"
-"""Tells ``2024-01-31`` from ``12024-01-31``, ``0044-03-15 BC`` and ``infinity``."""
+"""True for ``2024-01-31``; false for ``12024-01-31``, ``0044-03-15 BC``, and ``infinity``."""
 _SIMPLE_ZONED = "{x}[4] == '-' and {x}[-3:] == '+00'"
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresResultColumn:
-    """A column of a result, as the server describes it."""
+    """A result column, as the server describes it."""
 
     name: str
     type: PostgresType
@@ -53,9 +54,10 @@ class PostgresResultColumn:
 
 @dataclass(frozen=True, slots=True)
 class PostgresColumnDecoder:
-    """``code`` is an expression over the server's text ``{x}``; ``decode``, its ``{c}``, takes what the expression leaves over.
+    """How to decode a column. ``code`` is an expression over the server's text ``{x}``; it calls ``decode``, as ``{c}``, for
+    uncommon values.
 
-    ``escaped``: the text may hold what COPY escapes. ``hex``: it is bytea, where the escape is always the same.
+    ``escaped``: COPY may escape the text. ``hex``: it is bytea, which has exactly one escape.
     """
 
     schema: Schema
@@ -70,7 +72,7 @@ _TEXT_INPUT_REFUSED: Final = frozenset(
     {"pg_node_tree", "pg_ndistinct", "pg_dependencies", "pg_mcv_list", "pg_brin_bloom_summary", "pg_brin_minmax_multi_summary",
      "pg_ddl_command", "gtsvector"}
 )  # fmt: skip
-"""Types that the server prints but does not read."""
+"""Types that the server prints but does not parse."""
 
 _PLAIN: Final[dict[str, tuple[Type, str, Decode]]] = {
     "int2": (Type.INT16, "int({x})", int),
@@ -84,7 +86,7 @@ _PLAIN: Final[dict[str, tuple[Type, str, Decode]]] = {
 
 
 def column_decoder(column: PostgresResultColumn, options: ReadOptions, table: TableName | None) -> PostgresColumnDecoder:
-    """How to read a column. Raises DataError for a type that has no counterpart."""
+    """Returns the decoder of a column. Raises DataError for a type without mapping."""
     type, optional = column.type, column.optional
     if type.kind == "p" or type.builtin in _TEXT_INPUT_REFUSED:
         raise unsupported_type(table, JdbcColumn(column.name, type.sql))
@@ -114,7 +116,8 @@ def column_decoder(column: PostgresResultColumn, options: ReadOptions, table: Ta
 
 
 def exact_code(column: PostgresResultColumn, zone: dt.tzinfo) -> tuple[str, Decode]:
-    """Expression and function for ``ReadOptions.exact``: an int. Raises DataError for a type that is neither number nor time."""
+    """Returns the expression and function for a column of ``ReadOptions.exact``. Raises DataError unless it is a number or
+    time."""
     match column.type.builtin:
         case "int2" | "int4" | "int8" | "oid":
             return "int({x})", int
@@ -127,8 +130,8 @@ def exact_code(column: PostgresResultColumn, zone: dt.tzinfo) -> tuple[str, Deco
             code = f"wall_ns(moment({{x}})) if {_SIMPLE_YEAR} else {_CALL}" if zone is dt.UTC else _CALL
             return code, lambda text: shared.wall_to_instant_ns(parse_timestamp_ns(text, column.name), zone)
     raise DataError(
-        f"Column {column.name} has type {column.type.sql}; to go on from its values it must be an integer, a number of scale 0, "
-        "a date or a timestamp"
+        f"Column {column.name} has type {column.type.sql}; an incrementing or timestamp column must be an integer, a number of "
+        "scale 0, a date or a timestamp"
     )
 
 
@@ -143,15 +146,15 @@ def _exact_number(column: str) -> Callable[[str], int]:
 def _finite(text: str, column: str) -> Decimal:
     if text[-1] > "9":
         raise DataError(
-            f"Column {column}: {text} is no number that Connect's Decimal can hold; read it with a query that casts the column "
-            "to double precision or text"
+            f"Column {column}: {text} is not a number that Connect's Decimal can represent; read it with a query that casts the "
+            "column to double precision or text"
         )
     return Decimal(text)
 
 
 def _numeric(column: PostgresResultColumn, options: ReadOptions) -> PostgresColumnDecoder:
     name, typmod = column.name, column.typmod
-    # Without a precision the JDBC driver tells 0 of both.
+    # Without a precision, the JDBC driver reports 0 for both.
     precision, scale = 0, 0
     if typmod < 4 and options.unset_scale != 0:
         return _unlimited(column, options)
@@ -159,7 +162,7 @@ def _numeric(column: PostgresResultColumn, options: ReadOptions) -> PostgresColu
         precision, scale = ((typmod - 4) >> 16) & 0xFFFF, (((typmod - 4) & 0x7FF) ^ 1024) - 1024
     schema = shared.numeric_schema(precision, scale, column.optional, options)
     if scale < 0 and schema.type is not Type.BYTES:
-        # The digits that such a column prints are as many more as its scale is below zero.
+        # A negative scale adds that many digits to the printed number.
         schema = shared.numeric_schema(precision - scale, 0, column.optional, options)
         if schema.type is Type.BYTES:
             schema = shared.decimal_schema(precision, scale, column.optional, options)
@@ -172,14 +175,14 @@ def _numeric(column: PostgresResultColumn, options: ReadOptions) -> PostgresColu
     scaled = shared.exact_rescaler(scale, name)
 
     decode = _with_scale_hint(lambda text: scaled(_finite(text, name)), typmod < 4)
-    # The server prints exactly as many places as the column has.
+    # The server prints exactly as many decimal places as the column has.
     return PostgresColumnDecoder(
         schema, "Decimal({x}) if {x}[-1] <= '9' else {c}({x})" if precision and scale >= 0 else _CALL, decode
     )
 
 
 def _unlimited(column: PostgresResultColumn, options: ReadOptions) -> PostgresColumnDecoder:
-    """A numeric without precision as ``numeric.unset.scale`` says."""
+    """Returns the decoder of a numeric without precision, as configured by ``numeric.unset.scale``."""
     name, wanted = column.name, options.unset_scale
     if wanted is Type.STRING:
         return PostgresColumnDecoder(shared.primitive_schema(Type.STRING, column.optional), "{x}", str)
@@ -191,7 +194,7 @@ def _unlimited(column: PostgresResultColumn, options: ReadOptions) -> PostgresCo
 
 
 def _with_scale_hint(read: Decode, unlimited: bool) -> Decode:
-    """``read``, whose errors say what to do about them where the column is a numeric without precision."""
+    """Adds a hint to the errors of ``read`` if the column is a numeric without precision."""
     if not unlimited:
         return read
 
@@ -200,7 +203,7 @@ def _with_scale_hint(read: Decode, unlimited: bool) -> Decode:
             return read(text)
         except DataError as e:
             raise DataError(
-                f"{e.message}; the column is numeric without a precision, which has no scale of its own: say how to read such "
+                f"{e.message}; the column is numeric without a precision, which has no scale: set how to read such "
                 "columns (numeric.unset.scale, a number of places, double or string), give it one (ALTER TABLE ... TYPE "
                 "numeric(p,s)), or read it with a query that casts it"
             ) from e
@@ -215,8 +218,8 @@ def _money(column: str, options: ReadOptions) -> Callable[[str], float]:
         value = float(exact)
         if options.strict and Decimal(repr(value)) != exact:
             raise DataError(
-                f"Column {column}: money {text} has more digits than a double, which the column is read as; "
-                "conversion.strict=true forbids to round it"
+                f"Column {column}: money {text} has more digits than a double, the type of the column in Connect; "
+                "conversion.strict=true forbids rounding it"
             )
         return value
 
@@ -224,7 +227,7 @@ def _money(column: str, options: ReadOptions) -> Callable[[str], float]:
 
 
 def _bit(column: PostgresResultColumn) -> PostgresColumnDecoder:
-    """bit(1) is a boolean, up to bit(8) the number that the bits are, longer ones their digits (ASCII) as bytes."""
+    """bit(1) is a boolean; up to bit(8), a number; longer ones are their ASCII digits as bytes."""
     length = column.typmod
     if length <= 1:
         return PostgresColumnDecoder(shared.primitive_schema(Type.BOOLEAN, column.optional), "{x} == '1'", "1".__eq__)
@@ -301,7 +304,7 @@ def _timestamp(column: PostgresResultColumn, options: ReadOptions, *, zoned: boo
             guard += f" and {{x}} >= '{_GREGORIAN}'"
         if options.strict:
             guard += f" and len({{x}}) <= {26 if zoned else 23}"
-        # Cut at the milliseconds, as the originals do.
+        # Truncated to milliseconds, as Confluent's and Aiven's connectors do.
         plain = "moment({x}) if len({x}) < 27 else moment({x}[:23] + 'Z')" if zoned else "moment({x}[:23] + 'Z')"
         code = f"({plain}) if {guard} else {{c}}({{x}})"
     return PostgresColumnDecoder(schema, code, decode)

@@ -1,4 +1,4 @@
-"""Connect's values as the text that PostgreSQL reads for a column's type, a column at a time."""
+"""Encodes Connect values, a column at a time, as the text that PostgreSQL expects for the column's type."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ _USUAL_INSTANT = re.compile(
 
 
 class TextStyle(Enum):
-    """What the texts of a column may hold, for whoever writes them into something larger."""
+    """What the texts of a column may contain, and so what COPY or an array must escape."""
 
     CLEAN = "clean"
-    """Nothing that COPY or an array would have to escape or quote."""
+    """Nothing that needs an escape or quotes."""
     HEX = "hex"
-    """``\\x6869``: one backslash, at the front."""
+    """``\\x6869``: one backslash, at the start."""
     TEXT = "text"
     """Anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnEncoder:
-    """``one`` encodes any value of the field but null. ``fast``, where every value of a column is of exactly the class ``of``,
-    does the same without looking; None for values that are their own text. ``least`` is the least text that ``fast`` may give,
-    and ``zone`` what all of them must hold.
+    """Encodes the values of a field. ``one`` encodes any value but null. If all values of a column are exactly of class ``of``,
+    ``fast`` does the same without checks (None: values are their own text). All results of ``fast`` must be at least ``least``
+    and contain ``zone``; otherwise ``one`` is used.
     """
 
     one: One
@@ -65,7 +65,7 @@ class ColumnEncoder:
     zone: str = ""
 
     def column(self, values: Sequence[Any], null: str | None) -> list[str | None]:
-        """The texts of a column; nulls become ``null``."""
+        """Encodes a column; nulls become ``null``."""
         if self.of is not None and set(map(type, values)) == {self.of}:
             texts: list[str] = list(values) if self.fast is None else list(map(self.fast, values))
             if not (self.least or self.zone) or self._plain(texts):
@@ -85,8 +85,8 @@ _OWN_TEXT = ColumnEncoder(str, of=str)
 
 
 def build_encoder(logical: LogicalType, type: PostgresType, typmod: int, options: WriteOptions, what: str) -> ColumnEncoder:
-    """How a field is written into a column of that type. Raises DataError for a field that does not go there; ``what`` names
-    it ("Field price")."""
+    """Returns the encoder of a field for a column type. Raises DataError, naming ``what`` ("Field price"), if the field does not
+    fit."""
     kind, target = logical.kind, type.builtin
     if type.element is not None:
         return _array(logical, type, type.element, typmod, options, what)
@@ -136,7 +136,7 @@ def _integer(logical: LogicalType, options: WriteOptions, what: str) -> ColumnEn
         def whole(value: Any) -> str:
             number = value if convert is None else convert(value)
             if number != number or number in (float("inf"), float("-inf")) or number != int(number):
-                raise DataError(f"{what}: {number} is no whole number, which its column takes")
+                raise DataError(f"{what}: {number} is not a whole number, but its column is an integer")
             return str(int(number))
 
         return ColumnEncoder(whole, TextStyle.CLEAN)
@@ -151,7 +151,7 @@ def _bit(logical: LogicalType, target: str, typmod: int, what: str) -> ColumnEnc
         width = max(typmod, 1) if target == "bit" else {FieldKind.INT8: 8, FieldKind.INT16: 16, FieldKind.INT32: 32}.get(kind, 64)
 
         def digits(value: int) -> str:
-            # A negative one is what a signed type of the column's length holds.
+            # A negative value is the two's complement of the column's length.
             if not -(1 << (width - 1)) <= value < 1 << width:
                 raise DataError(f"{what}: {value} has more bits than the {width} of its column")
             return format(value & ((1 << width) - 1), f"0{width}b")
@@ -161,7 +161,7 @@ def _bit(logical: LogicalType, target: str, typmod: int, what: str) -> ColumnEnc
         fixed = typmod if target == "bit" else logical.length
 
         def debezium(value: bytes) -> str:
-            # Little-endian; a length without limit tells nothing of the value.
+            # Little-endian. An unlimited length says nothing about the value.
             length = fixed if fixed is not None and 0 < fixed <= 8 * len(value) else 8 * len(value)
             return format(int.from_bytes(value, "little"), "b").zfill(length) if length else ""
 
@@ -174,7 +174,7 @@ def _bit(logical: LogicalType, target: str, typmod: int, what: str) -> ColumnEnc
             return bytes(value).decode("ascii")
 
         return ColumnEncoder(ascii_digits, TextStyle.CLEAN)
-    raise DataError(f"{what} is {kind.value}, which cannot be written to a column of bits")
+    raise DataError(f"{what} is {kind.value}, which cannot be written to a bit column")
 
 
 def _temporal(logical: LogicalType, target: str, options: WriteOptions, what: str) -> ColumnEncoder | None:
@@ -194,7 +194,7 @@ def _temporal(logical: LogicalType, target: str, options: WriteOptions, what: st
         wall = to_wall_ns(logical, options, what)
         one = _or_infinity(logical, lambda value: format_timestamp(wall(value), what))
         if connect and kind is FieldKind.INSTANT and options.zone is _UTC:
-            # PostgreSQL reads the time and passes over the zone.
+            # PostgreSQL parses the time and ignores the zone.
             return ColumnEncoder(one, TextStyle.CLEAN, dt.datetime, str, least, "+00:00")
         return ColumnEncoder(one, TextStyle.CLEAN)
     if target == "date" and not clock:
@@ -205,7 +205,7 @@ def _temporal(logical: LogicalType, target: str, options: WriteOptions, what: st
     if target in ("time", "timetz") and clock:
         if kind is FieldKind.ZONED_TIME:
             return _OWN_TEXT
-        # A time with zone is given in UTC; one without is what a clock in db.timezone shows.
+        # A time with zone is in UTC; one without is in db.timezone.
         own = options if target == "time" else dataclasses.replace(options, zone=_UTC)
         ns = to_time_ns(logical, own, what)
         zone = "" if target == "time" else "+00"
@@ -228,13 +228,13 @@ def _zoned_timestamp(logical: LogicalType, options: WriteOptions, what: str, lea
     if logical.form is TemporalForm.CONNECT and logical.kind is FieldKind.INSTANT:
         return ColumnEncoder(one, TextStyle.CLEAN, dt.datetime, str, least, "+00:00")
     if logical.form is TemporalForm.TEXT and logical.kind is FieldKind.INSTANT:
-        # What Debezium writes PostgreSQL reads as it is.
+        # PostgreSQL accepts Debezium's format.
         return ColumnEncoder(lambda text: text if _USUAL_INSTANT(text) else one(text), TextStyle.CLEAN)
     return ColumnEncoder(one, TextStyle.CLEAN)
 
 
 def _or_infinity(logical: LogicalType, one: One) -> One:
-    """The same, for whatever stands for infinity as well: text as PostgreSQL's own, the Java driver's numbers otherwise."""
+    """Also encodes infinity: as text in PostgreSQL's form, otherwise as the numbers of the Java driver."""
     plus: Any = FarInstant(INFINITY_MS)
     minus: Any = FarInstant(MINUS_INFINITY_MS)
     if logical.form is TemporalForm.TEXT:
@@ -256,7 +256,7 @@ def _geometry(logical: LogicalType, type: PostgresType, options: WriteOptions, w
             return (f"SRID={shape.srid};" if shape.srid is not None else "") + shape.wkb.hex()
 
         return ColumnEncoder(well_known)
-    raise DataError(f"{what} is a shape, which cannot be written to a column of type {type.sql}")
+    raise DataError(f"{what} is a geometry, which cannot be written to a column of type {type.sql}")
 
 
 def _array(

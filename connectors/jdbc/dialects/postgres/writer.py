@@ -1,7 +1,7 @@
-"""Writers: a batch is one statement, whatever its size.
+"""Writes a batch with one statement, whatever its size.
 
-Upserts, updates and deletes send each column as one array and join the rows that ``unnest`` makes of them; plain inserts of many
-rows are a COPY straight into the table. The arrays have the columns' own types, so the server reads each value as in a COPY.
+Upserts, updates, and deletes send each column as one array and join the rows that ``unnest`` returns; plain inserts of many rows
+are a COPY into the table. The arrays have the types of the columns, so the server parses each value as in a COPY.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from connectors.jdbc.options import SinkField, WriteOptions
 
 _MOST_ROWS = 20_000
 _COPY_FROM_ROWS = 20
-"""From here on COPY, which asks twice, is faster than a statement, which asks once."""
+"""From this number of rows on, COPY, with two round trips, is faster than a statement, with one."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenField:
-    """A field with the column it goes to."""
+    """A field and the column it is written to."""
 
     name: str
     column: JdbcColumn
     encoder: ColumnEncoder
     null: str | None
-    """What a null is written as: the schema's default, or null."""
+    """The text of a null: the schema's default, or None for null."""
     is_key: bool
 
     @property
@@ -45,7 +45,7 @@ class WrittenField:
 
 
 def written_fields(table: JdbcTable, fields: Sequence[SinkField], options: WriteOptions) -> list[WrittenField]:
-    """Raises DataError for a field without a column, one for a generated column, or one that does not fit its column."""
+    """Matches fields with columns. Raises DataError for a field without a column, or that is generated or does not fit."""
     found: list[WrittenField] = []
     for field in fields:
         column = table.column(field.name)
@@ -63,12 +63,13 @@ def written_fields(table: JdbcTable, fields: Sequence[SinkField], options: Write
 
 
 def select_from_arrays(fields: Sequence[WrittenField]) -> tuple[str, str]:
-    """The select list and FROM clause of the rows: columns ``c0``, ``c1`` ... of relation ``r``, from one parameter a column."""
+    """Returns the select list and FROM clause of the rows: columns ``c0``, ``c1``, ... of ``r``, from one array parameter
+    each."""
     arrays: list[str] = []
     values: list[str] = []
     for i, field in enumerate(fields):
         type = field.native.type
-        # unnest takes composite types and arrays of arrays apart.
+        # unnest would flatten composite types and nested arrays.
         if type.element is None and type.delimiter == "," and type.kind != "c":
             arrays.append(f"${i + 1}::{type.sql}[]")
             values.append(f"r.c{i}")
@@ -80,10 +81,10 @@ def select_from_arrays(fields: Sequence[WrittenField]) -> tuple[str, str]:
 
 
 class StatementWriter:
-    """Writes by one statement whose parameters are the columns."""
+    """Writes with one statement whose parameters are the columns."""
 
     def __init__(self, statement: str, fields: Sequence[WrittenField], doing: str, *, last_of_key: bool = False) -> None:
-        """``last_of_key``: of several rows with one key only the last is sent."""
+        """``last_of_key``: send only the last of several rows with the same key."""
         self._statement = statement.encode()
         self._fields = tuple(fields)
         self._doing = doing
@@ -106,7 +107,7 @@ class StatementWriter:
 
 
 class CopyWriter:
-    """Inserts by COPY into the table; few rows at a time by a statement."""
+    """Inserts with COPY, or with a statement if there are few rows."""
 
     def __init__(self, target: str, few: StatementWriter, fields: Sequence[WrittenField], doing: str) -> None:
         self._copy = f"COPY {target} FROM STDIN"
@@ -128,7 +129,7 @@ class CopyWriter:
 
 
 def encode_columns(fields: Sequence[WrittenField], rows: Sequence[Sequence[Any]]) -> list[tuple[str, Texts, TextStyle]]:
-    """The rows by column, as texts."""
+    """Returns the encoded rows by column."""
     columns = zip(*rows, strict=True)
     return [
         (field.name, field.encoder.column(values, field.null), field.encoder.style)
@@ -148,4 +149,4 @@ def _last_of_each_key(
 
 def _reject_redshift(session: DriverSession) -> None:
     if libpq.server_kind(session) is libpq.ServerKind.REDSHIFT:
-        raise UnsupportedError(f"{session.label} is Redshift, which has no statement for what this sink writes")
+        raise UnsupportedError(f"{session.label} is Redshift, which does not support this sink's statements")

@@ -1,4 +1,4 @@
-"""What SQLite tells of its tables, and of the columns of a query."""
+"""Queries of SQLite's catalog: tables with their columns and keys, and the columns of a query."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _numbers = itertools.count(1)
 
 
 def tables(session: DriverSession, kinds: Collection[str]) -> list[tuple[TableName, str]]:
-    """Tables and views of the main database. There are no catalogs or schemas to narrow them by."""
+    """Returns the tables and views of the main database. SQLite has no catalogs or schemas to filter by."""
     found: list[tuple[TableName, str]] = []
     rows = session.query(
         Sql("SELECT name, type FROM main.sqlite_master WHERE type IN ('table', 'view')"), "looking up the tables"
@@ -33,7 +33,7 @@ def tables(session: DriverSession, kinds: Collection[str]) -> list[tuple[TableNa
 
 
 def describe(session: DriverSession, name: TableName) -> JdbcTable | None:
-    """The table or view of that name, in any case of ASCII letters, of the database that ``schema`` names (main without)."""
+    """Describes a table or view, ignoring the case of ASCII letters, in the database named by ``schema`` (default: main)."""
     database = name.schema or "main"
     doing = f"looking up {name}"
     if name.schema is not None and not session.query(
@@ -74,14 +74,14 @@ def describe(session: DriverSession, name: TableName) -> JdbcTable | None:
 
 
 def _rowid_alias(sql: str | None, keys: list[tuple[str, str]]) -> str | None:
-    """The column that is another name of the rowid, and so is filled in by SQLite itself."""
+    """Returns the column that is an alias of the rowid, which SQLite fills in."""
     if len(keys) != 1 or keys[0][1].upper() != "INTEGER" or "WITHOUT ROWID" in " ".join((sql or "").upper().split()):
         return None
     return keys[0][0]
 
 
 def _unique_keys(session: DriverSession, table: str, database: str, doing: str) -> tuple[tuple[str, ...], ...]:
-    # An index that covers a part of the rows, or an expression, is no target of ON CONFLICT.
+    # A partial index, or one over an expression, cannot be a target of ON CONFLICT.
     of_index = ("pragma_index_info(i.name, ", Bind(database), ") AS c ")
     chosen = """WHERE i."unique" AND NOT i.partial AND i.origin <> 'pk' ORDER BY i.seq, c.seqno"""
     of_table = ("pragma_index_list(", Bind(table), ", ", Bind(database), ") AS i, ")
@@ -93,7 +93,7 @@ def _unique_keys(session: DriverSession, table: str, database: str, doing: str) 
 
 
 def query_columns(session: DriverSession, query: Sql) -> list[JdbcColumn]:
-    """The columns of a query with their declared types, which SQLite tells of views alone. An expression has none."""
+    """Returns the columns of a query with their declared types, which SQLite lists only for views. Expressions have no type."""
     name = f"temp.sluice_query_{next(_numbers)}"
     text = "".join(part if isinstance(part, str) else literal(part.value) for part in query.parts)
     session.execute(Sql(f"CREATE TEMP VIEW {name.partition('.')[2]} AS {text}"), "looking up the query's columns")
@@ -108,7 +108,7 @@ def query_columns(session: DriverSession, query: Sql) -> list[JdbcColumn]:
 
 
 def literal(value: object) -> str:
-    """A value as SQL."""
+    """Returns a value as SQL."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -121,6 +121,6 @@ def literal(value: object) -> str:
         return f"x'{bytes(value).hex()}'"
     text = str(value)
     if "\0" in text:
-        # A literal ends at a zero.
+        # A literal ends at NUL.
         return f"CAST(x'{text.encode().hex()}' AS TEXT)"
     return "'" + text.replace("'", "''") + "'"

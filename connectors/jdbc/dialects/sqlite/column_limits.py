@@ -1,6 +1,6 @@
-"""What SQLite's affinities change: text that looks like a number becomes one, numbers in columns of text become text.
+"""What SQLite's type affinities change: text that looks like a number becomes one; numbers in text columns become text.
 
-https://www.sqlite.org/datatype3.html, section 3. Decimals, dates and times come here as values that stay what they are.
+https://www.sqlite.org/datatype3.html, section 3. Decimals, dates, and times are converted before to values that do not change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def column_limits(parse_declared_type: SqliteColumnType) -> ColumnLimits | None:
 
 
 def _is_cut_as_text(value: Any) -> bool:
-    """A double is written with 15 digits."""
+    """SQLite converts a double to text with 15 digits."""
     return isinstance(value, float) and value - value == 0 and float(f"{value:.15g}") != value
 
 
@@ -39,7 +39,7 @@ def _is_rounded(value: Any) -> bool:
 
 
 def _is_other_number(value: Any) -> bool:
-    """Text such as 007 and 1.50, of which the number does not tell how it was written."""
+    """True for text such as 007 and 1.50 whose spelling the number does not preserve."""
     if not isinstance(value, str) or _NUMBER.fullmatch(value) is None:
         return False
     if value.removeprefix("-").isdigit():

@@ -45,7 +45,7 @@ _KINDS_BY_NUMBER = {
     sqlite3.SQLITE_IOERR: ErrorKind.CONNECTION,
 }
 _GONE = ("no such table", "no such column", "has no column named")
-"""SQLite has one code for all errors of a statement; these are told apart by their words."""
+"""SQLite has one code for all errors in statements, so these are detected by their messages."""
 
 _TYPES = {
     Type.BOOLEAN: "INTEGER",
@@ -79,11 +79,11 @@ class SqliteDialect(Dialect):
         self.timer = SqliteStatementTimer(statement_timeout_ms)
 
         def arguments(_dialect: Any, _record: Any, _args: list[Any], named: dict[str, Any]) -> None:
-            # A session is used by one thread at a time, though not always by the one that opened it.
+            # One thread at a time uses a session, but not always the one that opened it.
             named["check_same_thread"] = False
 
         def connected(connection: sqlite3.Connection, _record: Any) -> None:
-            # The driver would begin transactions by itself, though not before SELECT, SAVEPOINT or CREATE.
+            # The driver would start transactions itself, but not before SELECT, SAVEPOINT, or CREATE.
             begin["text"] = f"BEGIN {connection.isolation_level or ''}".strip()
             connection.isolation_level = None
             if statement_timeout_ms:
@@ -105,7 +105,7 @@ class SqliteDialect(Dialect):
             return ErrorKind.TABLE if any(words in str(error) for words in _GONE) else ErrorKind.STATEMENT
         if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
             return ErrorKind.CONNECTION
-        # The driver itself refuses a value: an int of more than 64 bits, half a surrogate pair, a type that it does not know.
+        # The driver rejects a value: an int of more than 64 bits, half a surrogate pair, an unknown type.
         if isinstance(error, (OverflowError, UnicodeError)) or "binding parameter" in str(error):
             return ErrorKind.ROW
         return ErrorKind.STATEMENT
@@ -114,9 +114,9 @@ class SqliteDialect(Dialect):
         words = super().error_message(error)
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_BUSY:
-            return f"{words}: another connection is writing to it, or reading it for long"
+            return f"{words}: another connection is writing to it, or has been reading it for long"
         if code == sqlite3.SQLITE_CANTOPEN:
-            return f"{words}: its folder is not there, or this user may not read or write it"
+            return f"{words}: its folder does not exist, or this user may not read or write it"
         if code == sqlite3.SQLITE_READONLY:
             return f"{words}: the file or its folder is not writable for this user"
         return with_hint(words, FULL if code == sqlite3.SQLITE_FULL else None)
@@ -124,7 +124,7 @@ class SqliteDialect(Dialect):
     def cancel(self, driver_connection: Any) -> None:
         driver_connection.interrupt()
 
-    # --- the catalogue
+    # --- catalog
 
     def tables(
         self, session: DriverSession, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
@@ -154,7 +154,7 @@ class SqliteDialect(Dialect):
         logical = logical_type(field.schema, self._write_options)
         if logical.kind is FieldKind.DECIMAL or (logical.is_temporal and logical.form is TemporalForm.CONNECT):
             return "NUMERIC"
-        # Arrays, maps and structs are kept as JSON.
+        # Arrays, maps, and structs are stored as JSON.
         return _TYPES.get(field.schema.type, "TEXT")
 
     def add_columns(self, table: JdbcTable, fields: Sequence[SinkField]) -> list[Sql]:
@@ -184,7 +184,7 @@ class SqliteDialect(Dialect):
         return self._writer(statement, table, fields, order, columns, options, f"writing to {table.name}")
 
     def _on_conflict(self, table: JdbcTable, keys: Sequence[str], others: Sequence[str]) -> Sql:
-        """Keeps the columns that are not in the record, unlike INSERT OR REPLACE."""
+        """Returns the ON CONFLICT clause. Unlike INSERT OR REPLACE, it preserves columns that are not in the record."""
         if sqlite3.sqlite_version_info < _UPSERT_SINCE:
             raise UnsupportedError(f"insert.mode=upsert needs SQLite 3.24 or later; this is {sqlite3.sqlite_version}")
         unique = [table.primary_key, *table.unique_keys]
@@ -192,7 +192,7 @@ class SqliteDialect(Dialect):
             shown = ", ".join(self.quote(key) for key in keys) or "the key"
             raise DataError(
                 f"insert.mode=upsert into {table.name} needs a primary key or unique index over {shown}, or rows "
-                f"would be written twice; create one: CREATE UNIQUE INDEX ... ON {self.table_ref(table.name)} ({shown})"
+                f"would be duplicated; create one: CREATE UNIQUE INDEX ... ON {self.table_ref(table.name)} ({shown})"
             )
         target = ",".join(self.quote(key) for key in keys)
         if not others:
@@ -226,7 +226,7 @@ class SqliteDialect(Dialect):
         if column is None:
             raise DataError(f"Table {table.name} has no column {field.name}; it has {', '.join(table.by_name)}")
         if column.generated:
-            raise DataError(f"Column {column.name} of {table.name} is computed by SQLite; nothing can be written to it")
+            raise DataError(f"Column {column.name} of {table.name} is computed by SQLite and cannot be written")
         return column
 
     def truncate(self, name: TableName) -> Sql:

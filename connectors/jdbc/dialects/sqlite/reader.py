@@ -1,5 +1,5 @@
-"""Reads rows of SQLite. Values can be of any storage class in any column, so each part of a result is looked at by column; a
-value that does not fit is refused by name, never cut."""
+"""Reads rows of SQLite. A column can have values of any storage class, so each batch is checked by column; a value that does
+not fit is rejected with the column's name, never truncated."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ _NULL = type(None)
 Whole = Callable[[Sequence[Any]], list[Any]]
 _Fast = Mapping[type, Whole]
 
-# What the values of a column need, from least to most: an integer of the narrowest type, a wider one, a real, text, a blob.
+# The widest storage of a column's values, in order: an integer of the narrowest type, a wider one, a real, text, a blob.
 _NARROW, _WIDE, _REAL, _TEXT, _BLOB = range(5)
 _LIMITS: Mapping[int, tuple[int, int]] = {bits: (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (16, 32, 64)}
 
 WidestStorage = dict[tuple[str, str], int]
-"""What was seen of a column so far, by table and column: it never becomes less, or a schema would go back and forth."""
+"""The widest storage seen so far, by table and column. It never shrinks, so a schema cannot alternate."""
 
 
 @dataclass(frozen=True, slots=True)
 class _SqliteColumnDecoder:
-    """How one column is read: values of the types ``plain`` are as they should be, all others go through ``convert``."""
+    """How to decode one column: values of types ``plain`` need no conversion; all others go through ``convert``."""
 
     name: str
     schema: Schema
     plain: frozenset[type]
     convert: Callable[[Any], Any]
     fast: Mapping[type, Callable[[Sequence[Any]], list[Any]]] = field(default_factory=dict)
-    """For a part whose values are all of one type, or null. What it cannot do it raises, and ``convert`` says why."""
+    """Converters of whole batches by the type of their values, ignoring nulls. If one raises, ``convert`` reports the cause."""
 
     def column(self, values: Sequence[Any]) -> Sequence[Any]:
         kinds = set(map(type, values))
@@ -70,7 +70,7 @@ class _SqliteColumnDecoder:
 
 
 class SqliteReader:
-    """A query that runs, on a cursor of the driver's own."""
+    """A running query on a cursor of the driver."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class SqliteReader:
             self._cursor = session.driver.cursor()
             timer.start(session.driver)
             self._cursor.execute(text, () if values is None else values)
-        # What looked at the columns before gave those of one name different ones.
+        # The earlier lookup of columns renamed duplicates.
         _reject_duplicate_names([entry[0] for entry in self._cursor.description])
 
     def _columns(self, query: Sql, table: JdbcTable | None) -> list[JdbcColumn]:
@@ -142,8 +142,8 @@ def _reject_duplicate_names(names: Sequence[str]) -> None:
 def _widest_storage(
     session: DriverSession, query: Sql, columns: Sequence[JdbcColumn], key: str, known: WidestStorage
 ) -> dict[str, int]:
-    """Of the columns whose type says too little: what the values that will be read need. The rows cannot change between this and
-    the reading, for both are in one transaction."""
+    """Returns the widest storage of columns whose declared type is ambiguous. The rows cannot change before they are read because
+    both happen in one transaction."""
     asked = [column.name for column in columns if _is_open(parse_declared_type(column.type_name), known.get((key, column.name)))]
     if asked:
         by_name = {column.name: parse_declared_type(column.type_name) for column in columns}
@@ -207,7 +207,7 @@ def _column_decoder(column: JdbcColumn, type: SqliteColumnType, need: int | None
         case 2:
             return _SqliteColumnDecoder(name, primitive_schema(Type.FLOAT64, optional), frozenset((float, _NULL)), _float(column))
         case 3:
-            # A column without a type keeps 5 and '5' apart; one of numbers makes a number of both.
+            # A column without a type distinguishes 5 from '5'; one with numeric affinity stores both as a number.
             others = _require_type(str, column, "text, as in other rows") if type.affinity is Affinity.BLOB else _text(column)
             return _SqliteColumnDecoder(name, primitive_schema(Type.STRING, optional), frozenset((str, _NULL)), others)
         case 4:
@@ -222,7 +222,7 @@ def _nonzero(values: Sequence[Any]) -> list[Any]:
 
 
 def _whole(column: JdbcColumn, bits: int) -> _SqliteColumnDecoder:
-    # How large the values are was looked at before.
+    # The range of the values was checked before.
     return _SqliteColumnDecoder(
         column.name, integer_schema(bits, column.nullable), frozenset((int, _NULL)), _require_type(int, column, "a whole number")
     )
@@ -230,8 +230,8 @@ def _whole(column: JdbcColumn, bits: int) -> _SqliteColumnDecoder:
 
 def _mismatch_error(column: JdbcColumn, value: Any, expected: str) -> DataError:
     shown = f"a blob of {len(value)} bytes" if isinstance(value, bytes) else repr(value)
-    return DataError(f"Column {column.name} is declared {column.type_name or 'without a type'}, which asks for {expected}, "
-                     f"and holds {shown}; read it with a query that casts it")  # fmt: skip
+    return DataError(f"Column {column.name} is declared {column.type_name or 'without a type'}, which requires {expected}, "
+                     f"but contains {shown}; read it with a query that casts it")  # fmt: skip
 
 
 def _require_type(kind: type, column: JdbcColumn, expected: str) -> Callable[[Any], Any]:
@@ -297,7 +297,7 @@ def _doubles(scale: int) -> Callable[[Sequence[Any]], list[Any]]:
 
 
 def _exact(column: JdbcColumn, options: ReadOptions) -> Callable[[Any], int | None]:
-    """The value of an incremental column as it is: int, or ns since 1970 UTC."""
+    """Returns a converter of an incrementing or timestamp column to its exact value: int, or ns since 1970 UTC."""
     temporal = parse_declared_type(column.type_name).is_temporal
     what = f"Column {column.name}"
 
@@ -307,7 +307,7 @@ def _exact(column: JdbcColumn, options: ReadOptions) -> Callable[[Any], int | No
         if temporal:
             if type(value) is str and value[-6:-5] in ("+", "-") and value[-3:-2] == ":":
                 raise DataError(
-                    f"{what}: {value!r} has an offset, so SQLite cannot compare it; write such timestamps in UTC with Z"
+                    f"{what}: {value!r} has an offset, so SQLite cannot compare it; store such timestamps in UTC with Z"
                 )
             return stored_instant_ns(value, options.zone, what)
         if type(value) is float and value.is_integer():

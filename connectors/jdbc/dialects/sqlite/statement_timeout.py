@@ -1,4 +1,4 @@
-"""Ends statements of SQLite that take longer than ``statement.timeout.ms``: SQLite itself has no such limit."""
+"""Cancels SQLite statements that take longer than ``statement.timeout.ms``: SQLite has no such limit."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import time
 from typing import Any
 
 _STEPS_BETWEEN_LOOKS = 20_000
-"""Steps of SQLite's machine between looks at the time; so many take less than a millisecond."""
+"""Number of virtual machine instructions between checks; they take less than a millisecond."""
 
 
 class SqliteStatementTimer:
-    """The deadlines of connections. A limit of 0 ms is none. The time that counts is that of one call of the driver."""
+    """Tracks the deadline of each connection's current driver call. A limit of 0 ms means none."""
 
     def __init__(self, limit_ms: int) -> None:
         self._limit_s = limit_ms / 1000

@@ -1,7 +1,7 @@
-"""What a column's declared type means: SQLite's affinity, and what a reader of it expects.
+"""The meaning of a column's declared type: SQLite's affinity and the values that the reader expects.
 
-The names are those that the Java driver knows (xerial's sqlite-jdbc): what it calls INTEGER is a signed int, and all other whole
-numbers are unsigned to it, which is why INT is read as int64 and TINYINT as int16. Recordings of the original pin this.
+The type names are those of the Java driver (xerial's sqlite-jdbc): it reports INTEGER as a signed int and all other integer
+types as unsigned, so INT is read as int64 and TINYINT as int16. Recordings of Confluent's connector pin this.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Affinity(Enum):
 
 
 class SqliteValueKind(Enum):
-    """What the values of a column are read as."""
+    """The type as which values of a column are read."""
 
     INTEGER = "whole numbers"
     BOOLEAN = "0 or 1"
@@ -35,17 +35,17 @@ class SqliteValueKind(Enum):
     DATE = "dates"
     TIMESTAMP = "timestamps"
     ANY = "anything"
-    """The type says nothing of use; the values tell."""
+    """The declared type is ambiguous; the values decide."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqliteColumnType:
-    """A column's declared type."""
+    """The parsed declared type of a column."""
 
     affinity: Affinity
     expected: SqliteValueKind
     bits: int = 64
-    """The narrowest integer that is given: values that need more make it 64."""
+    """Bits of the narrowest integer type; larger values change it to 64."""
     precision: int | None = None
     scale: int | None = None
 
@@ -82,12 +82,12 @@ _DECIMALS = {
     "NUMBER": SqliteValueKind.NUMERIC,
 }
 _NARROW_WITHOUT_SCALE = ("NUMERIC", "")
-"""Types whose whole numbers are signed to the Java driver."""
+"""Types whose integers the Java driver reports as signed."""
 
 
 @lru_cache(maxsize=1024)
 def parse_declared_type(type_name: str) -> SqliteColumnType:
-    """The meaning of a declared type; "" is a column without one."""
+    """Parses a declared type; "" is a column without one."""
     upper = type_name.upper()
     match = _FORM.fullmatch(upper)
     name, first, second, rest = match.groups() if match is not None else (upper, None, None, None)

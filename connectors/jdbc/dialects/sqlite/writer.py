@@ -1,4 +1,4 @@
-"""Writes rows into SQLite: one prepared statement for all rows of a batch."""
+"""Writes rows into SQLite with one prepared statement per batch."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from connectors.jdbc.options import SinkField, WriteOptions
 
 _NS_PER_MS = 1_000_000
 _MOST_DIGITS = 15
-"""Of a decimal number that SQLite keeps when it makes a double of it."""
+"""Number of decimal digits that a double preserves."""
 
 RowsConverter = Callable[[Sequence[Sequence[Any]]], Sequence[Sequence[Any]]]
 
 
 class SqliteWriter:
-    """One statement, run for each row."""
+    """Runs one statement for each row."""
 
     def __init__(self, text: str, convert: RowsConverter | None, doing: str, timer: SqliteStatementTimer) -> None:
         self._text, self._convert, self._doing, self._timer = text, convert, doing, timer
@@ -45,7 +45,7 @@ class SqliteWriter:
 
 
 def value_converter(field: SinkField, column: SqliteColumnType, options: WriteOptions) -> Convert | None:
-    """What makes a field's value the one that is stored; None where it is already. NaN is looked for elsewhere."""
+    """Returns the converter of a field's values to stored values; None if they need none. NaN is checked elsewhere."""
     logical = logical_type(field.schema, options, field.name)
     what = f"Field {field.name}"
     if logical.kind is FieldKind.DECIMAL:
@@ -66,7 +66,7 @@ def _temporal(
         return _millis(logical)
     asked = field.name in options.string_timestamps
     if not asked and not column.is_temporal:
-        return None  # the original knows Debezium's types as the numbers and texts that they are
+        return None  # Confluent's connector stores Debezium's types as plain numbers and texts
     if logical.kind in (FieldKind.TIME, FieldKind.ZONED_TIME):
         return None
     if logical.kind is FieldKind.DATE:
@@ -79,7 +79,7 @@ def _temporal(
 
 
 def _millis(logical: LogicalType) -> Convert:
-    """ms since 1970, as the Java driver stores java.util.Date, with no zone and no calendar between."""
+    """Returns a converter to ms since 1970, as the Java driver stores java.util.Date: without zone or calendar."""
     match logical.kind:
         case FieldKind.DATE:
             return lambda value: date_to_days(value) * MILLIS_PER_DAY
@@ -92,7 +92,7 @@ def _exact_millis(instant: Callable[[Any], int], what: str) -> Convert:
     def convert(value: Any) -> int:
         ns = instant(value)
         if ns % _NS_PER_MS:
-            raise DataError(f"{what}: {format_wall_ns(ns, 9)} is finer than the milliseconds that SQLite keeps as a whole number; "
+            raise DataError(f"{what}: {format_wall_ns(ns, 9)} is finer than a millisecond, which an integer cannot store; "
                             "declare the column TIMESTAMP")  # fmt: skip
         return ns // _NS_PER_MS
 
@@ -104,7 +104,7 @@ def _decimal(logical: LogicalType, column: SqliteColumnType, options: WriteOptio
 
     def exact(value: Decimal) -> Any:
         if not value.is_finite():
-            raise DataError(f"{what}: {value} is no number that SQLite can hold")
+            raise DataError(f"{what}: {value} is not a number that SQLite can store")
         text = format(value, "f")
         if column.affinity is Affinity.TEXT:
             return text
@@ -112,8 +112,8 @@ def _decimal(logical: LogicalType, column: SqliteColumnType, options: WriteOptio
             return int(value)
         double = float(value)
         if Decimal(repr(double)) != value:
-            raise DataError(f"{what}: SQLite keeps a number such as {text} as a double, which holds {_MOST_DIGITS} digits of it; "
-                            "declare the column TEXT to keep all")  # fmt: skip
+            raise DataError(f"{what}: SQLite stores {text} as a double, which preserves only {_MOST_DIGITS} digits; "
+                            "declare the column TEXT to preserve all")  # fmt: skip
         return double
 
     if number is not None:
@@ -199,5 +199,5 @@ def _value_error(
             try:
                 convert(row[i])
             except (TypeError, AttributeError, ValueError, ArithmeticError):
-                return DataError(f"Field {field.name}: {row[i]!r} is no value of {field.schema!r}")
+                return DataError(f"Field {field.name}: {row[i]!r} is not a value of {field.schema!r}")
     return DataError(f"A row cannot be converted: {error}")

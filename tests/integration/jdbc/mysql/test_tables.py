@@ -142,8 +142,8 @@ def test_texts_and_bytes_can_be_keys_and_case_tells_them_apart(rig: Rig, count: 
 
 def test_what_cannot_be_a_column_is_refused(rig: Rig) -> None:
     for field, words in (
-        (SinkField("v", decimal_schema(31)), "Field v: MySQL has decimals with 0 to 30 places"),
-        (SinkField("v", Schema(Type.ARRAY, value_schema=Schema.INT32), is_key=True), "Field v: MySQL has no key over JSON"),
+        (SinkField("v", decimal_schema(31)), "Field v: MySQL supports decimals with 0 to 30 decimal places"),
+        (SinkField("v", Schema(Type.ARRAY, value_schema=Schema.INT32), is_key=True), "Field v: MySQL has no keys of type JSON"),
     ):
         with pytest.raises(DataError, match=words):
             rig.dialect.column_type(field)

@@ -203,7 +203,7 @@ def test_values_that_cannot_be_kept_are_refused_by_field(desk: Desk, many: int) 
     desk.sql("CREATE TABLE t (k int, text text, int int, bits bit(4), ts timestamp, arr int[])")
     fields = {
         "text": (Schema.STRING, "a\0b", "Field text holds the character U\\+0000"),
-        "int": (decimal_schema(1), Decimal("1.5"), "Field int: 1.5 is no whole number"),
+        "int": (decimal_schema(1), Decimal("1.5"), "Field int: 1.5 is not a whole number"),
         "bits": (Schema.INT8, 16, "Field bits: 16 has more bits than the 4"),
         "ts": (semantic(Type.INT64, "io.debezium.time.NanoTimestamp"), 1, "Field ts: .* finer than the microseconds"),
     }

@@ -168,18 +168,18 @@ def test_the_calendar_of_old_dates_can_be_chosen(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("type_", "literal", "words"),
     [
-        ("INTEGER", "'text'", "Column v is declared INTEGER, which asks for a whole number, and holds 'text'"),
-        ("INTEGER", "1.5", "a whole number, and holds 1.5"),
-        ("BOOLEAN", "'true'", "0 or 1, and holds 'true'"),
-        ("TEXT", "x'0102'", "text, and holds a blob of 2 bytes"),
-        ("BLOB", "'text'", "a blob, and holds 'text'"),
-        ("DOUBLE", "'abc'", "holds 'abc'"),
+        ("INTEGER", "'text'", "Column v is declared INTEGER, which requires a whole number, but contains 'text'"),
+        ("INTEGER", "1.5", "a whole number, but contains 1.5"),
+        ("BOOLEAN", "'true'", "0 or 1, but contains 'true'"),
+        ("TEXT", "x'0102'", "text, but contains a blob of 2 bytes"),
+        ("BLOB", "'text'", "a blob, but contains 'text'"),
+        ("DOUBLE", "'abc'", "contains 'abc'"),
         ("NUMERIC(10,2)", "1.255", "Column v: 1.255 has more than the 2 decimal places"),
-        ("NUMERIC(10,2)", "'abc'", "holds 'abc'"),
+        ("NUMERIC(10,2)", "'abc'", "contains 'abc'"),
         ("DATE", "'2024-02-29 12:00:00'", "is not midnight"),
-        ("DATE", "'2024-02-30'", "Column v: '2024-02-30' is no ISO-8601 date|no date"),
-        ("TIMESTAMP", "'soon'", "Column v: 'soon' is no ISO-8601 date or timestamp"),
-        ("TIMESTAMP", "x'00'", "a blob is no timestamp"),
+        ("DATE", "'2024-02-30'", "Column v: '2024-02-30' is not an ISO-8601 date|not a date"),
+        ("TIMESTAMP", "'soon'", "Column v: 'soon' is not an ISO-8601 date or timestamp"),
+        ("TIMESTAMP", "x'00'", "a blob is not a timestamp"),
     ],
 )
 def test_a_value_that_its_column_does_not_ask_for_is_refused_by_name(desk: Desk, type_: str, literal: str, words: str) -> None:
@@ -212,7 +212,7 @@ def test_a_schema_that_had_to_become_wider_stays_so(desk: Desk) -> None:
 def test_decimals_that_a_double_cannot_hold_need_a_column_of_text(desk: Desk) -> None:
     desk.sql("CREATE TABLE a (n NUMERIC, t TEXT)")
     exact = Decimal("12345678901234567890.12")
-    with pytest.raises(DataError, match=r"Field n: .* declare the column TEXT to keep all"):
+    with pytest.raises(DataError, match=r"Field n: .* declare the column TEXT to preserve all"):
         desk.write("a", [SinkField("n", decimal_schema(2))], [[exact]])
     desk.write("a", [SinkField("t", decimal_schema(2))], [[exact]])
     assert desk.sql("SELECT t FROM a") == [("12345678901234567890.12",)]

@@ -47,11 +47,11 @@ def dialect(url: str = "jdbc:mysql://host/shop", **options: Any) -> MySqlDialect
         ("unknown", False),
     ],
 )
-def test_mysql_from_8_0_20_has_a_name_for_the_new_row(version: str, alias: bool) -> None:
+def test_mysql_from_8_0_20_needs_an_alias_for_the_new_row(version: str, alias: bool) -> None:
     assert needs_row_alias(version) is alias
 
 
-def test_upserts_have_the_form_that_the_server_wants() -> None:
+def test_upsert_clause_depends_on_the_server() -> None:
     start = " ON DUPLICATE KEY UPDATE "
     assert upsert_clause("`t`", "`k`", ["`a`", "`b`"], alias=False) == f"{start}`a`=VALUES(`a`),`b`=VALUES(`b`)"
     assert upsert_clause("`t`", "`k`", ["`a`"], alias=True) == f" AS `new row`{start}`a`=`new row`.`a`"
@@ -59,7 +59,7 @@ def test_upserts_have_the_form_that_the_server_wants() -> None:
     assert upsert_clause("`d`.`t`", "`k`", [], alias=True) == f" AS `new row`{start}`k`=`d`.`t`.`k`"
 
 
-def test_a_timeout_is_set_by_a_statement_that_both_servers_take() -> None:
+def test_the_timeout_statement_works_on_mysql_and_mariadb() -> None:
     none = dialect().session_statements(0)
     assert not any("max_" in statement for statement in none)
     *same, last = dialect().session_statements(1500)
@@ -68,18 +68,18 @@ def test_a_timeout_is_set_by_a_statement_that_both_servers_take() -> None:
     assert "/*M! , SESSION max_statement_time = 1.500 */" in last
 
 
-def test_another_driver_is_refused() -> None:
-    with pytest.raises(ConfigError, match="through PyMySQL here, not mysqldb") as refused:
+def test_other_drivers_are_rejected() -> None:
+    with pytest.raises(ConfigError, match="requires the driver PyMySQL, not mysqldb") as refused:
         dialect("mysql+mysqldb://host/shop")
     assert "secret" not in str(refused.value)
 
 
-def test_only_the_url_of_mariadbs_driver_has_booleans() -> None:
+def test_only_jdbc_mariadb_urls_read_booleans() -> None:
     urls = ("jdbc:mariadb://host/shop", "jdbc:mysql://host/shop", "mariadb://host/shop", "mysql+pymysql://host/shop")
     assert [dialect(url)._booleans for url in urls] == [True, False, False, False]
 
 
-def test_names_that_need_quotes_are_refused_without() -> None:
+def test_names_that_need_quotes_are_rejected_without_them() -> None:
     assert dialect().quote("a`b") == "`a``b`"
     assert dialect(quotes=False).quote("plain") == "plain"
     with pytest.raises(ConfigError, match="must be quoted"):
@@ -120,11 +120,11 @@ def test_names_that_need_quotes_are_refused_without() -> None:
         (0, ErrorKind.CONNECTION),
     ],
 )
-def test_error_numbers_say_what_can_be_done(number: int, kind: ErrorKind) -> None:
+def test_errors_are_classified_by_number(number: int, kind: ErrorKind) -> None:
     assert classify_error(pymysql.err.OperationalError(number, "words")) is kind
 
 
-def test_errors_without_a_known_number_are_judged_by_their_state() -> None:
+def test_errors_with_unknown_numbers_are_classified_by_sqlstate() -> None:
     error = pymysql.err.OperationalError(59_999, "a new one")
     assert classify_error(error) is ErrorKind.STATEMENT
     error.sqlstate = "22007"  # type: ignore[attr-defined]
@@ -136,7 +136,7 @@ def test_errors_without_a_known_number_are_judged_by_their_state() -> None:
     assert classify_error(ValueError()) is ErrorKind.STATEMENT
 
 
-def test_the_servers_words_come_with_their_number() -> None:
+def test_error_messages_have_the_error_number() -> None:
     assert error_message(pymysql.err.DataError(1406, "Data too\n long")) == "Data too long (error 1406)"
     assert error_message(pymysql.err.OperationalError(1205, "Lock wait timeout exceeded")).startswith(
         "Lock wait timeout exceeded (error 1205); another session holds a lock"
@@ -147,7 +147,7 @@ def test_the_servers_words_come_with_their_number() -> None:
     assert error_message(KeyError()) == "KeyError"
 
 
-def test_mysql_8_tells_its_catalogue_in_bytes() -> None:
+def test_catalog_columns_may_be_bytes() -> None:
     row = ("id", b"int", b"int unsigned", "NO", None, "auto_increment", None, 10, 0, None)
     column = _column(row)
     assert (column.type_name, column.autoincrement, column.nullable) == ("int unsigned", True, False)
@@ -155,12 +155,12 @@ def test_mysql_8_tells_its_catalogue_in_bytes() -> None:
     assert (column.generated, column.has_default, column.native.digits) == (False, True, 3)
 
 
-def test_indexes_over_expressions_or_beginnings_are_no_keys() -> None:
+def test_indexes_over_expressions_or_prefixes_are_not_keys() -> None:
     rows = [("PRIMARY", "b", None), ("PRIMARY", "a", None), ("e", None, None), ("e", "c", None), ("p", "d", 10), ("u", "c", None)]
     assert _keys(rows) == (("b", "a"), (("c",),))
 
 
-def test_tables_of_the_system_have_kinds_of_their_own() -> None:
+def test_system_tables_have_their_own_kinds() -> None:
     system = {_kind(space, "BASE TABLE") for space in ("mysql", "performance_schema", "sys")}
     assert (_kind("shop", "BASE TABLE"), system) == ("TABLE", {"SYSTEM TABLE"})
     assert (_kind("shop", "VIEW"), _kind("sys", "VIEW")) == ("VIEW", "SYSTEM VIEW")
@@ -181,19 +181,19 @@ def result_column(type: int, *, flags: int = 0, charset: int = 255, length: int 
         (result_column(FIELD_TYPE.VAR_STRING, charset=63), Schema.OPTIONAL_BYTES, b"\xff", b"\xff"),
     ],
 )
-def test_types_that_mysql_alone_has_are_read(column: MySqlResultColumn, schema: Schema, data: bytes, value: Any) -> None:
+def test_mysql_specific_types_are_decoded(column: MySqlResultColumn, schema: Schema, data: bytes, value: Any) -> None:
     reading = column_decoder(column, ReadOptions(), booleans=False)
     assert reading is not None
     assert (reading.schema, reading.read(data)) == (schema, value)
 
 
-def test_a_type_without_mapping_is_an_error_or_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_type_without_mapping_is_an_error_or_skipped(caplog: pytest.LogCaptureFixture) -> None:
     columns = (result_column(FIELD_TYPE.LONG), MySqlResultColumn("new", 244, 0, 63, 10, 0))
     with pytest.raises(DataError, match="Column new has type number 244, which has no mapping"):
         MySqlReadPlanCache().plan(columns, ReadOptions(), None, booleans=False)
     plan = MySqlReadPlanCache().plan(columns, ReadOptions(skip_unsupported=True), None, booleans=False)
     assert plan.fields == (("c", Schema.OPTIONAL_INT32),)
-    assert "It is left out" in caplog.text
+    assert "omitting it" in caplog.text
     packet = lenenc(b"5") + lenenc(b"skipped")
     data = len(packet).to_bytes(4, "little") + packet
     rows: list[Any] = []
@@ -202,7 +202,7 @@ def test_a_type_without_mapping_is_an_error_or_left_out(caplog: pytest.LogCaptur
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
-def test_a_float_has_the_fewest_digits_that_tell_it_apart(number: float) -> None:
+def test_a_float_has_the_fewest_digits_that_identify_it(number: float) -> None:
     column = MySqlResultColumn("c", FIELD_TYPE.DOUBLE, 0, 63, 22, 31, exact_float=True)
     reading = column_decoder(column, ReadOptions(), booleans=False)
     assert reading is not None
@@ -256,7 +256,7 @@ TEXTS = st.one_of(st.none(), st.text(max_size=8).map(str.encode), st.sampled_fro
     sizes=st.lists(st.integers(1, 300), max_size=60),
     most=st.integers(1, 7),
 )
-def test_rows_are_whole_wherever_blocks_end(rows: list[tuple[Any, ...]], sizes: list[int], most: int) -> None:
+def test_rows_are_complete_wherever_blocks_end(rows: list[tuple[Any, ...]], sizes: list[int], most: int) -> None:
     packets = [b"".join(lenenc(str(v).encode() if isinstance(v, int) else v) for v in row) for row in rows]
     packets.append(b"\xfe\0\0\2\0")
     data = b"".join(len(packet).to_bytes(3, "little") + bytes([n % 256]) + packet for n, packet in enumerate(packets))
@@ -277,33 +277,33 @@ def test_rows_are_whole_wherever_blocks_end(rows: list[tuple[Any, ...]], sizes: 
     assert exact == [(row[1],) for row in rows]
 
 
-def test_a_value_that_is_not_of_its_type_names_its_column() -> None:
+def test_an_undecodable_value_names_its_column() -> None:
     columns = (result_column(FIELD_TYPE.VAR_STRING), MySqlResultColumn("price", FIELD_TYPE.LONG, 0, 63, 11, 0))
     decode = compile_row_decoder(columns, [column_decoder(column, ReadOptions(), booleans=False) for column in columns], [])
     packet = lenenc(b"fine") + lenenc(b"12x")
     data = len(packet).to_bytes(4, "little") + packet
-    with pytest.raises(DataError, match=r"Column price: b'12x' cannot be read as int32"):
+    with pytest.raises(DataError, match=r"Column price: b'12x' cannot be decoded as int32"):
         decode(data, data.decode("latin-1"), 0, 10, [], [])
 
 
-def test_statements_are_cut_between_rows() -> None:
+def test_statements_are_split_between_rows() -> None:
     rows = ["aaaa", "bb", "cccccccccccc", "d", "e"]
     assert list(split_rows(rows, 8)) == [["aaaa", "bb"], ["cccccccccccc"], ["d", "e"]]
     assert list(split_rows([], 8)) == []
 
 
-def test_a_vector_takes_an_array_of_floats() -> None:
+def test_an_array_of_floats_can_be_written_to_a_vector() -> None:
     row = ("v", b"vector", b"vector(2)", "YES", None, "", 8, None, None, None)
     field = SinkField("v", Schema(Type.ARRAY, value_schema=Schema.FLOAT32))
     assert literal_for(field, _column(row), WriteOptions()).write([1.0, 2.5]) == "X'0000803f00002040'"
     of_text = literal_for(SinkField("v", Schema.STRING), _column(row), WriteOptions())
     assert of_text.write("[1, 2.5]") == "X'0000803f00002040'"
     for wrong in ("1'; drop", "7", '["a"]', "[1, null]"):
-        with pytest.raises(DataError, match=r"Field v: .* is no vector; expected numbers in brackets"):
+        with pytest.raises(DataError, match=r"Field v: .* is not a vector; expected numbers in brackets"):
             of_text.write(wrong)
 
 
-def test_the_first_number_of_a_point_is_the_longitude_in_either_order_of_bytes() -> None:
+def test_the_longitude_of_a_point_comes_first_in_either_byte_order() -> None:
     row = ("g", b"geometry", b"geometry", "YES", None, "", None, None, None, None)
     schema = SchemaBuilder.struct().name("io.debezium.data.geometry.Geometry").field("wkb", Schema.BYTES)
     schema = schema.field("srid", Schema.OPTIONAL_INT32).build()
@@ -316,6 +316,6 @@ def test_the_first_number_of_a_point_is_the_longitude_in_either_order_of_bytes()
 
 
 @pytest.mark.parametrize(("keys", "type"), [(1, "VARCHAR(255)"), (3, "VARCHAR(255)"), (4, "VARCHAR(192)")])
-def test_keys_of_text_fit_into_an_index(keys: int, type: str) -> None:
+def test_text_keys_fit_into_an_index(keys: int, type: str) -> None:
     assert column_type(SinkField("k", Schema.STRING, is_key=True), keys).startswith(type)
     assert column_type(SinkField("k", Schema.BYTES, is_key=True), keys) == "VARBINARY(255)"

@@ -31,7 +31,7 @@ from connectors.jdbc.urls.connection_url import parse_connection_url
         ("no url at all", []),
     ],
 )
-def test_secrets_are_found_as_written_and_as_meant(url: str, expected: list[str]) -> None:
+def test_secrets_are_detected_escaped_and_unescaped(url: str, expected: list[str]) -> None:
     assert secrets_of(url) == sorted(expected, key=lambda secret: (-len(secret), secret))
 
 

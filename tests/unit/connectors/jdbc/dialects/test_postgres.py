@@ -52,7 +52,7 @@ TYPES: list[tuple[Schema, str]] = [
 
 
 @pytest.mark.parametrize(("schema", "expected"), TYPES)
-def test_a_schema_has_its_type(schema: Schema, expected: str) -> None:
+def test_each_schema_has_a_column_type(schema: Schema, expected: str) -> None:
     assert DIALECT.column_type(SinkField("f", schema)) == expected
 
 
@@ -68,7 +68,7 @@ def test_a_schema_has_its_type(schema: Schema, expected: str) -> None:
         ("int); DROP TABLE t; --", Schema.STRING, "TEXT"),
     ],
 )
-def test_a_type_of_the_source_is_taken_over_when_its_text_is(source_type: str, schema: Schema, expected: str) -> None:
+def test_a_text_column_has_the_type_of_the_source_column(source_type: str, schema: Schema, expected: str) -> None:
     assert DIALECT.column_type(SinkField("f", schema, source_type=source_type)) == expected
 
 
@@ -88,16 +88,16 @@ def test_a_type_of_the_source_is_taken_over_when_its_text_is(source_type: str, s
         (MAP, {"a": "b"}, """'{"a":"b"}'"""),
     ],
 )
-def test_a_default_is_a_literal(schema: Schema, default: Any, expected: str) -> None:
+def test_defaults_become_literals(schema: Schema, default: Any, expected: str) -> None:
     assert DIALECT.literal(SinkField("f", schema.replace(default=default))) == expected
 
 
-def test_a_default_that_cannot_be_stored_is_refused() -> None:
+def test_a_default_that_cannot_be_stored_is_rejected() -> None:
     with pytest.raises(DataError, match=r"The default of field f holds the character U\+0000"):
         DIALECT.literal(SinkField("f", Schema.STRING.replace(default="\0")))
 
 
-def test_tables_are_created_and_altered_as_the_originals_do() -> None:
+def test_create_table_matches_confluents_connector() -> None:
     fields = [SinkField("k", Schema.INT32, True), SinkField("v", Schema.OPTIONAL_STRING)]
     assert DIALECT.create_table(TableName("t", "s"), fields).text == (
         'CREATE TABLE "s"."t" (\n"k" INT NOT NULL,\n"v" TEXT NULL,\nPRIMARY KEY("k"))'
@@ -140,7 +140,7 @@ def test_tables_are_created_and_altered_as_the_originals_do() -> None:
         ("XX000", ErrorKind.STATEMENT),
     ],
 )
-def test_an_sqlstate_tells_what_an_error_is_about(state: str, expected: ErrorKind) -> None:
+def test_errors_are_classified_by_sqlstate(state: str, expected: ErrorKind) -> None:
     class Refused(psycopg.DatabaseError):
         sqlstate = state
 
@@ -167,11 +167,11 @@ def test_an_sqlstate_tells_what_an_error_is_about(state: str, expected: ErrorKin
         (ValueError("what"), ErrorKind.STATEMENT),
     ],
 )
-def test_an_error_without_sqlstate_is_judged_by_its_class_or_libpqs_words(error: Exception, expected: ErrorKind) -> None:
+def test_errors_without_sqlstate_are_classified_by_class_or_message(error: Exception, expected: ErrorKind) -> None:
     assert classify_error(error) is expected
 
 
-def test_words_are_in_one_line() -> None:
+def test_error_messages_are_one_line() -> None:
     assert error_message(psycopg.OperationalError("connection failed:\n\tno route\n")) == "connection failed: no route"
     assert "lower tasks.max" in error_message(psycopg.OperationalError('FATAL: too many connections for role "shop"'))
     assert error_message(ValueError()) == "ValueError"

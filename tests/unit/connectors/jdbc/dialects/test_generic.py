@@ -73,7 +73,7 @@ def table(*names: str, schema: str | None = None) -> JdbcTable:
 # --- statements, as the originals send them
 
 
-def test_sql_server_merges_with_a_lock_on_the_keys() -> None:
+def test_sql_server_upserts_with_merge_and_holdlock() -> None:
     statement = SQL_SERVER.upsert_sql(table("k", "l", "v"), ["k", "l"], ["v"], [Bind(1), Bind(2), Bind(3)])
     assert statement.text == (
         "merge into [t] with (HOLDLOCK) AS target using (select ? AS [k], ? AS [l], ? AS [v]) AS incoming on "
@@ -84,7 +84,7 @@ def test_sql_server_merges_with_a_lock_on_the_keys() -> None:
     assert "update set" not in SQL_SERVER.upsert_sql(table("k"), ["k"], [], [Bind(1)]).text
 
 
-def test_oracle_merges_from_dual() -> None:
+def test_oracle_upserts_with_merge_from_dual() -> None:
     statement = ORACLE.upsert_sql(table("k", "v", schema="S"), ["k"], ["v"], [Bind(1), Bind(2)])
     assert statement.text == (
         'merge into "S"."t" using (select ? "k", ? "v" FROM dual) incoming on("S"."t"."k"=incoming."k") when matched then update '
@@ -92,7 +92,7 @@ def test_oracle_merges_from_dual() -> None:
     )
 
 
-def test_db2_merges_from_values_and_hana_upserts_by_primary_key() -> None:
+def test_db2_upserts_with_merge_from_values_and_hana_with_primary_key() -> None:
     assert merge_sql.merge_from_values('"t"', ['"k"'], ['"v"'], [Bind(1), Bind(2)]).text == (
         'merge into "t" using (values(?, ?)) as DAT("k", "v") on "t"."k"=DAT."k" when matched then update set "t"."v"=DAT."v" '
         'when not matched then insert("t"."v","t"."k") values(DAT."v",DAT."k")'
@@ -104,7 +104,7 @@ def test_db2_merges_from_values_and_hana_upserts_by_primary_key() -> None:
     assert sybase.startswith('merge into "t" AS target using (select ? AS "k") AS incoming on (target."k"=incoming."k") when not')
 
 
-def test_names_are_quoted_as_the_database_wants() -> None:
+def test_names_are_quoted_for_each_database() -> None:
     assert SQL_SERVER.table_ref(TableName("a]b", "dbo", "d")) == "[d].[dbo].[a]]b]"
     assert ORACLE.table_ref(TableName('a"b', "S")) == '"S"."a""b"'
 
@@ -118,17 +118,17 @@ def test_names_are_quoted_as_the_database_wants() -> None:
                   "VARCHAR2(4000)", "BLOB", "NUMBER(*,2)", "DATE", "DATE", "TIMESTAMP"]),
     ],
 )  # fmt: skip
-def test_columns_are_created_with_the_originals_types(made: GenericDialect, types: list[str]) -> None:
+def test_created_columns_have_confluents_types(made: GenericDialect, types: list[str]) -> None:
     assert [made.column_type(field) for field in FIELDS] == types
 
 
-def test_keys_of_text_are_short_enough_for_an_index() -> None:
+def test_text_keys_are_short_enough_for_an_index() -> None:
     key = SinkField("k", Schema.STRING, is_key=True)
     assert SQL_SERVER.column_type(key) == "varchar(900)"
     assert dialect(GenericDialect, "sqlite://").column_type(key) == "VARCHAR(255)"
 
 
-def test_tables_are_created_and_changed_in_each_databases_words() -> None:
+def test_create_and_alter_table_use_each_databases_syntax() -> None:
     more = [SinkField("a", Schema.OPTIONAL_INT32), SinkField("b", Schema.STRING.replace(default="it's"))]
     assert SQL_SERVER.create_table(TableName("t"), [KEY, more[0]]).text == (
         "CREATE TABLE [t] (\n[k] int NOT NULL,\n[a] int NULL,\nPRIMARY KEY([k]))"
@@ -141,7 +141,7 @@ def test_tables_are_created_and_changed_in_each_databases_words() -> None:
     ]
 
 
-def test_first_rows_are_asked_for_in_each_databases_words() -> None:
+def test_limits_use_each_databases_syntax() -> None:
     query = Sql("SELECT * FROM t ORDER BY k")
     assert SQL_SERVER.limited(query, 5).text.endswith(" ORDER BY k OFFSET 0 ROWS FETCH NEXT 5 ROWS ONLY")
     assert ORACLE.limited(query, 5).text.endswith(" ORDER BY k FETCH FIRST 5 ROWS ONLY")
@@ -171,11 +171,11 @@ class PyodbcError(Exception):
         (ORACLE, (SimpleNamespace(code=900),), ErrorKind.STATEMENT),
     ],
 )
-def test_errors_are_blamed_by_their_numbers(made: GenericDialect, arguments: tuple[Any, ...], kind: ErrorKind) -> None:
+def test_errors_are_classified_by_number(made: GenericDialect, arguments: tuple[Any, ...], kind: ErrorKind) -> None:
     assert made.classify(PyodbcError(*arguments)) is kind
 
 
-def test_errors_without_a_state_are_blamed_by_their_class() -> None:
+def test_errors_without_sqlstate_are_classified_by_class() -> None:
     kinds = {name: type(name, (Exception,), {}) for name in ("IntegrityError", "InterfaceError", "OperationalError")}
     assert [classify_error(kind("x")) for kind in kinds.values()] == [ErrorKind.ROW, ErrorKind.CONNECTION, ErrorKind.STATEMENT]
 
@@ -201,7 +201,7 @@ def test_errors_without_a_state_are_blamed_by_their_class() -> None:
         (sa.BigInteger(), Decimal(7), Schema.OPTIONAL_INT64, 7),
     ],
 )
-def test_columns_are_read_by_sqlalchemys_types(native: Any, value: Any, schema: Schema | None, expected: Any) -> None:
+def test_columns_are_decoded_by_sqlalchemys_types(native: Any, value: Any, schema: Schema | None, expected: Any) -> None:
     reading = column_decoder(JdbcColumn("c", "", native=native), ReadOptions())
     assert reading is not None
     assert schema is None or reading.schema == schema
@@ -209,17 +209,17 @@ def test_columns_are_read_by_sqlalchemys_types(native: Any, value: Any, schema: 
 
 
 @pytest.mark.parametrize("native", [sa.Interval(), sa.NullType(), mssql.SQL_VARIANT()])
-def test_types_without_a_counterpart_are_told(native: Any) -> None:
+def test_types_without_mapping_are_reported(native: Any) -> None:
     assert column_decoder(JdbcColumn("c", "", native=native), ReadOptions()) is None
 
 
-def test_oracle_keeps_times_in_its_dates() -> None:
+def test_oracle_stores_times_as_dates() -> None:
     convert = value_converter(SinkField("t", time_schema()), JdbcColumn("t", "DATE", native=oracle.DATE()), WriteOptions())
     assert convert is not None
     assert convert(dt.time(1, 2)) == dt.datetime(1970, 1, 1, 1, 2)
 
 
-def test_patterns_of_jdbc() -> None:
+def test_jdbc_patterns_match() -> None:
     assert compile_like("pub%").fullmatch("public")
     assert not compile_like("a\\_b").fullmatch("axb")
     assert compile_like("a_b").fullmatch("axb")
@@ -238,7 +238,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
     database.close()
 
 
-def test_a_database_that_nobody_wrote_a_module_for_is_served(session: Session) -> None:
+def test_a_database_without_its_own_dialect_is_supported(session: Session) -> None:
     made = session.dialect
     fields = [
         SinkField("id", Schema.INT64, is_key=True),
@@ -281,7 +281,7 @@ def test_a_database_that_nobody_wrote_a_module_for_is_served(session: Session) -
     assert session.query(Sql("SELECT id FROM t"), "testing") == [(2,)]
     with pytest.raises(RowRejectedError, match="UNIQUE constraint failed"):
         writer.write(session, [[2, "x", None, None, True, b"", []]])
-    with pytest.raises(UnsupportedError, match=r"insert.mode=upsert is not known for sqlite; insert.mode=insert and"):
+    with pytest.raises(UnsupportedError, match=r"insert.mode=upsert is not supported for sqlite; use insert.mode=insert"):
         made.writer(found, fields, InsertMode.UPSERT, WriteOptions())
     with pytest.raises(DataError, match="has no column x"):
         made.writer(found, [SinkField("x", Schema.INT32)], InsertMode.INSERT, WriteOptions())

@@ -29,13 +29,13 @@ CELLS = st.none() | TEXT
 
 
 @given(st.lists(CELLS, max_size=8))
-def test_arrays_come_back_as_they_were(values: list[str | None]) -> None:
+def test_arrays_round_trip(values: list[str | None]) -> None:
     for delimiter in ",;":
         assert array_decoder("c", str, 1, delimiter)(format_array(values, str, delimiter)) == values
 
 
 @given(st.integers(1, 3), st.integers(1, 3), st.data())
-def test_arrays_of_several_dimensions_come_back_as_they_were(outer: int, inner: int, data: st.DataObject) -> None:
+def test_multidimensional_arrays_round_trip(outer: int, inner: int, data: st.DataObject) -> None:
     values: list[Any] = [[data.draw(CELLS) for _ in range(inner)] for _ in range(outer)]
     assert array_decoder("c", str, 2, ",")(format_array(values, str)) == values
     with pytest.raises(DataError, match="Column c: the array"):
@@ -51,12 +51,12 @@ def test_arrays_of_several_dimensions_come_back_as_they_were(outer: int, inner: 
         ('{"a,b","c\\"d","e\\\\f",g}', ["a,b", 'c"d', "e\\f", "g"]),
     ],
 )
-def test_arrays_are_read_as_the_server_prints_them(text: str, expected: list[str | None]) -> None:
+def test_arrays_in_the_servers_format_are_parsed(text: str, expected: list[str | None]) -> None:
     assert array_decoder("c", str, 1, ",")(text) == expected
 
 
 @given(st.lists(st.tuples(CELLS, CELLS, st.none() | st.binary()), min_size=1, max_size=8))
-def test_lines_of_a_copy_hold_what_was_put_in(rows: list[tuple[str | None, str | None, bytes | None]]) -> None:
+def test_copy_lines_round_trip(rows: list[tuple[str | None, str | None, bytes | None]]) -> None:
     numbers = [str(i) for i in range(len(rows))]
     shown = [None if row[2] is None else "\\x" + row[2].hex() for row in rows]
     block = copy_lines(
@@ -74,14 +74,14 @@ def test_lines_of_a_copy_hold_what_was_put_in(rows: list[tuple[str | None, str |
 
 
 @given(st.lists(CELLS, min_size=1, max_size=8))
-def test_a_column_as_an_array_holds_what_was_put_in(values: list[str | None]) -> None:
+def test_array_parameters_round_trip(values: list[str | None]) -> None:
     assert array_decoder("c", str, 1, ",")(array_parameter("c", values, TextStyle.TEXT)) == values
     hexed = [None if value is None else "\\x" + value.encode().hex() for value in values]
     assert array_decoder("c", str, 1, ",")(array_parameter("c", hexed, TextStyle.HEX)) == hexed
 
 
 @pytest.mark.parametrize("write", [lambda *column: copy_lines([column]), array_parameter])
-def test_text_that_postgresql_cannot_hold_is_refused_by_field(write: Any) -> None:
+def test_text_that_postgresql_cannot_store_is_rejected_with_the_field_name(write: Any) -> None:
     for text, message in (("a\0", r"Field name holds the character U\+0000"), ("\udcff", "Field name holds half of a surrogate")):
         for texts in ([text], [None, text]):
             with pytest.raises(DataError, match=message):
@@ -89,18 +89,18 @@ def test_text_that_postgresql_cannot_hold_is_refused_by_field(write: Any) -> Non
 
 
 @given(st.integers(-2_451_507 + 2_440_588 - 4_000_000, 106_741_034 - 2_440_588))
-def test_days_come_back_as_they_were(day: int) -> None:
+def test_days_round_trip(day: int) -> None:
     assert parse_day(format_day(day), "c") == day
 
 
 @given(st.integers(-(10**17), 10**19))
-def test_moments_come_back_as_they_were(micros: int) -> None:
+def test_timestamps_round_trip(micros: int) -> None:
     ns = micros * 1000
     assert parse_timestamp_ns(format_timestamp(ns, "Field f"), "c") == ns
     assert parse_timestamp_ns(format_timestamp(ns, "Field f", "+00"), "c") == ns
 
 
-def test_dates_of_all_eras_are_counted() -> None:
+def test_dates_of_all_eras_are_parsed() -> None:
     assert [parse_day(text, "c") for text in ("1970-01-01", "0001-01-01", "0001-12-31 BC", "10000-01-01")] == [
         0, -719_162, -719_163, 2_932_897
     ]  # fmt: skip
@@ -109,17 +109,17 @@ def test_dates_of_all_eras_are_counted() -> None:
 
 
 @given(st.integers(0, 86_400_000_000))
-def test_times_come_back_as_they_were(micros: int) -> None:
+def test_times_round_trip(micros: int) -> None:
     assert parse_time_ns(format_time(micros * 1000, "Field f")) == micros * 1000
 
 
 @given(st.integers(0, 86_400_000_000), st.integers(-15 * 3600, 15 * 3600))
-def test_zoned_times_come_back_as_they_were(micros: int, offset: int) -> None:
+def test_times_with_zone_round_trip(micros: int, offset: int) -> None:
     text = format_time(micros * 1000, "Field f") + format_offset(offset)
     assert parse_timetz(text) == (micros * 1000, offset * 10**9)
 
 
-def test_what_is_finer_than_a_microsecond_is_refused() -> None:
+def test_values_finer_than_a_microsecond_are_rejected() -> None:
     for write in (format_timestamp, format_time):
         with pytest.raises(DataError, match=r"Field f: .* is finer than the microseconds that PostgreSQL stores"):
             write(1, "Field f")

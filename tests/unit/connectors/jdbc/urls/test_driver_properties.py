@@ -8,21 +8,21 @@ import pytest
 
 from connect.errors import ConfigError
 from connectors.jdbc.urls.connection_url import ConnectionTarget, parse_connection_url
-from tests.unit.connectors.jdbc.test_urls import UTF8, read
+from tests.unit.connectors.jdbc.urls.test_connection_url import UTF8, read
 
 
 def notices(url: str, **properties: str) -> list[str]:
     return list(read(url, **properties).notices)
 
 
-def test_a_property_without_counterpart_is_told() -> None:
+def test_properties_without_equivalent_are_reported() -> None:
     assert notices("jdbc:postgresql://db/s?reWriteBatchedInserts=true&stringtype=unspecified&socketTimeout=3") == [
-        "socketTimeout is left out: libpq has no such limit (statement.timeout.ms ends a long statement)",
-        "reWriteBatchedInserts means nothing to psycopg and is left out",
+        "socketTimeout is ignored: libpq has no such limit (statement.timeout.ms cancels a long statement)",
+        "reWriteBatchedInserts has no effect with psycopg and is ignored",
     ]
     assert notices("jdbc:mysql://db/s?useUnicode=true&zeroDateTimeBehavior=CONVERT_TO_NULL&tinyInt1isBit=false") == [
-        "useUnicode means nothing to PyMySQL and is left out",
-        "tinyInt1isBit means nothing to PyMySQL and is left out",
+        "useUnicode has no effect with PyMySQL and is ignored",
+        "tinyInt1isBit has no effect with PyMySQL and is ignored",
     ]
     with pytest.raises(ConfigError, match="none of EXCEPTION, CONVERT_TO_NULL and ROUND"):
         read("jdbc:mysql://db/s?zeroDateTimeBehavior=null")
@@ -38,16 +38,16 @@ def test_a_property_without_counterpart_is_told() -> None:
     assert "sslmode=require" in notices("jdbc:postgresql://db/s?ssl=true&sslfactory=org.postgresql.ssl.NonValidatingFactory")[0]
 
 
-def test_a_misspelt_property_is_told_with_the_nearest_name() -> None:
+def test_a_misspelled_property_is_reported_with_the_nearest_name() -> None:
     assert notices("jdbc:postgresql://db/s?aplicationName=x") == [
-        "aplicationName is not known to psycopg and is left out (did you mean ApplicationName?)"
+        "aplicationName is not known to psycopg and is ignored (did you mean ApplicationName?)"
     ]
     assert notices("jdbc:postgresql://db/s", conectTimeout="3") == [
-        "conectTimeout is not known to psycopg and is left out (did you mean connectTimeout?)"
+        "conectTimeout is not known to psycopg and is ignored (did you mean connectTimeout?)"
     ]
 
 
-def test_properties_beside_the_url_mean_the_same_and_win() -> None:
+def test_properties_from_config_keys_override_the_url() -> None:
     target = read("jdbc:postgresql://db/s?sslmode=disable&ApplicationName=a", applicationname="b", currentSchema="x")
     assert dict(target.connect_args) == {"sslmode": "disable", "application_name": "b", "options": "-csearch_path=x"}
     target = read("jdbc:mysql://db/s?connectTimeout=1000", connectTimeout="2000", allowLocalInfile="true")
@@ -56,7 +56,7 @@ def test_properties_beside_the_url_mean_the_same_and_win() -> None:
     assert target.url.query["Encrypt"] == "strict"
 
 
-def test_properties_go_with_sqlalchemy_urls_too() -> None:
+def test_properties_apply_to_sqlalchemy_urls() -> None:
     assert dict(read("postgresql://db/s?sslmode=disable", sslmode="require", connectTimeout="7").connect_args) == {
         "sslmode": "require",
         "connect_timeout": 7,
@@ -71,7 +71,7 @@ def test_properties_go_with_sqlalchemy_urls_too() -> None:
 @pytest.mark.parametrize(
     "url", ["jdbc:postgresql://u3:p3@db/s?user=u2&password=p2", "jdbc:mysql://u3:p3@db/s?user=u2&password=p2"]
 )
-def test_credentials_of_their_own_keys_win_then_properties_then_the_url(url: str) -> None:
+def test_credentials_precede_from_keys_then_properties_then_the_url(url: str) -> None:
     def login(target: ConnectionTarget) -> tuple[Any, Any]:
         return target.url.username, target.url.password
 
@@ -87,26 +87,26 @@ def test_credentials_of_their_own_keys_win_then_properties_then_the_url(url: str
     )
 
 
-def test_files_have_no_users() -> None:
+def test_file_databases_ignore_users() -> None:
     for url in ("jdbc:sqlite:s.db", "jdbc:duckdb:s.db", "sqlite:///s.db"):
         target = parse_connection_url(url, "me", "pw", {})
         assert target.url.username is None
         assert target.url.password is None
-        assert [notice for notice in target.notices if "user and password are left out" in notice]
+        assert [notice for notice in target.notices if "user and password are ignored" in notice]
 
 
-def test_pragmas_are_what_a_connection_begins_with() -> None:
+def test_pragmas_start_each_connection() -> None:
     target = read("jdbc:sqlite:s.db?journal_mode=WAL&cache_size=-2000", foreign_keys="true")
     assert target.on_connect == ("PRAGMA cache_size = -2000", "PRAGMA foreign_keys = true", "PRAGMA journal_mode = WAL")
 
 
-def test_a_password_outside_of_ascii_goes_to_mysql_as_utf8() -> None:
+def test_a_non_ascii_password_is_sent_to_mysql_as_utf8() -> None:
     assert read("jdbc:mysql://db/s", password="pä€").connect_args["password"] == "pä€".encode()
     assert read("mysql://u:p%C3%A4@db/s").connect_args["password"] == "pä".encode()
     assert "password" not in read("jdbc:mysql://db/s", password="pa").connect_args
 
 
-def test_identity_is_verified_with_the_systems_authorities_when_none_is_named() -> None:
+def test_identity_is_verified_with_the_systems_authorities_by_default() -> None:
     tls = read("jdbc:mysql://db/s?sslMode=VERIFY_IDENTITY").connect_args["ssl"]
     assert tls["verify_mode"] is True
     assert tls["check_hostname"] is True

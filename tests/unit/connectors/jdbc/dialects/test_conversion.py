@@ -86,7 +86,7 @@ CASES: list[tuple[Schema, Any, FieldKind, Any]] = [
 
 
 @pytest.mark.parametrize(("schema", "value", "kind", "expected"), CASES, ids=lambda case: getattr(case, "name", None))
-def test_each_type_has_a_kind_and_a_value_of_python(schema: Schema, value: Any, kind: FieldKind, expected: Any) -> None:
+def test_each_logical_type_converts_to_a_python_value(schema: Schema, value: Any, kind: FieldKind, expected: Any) -> None:
     logical = logical_type(schema, OPTIONS)
     convert = to_python(logical, OPTIONS, "Field f")
     assert logical.kind is kind
@@ -95,17 +95,17 @@ def test_each_type_has_a_kind_and_a_value_of_python(schema: Schema, value: Any, 
     assert type(found) is type(expected)
 
 
-def test_enums_know_their_values() -> None:
+def test_enums_have_their_allowed_values() -> None:
     schema = named(Type.STRING, "io.debezium.data.Enum", parameters={"allowed": "a,b\\,c"})
     assert logical_type(schema, OPTIONS).allowed == ("a", "b,c")
 
 
-def test_a_name_on_another_type_means_nothing() -> None:
+def test_a_schema_name_on_another_type_is_ignored() -> None:
     assert logical_type(named(Type.STRING, "io.debezium.time.MicroTime"), OPTIONS).kind is FieldKind.STRING
     assert logical_type(named(Type.INT64, "my.own.Name"), OPTIONS).kind is FieldKind.INT64
 
 
-def test_instants_are_shown_on_the_clock_of_the_databases_zone_and_wall_times_are_not_moved() -> None:
+def test_instants_convert_to_db_timezone_and_wall_times_do_not_change() -> None:
     instant, wall = (
         logical_type(timestamp_schema(), NEW_YORK),
         logical_type(named(Type.INT64, "io.debezium.time.Timestamp"), NEW_YORK),
@@ -116,7 +116,7 @@ def test_instants_are_shown_on_the_clock_of_the_databases_zone_and_wall_times_ar
     assert conversion.to_instant(wall, NEW_YORK, "f")(1709210096789) == AT + dt.timedelta(hours=5)
 
 
-def test_dates_go_over_date_timezone_and_the_calendar() -> None:
+def test_dates_convert_by_date_timezone_and_calendar() -> None:
     logical = logical_type(date_schema(), OPTIONS)
     west = WriteOptions(date_zone=zoneinfo.ZoneInfo("America/New_York"))
     assert conversion.to_date(logical, west, "f")(dt.date(2024, 1, 1)) == dt.date(2023, 12, 31)
@@ -126,7 +126,7 @@ def test_dates_go_over_date_timezone_and_the_calendar() -> None:
 
 
 @pytest.mark.parametrize("unit", [1000, 1])
-def test_fields_of_numbers_and_texts_can_be_declared_timestamps(unit: int) -> None:
+def test_timestamp_fields_list_applies_to_numbers_and_text(unit: int) -> None:
     options = WriteOptions(string_timestamps=frozenset({"t"}), timestamp_unit_ns=unit)
     number = 1709210096789000000 // unit
     for schema, value in ((Schema.INT64, number), (Schema.STRING, str(number)), (Schema.STRING, "2024-02-29T12:34:56.789")):
@@ -140,15 +140,15 @@ def test_fields_of_numbers_and_texts_can_be_declared_timestamps(unit: int) -> No
     [
         (named(Type.INT64, "io.debezium.time.NanoTimestamp"), 1, "finer than the microseconds"),
         (named(Type.INT64, "io.debezium.time.NanoTime"), 1, "finer than the microseconds"),
-        (named(Type.INT64, "io.debezium.time.MicroTime"), -1, "no time of a day"),
+        (named(Type.INT64, "io.debezium.time.MicroTime"), -1, "not a time of day"),
         (named(Type.INT32, "io.debezium.time.Date"), 5_000_000, "outside the years"),
-        (named(Type.STRING, "io.debezium.time.ZonedTimestamp"), "soon", "'soon' is no ISO-8601"),
-        (named(Type.STRING, "io.debezium.time.IsoDate"), "2023-02-29Z", "no date"),
+        (named(Type.STRING, "io.debezium.time.ZonedTimestamp"), "soon", "'soon' is not an ISO-8601"),
+        (named(Type.STRING, "io.debezium.time.IsoDate"), "2023-02-29Z", "not a date"),
         (timestamp_schema(), FarInstant(1 << 60), "outside of the years"),
         (timestamp_schema(), dt.datetime(2024, 1, 1), "has no time zone"),
     ],
 )
-def test_what_python_cannot_hold_is_refused_by_name(schema: Schema, value: Any, words: str) -> None:
+def test_values_beyond_pythons_range_are_rejected_with_the_field_name(schema: Schema, value: Any, words: str) -> None:
     convert = to_python(logical_type(schema, OPTIONS), OPTIONS, "Field f")
     assert convert is not None
     with pytest.raises(DataError, match=f"Field f: .*{words}"):
@@ -169,7 +169,7 @@ STRUCT = Schema(
 )
 
 
-def test_structures_become_exact_json() -> None:
+def test_nested_values_convert_to_exact_json() -> None:
     value = Struct(
         STRUCT, [None, Decimal("12345678901234567890.00000000000000000001"), b"\x00\xff", AT, '{"x":1}', ['"', None], {1: 0.1}]
     )
@@ -194,10 +194,10 @@ def test_structures_become_exact_json() -> None:
         (named(Type.INT64, "io.debezium.time.NanoTimestamp"), 1709210096789000001, "2024-02-29T12:34:56.789000001"),
     ],
 )
-def test_values_as_text(schema: Schema, value: Any, expected: str) -> None:
+def test_values_convert_to_text(schema: Schema, value: Any, expected: str) -> None:
     assert to_text(logical_type(schema, OPTIONS), OPTIONS, "Field f")(value) == expected
 
 
-def test_bytes_have_no_text() -> None:
-    with pytest.raises(DataError, match="Field f is bytes, which cannot be written to a column of text"):
+def test_bytes_cannot_be_written_to_text_columns() -> None:
+    with pytest.raises(DataError, match="Field f is bytes, which cannot be written to a text column"):
         to_text(logical_type(Schema.BYTES, OPTIONS), OPTIONS, "Field f")
