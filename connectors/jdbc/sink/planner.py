@@ -107,8 +107,9 @@ class JdbcSinkPlanner:
                 table = self._table_for(record.topic).name
                 head = f"PK mode for table '{table}' is RECORD_KEY, but record key schema is missing. {head}"
             return DataError(
-                f"{head} non-null key and non-null Struct or primitive key schema, {location} with a {_java_name(record.key)} key "
-                f"and {_type_name(record.key_schema)} key schema." + (_SCHEMALESS.format("key") if record.key is not None else "")
+                f"{head} non-null key and non-null Struct or primitive key schema, {location} with a {_java_name(record.key)} "
+                f"key and {_type_name(record.key_schema)} key schema."
+                + (_SCHEMALESS.format("key") if record.key is not None else "")
             )
         hint = ""
         if record.value is None:
