@@ -100,9 +100,7 @@ def import_findings(modules: Mapping[str, Path], trees: Mapping[str, ast.Module]
                 between[node[name]].add(node[target])
                 because[node[name], node[target]].append(f"{name} -> {target}")
     for cycle in find_cycles(between):
-        lines = [
-            line for source in cycle for target in cycle if (source, target) in because for line in because[source, target]
-        ]
+        lines = [line for source in cycle for target in cycle if (source, target) in because for line in because[source, target]]
         yield f"import cycle between folders: {', '.join(cycle)}\n    " + "\n    ".join(lines)
 
 

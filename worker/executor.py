@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from worker.model import State, TargetState, TaskId, TaskProgress
-from worker.storage.offset_store import OffsetPair, OffsetStore
+from worker.storage.offset_store import OffsetPair, OffsetRecord, OffsetStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +55,6 @@ class ConnectorFacts:
     version: str | None
     shares_executor: str | None = None
     """Connectors of which this is the same run in one process together (:attr:`connect.connector.Connector.shares_executor`)."""
-
-
-class OffsetRecord(NamedTuple):
-    """A source offset as a record of an offsets topic."""
-
-    topic: str
-    partition: int
-    key: bytes
-    value: bytes | None
 
 
 class ExecutorListener(Protocol):

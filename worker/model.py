@@ -225,3 +225,8 @@ class LoggerLevel:
 
     level: str
     last_modified: int | None
+
+
+class Stopped(Exception):
+    """The task is to end while a record waits to be tried again, or to be reported. Not an error: the record is not done, and is
+    read again by the next run."""

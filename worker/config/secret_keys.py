@@ -8,8 +8,8 @@ from typing import Any
 from connect.config.types import ConfigType
 from connect.plugins import Kind, Plugins
 from worker.config.worker_config import WorkerConfig, standalone_config_def
+from worker.kafka.client_keys import client_keys
 from worker.kafka.settings import ClientKind
-from worker.validation.client_keys import client_keys
 
 
 def secret_keys_of(answer: Mapping[str, Any]) -> set[str]:

@@ -184,7 +184,7 @@ def assemble(
         mask=mask,
         loop=loop,
         executor=executor,
-        cluster=Cluster(config),
+        cluster=Cluster(config.bootstrap_servers, config.originals),
         values=values,
         reloads=reloads,
         check=ConfigCheck(executor, values, mask),

@@ -29,7 +29,7 @@ from worker.distributed.session_keys import SignedHeaders, signed
 from worker.distributed.source_fencing import SourceStarts
 from worker.distributed.status_writer import StatusWriter
 from worker.distributed.task_config_publisher import Publishing
-from worker.errors.stages import describe
+from worker.error_text import describe
 from worker.executor import ConnectorSpec, Executor
 from worker.group.events import Assigned, GroupEvent, Revoked
 from worker.group.member import GroupMember

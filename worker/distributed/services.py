@@ -15,13 +15,13 @@ from connect.errors import ConnectError, UnreachableError
 from worker.config.client_overrides import client_properties, with_transactions
 from worker.config.distributed_config import ExactlyOnce
 from worker.config.worker_config import WorkerConfig
-from worker.executor import ConnectorSpec, OffsetRecord
+from worker.executor import ConnectorSpec
 from worker.kafka.log_writer import TransactionalWriter, Written
 from worker.kafka.settings import ClientKind
 from worker.model import OffsetEntry, TaskId
 from worker.storage.connector_offset_store import OwnOffsets
 from worker.storage.kafka_offset_store import OffsetTopic
-from worker.storage.offset_store import OffsetPair, OffsetStore
+from worker.storage.offset_store import OffsetPair, OffsetRecord, OffsetStore
 from worker.storage.topic_logs import offset_log, own_offset_log
 
 if TYPE_CHECKING:

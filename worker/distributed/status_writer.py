@@ -12,7 +12,7 @@ from typing import Protocol
 from worker.config.secrets import SecretMask
 from worker.distributed.assignment_reconciler import LocalWork
 from worker.distributed.herder_loop import HerderLoop
-from worker.errors.stages import describe
+from worker.error_text import describe
 from worker.errors.trace import trace_of
 from worker.model import ConnectorStatus, Restarts, State, Status, TaskId
 from worker.storage.config_state import ConfigState

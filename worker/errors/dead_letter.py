@@ -15,7 +15,8 @@ from connect.java.text import java_text
 from connect.record import CREATE_TIME, LOG_APPEND_TIME, SourceRecord
 from connect.record_format import record_to_json
 from worker.config.secrets import SecretMask
-from worker.errors.stages import Stage, StageError, describe
+from worker.error_text import describe
+from worker.errors.stages import Stage, StageError
 from worker.errors.trace import java_name, trace_of
 from worker.model import TaskId
 

@@ -19,14 +19,15 @@ from connect import crash_points
 from connect.errors import ConnectError, RetriableError
 from connect.record import SourceRecord
 from worker.config.secrets import SecretMask
+from worker.error_text import describe
 from worker.errors.batch_failures import BatchFailures
 from worker.errors.config import ErrorSettings
 from worker.errors.dead_letter import ConsumedRecord, FailedRecord, context_headers, letter_of, log_message
-from worker.errors.stages import Stage, StageError, Stopped, ToleranceExceededError, describe
+from worker.errors.stages import Stage, StageError, ToleranceExceededError
 from worker.errors.trace import java_name
 from worker.kafka.dead_letter_producer import DeadLetterProducer
-from worker.kafka.topics import TopicCreator
-from worker.model import ErrorCounts, TaskId
+from worker.kafka.topic_creator import TopicCreator
+from worker.model import ErrorCounts, Stopped, TaskId
 
 T = TypeVar("T")
 

@@ -12,6 +12,8 @@ from typing import Protocol, TypeVar
 
 from connect.errors import ConnectError, DataError
 from connect.record import ConnectRecord, SinkRecord
+from worker.error_text import describe
+from worker.model import Stopped
 
 T = TypeVar("T")
 
@@ -70,11 +72,6 @@ class TaskPutError(ConnectError):
         self.__cause__ = cause
 
 
-class Stopped(Exception):
-    """The task is to end while a record waits to be tried again, or to be reported. Not an error: the record is not done, and is
-    read again by the next run."""
-
-
 def _with_reason(error: BaseException) -> str:
     """What the error says. Some messages of Apache's announce a reason and do not give it; here it is given."""
     text = describe(error)
@@ -109,27 +106,6 @@ def run_stage(
 def once(operation: Callable[[], T]) -> T:
     """An attempt without another."""
     return operation()
-
-
-def describe(error: BaseException) -> str:
-    """The error in a line: its message, with its class where that says more. Raises nothing, whatever the error's class does."""
-    if isinstance(error, ConnectError) and error.message:
-        return encodable(error.message)
-    text = text_of(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def text_of(error: BaseException) -> str:
-    """``str`` of an error, which its class may have spoiled."""
-    try:
-        return encodable(str(error))
-    except Exception as e:
-        return f"(its text cannot be had, for its class raises {type(e).__name__} instead)"
-
-
-def encodable(text: str) -> str:
-    """The text as it can be written as UTF-8: what stands in it for bytes that are no text, as in names of files, is escaped."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def whereabouts(record: ConnectRecord) -> str:

@@ -6,7 +6,8 @@ import traceback
 
 from connect import errors
 from worker.config.secrets import SecretMask
-from worker.errors.stages import StageError, TaskPutError, ToleranceExceededError, describe, encodable
+from worker.error_text import describe, encodable
+from worker.errors.stages import StageError, TaskPutError, ToleranceExceededError
 
 _MOST_CHARACTERS = 100_000
 """A status is a record of Kafka; one larger than its topic takes would never be seen. Escaped as JSON it stays below 1 MB."""

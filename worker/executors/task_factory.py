@@ -29,14 +29,14 @@ from worker.kafka.idempotence import with_order
 from worker.kafka.record_producer import RecordProducer
 from worker.kafka.settings import ClientKind
 from worker.kafka.sink_consumer import RebalanceListener, SinkConsumer
-from worker.kafka.topics import TopicCreator
+from worker.kafka.topic_creation import NewTopicSpec, rules_of, topic_creation_rules
+from worker.kafka.topic_creator import TopicCreator
 from worker.kafka.transactions import Transactions
 from worker.model import ErrorCounts, TaskId
 from worker.sink.loop import SinkParts, Subscription
 from worker.sink.task import SinkWorkerTask
 from worker.source.runtime import Exactly, FlushTiming, SourceParts
 from worker.source.task import SourceWorkerTask
-from worker.source.topic_creation import NewTopicSpec, rules_of, topic_creation_rules
 from worker.source.transaction_boundary import boundary_settings
 from worker.tasks.converters import Converters, converter_settings
 from worker.tasks.transformation_chain import TransformChain

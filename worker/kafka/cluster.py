@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping, Sequence
 
 from connect.errors import ConnectError
-from worker.config.worker_config import WorkerConfig
 from worker.kafka.settings import client_settings_of
 
 log = logging.getLogger(__name__)
@@ -20,8 +20,10 @@ _NOTICE_EVERY = 45
 class Cluster:
     """Asks the broker for its id in the background: REST answers meanwhile, and a worker that came first waits."""
 
-    def __init__(self, config: WorkerConfig) -> None:
-        self._config = config
+    def __init__(self, bootstrap_servers: Sequence[str], originals: Mapping[str, str]) -> None:
+        """``originals`` are the worker's properties."""
+        self._bootstrap_servers = bootstrap_servers
+        self._originals = originals
         self._stop = threading.Event()
         self._id: str | None = None
         self._answered = threading.Event()
@@ -50,9 +52,9 @@ class Cluster:
 
         from worker.kafka.clients import LastReport, kafka_error, make_admin
 
-        address = ",".join(self._config.bootstrap_servers)
+        address = ",".join(self._bootstrap_servers)
         # The worker's own settings: those below admin. are for connectors, whose principals may be others.
-        java = {**client_settings_of(self._config.originals), "bootstrap.servers": address, "client.id": "connect-worker"}
+        java = {**client_settings_of(self._originals), "bootstrap.servers": address, "client.id": "connect-worker"}
         report = LastReport()
         try:
             admin = make_admin(java, log_level="0", error_cb=report)

@@ -11,9 +11,9 @@ from concurrent.futures import Future
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect.errors import ConnectError
-from worker.errors.stages import Stopped
 from worker.kafka.clients import BrokerNotices, kafka_error, make_producer
 from worker.kafka.record_producer import HeaderBytes
+from worker.model import Stopped
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from connect.config.finding import Finding
 from connect.errors import ConfigError
 from worker.config.secrets import is_secret_name, secrets_in_url
+from worker.kafka.topic_creation import topic_creation_rules
 from worker.lint import codes
 from worker.lint.provider_references import has_reference
 from worker.lint.record_shapes import check_shapes
 from worker.lint.subject import Subject
-from worker.source.topic_creation import topic_creation_rules
 from worker.validation.extension_keys import SOURCE_DEAD_LETTER_KEYS
 from worker.validation.plugin_catalog import Kind
 from worker.validation.sink_checks import DLQ_TOPIC, topics_of

@@ -16,7 +16,7 @@ from connect.plugins import Kind as PluginKind
 from connect.plugins import Plugins
 from connect.sink import SinkTask
 from connect.source import SourceTask
-from worker.errors.stages import describe
+from worker.error_text import describe
 from worker.lint.provider_references import has_reference
 from worker.validation.discovered_plugins import DiscoveredCatalogue
 from worker.validation.extension_keys import own_keys

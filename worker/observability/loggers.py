@@ -35,7 +35,7 @@ LEVELS: Final = {
 logging.addLevelName(LEVELS["TRACE"], "TRACE")
 
 _SINK = ("worker.sink.task", "worker.sink.loop", "worker.sink.decoding", "worker.sink.context", "worker.sink.positions")
-_SOURCE = ("worker.source.task", "worker.source.encoding", "worker.source.pending_offsets", "worker.source.topic_creation")
+_SOURCE = ("worker.source.task", "worker.source.encoding", "worker.source.pending_offsets", "worker.kafka.topic_creation")
 _PACKAGES = ("connect", "connectors", "worker", "rest", "sluice")
 
 JAVA_LOGGERS: Final[dict[str, tuple[str, ...]]] = {

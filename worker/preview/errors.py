@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from connect.errors import DataError, SchemaError
-from worker.errors.stages import describe, unnamed_field
+from worker.error_text import describe
+from worker.errors.stages import unnamed_field
 from worker.errors.trace import java_name
 
 CONFIGURE = "configure"

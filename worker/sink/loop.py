@@ -19,15 +19,16 @@ from connect import crash_points
 from connect.errors import ConnectError, RetriableError
 from connect.record import ConnectRecord, SinkRecord, TopicPartition
 from connect.sink import SinkTask
+from worker.error_text import describe
 from worker.errors.config import ErrorSettings
 from worker.errors.handler import ErrorHandler
-from worker.errors.reporter import ErrantReporter
-from worker.errors.stages import Stopped, TaskPutError, describe
+from worker.errors.stages import TaskPutError
 from worker.kafka.sink_consumer import Assignment, ConsumerClosed, SinkConsumer
-from worker.model import TaskId
+from worker.model import Stopped, TaskId
 from worker.sink.batch import PutBatch
 from worker.sink.context import SinkContext
 from worker.sink.decoding import ConsumedSinkRecord, consumed, decode, group_by_partition, raw_batch
+from worker.sink.errant_reporter import ErrantReporter
 from worker.sink.positions import SinkPositions
 from worker.tasks.converters import Converters
 from worker.tasks.transformation_chain import TransformChain

@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 
 from connect.errors import ConnectError
 from connect.record import TopicPartition
-from worker.errors.stages import Stopped
 from worker.kafka.sink_consumer import Assignment, ConsumerClosed, RebalanceListener
-from worker.model import TaskId, TaskProgress
+from worker.model import Stopped, TaskId, TaskProgress
 from worker.sink.loop import SinkLoop, SinkParts
 from worker.tasks.worker_task import TaskListener, WorkerTask, plugin_details
 

@@ -17,9 +17,9 @@ from connect import crash_points
 from connect.errors import ConnectError
 from connect.record import SourceRecord
 from connect.source import SourceTask, TransactionContext
-from worker.errors.stages import Stopped, describe
+from worker.error_text import describe
 from worker.kafka.record_producer import ProduceCancelled, RecordMetadata
-from worker.model import TaskId
+from worker.model import Stopped, TaskId
 from worker.source.runtime import FlushTiming, SourceParts
 from worker.source.sender import RecordSender, SourceHost
 from worker.storage.offset_store import OffsetPair, OffsetStore

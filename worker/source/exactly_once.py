@@ -16,15 +16,16 @@ from connect import crash_points
 from connect.errors import ConnectError, UnreachableError
 from connect.record import SourceRecord
 from connect.source import TransactionContext
-from worker.errors.stages import Stopped, describe
-from worker.executor import OffsetRecord, WorkerServices
+from worker.error_text import describe
+from worker.executor import WorkerServices
 from worker.kafka.record_producer import ProduceCancelled, ProducerRun, RecordMetadata
 from worker.kafka.transactions import TransactionLostError
+from worker.model import Stopped
 from worker.source.at_least_once import Outcome, confirm, tell_source
 from worker.source.runtime import Exactly, FlushTiming, SourceParts
 from worker.source.sender import RecordSender, SourceHost
 from worker.source.transaction_boundary import Boundary, End, Part, RequestedBoundaries
-from worker.storage.offset_store import OffsetPair
+from worker.storage.offset_store import OffsetPair, OffsetRecord
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from connect.source import SourceTask
 from worker.errors.handler import ErrorHandler
 from worker.errors.resend import RefusedRecords
 from worker.kafka.record_producer import RecordProducer
-from worker.kafka.topics import TopicCreator
+from worker.kafka.topic_creator import TopicCreator
 from worker.kafka.transactions import Transactions
 from worker.source.transaction_boundary import BoundarySettings
 from worker.tasks.converters import Converters

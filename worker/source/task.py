@@ -12,12 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from connect.errors import ConnectError, RetriableError
 from connect.record import SourceRecord
 from connect.source import TransactionContext
-from worker.errors.stages import Stopped
 from worker.executor import WorkerServices
 from worker.kafka.idempotence import WITHOUT
 from worker.kafka.record_producer import ProduceCancelled, ProducerLostError
 from worker.kafka.transactions import TransactionLostError
-from worker.model import ErrorCounts, TaskId, TaskProgress
+from worker.model import ErrorCounts, Stopped, TaskId, TaskProgress
 from worker.source.at_least_once import AtLeastOnce, Outcome, SourceDelivery
 from worker.source.exactly_once import ExactlyOnce
 from worker.source.runtime import FlushTiming, SourceParts

@@ -17,11 +17,11 @@ from typing import TypeVar
 from connect.errors import ConfigError, IllegalStateError, NotFoundError
 from worker.config.resolved_config import ProvidedValues, with_values
 from worker.config.secrets import SecretMask
-from worker.errors.stages import describe
+from worker.error_text import describe
 from worker.errors.trace import trace_of
 from worker.executor import ConnectorFacts, ConnectorSpec, Executor, TaskSpec
 from worker.executors.deadlines import Deadlines
-from worker.executors.serial_queue import Lane
+from worker.executors.serial_queue import SerialQueue
 from worker.model import ConnectorStatus, State, Status, TargetState, TaskId, TaskInfo, TaskProgress
 from worker.standalone.auto_restart import UnitHealing
 
@@ -67,7 +67,7 @@ class ConnectorUnit:
         self.definition = definition
         self.target = target
         self._tools = tools
-        self._lane = Lane(f"unit-{definition.name}", definition.name, tools.deadlines)
+        self._lane = SerialQueue(f"unit-{definition.name}", definition.name, tools.deadlines)
         self._state = threading.Lock()  # for what follows; never held while anything is waited for
         self._status = Status(State.UNASSIGNED, tools.worker_id, version=definition.facts.version)
         self._task_statuses: dict[int, Status] = {}

@@ -34,6 +34,7 @@ from worker.config.worker_config import WorkerConfig
 from worker.errors.config import error_settings
 from worker.executors.factory import make_executor
 from worker.kafka.cluster import Cluster
+from worker.kafka.topic_creation import topic_creation_rules
 from worker.model import (
     ConfigVersion,
     ConnectorFileState,
@@ -64,7 +65,6 @@ from worker.operations.offsets.changes import require_offsets, require_stopped, 
 from worker.operations.offsets.sink_groups import SinkGroups
 from worker.operations.restart_plan import planned_restart, to_restart
 from worker.operations.shutdown import close_all
-from worker.source.topic_creation import topic_creation_rules
 from worker.standalone.auto_restart import UnitHealing
 from worker.standalone.connector import ConnectorDefinition, ConnectorUnit, UnitTools
 from worker.standalone.services import NO_EXACTLY_ONCE, StandaloneServices
@@ -109,7 +109,7 @@ class StandaloneHerder:
         healing = UnitHealing(config, self._healer)
         self._tools = UnitTools(self._worker_id, self._executor, self._values, self._mask, lambda: next(runs), healing)
         self._check = ConfigCheck(self._executor, self._values, self._mask)
-        self._cluster = Cluster(config)
+        self._cluster = Cluster(config.bootstrap_servers, config.originals)
         self._sink_groups = SinkGroups(config)
         self._history = MemoryHistory(config.config_history_size)
         self._directory: ConnectorDirectory | None = None

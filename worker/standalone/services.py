@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connect.errors import UnsupportedError
-from worker.executor import OffsetRecord
 from worker.model import TaskId
-from worker.storage.offset_store import OffsetPair, OffsetStore
+from worker.storage.offset_store import OffsetPair, OffsetRecord, OffsetStore
 
 NO_EXACTLY_ONCE = "Kafka Connect in standalone mode does not support exactly-once source connectors."
 

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from connect.errors import ConnectError
-from worker.executor import OffsetRecord
 from worker.kafka.log_writer import Written
 from worker.model import OffsetEntry
 from worker.storage.offset_codec import partition_id
-from worker.storage.offset_store import OffsetPair, OffsetStore
+from worker.storage.offset_store import OffsetPair, OffsetRecord, OffsetStore
 
 log = logging.getLogger(__name__)
 

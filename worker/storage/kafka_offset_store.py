@@ -14,13 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from connect.errors import DataError, UnreachableError
-from worker.executor import OffsetRecord
 from worker.kafka.log_writer import Written
 from worker.kafka.partitioner import partition_of
 from worker.kafka.topic_log import LogRecord, TopicLog, TopicLogSettings
 from worker.model import OffsetEntry
 from worker.storage.offset_codec import PartitionId, decode_key, decode_value, encode_key, encode_value, partition_id
-from worker.storage.offset_store import OffsetPair
+from worker.storage.offset_store import OffsetPair, OffsetRecord
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from connect.errors import ConnectError, UnreachableError
 from worker.model import OffsetEntry
@@ -18,6 +18,15 @@ _ASK_AGAIN_S = 1.0
 
 OffsetPair = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 """A source partition and its offset; the offset None forgets the partition."""
+
+
+class OffsetRecord(NamedTuple):
+    """A source offset as a record of an offsets topic."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes | None
 
 
 class OffsetStore(Protocol):

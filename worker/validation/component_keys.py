@@ -12,8 +12,8 @@ from connect.java.hash_order import copied_map_order, hash_map_order
 from worker.config.client_overrides import allows_override, canonical_policy
 from worker.config.distributed_config import DistributedSettings, ExactlyOnce
 from worker.config.worker_config import WorkerConfig
+from worker.kafka.client_keys import client_keys
 from worker.kafka.settings import ClientKind
-from worker.validation.client_keys import client_keys
 from worker.validation.framework_keys import CONVERTERS, VERSION_SUFFIX
 from worker.validation.named_classes import plugin_of
 from worker.validation.plugin_catalog import Catalogue, Kind

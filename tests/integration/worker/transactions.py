@@ -27,11 +27,10 @@ from tests.integration.worker.fakes import (
 )
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
-from worker.executor import OffsetRecord
 from worker.executors.task_factory import TaskFactory, TaskRequest
 from worker.model import OffsetEntry, TaskId
 from worker.storage.offset_codec import decode_key, decode_value, encode_key, encode_value, partition_id
-from worker.storage.offset_store import OffsetPair
+from worker.storage.offset_store import OffsetPair, OffsetRecord
 from worker.tasks.worker_task import WorkerTask
 
 _FAKES = "tests.integration.worker.fakes"

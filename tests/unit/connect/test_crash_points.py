@@ -11,7 +11,8 @@ import pytest
 
 CONTROL = """
 import os, subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "from connect import crash_points; crash_points.in_executor_of(%d); crash_points.point('a.b'); "
+child = subprocess.Popen([sys.executable, "-c", "from connect import crash_points; crash_points.in_executor_of(%d); "
+    "crash_points.point('a.b'); "
     "crash_points.point('a.b'); print('passed')" % os.getpid()])
 sys.exit(child.wait() + 100)
 """

@@ -12,11 +12,11 @@ from worker.config.worker_config import WorkerConfig, split_listener
 from worker.errors.stages import Stage, StageError, TaskPutError, ToleranceExceededError
 from worker.errors.trace import trace_of
 from worker.executors.task_factory import subscription_of
+from worker.kafka.topic_creation import topic_creation_rules
 from worker.model import ConnectorStatus, State, Status
 from worker.operations.restart_plan import planned_restart, to_restart
 from worker.sink.positions import SinkPositions
 from worker.source.pending_offsets import PendingOffsets
-from worker.source.topic_creation import topic_creation_rules
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -73,4 +73,4 @@ def test_too_many_tasks_are_started_with_a_warning_where_the_maximum_is_not_enfo
         info, _ = herder.put_connector("greedy", {**CONFIG, "tasks.max.enforce": "false"}, replace=False)
     assert [task.task for task in info.tasks] == [0, 1, 2]
     told = [r.getMessage() for r in caplog.records if r.name == "worker.executors.task_configs"]
-    assert told == [f"{REFUSAL} They are started all the same, for tasks.max.enforce=false"]
+    assert told == [f"{REFUSAL} They start nevertheless, because tasks.max.enforce=false"]

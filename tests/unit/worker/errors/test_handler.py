@@ -16,9 +16,9 @@ from connect.testing import ManualClock, MemorySinkTask
 from worker.errors.config import ErrorSettings, error_settings
 from worker.errors.dead_letter import ConsumedRecord
 from worker.errors.handler import DeadLetterQueue, ErrorHandler
-from worker.errors.reporter import ErrantReporter
-from worker.errors.stages import Stage, StageError, Stopped, ToleranceExceededError
-from worker.model import TaskId
+from worker.errors.stages import Stage, StageError, ToleranceExceededError
+from worker.model import Stopped, TaskId
+from worker.sink.errant_reporter import ErrantReporter
 from worker.tasks.converters import Converters
 
 RECORD = ConsumedRecord("orders", 2, 77, 1_700_000_000_123, "CreateTime", b"k", b"\xff{", [("h", b"1"), ("n", None)])

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from connect import errors
 from connect.errors import BadRequestError, ConfigError, ConnectError, DataError
 from tests.unit.worker.executors.conftest import connector_spec, task_spec
-from worker.executor import ConnectorSpec, OffsetRecord
+from worker.executor import ConnectorSpec
 from worker.executors import messages, wire
 from worker.executors.wire_errors import error_from_wire, error_to_wire
 from worker.model import ErrorCounts, TaskProgress
+from worker.storage.offset_store import OffsetRecord
 
 _TEXT = st.text(st.characters(exclude_categories=()))
 _LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | _TEXT | st.binary()

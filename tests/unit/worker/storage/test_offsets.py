@@ -9,13 +9,12 @@ import pytest
 
 from connect.errors import UnreachableError
 from tests.unit.worker.storage import recorded
-from worker.executor import OffsetRecord
 from worker.kafka.log_writer import Written
 from worker.model import OffsetEntry
 from worker.storage.connector_offset_store import OwnOffsets
 from worker.storage.kafka_offset_store import StoredOffsets
 from worker.storage.offset_codec import decode_key, decode_value, encode_key, encode_value, partition_id
-from worker.storage.offset_store import OffsetPair
+from worker.storage.offset_store import OffsetPair, OffsetRecord
 
 
 def test_every_recorded_offset_is_read_and_written_again_byte_for_byte() -> None:

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from connect.errors import ConnectError, UnreachableError
 from worker.kafka.clients import kafka_error, make_admin
-from worker.source.topic_creation import TopicCreationRules
+from worker.kafka.topic_creation import TopicCreationRules
 
 log = logging.getLogger(__name__)
 
