@@ -150,7 +150,7 @@ def _choice(values: Sequence[str]) -> dict[str, DebeziumChoice | Recommender]:
     return {"validator": DebeziumChoice(values), "recommender": SuggestedValues(values)}
 
 
-# With the original's order in its group: a key and its old name share one.
+# With Debezium's order in the group. A key and its old name have the same order.
 _SHOWN: tuple[tuple[int, ConfigKey], ...] = (
     (1, _key("connection.url", S, None, HIGH, LONG, "Hostname",
              "JDBC URL (jdbc:postgresql://host:5432/shop) or SQLAlchemy URL (postgresql+psycopg2://host/shop) of the database.")),

@@ -98,7 +98,7 @@ class JdbcSinkPlanner:
             f"Sink connector '{config.connector}' is configured with 'delete.enabled={'true' if config.deletes else 'false'}' "
             f"and 'pk.mode={config.fields.key_mode.value}' and therefore requires records with a"
         )
-        place = (
+        location = (
             f"but found record at (topic='{record.topic}',partition={record.partition},offset={record.offset},"
             f"timestamp={record.timestamp})"
         )
@@ -107,8 +107,9 @@ class JdbcSinkPlanner:
                 table = self._table_for(record.topic).name
                 head = f"PK mode for table '{table}' is RECORD_KEY, but record key schema is missing. {head}"
             return DataError(
-                f"{head} non-null key and non-null Struct or primitive key schema, {place} with a {_java_name(record.key)} key "
-                f"and {_type_name(record.key_schema)} key schema." + (_SCHEMALESS.format("key") if record.key is not None else "")
+                f"{head} non-null key and non-null Struct or primitive key schema, {location} with a {_java_name(record.key)} "
+                f"key and {_type_name(record.key_schema)} key schema."
+                + (_SCHEMALESS.format("key") if record.key is not None else "")
             )
         hint = ""
         if record.value is None:
@@ -119,7 +120,7 @@ class JdbcSinkPlanner:
         elif record.value_schema is None:
             hint = _SCHEMALESS.format("value")
         return DataError(
-            f"{head} non-null Struct value and non-null Struct schema, {place} with a {_java_name(record.value)} value and "
+            f"{head} non-null Struct value and non-null Struct schema, {location} with a {_java_name(record.value)} value and "
             f"{_type_name(record.value_schema)} value schema.{hint}"
         )
 

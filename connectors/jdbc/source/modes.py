@@ -56,25 +56,25 @@ class QueryRange:
     """Start and end of an incremental query."""
 
     incrementing: int = -1
-    begin: TimestampBounds = ()
+    start: TimestampBounds = ()
     end: TimestampBounds = ()
     inclusive: bool = False
-    """Whether rows with the timestamp ``begin`` are included, because none of them has been read."""
+    """Whether rows with the timestamp ``start`` are included, because none of them has been read."""
 
 
 def incremental_query(select: Sql, columns: CursorColumns, range: QueryRange) -> Sql:
-    """Selects the rows after ``range.begin``, in order. The end is exclusive, because more rows with that timestamp may
+    """Selects the rows after ``range.start``, in order. The end is exclusive, because more rows with that timestamp may
     follow, which would be lost."""
     incrementing = columns.incrementing
     if not columns.timestamps:
         assert incrementing is not None
         return select + Sql(f" WHERE {incrementing} > ", Bind(range.incrementing), f" ORDER BY {incrementing} ASC")
-    after = columns.compare(" >= " if range.inclusive else " > ", range.begin)
+    after = columns.compare(" >= " if range.inclusive else " > ", range.start)
     before = columns.compare(" < ", range.end)
     if incrementing is None:
         return select + Sql(" WHERE ", after, " AND ", before, " ORDER BY ", columns.timestamp, " ASC")
     if not range.inclusive:
-        same = Sql("(", columns.compare(" = ", range.begin), f" AND {incrementing} > ", Bind(range.incrementing), ")")
+        same = Sql("(", columns.compare(" = ", range.start), f" AND {incrementing} > ", Bind(range.incrementing), ")")
         after = Sql("(", same, " OR ", after, ")")
     return select + Sql(" WHERE ", before, " AND ", after, " ORDER BY ", columns.timestamp, f",{incrementing} ASC")
 

@@ -65,7 +65,7 @@ class DuckDbReader:
         found: list[DuckDbColumnDecoder] = []
         for name, type_ in zip(names, types, strict=True):
             if names.count(name) > 1:
-                raise DataError(f"The query gives {names.count(name)} columns the name {name}; name each differently with AS")
+                raise DataError(f"The query has {names.count(name)} columns named {name}; rename them with AS")
             column = table.by_name.get(name) if table is not None else None
             found.append(column_decoder(type_, name, options, optional=column is None or column.nullable))
         return found

@@ -136,7 +136,7 @@ class SqliteReader:
 def _reject_duplicate_names(names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise DataError(f"The query gives {names.count(name)} columns the name {name}; name each differently with AS")
+            raise DataError(f"The query has {names.count(name)} columns named {name}; rename them with AS")
 
 
 def _widest_storage(

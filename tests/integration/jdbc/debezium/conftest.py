@@ -1,4 +1,4 @@
-"""Databases for Debezium's sink to write to."""
+"""Databases that the Debezium sink writes to."""
 
 from __future__ import annotations
 

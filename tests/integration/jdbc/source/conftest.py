@@ -1,4 +1,4 @@
-"""Databases to read, and a connector that reads them as a worker would have it: monitor, tasks, stored offsets."""
+"""Databases to read, and a connector that runs as in a worker: monitor, tasks, stored offsets."""
 
 from __future__ import annotations
 

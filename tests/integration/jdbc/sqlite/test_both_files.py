@@ -200,7 +200,7 @@ def test_a_query_is_read_with_its_own_columns(desk: Desk) -> None:
     fields, rows = desk.query('SELECT id AS n, upper(name) AS "Up per", 1.5e0 AS f FROM a ORDER BY id')
     assert [name for name, _ in fields] == ["n", "Up per", "f"]
     assert rows == [[1, "X", 1.5], [2, None, 1.5]]
-    with pytest.raises(DataError, match="2 columns the name id"):
+    with pytest.raises(DataError, match="2 columns named id"):
         desk.query("SELECT id, id FROM a")
     with pytest.raises(DataError, match="no column nope; it has id"):
         desk.query("SELECT id FROM a", ReadOptions(exact=("nope",)))

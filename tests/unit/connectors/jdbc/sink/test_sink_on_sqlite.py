@@ -1,4 +1,4 @@
-"""The sink on a real SQLite: what lands, what is refused, and what is said of it."""
+"""The sink on SQLite: rows that are written, errant rows, and error messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def people() -> Records:
 
 
 @pytest.mark.parametrize("connector", [JdbcSink, AivenJdbcSink])
-def test_it_is_a_good_sink(connector: type[JdbcSink], file: File, people: Records) -> None:
+def test_sink_passes_the_conformance_suite(connector: type[JdbcSink], file: File, people: Records) -> None:
     config = {
         "name": "s", "topics": "people", "connection.url": file.url, "auto.create": "true", "insert.mode": "upsert",
         "pk.mode": "record_key",
@@ -54,7 +54,7 @@ def test_a_table_is_created_from_the_schema_with_its_key(file: File, people: Rec
     assert file.rows("SELECT * FROM people") == [(1, "Ann", 30)]
 
 
-def test_a_topic_with_a_dot_is_told_how_to_become_a_table(file: File) -> None:
+def test_error_explains_dots_in_topic_names(file: File) -> None:
     orders = Records("shop.orders")
     with file.sink(**UPSERT) as sink, pytest.raises(ConnectError, match=r'unknown database "?shop"?; a dot separates .*as in "'):
         sink.put(orders.keyed(1, "Ann", 30))
@@ -65,14 +65,14 @@ def test_a_topic_with_a_dot_is_told_how_to_become_a_table(file: File) -> None:
     assert file.rows('SELECT * FROM "shop.orders"') == [(1, "Ann", 30)]
 
 
-def test_an_upsert_keeps_columns_that_are_not_in_the_record(file: File, people: Records) -> None:
+def test_upsert_keeps_columns_missing_in_the_record(file: File, people: Records) -> None:
     with file.sink(**UPSERT) as sink:
         sink.put(people.keyed(1, "Ann", 30))
         sink.put(people.keyed(1, "Anna", schema=OLDER))
     assert file.rows("SELECT * FROM people") == [(1, "Anna", 30)]
 
 
-def test_a_batch_ends_as_if_its_records_came_one_by_one(file: File, people: Records) -> None:
+def test_batch_has_the_same_result_as_single_records(file: File, people: Records) -> None:
     with file.sink(**UPSERT) as sink:
         sink.put(people.keyed(1, "old", 1), people.keyed(2, "old", 2), people.keyed(9, "old", 9))
         sink.put(
@@ -90,7 +90,7 @@ def test_inserts_keep_every_row_in_order(file: File, people: Records) -> None:
     assert file.rows("SELECT name, age FROM people ORDER BY rowid") == [("a", 1), ("b", None), ("c", 1)]
 
 
-def test_updates_make_no_rows(file: File, people: Records) -> None:
+def test_updates_create_no_rows(file: File, people: Records) -> None:
     file.rows("CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT, age INTEGER, note TEXT)")
     file.rows("INSERT INTO people VALUES(1, 'a', 1, 'kept')")
     with file.sink(insert__mode="update", pk__mode="record_value", pk__fields="id") as sink:
@@ -98,7 +98,7 @@ def test_updates_make_no_rows(file: File, people: Records) -> None:
     assert file.rows("SELECT * FROM people") == [(1, "b", 2, "kept")]
 
 
-def test_the_coordinates_make_a_replay_harmless(file: File, people: Records) -> None:
+def test_replay_with_kafka_coordinates_as_key_is_idempotent(file: File, people: Records) -> None:
     batch = [people.one(i, "x", i) for i in range(3)]
     with file.sink(auto__create="true", insert__mode="upsert", pk__mode="kafka") as sink:
         sink.put(*batch)
@@ -119,7 +119,7 @@ def test_several_tables_are_written_in_one_transaction(file: File) -> None:
     assert file.rows("SELECT (SELECT count(*) FROM p_a), (SELECT count(*) FROM p_b)") == [(2, 1)]
 
 
-def test_fields_outside_of_the_whitelist_stay_out(file: File, people: Records) -> None:
+def test_fields_outside_of_the_whitelist_are_not_written(file: File, people: Records) -> None:
     with file.sink(**UPSERT, fields__whitelist="age") as sink:
         sink.put(people.keyed(1, "x", 2))
     assert [row[1] for row in file.rows("PRAGMA table_info(people)")] == ["id", "age"]
@@ -128,7 +128,7 @@ def test_fields_outside_of_the_whitelist_stay_out(file: File, people: Records) -
 # --- evolution
 
 
-def test_columns_are_added_while_old_and_new_schemas_take_turns(file: File, people: Records) -> None:
+def test_columns_are_added_while_old_and_new_schemas_alternate(file: File, people: Records) -> None:
     batch = [
         people.keyed(i, f"n{i}", i * 10) if i % 3 == 0 else people.keyed(i, f"n{i}", schema=OLDER) for i in range(12)
     ]  # fmt: skip
@@ -138,7 +138,7 @@ def test_columns_are_added_while_old_and_new_schemas_take_turns(file: File, peop
     assert file.rows("SELECT * FROM people ORDER BY id") == [(i, f"n{i}", i * 10 if i % 3 == 0 else None) for i in range(12)]
 
 
-def test_columns_match_without_regard_to_case_where_none_matches_exactly(file: File, people: Records) -> None:
+def test_columns_match_ignoring_case_if_none_matches_exactly(file: File, people: Records) -> None:
     file.rows("CREATE TABLE people(ID INTEGER PRIMARY KEY, Name TEXT, age INTEGER)")
     with file.sink(**UPSERT) as sink:
         sink.put(people.keyed(1, "Ann", 30))
@@ -151,7 +151,7 @@ def told(sink: Sink, *records: Any) -> str:
     return caught.value.message
 
 
-def test_a_missing_table_is_told_with_the_nearest_name(file: File, people: Records) -> None:
+def test_error_for_a_missing_table_names_the_nearest_one(file: File, people: Records) -> None:
     file.rows("CREATE TABLE peoples(id INTEGER)")
     with file.sink() as sink:
         message = told(sink, people.one(1, "x", 2))
@@ -160,7 +160,7 @@ def test_a_missing_table_is_told_with_the_nearest_name(file: File, people: Recor
     assert "auto.create=true" in message
 
 
-def test_a_missing_column_is_told_with_what_the_table_has(file: File, people: Records) -> None:
+def test_error_for_a_missing_column_lists_the_columns(file: File, people: Records) -> None:
     file.rows("CREATE TABLE people(id INTEGER, names TEXT, age INTEGER)")
     with file.sink() as sink:
         message = told(sink, people.one(1, "x", 2))
@@ -181,7 +181,7 @@ def test_a_required_field_without_a_default_is_not_added(file: File, people: Rec
     )
 
 
-def test_a_field_with_a_default_is_added_with_it(file: File, people: Records) -> None:
+def test_column_of_a_field_with_a_default_has_the_default(file: File, people: Records) -> None:
     newer = SchemaBuilder.struct().field("id", Schema.INT32).field("level", SchemaBuilder.int32().default(7).build()).build()
     with file.sink(**UPSERT, auto__evolve="true") as sink:
         sink.put(people.keyed(1, "x", 1))
@@ -189,7 +189,7 @@ def test_a_field_with_a_default_is_added_with_it(file: File, people: Records) ->
     assert file.rows("SELECT id, level FROM people ORDER BY id") == [(1, 7), (2, 8), (3, 7)]
 
 
-def test_views_are_written_to_only_when_asked_for_and_never_altered(file: File, people: Records) -> None:
+def test_views_are_written_to_only_if_configured_and_never_altered(file: File, people: Records) -> None:
     file.rows("CREATE TABLE t(id INTEGER)")
     file.rows("CREATE VIEW people AS SELECT id FROM t")
     with file.sink(auto__evolve="true") as sink:
@@ -198,7 +198,7 @@ def test_views_are_written_to_only_when_asked_for_and_never_altered(file: File, 
         assert "columns cannot be added to a view" in told(sink, people.one(1, "x", 2))
 
 
-def test_a_table_that_was_dropped_comes_back(file: File, people: Records) -> None:
+def test_dropped_table_is_created_again(file: File, people: Records) -> None:
     with file.sink(**UPSERT) as sink:
         sink.put(people.keyed(1, "x", 1))
         file.rows("DROP TABLE people")
@@ -206,7 +206,7 @@ def test_a_table_that_was_dropped_comes_back(file: File, people: Records) -> Non
     assert file.rows("SELECT * FROM people") == [(2, "y", 2)]
 
 
-def test_a_delete_before_there_is_a_table_does_nothing(file: File, people: Records) -> None:
+def test_delete_without_a_table_does_nothing(file: File, people: Records) -> None:
     with file.sink(**UPSERT) as sink:
         sink.put(people.tombstone(1))
         assert file.rows("SELECT name FROM sqlite_master") == []
@@ -214,7 +214,7 @@ def test_a_delete_before_there_is_a_table_does_nothing(file: File, people: Recor
     assert file.rows("SELECT * FROM people") == [(1, "x", 1)]
 
 
-def test_tasks_that_create_and_alter_one_table_at_once_do_not_disturb_each_other(file: File) -> None:
+def test_tasks_can_create_and_alter_the_same_table_concurrently(file: File) -> None:
     both = Schema.OPTIONAL_STRING
     schemas = [
         SchemaBuilder.struct().field("id", Schema.INT32).field(f"f{i}", both).field("all", both).build() for i in range(4)
@@ -254,7 +254,7 @@ def checked(file: File) -> None:
     file.rows("CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT, age INTEGER CHECK (age < 100))")
 
 
-def test_refused_rows_are_reported_with_the_databases_words_and_the_rest_lands(file: File, people: Records) -> None:
+def test_errant_rows_are_reported_with_the_database_error_and_the_others_are_written(file: File, people: Records) -> None:
     checked(file)
     reporter = MemoryReporter()
     batch = [people.keyed(i, "x", 200 if i in (3, 17, 18) else 1) for i in range(50)]
@@ -267,7 +267,7 @@ def test_refused_rows_are_reported_with_the_databases_words_and_the_rest_lands(f
     assert (progress["written"], progress["refused"]) == (47, 3)
 
 
-def test_an_earlier_change_of_a_key_stands_when_a_later_one_is_refused(file: File, people: Records) -> None:
+def test_earlier_change_of_a_key_is_kept_if_a_later_one_is_rejected(file: File, people: Records) -> None:
     checked(file)
     reporter = MemoryReporter()
     with file.sink(**UPSERT, errors__tolerance="all", reporter=reporter) as sink:
@@ -276,7 +276,7 @@ def test_an_earlier_change_of_a_key_stands_when_a_later_one_is_refused(file: Fil
     assert [offset for offset, _ in reported(reporter)] == [1]
 
 
-def test_a_row_that_is_there_already_is_refused_alone(file: File, people: Records) -> None:
+def test_only_the_duplicate_row_is_rejected(file: File, people: Records) -> None:
     checked(file)
     reporter = MemoryReporter()
     file.rows("INSERT INTO people VALUES(2, 'there', 1)")
@@ -287,7 +287,7 @@ def test_a_row_that_is_there_already_is_refused_alone(file: File, people: Record
     assert "UNIQUE constraint failed" in reported(reporter)[0][1]
 
 
-def test_nothing_lands_when_failures_are_not_tolerated(file: File, people: Records) -> None:
+def test_without_tolerance_nothing_of_a_failed_batch_is_written(file: File, people: Records) -> None:
     checked(file)
     with file.sink(**UPSERT) as sink:
         message = told(sink, *[people.keyed(i, "x", 200 if i == 7 else 1) for i in range(20)])
@@ -297,7 +297,7 @@ def test_nothing_lands_when_failures_are_not_tolerated(file: File, people: Recor
     assert "CHECK constraint failed" in message
 
 
-def test_without_a_reporter_what_is_tolerated_is_counted_and_told(
+def test_without_a_reporter_errant_records_are_counted_and_logged(
     file: File, people: Records, caplog: pytest.LogCaptureFixture
 ) -> None:
     checked(file)
@@ -308,7 +308,7 @@ def test_without_a_reporter_what_is_tolerated_is_counted_and_told(
     assert "offset 0" in caplog.text
 
 
-def test_without_savepoints_a_batch_with_refused_rows_is_several_transactions(
+def test_without_savepoints_a_batch_with_errant_rows_takes_several_transactions(
     file: File, people: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SqliteDialect, "savepoints", False)
@@ -324,7 +324,7 @@ def test_without_savepoints_a_batch_with_refused_rows_is_several_transactions(
 
 
 @pytest.mark.parametrize("bad", [0, 7, 19])
-def test_without_savepoints_nothing_lands_either_when_failures_are_not_tolerated(
+def test_without_savepoints_and_tolerance_nothing_of_a_failed_batch_is_written(
     file: File, people: Records, monkeypatch: pytest.MonkeyPatch, bad: int
 ) -> None:
     monkeypatch.setattr(SqliteDialect, "savepoints", False)
@@ -335,7 +335,7 @@ def test_without_savepoints_nothing_lands_either_when_failures_are_not_tolerated
     assert message.startswith(f"Record of topic people, partition 0, offset {bad} cannot be written: ")
 
 
-def test_a_tombstone_without_deletes_is_a_dead_letter(file: File, people: Records) -> None:
+def test_tombstone_without_deletes_is_errant(file: File, people: Records) -> None:
     reporter = MemoryReporter()
     keys = {**UPSERT, "delete__enabled": "false"}
     with file.sink(**keys, errors__tolerance="all", reporter=reporter) as sink:
@@ -347,7 +347,7 @@ def test_a_tombstone_without_deletes_is_a_dead_letter(file: File, people: Record
         assert told(sink, people.tombstone(1)).startswith("Record of topic people, partition 0, offset 3 cannot be written")
 
 
-def test_records_whose_fields_have_no_column_are_dead_letters(file: File, people: Records) -> None:
+def test_records_with_fields_without_a_column_are_errant(file: File, people: Records) -> None:
     reporter = MemoryReporter()
     with file.sink(**UPSERT, errors__tolerance="all", reporter=reporter) as sink:
         sink.put(people.keyed(0, "x", schema=OLDER), people.keyed(1, "x", 1))
@@ -356,7 +356,7 @@ def test_records_whose_fields_have_no_column_are_dead_letters(file: File, people
     assert [offset for offset, _ in reported(reporter)] == [1, 2]
 
 
-def test_messages_can_be_kept_without_the_databases_words(file: File, people: Records) -> None:
+def test_messages_can_hide_the_database_error(file: File, people: Records) -> None:
     file.rows("CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT CHECK (name <> 'Geheim'), age INTEGER)")
     secret = "Ge" + "heim"  # apart, for a traceback shows lines of code
     with file.sink(**UPSERT, trim__sensitive__log="true") as sink, pytest.raises(ConnectError) as caught:
@@ -365,7 +365,7 @@ def test_messages_can_be_kept_without_the_databases_words(file: File, people: Re
     assert secret not in "".join(traceback.format_exception(caught.value))
 
 
-def test_schemaless_values_are_told_what_to_set(file: File, people: Records) -> None:
+def test_error_for_schemaless_values_names_the_setting(file: File, people: Records) -> None:
     with file.sink(auto__create="true") as sink:
         assert "value.converter.schemas.enable=true" in told(sink, people.record(None, None, None, {"id": 1}))
 
@@ -373,7 +373,7 @@ def test_schemaless_values_are_told_what_to_set(file: File, people: Records) -> 
 # --- failures of the database
 
 
-def test_a_lost_database_is_tried_again_with_the_same_records(file: File, people: Records) -> None:
+def test_batch_is_retried_after_a_lost_connection(file: File, people: Records) -> None:
     checked(file)
     batch = [people.keyed(1, "x", 1), people.keyed(2, "y", 1)]
     holder = sqlite3.connect(file.path, isolation_level=None)
@@ -411,7 +411,7 @@ NASTY = [
 
 
 @pytest.mark.parametrize("name", NASTY)
-def test_names_of_fields_are_names_and_nothing_else(file: File, people: Records, name: str) -> None:
+def test_field_names_with_special_characters_are_safe(file: File, people: Records, name: str) -> None:
     file.rows("CREATE TABLE victim(a)")
     schema = SchemaBuilder.struct().field("id", Schema.INT32).field(name, Schema.OPTIONAL_STRING).build()
     with file.sink(**UPSERT, auto__evolve="true") as sink:
@@ -423,7 +423,7 @@ def test_names_of_fields_are_names_and_nothing_else(file: File, people: Records,
 
 
 @pytest.mark.parametrize("name", [name for name in NASTY if "." not in name and name[0] not in "\"'`[" and name.strip()])
-def test_names_of_topics_are_names_and_nothing_else(file: File, name: str) -> None:
+def test_topic_names_with_special_characters_are_safe(file: File, name: str) -> None:
     file.rows("CREATE TABLE victim(a)")
     topic = Records(name)
     with file.sink(**UPSERT) as sink:
@@ -435,7 +435,7 @@ def test_names_of_topics_are_names_and_nothing_else(file: File, name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["nul\0nul", "\0"])
-def test_names_that_cannot_be_written_are_refused(file: File, people: Records, name: str) -> None:
+def test_invalid_names_are_rejected(file: File, people: Records, name: str) -> None:
     schema = SchemaBuilder.struct().field("id", Schema.INT32).field(name, Schema.OPTIONAL_STRING).build()
     with file.sink(**UPSERT) as sink:
         assert "is not a valid name of a table or column" in told(sink, people.keyed(1, "v", schema=schema))

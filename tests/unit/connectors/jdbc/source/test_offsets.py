@@ -1,4 +1,4 @@
-"""Source partitions, offsets, and which row carries which."""
+"""Source partitions, offsets, and the offsets of rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_offsets_have_milliseconds_and_the_nanoseconds_of_the_second() -> None:
     "position",
     [SourcePosition(NS, 42), SourcePosition(NS), SourcePosition(None, 7), SourcePosition(-1), SourcePosition(0, 0), NO_POSITION],
 )
-def test_a_position_comes_back_from_its_offset(position: SourcePosition) -> None:
+def test_position_survives_a_round_trip_through_its_offset(position: SourcePosition) -> None:
     assert parse_offset(build_offset(position)) == position
 
 
@@ -57,17 +57,17 @@ def test_an_offset_without_nanoseconds_is_read() -> None:
         ({"incrementing": 4}, ("incrementing", "timestamp"), "needs timestamp"),
     ],
 )
-def test_offsets_that_make_no_sense_are_told(offset: dict[str, object], needed: tuple[str, ...], words: str) -> None:
+def test_problems_of_offsets_are_reported(offset: dict[str, object], needed: tuple[str, ...], words: str) -> None:
     assert words in (find_offset_problem(offset, needed) or "")
 
 
-def test_each_row_carries_its_own_number() -> None:
+def test_each_row_has_its_own_incrementing_offset() -> None:
     tracker = IncrementingOffsets(NO_POSITION, "t")
     assert tracker.offsets([(1,), (5,)], last=False) == [{"incrementing": 1}, {"incrementing": 5}]
     assert tracker.position == SourcePosition(None, 5)
 
 
-def test_a_time_counts_only_when_a_later_one_follows() -> None:
+def test_timestamp_becomes_the_offset_only_when_another_one_follows() -> None:
     tracker = TimestampOffsets(SourcePosition(10), "t")
     t0, t1, t2 = ({"timestamp": 0, "timestamp_nanos": ns} for ns in (10, 20, 30))
     assert tracker.offsets([(20,), (20,), (30,), (30,)], last=False) == [t0, t1, t1]
@@ -76,7 +76,7 @@ def test_a_time_counts_only_when_a_later_one_follows() -> None:
     assert tracker.position == SourcePosition(30)
 
 
-def test_rows_of_the_first_time_carry_no_offset_when_nothing_was_read_before() -> None:
+def test_rows_with_the_first_timestamp_have_no_offset_if_nothing_was_read_before() -> None:
     tracker = TimestampOffsets(NO_POSITION, "t")
     assert tracker.offsets([(20,), (20,), (20,)], last=True) == [None, None, {"timestamp": 0, "timestamp_nanos": 20}]
 
@@ -89,7 +89,7 @@ def test_of_several_timestamp_columns_the_first_that_is_not_null_counts() -> Non
     ]
 
 
-def test_a_row_without_number_or_time_is_refused_by_name() -> None:
+def test_row_without_incrementing_value_or_timestamp_is_an_error() -> None:
     with pytest.raises(ConnectError, match=r"public\.orders has null in the incrementing column"):
         IncrementingOffsets(NO_POSITION, "public.orders").offsets([(None,)], last=True)
     with pytest.raises(ConnectError, match="null in all of its timestamp columns"):
@@ -124,13 +124,13 @@ def part_of(columns: CursorColumns, *, inclusive: bool = False) -> QueryRange:
         ),
     ],
 )
-def test_queries_have_the_originals_form(columns: CursorColumns, text: str, values: list[object]) -> None:
+def test_queries_have_the_form_of_confluents_connector(columns: CursorColumns, text: str, values: list[object]) -> None:
     query = incremental_query(SELECT, columns, part_of(columns))
     assert query.text == text
     assert query.values == values
 
 
-def test_a_query_may_begin_at_a_time_itself() -> None:
+def test_query_can_include_rows_with_the_start_timestamp() -> None:
     time, both = CursorColumns(None, ("a",)), CursorColumns("id", ("a",))
     uses_timestamp = incremental_query(Sql("SELECT *"), time, part_of(time, inclusive=True))
     by_both = incremental_query(Sql("SELECT *"), both, part_of(both, inclusive=True))
@@ -143,7 +143,7 @@ def test_a_suffix_comes_last() -> None:
     assert with_suffix(SELECT, "") is SELECT
 
 
-def test_columns_that_write_an_instant_differently_are_compared_each_in_its_form() -> None:
+def test_each_timestamp_column_is_compared_in_its_own_sql_form() -> None:
     query = incremental_query(
         Sql("SELECT *"), CursorColumns(None, ("a", "b")), QueryRange(-1, (Sql("1"), Sql("'x'")), (Sql("2"), Sql("2")))
     )
@@ -153,7 +153,7 @@ def test_columns_that_write_an_instant_differently_are_compared_each_in_its_form
     )
 
 
-def test_a_stored_offset_that_cannot_be_read_is_told_with_the_cure() -> None:
+def test_error_for_an_unreadable_offset_says_what_to_do() -> None:
     for offset in ({"timestamp": "x"}, {"incrementing": []}):
         with pytest.raises(DataError, match="alter or remove it"):
             parse_offset(offset)

@@ -1,4 +1,4 @@
-"""The sink's keys are those that the originals show, and wrong configurations are told before anything is written."""
+"""Keys of the JDBC sink: validation like Confluent's and Aiven's connectors, and conflicts."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_upserts_and_updates_need_a_key(mode: str) -> None:
         ("dialect__name", "PostgreSqlDatabaseDialect", "connection.url is for sqlite"),
     ],
 )
-def test_a_wrong_value_is_told_with_its_key(key: str, value: str, words: str) -> None:
+def test_invalid_value_is_reported_at_its_key(key: str, value: str, words: str) -> None:
     given = {key: value}
     if key == "connection__url":
         given = {"connection__url": value}
@@ -125,7 +125,7 @@ def test_a_wrong_value_is_told_with_its_key(key: str, value: str, words: str) ->
     assert any(words in error for error in found[key.replace("__", ".")])
 
 
-def test_a_password_is_in_no_error() -> None:
+def test_errors_do_not_contain_the_password() -> None:
     found = errors(
         JdbcSink(), connection__url="jdbc:postgresql://me:geheim@:x:y/db?password=geheim", connection__password="geheim"
     )
@@ -135,7 +135,7 @@ def test_a_password_is_in_no_error() -> None:
     assert "geheim" not in repr(settings)
 
 
-def test_settings_say_what_the_keys_say() -> None:
+def test_keys_are_parsed_into_typed_values() -> None:
     settings, config = parse_sink_config(
         GOOD
         | {
@@ -166,18 +166,18 @@ def test_settings_say_what_the_keys_say() -> None:
     assert config.tables.by_topic == {"t": "x", "u": "y"}
 
 
-def test_confluents_key_for_quotes_wins_over_aivens() -> None:
+def test_quote_key_of_confluent_overrides_the_one_of_aiven() -> None:
     for flavor in ConnectorFlavor:
         given = GOOD | {"sql.quote.identifiers": "false", "quote.sql.identifiers": "always"}
         assert parse_sink_config(given, flavor)[0].connection.quotes
 
 
-def test_a_connector_does_not_start_with_what_validation_refuses() -> None:
+def test_connector_does_not_start_with_an_invalid_configuration() -> None:
     with pytest.raises(ConfigError, match="Deletes are only supported"):
         JdbcSink().start(GOOD | {"delete.enabled": "true"})
 
 
-def test_validation_does_not_make_a_database_file(tmp_path: Path) -> None:
+def test_validation_does_not_create_a_database_file(tmp_path: Path) -> None:
     file = tmp_path / "new.db"
     given = GOOD | {"connection.url": f"jdbc:sqlite:{file}"}
     assert not [value.errors for value in JdbcSink().validate(given) if value.errors]

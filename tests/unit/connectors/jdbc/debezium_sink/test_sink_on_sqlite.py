@@ -1,4 +1,4 @@
-"""What Debezium's sink makes of records, in a database that needs no server."""
+"""The Debezium sink on SQLite."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_deletes_truncates_and_tombstones_are_skipped_unless_enabled(db: Databas
     assert db.people() == [(1, "a", None)]
 
 
-def test_a_tombstone_before_there_is_a_table_deletes_nothing(db: Database) -> None:
+def test_tombstone_without_a_table_deletes_nothing(db: Database) -> None:
     events = Events()
     with db.debezium() as sink:
         sink.put(events.tombstone(1), events.delete(2))
@@ -92,7 +92,7 @@ def test_inserts_without_a_key_keep_every_event(db: Database) -> None:
     assert db.people() == [(1, "a", None), (1, "a2", None)]
 
 
-def test_updates_change_rows_that_are_there(db: Database) -> None:
+def test_updates_change_existing_rows(db: Database) -> None:
     db.rows("CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT, notes TEXT)")
     db.rows("INSERT INTO people VALUES (1, 'old', 'x')")
     events = Events()
@@ -162,7 +162,7 @@ def test_fields_that_transformations_add_are_columns(db: Database) -> None:
 # --- keys
 
 
-def test_the_kafka_key_is_where_the_record_came_from(db: Database) -> None:
+def test_kafka_key_is_topic_partition_and_offset(db: Database) -> None:
     events = Events()
     with db.debezium(primary__key__mode="kafka", primary__key__fields="ignored", delete__enabled="false") as sink:
         sink.put(events.create(1, "a", None))
@@ -170,7 +170,7 @@ def test_the_kafka_key_is_where_the_record_came_from(db: Database) -> None:
     assert db.rows("SELECT * FROM people") == [("people", 0, 0, 1, "a", None), ("people", 0, 1, 1, "b", None)]
 
 
-def test_fields_of_the_row_are_the_key_and_deletes_take_them_from_the_row_as_it_was(db: Database) -> None:
+def test_record_value_key_of_a_delete_comes_from_the_row_before_it(db: Database) -> None:
     events = Events()
     with db.debezium(primary__key__mode="record_value", primary__key__fields="id") as sink:
         sink.put(events.create(1, "a", None), events.create(2, "b", None), events.delete(1), events.tombstone(1))
@@ -198,7 +198,7 @@ def test_some_of_the_headers_are_the_key(db: Database) -> None:
     assert db.rows("SELECT * FROM people") == [(5, 1, "a", None)]
 
 
-def test_a_key_that_is_no_struct_needs_a_name_for_its_column(db: Database) -> None:
+def test_primitive_key_needs_a_column_name(db: Database) -> None:
     row = SchemaBuilder.struct().field("v", Schema.OPTIONAL_STRING).build()
     record = Events().record(Schema.INT32, 5, row, Struct(row, ["x"]))
     with db.debezium(primary__key__fields="nr") as sink:
@@ -217,7 +217,7 @@ def test_columns_are_the_key_first_and_then_the_row(db: Database) -> None:
     assert [name for _, name, *_ in db.rows("PRAGMA table_info(people)")] == ["a", "b", "z"]
 
 
-def test_a_key_field_that_is_not_there_is_named(db: Database) -> None:
+def test_error_names_a_missing_key_field(db: Database) -> None:
     with (
         db.debezium(primary__key__fields="nope") as sink,
         pytest.raises(DataError, match=r"primary.key.fields has nope.*it has id"),
@@ -245,7 +245,7 @@ def test_tables_are_named_after_fields_of_the_source(db: Database) -> None:
     assert db.rows("SELECT name FROM sch_orders") == [("o",)]
 
 
-def test_a_source_without_the_field_that_the_name_has_is_refused(db: Database) -> None:
+def test_event_whose_source_lacks_a_field_of_the_table_name_is_rejected(db: Database) -> None:
     with (
         db.debezium(collection__name__format="${source.collection}") as sink,
         pytest.raises(DataError, match=r"\$\{source.collection\}"),
@@ -253,7 +253,7 @@ def test_a_source_without_the_field_that_the_name_has_is_refused(db: Database) -
         sink.put(Events().create(1, "a", None))
 
 
-def test_reserved_words_and_odd_characters_are_names_as_any(db: Database) -> None:
+def test_reserved_words_and_special_characters_are_valid_names(db: Database) -> None:
     row = SchemaBuilder.struct().field("select", Schema.INT32).field('a "b"; --', Schema.OPTIONAL_STRING).build()
     key = SchemaBuilder.struct().field("select", Schema.INT32).build()
     with db.debezium(topics="order") as sink:
@@ -264,7 +264,7 @@ def test_reserved_words_and_odd_characters_are_names_as_any(db: Database) -> Non
 # --- values that the source left out
 
 
-def test_a_value_that_was_left_out_stays_what_it_is(db: Database) -> None:
+def test_unavailable_value_keeps_the_stored_value(db: Database) -> None:
     events = Events()
     with db.debezium() as sink:
         sink.put(events.create(1, "a", "long"), events.create(2, "b", "longer"))
@@ -272,7 +272,7 @@ def test_a_value_that_was_left_out_stays_what_it_is(db: Database) -> None:
     assert db.people() == [(1, "a2", "long"), (2, "b2", "short"), (3, "c", None)]
 
 
-def test_the_same_within_one_batch(db: Database) -> None:
+def test_unavailable_value_keeps_the_stored_value_within_a_batch(db: Database) -> None:
     events = Events()
     with db.debezium() as sink:
         sink.put(
@@ -285,7 +285,7 @@ def test_the_same_within_one_batch(db: Database) -> None:
 REQUIRED = SchemaBuilder.struct().field("id", Schema.INT32).field("name", Schema.STRING).field("n", Schema.INT32).build()
 
 
-def test_a_row_that_needs_the_value_is_changed_and_never_made(db: Database) -> None:
+def test_row_with_a_required_unavailable_value_is_updated_but_never_inserted(db: Database) -> None:
     events = Events(row=REQUIRED)
     with db.debezium() as sink:
         sink.put(events.update(1, UNAVAILABLE, 1))
@@ -293,7 +293,7 @@ def test_a_row_that_needs_the_value_is_changed_and_never_made(db: Database) -> N
     assert db.rows("SELECT * FROM people") == [(2, "long", 2)]
 
 
-def test_of_a_row_of_which_only_the_key_is_known_nothing_is_written(db: Database) -> None:
+def test_row_with_only_a_known_key_is_not_written(db: Database) -> None:
     row = SchemaBuilder.struct().field("id", Schema.INT32).field("name", Schema.STRING).build()
     events = Events(row=row)
     with db.debezium() as sink:
@@ -314,13 +314,13 @@ def test_bytes_maps_and_arrays_have_placeholders_of_their_own(db: Database) -> N
     assert db.rows("SELECT * FROM people") == [(1, b"x", '["a"]', "[1,2]")]
 
 
-def test_a_new_row_may_have_the_word_as_its_value(db: Database) -> None:
+def test_inserted_row_may_contain_the_placeholder_as_value(db: Database) -> None:
     with db.debezium() as sink:
         sink.put(Events().create(1, "a", UNAVAILABLE))
     assert db.people() == [(1, "a", UNAVAILABLE)]
 
 
-def test_another_word_or_none_may_be_set(db: Database) -> None:
+def test_placeholder_can_be_changed_or_disabled(db: Database) -> None:
     events = Events()
     with db.debezium(unavailable__value__placeholder="~") as sink:
         sink.put(events.create(1, "a", "long"), events.update(1, "a2", "~"))
@@ -333,7 +333,7 @@ def test_another_word_or_none_may_be_set(db: Database) -> None:
 # --- what cannot be written
 
 
-def test_one_bad_event_goes_to_the_dead_letter_queue_and_the_others_land(db: Database) -> None:
+def test_errant_event_goes_to_the_dead_letter_queue_and_the_others_are_written(db: Database) -> None:
     reporter, events = MemoryReporter(), Events()
     db.rows("CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT CHECK (name <> 'bad'), notes TEXT)")
     with db.debezium(reporter=reporter, errors__tolerance="all") as sink:
@@ -360,12 +360,12 @@ def test_one_bad_event_goes_to_the_dead_letter_queue_and_the_others_land(db: Dat
         (Events().record(KEY, Struct(KEY, [1]), Schema.STRING, "text"), "its value is STRING, and only a struct has columns"),
     ],
 )
-def test_a_record_that_cannot_become_a_row_ends_the_task(db: Database, record: Any, words: str) -> None:
+def test_record_that_cannot_become_a_row_fails_the_task(db: Database, record: Any, words: str) -> None:
     with db.debezium() as sink, pytest.raises(DataError, match=words):
         sink.put(record)
 
 
-def test_missing_tables_and_columns_are_errors_unless_they_may_be_made(db: Database) -> None:
+def test_missing_tables_and_columns_are_errors_without_schema_evolution(db: Database) -> None:
     with db.debezium(schema__evolution="none") as sink, pytest.raises(DataError, match=r"set schema\.evolution=basic"):
         sink.put(Events().create(1, "a", None))
     db.rows("CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT)")
@@ -374,7 +374,7 @@ def test_missing_tables_and_columns_are_errors_unless_they_may_be_made(db: Datab
     assert db.rows("SELECT * FROM people") == []
 
 
-def test_a_topic_whose_name_is_no_table_ends_the_task(db: Database) -> None:
+def test_topic_that_is_no_valid_table_name_fails_the_task(db: Database) -> None:
     with (
         db.debezium(collection__name__format='"${topic}') as sink,
         pytest.raises(ConnectError, match=r"collection\.name\.format"),
@@ -382,7 +382,7 @@ def test_a_topic_whose_name_is_no_table_ends_the_task(db: Database) -> None:
         sink.put(Events().create(1, "a", None))
 
 
-def test_columns_with_defaults_refuse_null_if_the_field_does(db: Database) -> None:
+def test_columns_with_defaults_are_not_nullable_if_the_field_is_required(db: Database) -> None:
     row = SchemaBuilder.struct().field("id", Schema.INT32).field("n", Schema.INT32.replace(default=7)).build()
     with db.debezium() as sink:
         sink.put(Events(row=row).create(1, 2))

@@ -1,4 +1,4 @@
-"""Changes of a table become few statements, with the result of the changes one after the other."""
+"""Changes of a table are combined into few statements with the same result."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ CHANGES = st.lists(
 
 
 @given(CHANGES, st.sampled_from((InsertMode.UPSERT, InsertMode.UPDATE)))
-def test_the_result_is_that_of_one_change_after_the_other(made: list[Any], mode: InsertMode) -> None:
+def test_statements_have_the_same_result_as_single_changes(made: list[Any], mode: InsertMode) -> None:
     changes = [
         change(shape, *((() if shape is TRUNCATE else row(shape, key, value)) for key, value in rows))
         for shape, rows in made
@@ -74,7 +74,7 @@ def test_the_result_is_that_of_one_change_after_the_other(made: list[Any], mode:
 
 
 @given(CHANGES, st.integers(1, 5))
-def test_portions_have_every_record_once_and_in_order(made: list[Any], most: int) -> None:
+def test_batches_have_every_record_once_and_in_order(made: list[Any], most: int) -> None:
     changes = [change(shape, *(row(shape, *values) for values in rows)) for shape, rows in made if rows]
     parts = list(split_batches(changes, most))
     assert all(sum(map(len, part)) == most for part in parts[:-1])
@@ -93,7 +93,7 @@ def test_a_batch_of_upserts_and_deletes_is_one_delete_and_one_upsert() -> None:
     ]
 
 
-def test_schemas_that_take_turns_need_one_statement_each_as_long_as_their_keys_differ() -> None:
+def test_alternating_schemas_need_one_statement_each_while_their_keys_differ() -> None:
     changes = [change(WRITE_A, (1, "x")), change(WRITE_B, ("y", 2)), change(WRITE_A, (3, "z")), change(WRITE_B, ("y", 4))]
     assert [step.shape for step in plan_statements(changes, InsertMode.UPSERT)] == [WRITE_A, WRITE_B]
     assert [step.shape for step in plan_statements([*changes, change(WRITE_A, (2, "x"))], InsertMode.UPSERT)] == [
@@ -120,7 +120,7 @@ def test_keys_of_several_columns_are_one_key_whatever_their_order_in_the_row() -
     assert [(step.shape, step.rows) for step in done] == [(delete, [(1, "p")]), (write, [("q", "x", 1)])]
 
 
-def test_keys_that_python_cannot_hash_are_told_apart() -> None:
+def test_unhashable_keys_are_distinguished() -> None:
     key = SinkField("k", SchemaBuilder.array(Schema.INT32).build(), is_key=True)
     shape = RowShape(TABLE, Operation.WRITE, (key, SinkField("a", Schema.STRING)))
     done = list(plan_statements([change(shape, ([1], "x"), ([2], "y"), ([1], "z"))], InsertMode.UPSERT))

@@ -1,4 +1,4 @@
-"""Which tables are read, by which task, into which topic, with which key."""
+"""Selection of tables, task assignment, topics, and record keys."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ORDERS, ITEMS, OTHER = TableName("orders", "public"), TableName("items", "public
     ("items", "groups", "expected"),
     [(5, 2, [3, 2]), (7, 3, [3, 2, 2]), (2, 2, [1, 1]), (3, 1, [3]), (0, 0, [])],
 )
-def test_tables_are_dealt_in_even_groups_of_neighbours(items: int, groups: int, expected: list[int]) -> None:
+def test_tables_are_assigned_in_even_groups_of_neighbors(items: int, groups: int, expected: list[int]) -> None:
     found = group_evenly(list(range(items)), groups)
     assert [len(group) for group in found] == expected
     assert [item for group in found for item in group] == list(range(items))
@@ -44,17 +44,17 @@ def test_tables_are_dealt_in_even_groups_of_neighbours(items: int, groups: int, 
 @pytest.mark.parametrize(
     "table", [TableName("t"), TableName("t", "s", "c"), TableName('a"b,c', "x.y"), TableName("`[]", "naïve schema")]
 )
-def test_names_go_through_a_task_configuration(table: TableName) -> None:
+def test_table_names_survive_a_round_trip_through_a_task_configuration(table: TableName) -> None:
     assert parse_names(format_names([table, ORDERS])) == [table, ORDERS]
     assert parse_names("") == []
 
 
-def test_topics_are_prefix_and_bare_name_unless_asked_otherwise() -> None:
+def test_topics_are_prefix_and_bare_name_unless_configured() -> None:
     assert format_topic(ORDERS, "pg-", "${table}") == "pg-orders"
     assert format_topic(TableName("orders", "public", "shop"), "", "${catalog}.${schema}.${table}") == "shop.public.orders"
 
 
-def test_tables_that_would_share_a_topic_are_both_named_with_the_way_out() -> None:
+def test_error_for_a_shared_topic_names_both_tables_and_the_fix() -> None:
     topics = {table: format_topic(table, "p-", "${table}") for table in (ORDERS, ITEMS, OTHER)}
     with pytest.raises(ConnectError) as caught:
         require_distinct_topics([ORDERS, ITEMS, OTHER], topics)
@@ -76,7 +76,7 @@ VALUE = Schema(Type.STRUCT, name="orders", fields=[("id", Schema.INT64), ("Shop"
 TABLE = JdbcTable(ORDERS, tuple(JdbcColumn(name, "int") for name in ("id", "Shop", "n")), primary_key=("id",))
 
 
-def test_keys_are_none_or_the_primary_key_or_named_columns() -> None:
+def test_record_keys_are_none_the_primary_key_or_configured_columns() -> None:
     assert RecordKeyConfig().columns_of(ORDERS, TABLE) == ()
     assert parse_record_keys("auto", primitive=False).columns_of(ORDERS, TABLE) == ("id",)
     assert parse_record_keys("a, b", primitive=False).columns_of(None, None) == ("a", "b")
@@ -95,7 +95,7 @@ def test_a_key_is_a_struct_or_the_bare_value() -> None:
     assert (bare.schema, bare.keys(rows)) == (Schema.INT64, [1, 2])
 
 
-def test_wrong_key_columns_are_named() -> None:
+def test_error_names_missing_key_columns() -> None:
     with pytest.raises(ConnectError, match=r"key\.columns names idd, but the rows of orders have id, Shop, n"):
         RecordKeyBuilder.create(("idd",), VALUE, None, primitive=False)
     with pytest.raises(ConfigError, match="needs one key column"):
@@ -107,7 +107,7 @@ def test_wrong_key_columns_are_named() -> None:
 PLAN = ChunkPlan("id", (10, 20, 30), 40, number=41)
 
 
-def test_chunks_are_ranges_that_meet() -> None:
+def test_chunks_are_adjacent_ranges() -> None:
     assert [PLAN.limits(chunk) for chunk in range(PLAN.chunks)] == [(None, 10), (10, 20), (20, 30), (30, None)]
     assert ChunkPlan.parse(PLAN.json_text) == PLAN
     texts = ChunkPlan("k", ("a", "ü'\"", "z"), 9, time_ns=5)
@@ -121,7 +121,7 @@ def test_progress_of_another_plan_is_no_progress() -> None:
     assert ChunkProgress.parse(offset, ChunkPlan("id", (11, 20, 30), 40, number=41)) == ChunkProgress()
 
 
-def test_a_plan_is_found_again_in_the_offset_of_any_chunk() -> None:
+def test_plan_is_found_in_the_offset_of_any_chunk() -> None:
     done = {"plan": PLAN.json_text, "at": 20, "done": True}
     assert find_stored_plan([None, None, done], unfinished=False) == PLAN
     assert find_stored_plan([None] * 256, unfinished=False) is None
@@ -129,7 +129,7 @@ def test_a_plan_is_found_again_in_the_offset_of_any_chunk() -> None:
     assert find_stored_plan([done] * 3, unfinished=True) == PLAN
 
 
-def test_tables_and_chunks_are_dealt_to_all_tasks() -> None:
+def test_tables_and_chunks_are_assigned_to_all_tasks() -> None:
     survey = DiscoveredTables((ORDERS, ITEMS), {ORDERS: PLAN})
     shares = [parse_assignment(config) for config in assign_tasks(survey, 3)]
     assert [tables for tables, _ in shares] == [[ORDERS], [ITEMS], []]
@@ -137,7 +137,7 @@ def test_tables_and_chunks_are_dealt_to_all_tasks() -> None:
     assert all(share.plan == PLAN and share.table == ORDERS for _, found in shares for share in found)
 
 
-def test_the_task_that_goes_on_after_the_chunks_knows_the_plan_without_having_any() -> None:
+def test_task_that_reads_a_table_after_its_chunks_gets_the_plan() -> None:
     small = ChunkPlan("id", (10,), 20, number=21)
     configs = assign_tasks(DiscoveredTables((ITEMS, OTHER, ORDERS), {ORDERS: small}), 5)
     tables, shares = parse_assignment(configs[2])
@@ -169,11 +169,11 @@ def test_without_chunks_there_are_as_many_tasks_as_tables_at_most() -> None:
         ("quite_another", ""),
     ],
 )
-def test_a_name_that_no_table_has_is_told_with_the_one_that_was_perhaps_meant(text: str, expected: str) -> None:
+def test_nearest_table_is_suggested_for_an_unknown_name(text: str, expected: str) -> None:
     assert nearest_table(text, [ORDERS, ITEMS, OTHER]) == expected
 
 
-def test_tables_that_are_not_found_are_told_with_what_is_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_warning_for_a_missing_table_explains_why_it_was_not_found(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
         connection.executescript("CREATE TABLE orders(id int); CREATE VIEW open_orders AS SELECT * FROM orders")
     config = {"connection.url": f"jdbc:sqlite:{tmp_path / 'shop.db'}", "mode": "bulk", "topic.prefix": "t-"}

@@ -1,4 +1,4 @@
-"""The sink on a real DuckDB, which has no savepoints: a batch with refused rows is several transactions."""
+"""The sink on DuckDB, which has no savepoints: a batch with errant rows takes several transactions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_table_is_created_altered_upserted_and_deleted_from(file: Path, people
     assert rows(file, "SELECT * FROM people ORDER BY id") == [(0, "n0", 0), (1, "n1", 1), (3, "last", 3), (4, "old", None)]
 
 
-def test_refused_rows_are_reported_and_all_others_land(file: Path, people: Records) -> None:
+def test_errant_rows_are_reported_and_the_others_are_written(file: Path, people: Records) -> None:
     rows(file, "CREATE TABLE people(id int PRIMARY KEY, name varchar, age int CHECK (age < 100))")
     reporter = MemoryReporter()
     with sink(file, reporter=reporter, errors__tolerance="all") as one:
@@ -54,7 +54,7 @@ def test_refused_rows_are_reported_and_all_others_land(file: Path, people: Recor
     assert all("CHECK constraint failed" in words for _, words in reported(reporter))
 
 
-def test_a_refused_row_that_is_not_tolerated_leaves_nothing(file: Path, people: Records) -> None:
+def test_without_tolerance_an_errant_row_prevents_its_whole_batch(file: Path, people: Records) -> None:
     rows(file, "CREATE TABLE people(id int PRIMARY KEY, name varchar, age int CHECK (age < 100))")
     with sink(file) as one, pytest.raises(ConnectError, match="offset 7 cannot be written"):
         one.put(*[people.keyed(i, "x", 200 if i >= 7 else 1) for i in range(20)])

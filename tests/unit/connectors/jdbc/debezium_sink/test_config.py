@@ -1,4 +1,4 @@
-"""Debezium's sink shows the keys that the original shows, and tells wrong configurations before anything is written."""
+"""Keys of the Debezium sink: validation like Debezium's connector, and conflicts."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_good_configuration_has_no_errors() -> None:
         ),
     ],
 )
-def test_a_wrong_value_is_told_in_the_originals_words(config: dict[str, str], key: str, text: str) -> None:
+def test_error_for_an_invalid_value_has_debeziums_message(config: dict[str, str], key: str, text: str) -> None:
     assert errors(**config) == {key: [text]}
 
 
@@ -130,7 +130,7 @@ def test_upserts_and_updates_without_a_key_are_refused(mode: str) -> None:
     assert text.startswith(f"When using {mode.upper()}, please define 'primary.key.mode' and 'primary.key.fields'")
 
 
-def test_classes_that_only_java_could_load_are_refused_with_the_known_ones() -> None:
+def test_unknown_java_classes_are_rejected_with_the_known_ones() -> None:
     (text,) = errors(collection__naming__strategy="no.such.Class")["collection.naming.strategy"]
     assert "Class no.such.Class could not be found" in text
     assert "PassthroughCollectionNamingStrategy" in text
@@ -144,7 +144,7 @@ def test_keys_of_confluents_sink_are_pointed_out() -> None:
     }
 
 
-def test_old_names_of_keys_count_until_the_new_ones_are_set() -> None:
+def test_old_names_of_keys_count_unless_the_new_ones_are_set() -> None:
     old = {
         "table.name.format": "old_${topic}",
         "table.naming.strategy": "io.debezium.sink.naming.PassthroughCollectionNamingStrategy",
@@ -155,7 +155,7 @@ def test_old_names_of_keys_count_until_the_new_ones_are_set() -> None:
     assert config.names.name_for("a.b") == "new_a.b"
 
 
-def test_values_reach_the_engine() -> None:
+def test_values_reach_the_writer() -> None:
     given = {
         "insert.mode": "update", "primary.key.mode": "record_value", "primary.key.fields": " a , b", "batch.size": "7",
         "schema.evolution": "basic", "flush.max.retries": "9", "flush.retry.delay.ms": "3", "errors.tolerance": "all",
@@ -167,7 +167,7 @@ def test_values_reach_the_engine() -> None:
     assert (config.key_mode, config.key_fields) == (DebeziumKeyMode.RECORD_VALUE, ("a", "b"))
 
 
-def test_keys_of_hibernate_that_would_change_the_result_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_hibernate_keys_that_would_change_the_result_cause_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         DebeziumJdbcSink().start({**GOOD, "hibernate.default_schema": "x", "hibernate.show_sql": "true"})
     assert [record.args for record in caplog.records if "no effect" in record.message] == [("hibernate.default_schema",)]
@@ -180,12 +180,12 @@ def test_validation_connects_and_shows_what_the_database_says(tmp_path: Path) ->
     assert [value.name for value in values if value.errors] == ["connection.url"]
 
 
-def test_a_missing_url_is_told_by_the_task_as_well() -> None:
+def test_task_reports_a_missing_url_too() -> None:
     with pytest.raises(ConfigError, match=r"'connection\.url' value '' is invalid: A value is required"):
         DebeziumJdbcSink().start({"name": "s", "topics": "t"})
 
 
-def test_validate_only_wants_the_tables_at_the_start(tmp_path: Path) -> None:
+def test_validate_only_requires_the_tables_at_startup(tmp_path: Path) -> None:
     config = {"connection.url": f"jdbc:sqlite:{tmp_path}/x.db", "schema.evolution": "validate-only", "topics": "people,orders"}
     sink = DebeziumSink(config)
     with pytest.raises(ConnectError, match="Table people does not exist"):

@@ -1,4 +1,4 @@
-"""The source's keys: what validation shows, what it refuses, what becomes of them."""
+"""Keys of the JDBC source: validation, conflicts, and typed values."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_defaults_are_those_of_the_class_that_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("connector", [JdbcSource, AivenJdbcSource])
-def test_what_is_needed_is_asked_for(connector: type[JdbcSource]) -> None:
+def test_required_keys_are_reported_if_missing(connector: type[JdbcSource]) -> None:
     found = errors_of({}, connector)
     assert {"connection.url", "mode"} <= set(found)
 
@@ -91,7 +91,7 @@ def test_what_is_needed_is_asked_for(connector: type[JdbcSource]) -> None:
         ({"mode": "incrementing", "table.names.qualify": "false"}, "incrementing.column.name", "table.names.qualify"),
     ],
 )
-def test_what_cannot_work_is_told_at_its_key(given: dict[str, str], key: str, words: str) -> None:
+def test_conflict_is_reported_at_its_key(given: dict[str, str], key: str, words: str) -> None:
     found = errors_of({**BASE, **given})
     assert list(found) == [key]
     assert words in found[key][0]
@@ -109,11 +109,11 @@ def test_what_cannot_work_is_told_at_its_key(given: dict[str, str], key: str, wo
     ],
 )
 @pytest.mark.parametrize("connector", [JdbcSource, AivenJdbcSource])
-def test_configurations_of_the_originals_are_taken(connector: type[JdbcSource], given: dict[str, str]) -> None:
+def test_configurations_of_confluent_and_aiven_are_accepted(connector: type[JdbcSource], given: dict[str, str]) -> None:
     assert errors_of({**BASE, **given}, connector) == {}
 
 
-def test_settings_follow_the_keys_of_either_original() -> None:
+def test_keys_of_both_flavors_are_parsed_into_typed_values() -> None:
     settings = parse_source_config(
         {
             **BASE,
@@ -135,13 +135,13 @@ def test_settings_follow_the_keys_of_either_original() -> None:
     assert settings.read.zone.utcoffset(dt.datetime(2024, 1, 1)) == dt.timedelta(hours=5, minutes=30)
 
 
-def test_confluents_initial_time_of_minus_one_is_now() -> None:
+def test_initial_timestamp_of_minus_one_means_now() -> None:
     config = {**BASE, "mode": "timestamp", "timestamp.column.name": "a", "timestamp.initial": "-1"}
     assert parse_source_config(config, ConnectorFlavor.AIVEN).mode.initial_timestamp_ms is None
     assert parse_source_config({**config, "timestamp.initial": "5"}, ConnectorFlavor.AIVEN).mode.initial_timestamp_ms == 5
 
 
-def test_batches_are_as_large_as_is_fast_unless_the_size_is_given() -> None:
+def test_batches_have_the_fastest_size_unless_configured() -> None:
     assert parse_source_config(BASE, ConnectorFlavor.AIVEN).batch_rows == 5000
     assert parse_source_config({**BASE, "batch.max.rows": "100"}, ConnectorFlavor.AIVEN).batch_rows == 100
 
@@ -163,7 +163,7 @@ def test_neither_passwords_nor_masked_queries_are_printed(caplog: pytest.LogCapt
     ("mode", "supported"),
     [("incrementing", True), ("timestamp+incrementing", True), ("timestamp", False), ("bulk", False)],
 )
-def test_exactly_once_needs_an_offset_a_row(mode: str, supported: bool) -> None:
+def test_exactly_once_needs_an_offset_per_row(mode: str, supported: bool) -> None:
     found = JdbcSource().exactly_once_support({**BASE, "mode": mode})
     assert found is (ExactlyOnceSupport.SUPPORTED if supported else ExactlyOnceSupport.UNSUPPORTED)
 
@@ -185,7 +185,7 @@ PARTITION = (("protocol", "1"), ("table", "public.orders"))
         ),
     ],
 )
-def test_offsets_of_the_right_form_may_be_set(
+def test_valid_offsets_can_be_altered(
     config: dict[str, str], partition: tuple[tuple[str, object], ...], offset: Mapping[str, Any] | None
 ) -> None:
     assert JdbcSource().alter_offsets(config, {partition: offset})
@@ -201,14 +201,14 @@ def test_offsets_of_the_right_form_may_be_set(
         (BASE, PARTITION, {"incrementing": 5}, "bulk has no offsets"),
     ],
 )
-def test_offsets_of_a_wrong_form_are_refused(
+def test_invalid_offsets_are_rejected(
     config: dict[str, str], partition: tuple[tuple[str, object], ...], offset: dict[str, object], words: str
 ) -> None:
     with pytest.raises(BadRequestError, match=words):
         JdbcSource().alter_offsets(config, {partition: offset})
 
 
-def test_a_start_with_a_wrong_configuration_fails_with_the_key() -> None:
+def test_start_with_an_invalid_configuration_fails_with_the_key() -> None:
     with pytest.raises(ConfigError, match=r"timestamp\.column\.name") as caught:
         JdbcSource().start({**BASE, "mode": "timestamp"})
     assert caught.value.key == "timestamp.column.name"

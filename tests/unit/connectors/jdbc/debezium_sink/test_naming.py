@@ -1,4 +1,4 @@
-"""How topics and fields become tables and columns."""
+"""Names of tables and columns for topics and fields."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_lists_name_fields_of_all_topics_or_of_one(entries: tuple[str, ...], inc
     ("backend", "keeps", "name"),
     [("postgresql", False, "mycol"), ("oracle", False, "MYCOL"), ("mysql", False, "MyCol"), ("postgresql", True, "MyCol")],
 )
-def test_names_without_quotes_are_what_the_database_makes_of_them(backend: str, keeps: bool, name: str) -> None:
+def test_unquoted_names_have_the_case_of_the_database(backend: str, keeps: bool, name: str) -> None:
     identifier_case = IdentifierCase(backend, keeps)
     assert identifier_case.name("MyCol") == name
     assert identifier_case.name("_MyCol") == "_MyCol"
@@ -63,7 +63,5 @@ def test_names_without_quotes_are_what_the_database_makes_of_them(backend: str, 
         ("mysql", True, ["MyCol", "_MyCol"]),
     ],
 )
-def test_columns_without_quotes_are_lower_case_where_the_original_makes_them_so(
-    backend: str, keeps: bool, names: list[str]
-) -> None:
+def test_unquoted_columns_are_lower_case_like_debeziums(backend: str, keeps: bool, names: list[str]) -> None:
     assert [IdentifierCase(backend, keeps).column(name) for name in ("MyCol", "_MyCol")] == names

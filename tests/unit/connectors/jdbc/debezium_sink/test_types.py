@@ -1,4 +1,4 @@
-"""Columns that are created have the types that 3.6.0.Final was recorded to create, or ones that hold what those would lose."""
+"""Types of new columns: as recorded from Debezium 3.6.0.Final, or types without its losses."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def test_types_are_those_of_the_original(schema: Schema, postgres: str | None, m
 
 
 @pytest.mark.parametrize("scale", [0, 40, -2])
-def test_decimals_that_the_original_would_round_or_refuse_are_kept(scale: int) -> None:
+def test_decimals_that_debezium_would_round_or_reject_are_kept(scale: int) -> None:
     kept = build_sink_field("c", decimal_schema(scale), "postgresql", "public", is_key=False).sql_type
     assert kept == ("decimal(38,0)" if scale == 0 else None)
 
 
-def test_text_keys_of_mysql_are_left_to_the_dialect_which_knows_what_an_index_takes() -> None:
+def test_mysql_dialect_chooses_the_type_of_text_keys() -> None:
     assert build_sink_field("c", Schema.STRING, "mysql", "public", is_key=True).sql_type is None
     assert build_sink_field("c", told(Type.STRING, "VARCHAR", "30"), "mysql", "public", is_key=True).sql_type == "varchar(30)"
 
@@ -83,11 +83,11 @@ def test_nanoseconds_become_microseconds_where_columns_hold_no_more() -> None:
     assert build_sink_field("c", nanos, "sqlite", "public", is_key=False).schema is nanos
 
 
-def test_shapes_are_of_the_schema_that_postgis_is_in() -> None:
+def test_geometry_types_are_in_the_postgis_schema() -> None:
     geometry = Schema(Type.STRUCT, name="io.debezium.data.geometry.Geometry", fields=[("wkb", Schema.BYTES)])
     assert build_sink_field("c", geometry, "postgresql", 'gi"s', is_key=False).sql_type == '"gi""s".geometry'
 
 
-def test_the_sources_type_is_told_to_the_dialect() -> None:
+def test_dialect_gets_the_source_type() -> None:
     assert build_sink_field("c", told(Type.STRING, "INET"), "postgresql", "public", is_key=False).source_type == "INET"
     assert build_sink_field("c", date_schema(), "postgresql", "public", is_key=False).source_type is None

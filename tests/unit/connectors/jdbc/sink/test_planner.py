@@ -1,4 +1,4 @@
-"""Which fields become columns, and what is said of records that do not fit: the rules and words of the originals."""
+"""Fields that become columns, and errors for unsuitable records, like Confluent's and Aiven's connectors."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_coordinates_under_other_names_follow_by_name_as_in_the_original() -> No
     assert shown(changes) == (["b", "id", "a", "o*", "p*", "t*"], [["x", 1, None, 7, 3, "orders"]])
 
 
-def test_fields_of_the_key_stand_where_the_value_has_them_and_the_rest_follows_by_name() -> None:
+def test_key_fields_keep_their_position_in_the_value_and_the_others_follow_by_name() -> None:
     (changes,) = planned(planner(KeyMode.RECORD_KEY), record(key=[9, 5], value=["x", 1, None]))
     assert shown(changes) == (["b", "id*", "a", "z*"], [["x", 5, None, 9]])
     (changes,) = planned(planner(KeyMode.RECORD_KEY, "id"), record(key=[9, 5], value=["x", 1, None]))
@@ -95,7 +95,7 @@ def test_fields_of_the_value_may_be_the_key() -> None:
     assert shown(changes) == (["b*", "id*", "a*"], [["x", 1, "y"]])
 
 
-def test_the_whitelist_leaves_keys_in() -> None:
+def test_whitelist_does_not_exclude_keys() -> None:
     one = planner(KeyMode.RECORD_VALUE, "id", whitelist=frozenset(("a",)))
     assert shown(planned(one, record(value=["x", 1, "y"]))[0]) == (["id*", "a"], [[1, "y"]])
 
@@ -201,11 +201,11 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("one", "bad", "words"), WORDS)
-def test_a_record_that_does_not_fit_is_told_in_the_originals_words(one: JdbcSinkPlanner, bad: SinkRecord, words: str) -> None:
+def test_error_for_an_unsuitable_record_has_confluents_message(one: JdbcSinkPlanner, bad: SinkRecord, words: str) -> None:
     assert words in refusal(one, bad)
 
 
-def test_records_around_one_that_does_not_fit_are_planned() -> None:
+def test_records_around_an_unsuitable_one_are_planned() -> None:
     refused: list[SinkRecord] = []
     good, bad = record(value=["x", 1, None]), record()
     changes = planner().plan([good, bad, good], lambda record, _: refused.append(record))
@@ -213,11 +213,11 @@ def test_records_around_one_that_does_not_fit_are_planned() -> None:
     assert refused == [bad]
 
 
-def test_tables_are_named_by_format_mapping_and_normalisation() -> None:
+def test_tables_are_named_by_format_mapping_and_normalization() -> None:
     assert TableNaming("shop.${topic}_${topic}").name_for("a") == "shop.a_a"
     assert TableNaming(" ${topic}".strip(), normalizes=True).name_for("a-b.c") == "a_b_c"
     assert TableNaming(normalizes=True, by_topic=parse_topic_mapping("k", ["a:x.y-z"])).name_for("a") == "x.y-z"
 
 
-def test_a_topic_that_is_no_name_is_told() -> None:
+def test_error_for_a_topic_that_is_no_valid_table_name() -> None:
     assert "Topic 'a..b' has no table" in refusal(planner(), record(value=["x", 1, None], topic="a..b"))

@@ -1,4 +1,4 @@
-"""What new columns are made from; pinned by what Aiven's connector created (its zone America/New_York)."""
+"""Schemas of new columns, as recorded from Aiven's connector (in zone America/New_York)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_defaults_are_those_of_the_databases_zone(schema: Schema, default: str) 
     assert made(schema).default == schema.default
 
 
-def test_names_that_the_originals_do_not_know_mean_nothing_to_a_new_column() -> None:
+def test_unknown_schema_names_do_not_affect_a_new_column() -> None:
     assert made(MICRO) == Schema.OPTIONAL_INT64
     assert made(MICRO, semantic=True) is MICRO
     assert made(timestamp_schema()) == timestamp_schema()
