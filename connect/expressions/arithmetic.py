@@ -99,7 +99,7 @@ def _divide(left: Any, right: Any, dialect: Dialect) -> Any:
 
 
 def _divide_decimals(left: Decimal, right: Decimal) -> Decimal:
-    """Divides exactly if the quotient is finite, else with the number of digits that Groovy gives."""
+    """Divides exactly if the quotient is finite, else with as many digits as Groovy."""
     digits = max(len(left.as_tuple().digits), len(right.as_tuple().digits)) + _EXTRA_DIGITS
     with localcontext(Context(prec=digits, rounding=ROUND_HALF_UP, Emax=100_000, Emin=-100_000)):
         quotient = left / right

@@ -339,7 +339,7 @@ class _TreeCompiler:
 
 def _field_reader(target: Evaluate, name: str, otherwise: Callable[[Any], Any]) -> Evaluate:
     """Reads a field of structs that have it; calls ``otherwise`` for all other values."""
-    # The index and default of the field in the last schema seen. One tuple, so that threads read it atomically.
+    # The index and default of the field in the last schema seen. One tuple, so that they stay consistent.
     cached: tuple[Any, int, Any] = (_UNKNOWN, 0, None)
 
     def read(subject: Any) -> Any:

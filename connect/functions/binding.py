@@ -59,7 +59,7 @@ def bind_function(path: str, takes: str | None, settings: Mapping[str, Any], all
     if argument_kind is None:
         named = "has no parameter" if data is None else f"names its first parameter {data.name}"
         raise ConfigError.invalid(
-            FUNCTION, path, f"it {named}, which does not tell what it takes: call it {_join_or(allowed)}, or set {TAKES}"
+            FUNCTION, path, f"it {named}, which does not define its argument: call it {_join_or(allowed)}, or set {TAKES}"
         )
     if argument_kind not in allowed:
         raise ConfigError.invalid(TAKES, argument_kind, f"expected {_join_or(allowed)}")

@@ -47,7 +47,7 @@ class _RowPlan:
 @dataclass(slots=True)
 class _EventPlan:
     """How events of one envelope schema are converted. Row plans are created for the first row: fields that cannot be added to
-    a row are no error for a truncate or for a delete that becomes a tombstone."""
+    a row are not an error for a truncate or for a delete that becomes a tombstone."""
 
     envelope: Schema
     after: Field

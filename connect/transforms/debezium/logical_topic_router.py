@@ -134,14 +134,14 @@ class ToLogicalTopicRouter(Transformation):
         if self._regex.fullmatch(topic) is not None:
             target = self._replacement.replace_first(self._regex, topic)
             if not target:
-                _log.warning("topic.regex and topic.replacement give an empty name for topic %s; keeping the topic", topic)
+                _log.warning("topic.regex and topic.replacement result in an empty name for topic %s; keeping the topic", topic)
         if len(self._topics) >= _MAX_TOPICS:
             self._topics.clear()
         self._topics[topic] = target
         return target
 
     def _identifier(self, topic: str) -> str:
-        """The text that identifies the table. Built only for keys: without one, a missing group in the regex is no error."""
+        """The text that identifies the table. Built only for keys: without one, a missing group in the regex is not an error."""
         known = self._identifiers.get(topic)
         if known is not None:
             return known

@@ -123,7 +123,7 @@ def _value(source: str, dialect: Dialect = GROOVY, record: SourceRecord = RECORD
         ("/* all */ true // yes", True),
     ],
 )  # fmt: skip
-def test_groovy(source: str, expected: Any) -> None:
+def test_groovy_expression(source: str, expected: Any) -> None:
     found = _value(source)
     assert found == expected
     assert type(found) is type(expected)
@@ -170,13 +170,13 @@ def test_groovy(source: str, expected: Any) -> None:
         ("1 < 2 < 3", True),
     ],
 )
-def test_javascript(source: str, expected: Any) -> None:
+def test_javascript_expression(source: str, expected: Any) -> None:
     found = _value(source, JAVASCRIPT)
     assert found == expected
     assert type(found) is type(expected)
 
 
-def test_maps_are_read_as_structs_are() -> None:
+def test_maps_are_read_like_structs() -> None:
     record = SourceRecord({}, {}, "t", value={"op": "c", "after": {"id": 1, "tags": ["a"]}})
     assert _value("value.op == 'c' && value.after.id == 1 && value.after.tags[0] == 'a'", record=record) is True
     assert _value("value.none", record=record) is None
@@ -221,20 +221,20 @@ def test_maps_are_read_as_structs_are() -> None:
         ("2 ** 4000 * 2 ** 4000", "number would have .* bits"),
     ],
 )
-def test_an_expression_without_a_value_tells_the_part(source: str, problem: str) -> None:
+def test_failing_expression_names_the_part(source: str, problem: str) -> None:
     with pytest.raises(DataError, match=problem) as caught:
         _value(source)
     assert "failed for this record" in caught.value.message
 
 
-def test_a_condition_must_be_true_or_false() -> None:
+def test_condition_must_be_boolean() -> None:
     assert compile_expression("value.op == 'u'", RECORD_VARIABLES).holds(RECORD) is True
     for source, shown in (("value.op", "'u'"), ("null", "null"), ("1", "'1'")):
         with pytest.raises(DataError, match=f"returns {shown} for this record"):
             compile_expression(source, RECORD_VARIABLES).holds(RECORD)
 
 
-def test_one_expression_reads_records_of_changing_schemas() -> None:
+def test_expression_reads_records_with_changing_schemas() -> None:
     expression = compile_expression("value.op", RECORD_VARIABLES)
     other = SchemaBuilder.struct().field("x", Schema.STRING).field("op", Schema.STRING).build()
     for _ in range(2):
@@ -243,6 +243,6 @@ def test_one_expression_reads_records_of_changing_schemas() -> None:
         assert expression.value(SourceRecord({}, {}, "t", value={"op": "z"})) == "z"
 
 
-def test_variables_can_be_of_anything() -> None:
+def test_variables_can_be_read_from_any_subject() -> None:
     expression = compile_expression("row.a + limit", {"row": lambda subject: subject, "limit": lambda _: 5})
     assert expression.value({"a": 1}) == 6

@@ -81,7 +81,7 @@ VARIABLES = "header, headers, key, keySchema, partition, timestamp, topic, value
         ("topic\n  .foo()", "At line 2, position 4"),
     ],
 )
-def test_groovy_and_what_is_not_in_it(source: str, problem: str) -> None:
+def test_unsupported_groovy_is_rejected(source: str, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         compile_expression(source, RECORD_VARIABLES, GROOVY)
     assert problem in caught.value.message
@@ -99,13 +99,13 @@ def test_groovy_and_what_is_not_in_it(source: str, problem: str) -> None:
         ("/a/x.test(topic)", "has the unknown flag x"),
     ],
 )
-def test_javascript_and_what_is_not_in_it(source: str, problem: str) -> None:
+def test_unsupported_javascript_is_rejected(source: str, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         compile_expression(source, RECORD_VARIABLES, JAVASCRIPT)
     assert problem in caught.value.message
 
 
-def test_long_chains_of_conditions_are_fine() -> None:
+def test_long_chain_of_conditions_compiles() -> None:
     source = " || ".join(f"topic == 't{i}'" for i in range(1_000))
     assert compile_expression(source, RECORD_VARIABLES).holds(SourceRecord({}, {}, "t999")) is True
 
@@ -129,7 +129,7 @@ _SUBJECTS = [
 
 @settings(max_examples=250, deadline=None)
 @given(st.lists(_PIECES, min_size=1, max_size=12).map(" ".join) | st.text(max_size=30))
-def test_anything_is_read_evaluated_or_refused_with_an_error_of_ours(source: str) -> None:
+def test_any_text_evaluates_or_raises_a_connect_error(source: str) -> None:
     for dialect in (GROOVY, JAVASCRIPT):
         try:
             expression = compile_expression(source, RECORD_VARIABLES, dialect)
@@ -139,10 +139,10 @@ def test_anything_is_read_evaluated_or_refused_with_an_error_of_ours(source: str
             try:
                 expression.value(subject)
             except DataError as e:
-                told = e.message
+                message = e.message
             else:
                 continue
-            assert repr(source) in told
+            assert repr(source) in message
 
 
 def _calls(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -178,7 +178,7 @@ _VALUES = {
         st.sampled_from(["value." + name for name in _VALUES] + ["0", "-1", "'a'", "[1, 2]", "''"]), _calls, max_leaves=6
     )
 )
-def test_whatever_is_called_on_whatever_the_only_error_is_ours(source: str) -> None:
+def test_any_call_on_any_value_raises_only_connect_errors(source: str) -> None:
     record = SourceRecord({}, {}, "t", value=_VALUES)
     for dialect in (GROOVY, JAVASCRIPT):
         try:

@@ -28,11 +28,11 @@ def _millis(*parts: int) -> int:
         ("[yyyy] \u5e74", "[2023] \u5e74"),
     ],
 )
-def test_letters_are_printed_as_in_java(pattern: str, text: str) -> None:
+def test_pattern_letters_format_as_in_java(pattern: str, text: str) -> None:
     assert SimpleDateFormat(pattern).format(NOON) == text
 
 
-def test_old_dates_are_julian() -> None:
+def test_dates_before_1582_are_julian() -> None:
     assert SimpleDateFormat("yyyy-MM-dd").format(_millis(1582, 10, 14)) == "1582-10-04"
     assert SimpleDateFormat("G yyyy-MM-dd").format(_millis(1, 1, 1) - 3 * DAY) == "BC 0001-12-31"
 
@@ -65,7 +65,7 @@ def test_old_dates_are_julian() -> None:
         ("ww", "92233720368547758081E-1", 1298798108755200000),
     ],
 )
-def test_texts_are_read_leniently_as_in_java(pattern: str, text: str, millis: int) -> None:
+def test_parsing_is_lenient_as_in_java(pattern: str, text: str, millis: int) -> None:
     assert SimpleDateFormat(pattern).parse(text) == millis
 
 
@@ -84,11 +84,11 @@ def test_texts_are_read_leniently_as_in_java(pattern: str, text: str, millis: in
         ("HHHH", "-9999999", -35998873200000),
     ],
 )
-def test_far_and_early_years_are_those_of_javas_calendar(pattern: str, text: str, millis: int) -> None:
+def test_extreme_years_agree_with_the_java_calendar(pattern: str, text: str, millis: int) -> None:
     assert SimpleDateFormat(pattern).parse(text) == millis
 
 
-def test_of_several_years_the_last_of_two_digits_is_the_one_that_may_move_by_a_century() -> None:
+def test_last_two_digit_year_of_several_may_move_by_a_century() -> None:
     ambiguous = (dt.datetime.now(dt.UTC).year - 80) % 100
     year_69 = SimpleDateFormat("yyyy").parse("0069")
     assert SimpleDateFormat("yy yy yyyy").parse(f"{ambiguous:02} {ambiguous + 1:02} 0069") == year_69
@@ -103,7 +103,7 @@ def test_of_several_years_the_last_of_two_digits_is_the_one_that_may_move_by_a_c
         ("F", -12218947200000, "2"),
     ],
 )
-def test_weeks_before_christ_and_of_october_1582_are_those_of_javas_calendar(pattern: str, millis: int, text: str) -> None:
+def test_weeks_bc_and_in_october_1582_agree_with_the_java_calendar(pattern: str, millis: int, text: str) -> None:
     assert SimpleDateFormat(pattern).format(millis) == text
 
 
@@ -118,7 +118,7 @@ def test_weeks_before_christ_and_of_october_1582_are_those_of_javas_calendar(pat
         ("''", ""),
     ],
 )
-def test_texts_that_do_not_fit_give_none(pattern: str, text: str) -> None:
+def test_text_that_does_not_match_returns_none(pattern: str, text: str) -> None:
     assert SimpleDateFormat(pattern).parse(text) is None
 
 
@@ -130,19 +130,19 @@ def test_texts_that_do_not_fit_give_none(pattern: str, text: str) -> None:
         ("XXXX", "invalid ISO 8601 format: length=4"),
     ],
 )
-def test_wrong_patterns_are_refused_in_javas_words(pattern: str, message: str) -> None:
+def test_invalid_pattern_is_rejected_with_the_text_of_java(pattern: str, message: str) -> None:
     with pytest.raises(PatternError, match=message):
         SimpleDateFormat(pattern)
 
 
 @given(st.integers(-(10**15), 10**15))
-def test_what_is_printed_reads_back(millis: int) -> None:
+def test_formatted_date_parses_back(millis: int) -> None:
     for pattern in ("G yyyy-MM-dd HH:mm:ss.SSS", "G yyyy D k:m:s.S", "G EEE, d MMM yyyy KK:mm:ss.SSS a"):
         format = SimpleDateFormat(pattern)
         assert format.parse(format.format(millis)) == millis
 
 
 @given(st.text(max_size=20))
-def test_any_text_is_a_date_or_not(text: str) -> None:
+def test_parsing_any_text_does_not_raise(text: str) -> None:
     SimpleDateFormat("EEE yyyy-MM-dd HH:mm:ss.SSS z").parse(text)
     SimpleDateFormat("yyMMdd X").parse(text)

@@ -21,21 +21,21 @@ def _listed(heading: str) -> set[str]:
     return set(re.findall(r"`([\w.]+)`", section))
 
 
-def test_methods_and_functions_are_those_of_the_page() -> None:
+def test_documented_methods_and_functions_are_complete() -> None:
     assert _listed("Methods") == {*METHODS, *FUNCTIONS}
 
 
-def test_variables_are_those_of_the_page() -> None:
+def test_all_variables_are_documented() -> None:
     assert set(RECORD_VARIABLES) <= _listed("Variables")
 
 
-def test_limits_are_those_of_the_page() -> None:
+def test_documented_limits_are_correct() -> None:
     section = PAGE.partition("## Limits\n")[2]
     for bound in (MAX_EXPRESSION_LENGTH, MAX_TEXT_LENGTH, MAX_LIST_SIZE, MAX_INTEGER_BITS, MAX_PATTERN_LENGTH):
         assert f"{bound:,}" in section
 
 
-def test_the_first_examples_are_in_the_language() -> None:
+def test_first_examples_compile() -> None:
     condition = re.search(r"keep\.condition=(.*)", PAGE)
     topic = re.search(r"topic\.expression=(.*)", PAGE)
     assert condition is not None

@@ -58,7 +58,7 @@ from connect.java.regex_replacement import compile_replacement
         (r"\b\w+\b", "abc", True),
     ],
 )
-def test_a_pattern_matches_as_in_java(pattern: str, text: str, matches: bool) -> None:
+def test_pattern_matches_as_in_java(pattern: str, text: str, matches: bool) -> None:
     assert (compile_java_regex(pattern).fullmatch(text) is not None) is matches
 
 
@@ -73,7 +73,7 @@ def test_a_pattern_matches_as_in_java(pattern: str, text: str, matches: bool) ->
         ("(?m)^", "", ""),
     ],
 )
-def test_a_pattern_finds_as_in_java(pattern: str, text: str, found: str | None) -> None:
+def test_pattern_finds_as_in_java(pattern: str, text: str, found: str | None) -> None:
     match = compile_java_regex(pattern).search(text)
     assert (None if match is None else match[0]) == found
 
@@ -98,13 +98,13 @@ def test_a_pattern_finds_as_in_java(pattern: str, text: str, found: str | None) 
         "(?<=a*)b",
     ],
 )
-def test_a_pattern_that_java_refuses_is_refused(pattern: str) -> None:
+def test_pattern_that_java_rejects_is_rejected(pattern: str) -> None:
     with pytest.raises(RegexError):
         compile_java_regex(pattern)
 
 
 @given(st.text("ab()[]{}*+?|\\^$.&-<>=!:ipQExdwN01,", max_size=12))
-def test_any_text_is_a_pattern_or_refused(pattern: str) -> None:
+def test_any_text_compiles_or_is_rejected(pattern: str) -> None:
     with contextlib.suppress(RegexError):
         compile_java_regex(pattern).fullmatch("ab")
 
@@ -120,7 +120,7 @@ def test_any_text_is_a_pattern_or_refused(pattern: str) -> None:
         ("a|ab", "m", "ab", "mb"),
     ],
 )
-def test_a_replacement_is_filled_in_as_in_java(pattern: str, replacement: str, text: str, result: str) -> None:
+def test_replacement_is_expanded_as_in_java(pattern: str, replacement: str, text: str, result: str) -> None:
     compiled = compile_java_regex(pattern)
     assert compile_replacement(replacement, compiled).replace_first(compiled, text) == result
 
@@ -138,7 +138,7 @@ def test_a_replacement_is_filled_in_as_in_java(pattern: str, replacement: str, t
         ("\\", "character to be escaped is missing"),
     ],
 )
-def test_a_wrong_replacement_fails_only_where_there_is_a_match(replacement: str, message: str) -> None:
+def test_invalid_replacement_fails_only_if_the_pattern_matches(replacement: str, message: str) -> None:
     pattern = compile_java_regex("(x)")
     compiled = compile_replacement(replacement, pattern)
     assert compiled.replace_first(pattern, "y") == "y"

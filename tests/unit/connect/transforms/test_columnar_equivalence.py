@@ -30,27 +30,27 @@ GOLDEN = [
 ]
 
 
-def _shown(record: ConnectRecord | None) -> Any:
+def _comparable(record: ConnectRecord | None) -> Any:
     if record is None:
         return None
     slots = [slot for cls in type(record).__mro__ for slot in getattr(cls, "__slots__", ())]
-    return type(record), {slot: _typed(getattr(record, slot)) for slot in slots}
+    return type(record), {slot: _with_types(getattr(record, slot)) for slot in slots}
 
 
-def _typed(value: Any) -> Any:
+def _with_types(value: Any) -> Any:
     """The value with the class of everything in it: 1, True and 1.0 are three things here."""
     if isinstance(value, Struct):
-        return "struct", value.schema, [_typed(v) for v in value.values]
+        return "struct", value.schema, [_with_types(v) for v in value.values]
     if isinstance(value, list | tuple | Headers):
-        return type(value), [_typed(v) for v in value]
+        return type(value), [_with_types(v) for v in value]
     if isinstance(value, dict):
-        return dict, [(_typed(k), _typed(v)) for k, v in value.items()]
+        return dict, [(_with_types(k), _with_types(v)) for k, v in value.items()]
     return value if isinstance(value, Schema) else (type(value), repr(value))
 
 
 def _outcome(steps: Sequence[Step], record: ConnectRecord) -> Any:
     try:
-        return _shown(apply_steps(steps, record))
+        return _comparable(apply_steps(steps, record))
     except ConnectError as e:
         return "error", type(e), e.message
 
@@ -60,7 +60,7 @@ def assert_agree(config: dict[str, Any], records: Sequence[ConnectRecord]) -> No
     single = build_steps(config, PLUGINS)
     expected = [_outcome(single, record) for record in records]
     errors = [outcome for outcome in expected if _is_error(outcome)]
-    before = [_shown(record) for record in records]
+    before = [_comparable(record) for record in records]
     batch = build_steps(config, PLUGINS)
     for _ in range(2):  # plans compiled now, and plans kept
         if errors:
@@ -69,8 +69,8 @@ def assert_agree(config: dict[str, Any], records: Sequence[ConnectRecord]) -> No
             if f"{APACHE}.Filter" not in config.values() and "predicates" not in config:
                 assert ("error", type(raised.value), raised.value.message) == errors[0]
         else:
-            assert [_shown(record) for record in apply_steps_batch(batch, records)] == expected
-    assert [_shown(record) for record in records] == before
+            assert [_comparable(record) for record in apply_steps_batch(batch, records)] == expected
+    assert [_comparable(record) for record in records] == before
     if errors and len(errors) < len(records):
         assert_agree(config, [r for r, outcome in zip(records, expected, strict=True) if not _is_error(outcome)])
 
@@ -88,7 +88,7 @@ def _chain(*steps: tuple[str, dict[str, str]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["name"])
-def test_the_cases_of_record_by_record_hold_in_batches(case: dict[str, Any]) -> None:
+def test_golden_cases_hold_in_batches(case: dict[str, Any]) -> None:
     try:
         config = _chain((case["class"], case["config"]))
         build_steps(config, PLUGINS)
@@ -173,8 +173,10 @@ DATA: st.SearchStrategy[tuple[Schema | None, Any]] = st.one_of(
 HEADERS = st.one_of(st.none(), st.lists(st.sampled_from(["h", "i"]), max_size=2))
 
 
-def _record(key: tuple[Schema | None, Any], value: tuple[Schema | None, Any], place: tuple[str, int | None], names: Any) -> Any:
-    topic, timestamp = place
+def _record(
+    key: tuple[Schema | None, Any], value: tuple[Schema | None, Any], topic_and_timestamp: tuple[str, int | None], names: Any
+) -> Any:
+    topic, timestamp = topic_and_timestamp
     headers = None if names is None else Headers().add("k", 1)
     for name in names or ():
         headers = (headers or Headers()).add(name, 2, Schema.INT8)
@@ -183,16 +185,16 @@ def _record(key: tuple[Schema | None, Any], value: tuple[Schema | None, Any], pl
     return SourceRecord({"p": 1}, {"o": 2}, topic, None, *key, *value, timestamp, headers)
 
 
-PLACES = st.tuples(st.sampled_from(["t", "u"]), st.sampled_from([None, 0, 1_700_000_000_000]))
-RECORDS = st.builds(_record, DATA, DATA, PLACES, HEADERS)
+TOPICS_AND_TIMESTAMPS = st.tuples(st.sampled_from(["t", "u"]), st.sampled_from([None, 0, 1_700_000_000_000]))
+RECORDS = st.builds(_record, DATA, DATA, TOPICS_AND_TIMESTAMPS, HEADERS)
 SAME = DATA.flatmap(
-    lambda datum: st.lists(st.builds(_record, st.just((None, None)), st.just(datum), PLACES, HEADERS), min_size=4)
+    lambda datum: st.lists(st.builds(_record, st.just((None, None)), st.just(datum), TOPICS_AND_TIMESTAMPS, HEADERS), min_size=4)
 )
 FLAT_RECORDS = st.builds(_record, st.just((None, "k")), st.tuples(st.just(FLAT), FLATS), st.just(("t", None)), HEADERS)
 ALIKE = st.lists(FLAT_RECORDS, min_size=4)
 BATCHES = st.one_of(ALIKE, SAME, st.lists(RECORDS, min_size=4, max_size=12), ALIKE.map(lambda records: records * 2))
 
-SIDED: list[tuple[str, dict[str, str]]] = [
+KEY_OR_VALUE_STEPS: list[tuple[str, dict[str, str]]] = [
     ("Cast", {"spec": "a:int8,b:int32,c:string,d:boolean,n:int16,t:int64,m:float32"}),
     ("Cast", {"spec": "c:int64,n:string,e:int8,a:float64", "replace.null.with.default": "false"}),
     ("Cast", {"spec": "string"}),
@@ -223,7 +225,7 @@ PLAIN_STEPS: list[tuple[str, dict[str, str]]] = [
     ("TimestampRouter", {"topic.format": "${topic}-${timestamp}", "timestamp.format": "yyyy"}),
     ("ValueToKey", {"fields": "a,d"}),
 ]
-ALL_STEPS = [(f"{APACHE}.{name}${side}", config) for name, config in SIDED for side in ("Value", "Key")]
+ALL_STEPS = [(f"{APACHE}.{name}${variant}", config) for name, config in KEY_OR_VALUE_STEPS for variant in ("Value", "Key")]
 ALL_STEPS += [(f"{APACHE}.{name}", config) for name, config in PLAIN_STEPS]
 EXAMPLES = 80
 PREDICATES = [("HasHeaderKey", {"name": "h"}), ("RecordIsTombstone", {}), ("TopicNameMatches", {"pattern": "t"})]
@@ -231,7 +233,7 @@ PREDICATES = [("HasHeaderKey", {"name": "h"}), ("RecordIsTombstone", {}), ("Topi
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(step=st.sampled_from(ALL_STEPS), records=BATCHES, strict=st.booleans())
-def test_a_transformation_alone(step: tuple[str, dict[str, str]], records: list[ConnectRecord], strict: bool) -> None:
+def test_single_transformation_agrees(step: tuple[str, dict[str, str]], records: list[ConnectRecord], strict: bool) -> None:
     name, config = step
     if name.endswith("$Key"):
         for record in records:
@@ -241,13 +243,13 @@ def test_a_transformation_alone(step: tuple[str, dict[str, str]], records: list[
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(records=BATCHES, steps=st.lists(st.sampled_from(ALL_STEPS), min_size=2, max_size=5))
-def test_chains(records: list[ConnectRecord], steps: list[tuple[str, dict[str, str]]]) -> None:
+def test_chain_agrees(records: list[ConnectRecord], steps: list[tuple[str, dict[str, str]]]) -> None:
     assert_agree(_chain(*steps), records)
 
 
 @settings(max_examples=EXAMPLES // 4, deadline=None)
 @given(records=BATCHES, predicate=st.sampled_from(PREDICATES), negate=st.sampled_from(["true", "false"]))
-def test_predicates(records: list[ConnectRecord], predicate: tuple[str, dict[str, str]], negate: str) -> None:
+def test_chain_with_predicate_agrees(records: list[ConnectRecord], predicate: tuple[str, dict[str, str]], negate: str) -> None:
     name, own = predicate
     config = _chain((f"{APACHE}.HoistField$Value", {"field": "w"}), (f"{APACHE}.HoistField$Value", {"field": "v"}))
     config |= {"predicates": "p", "predicates.p.type": f"{APACHE}.predicates.{name}", "transforms.t0.predicate": "p"}
@@ -256,7 +258,7 @@ def test_predicates(records: list[ConnectRecord], predicate: tuple[str, dict[str
 
 
 @pytest.mark.parametrize("count", [1, 9])
-def test_a_masked_date_is_a_date_however_far_it_was(count: int) -> None:
+def test_masked_date_outside_of_python_years_is_a_date(count: int) -> None:
     schema = Schema(Type.STRUCT, fields=[("d", date_schema()), ("t", timestamp_schema())])
     struct = Struct(schema, [date_of(-719_164), instant_of(1 << 60)])
     steps = build_steps(_chain((f"{APACHE}.MaskField$Value", {"fields": "d,t"})), PLUGINS)
@@ -265,7 +267,7 @@ def test_a_masked_date_is_a_date_however_far_it_was(count: int) -> None:
     assert [record and record.value for record in found] == [expected] * count
 
 
-def test_json_of_a_changed_batch_is_what_its_records_give() -> None:
+def test_json_of_a_changed_batch_equals_the_json_of_its_records() -> None:
     """Structs made from columns are whole: they can be written, and compared."""
     schema = Schema(Type.STRUCT, fields=[("a", Schema.STRING)])
     records = [SourceRecord({}, {}, "t", None, None, None, schema, Struct(schema, [str(i)]), 4) for i in range(10)]
