@@ -15,7 +15,7 @@ from connectors.datagen.quickstarts import QUICKSTARTS
 FAST = {"kafka.topic": "t", "quickstart": "users", "rate": "0"}
 
 
-def made(count: int, **config: str) -> list[Any]:
+def generated(count: int, **config: str) -> list[Any]:
     with SourceHarness(DatagenSourceTask(), {**FAST, **config}) as harness:
         return [(r.key, r.value.values) for r in harness.poll_records(count)[:count]]
 
@@ -26,8 +26,8 @@ def test_every_quickstart_is_a_good_source(quickstart: str) -> None:
 
 
 def test_equal_seeds_make_equal_records_and_others_do_not() -> None:
-    assert made(50, seed="1") == made(50, **{"random.seed": "1"})
-    assert made(50, seed="1") != made(50, seed="2")
+    assert generated(50, seed="1") == generated(50, **{"random.seed": "1"})
+    assert generated(50, seed="1") != generated(50, seed="2")
 
 
 def test_the_key_is_the_quickstarts_or_the_chosen_field_or_none() -> None:
@@ -38,8 +38,8 @@ def test_the_key_is_the_quickstarts_or_the_chosen_field_or_none() -> None:
     assert record.source_partition == {"task.id": 0}
     assert record.source_offset == {"task.generation": 0, "current.iteration": 1, "random.seed": 0}
     assert [h.key for h in record.headers or ()] == ["task.generation", "task.id", "current.iteration"]
-    assert made(1, **{"schema.keyfield": "gender"})[0][0] in ("MALE", "FEMALE", "OTHER")
-    assert made(1, **{"schema.keyfield": ""})[0][0] is None
+    assert generated(1, **{"schema.keyfield": "gender"})[0][0] in ("MALE", "FEMALE", "OTHER")
+    assert generated(1, **{"schema.keyfield": ""})[0][0] is None
 
 
 def test_counts_are_kept_over_tasks_and_restarts() -> None:

@@ -140,7 +140,7 @@ def test_a_directory_is_named_with_the_way_out(tmp_path: Path) -> None:
     with source(tmp_path) as harness, pytest.raises(ConnectError) as raised:
         harness.poll()
     assert raised.value.message == (
-        f"Cannot read {tmp_path}: it is a directory; set file to one file in it, and make a connector for each"
+        f"Cannot read {tmp_path}: it is a directory; set file to a file in it, and create a connector for each file"
     )
 
 

@@ -86,7 +86,7 @@ def test_a_delay_that_is_no_number_fails_the_start() -> None:
 def test_a_task_fails_when_the_delay_is_over_and_not_before(delay: dict[str, str], due_s: float) -> None:
     now_s = 1000.0
     failure = TaskFailure({"mock_mode": "task-failure", **delay}, lambda: now_s)
-    assert failure.left_s() == due_s
+    assert failure.remaining_s() == due_s
     now_s += due_s - 0.01
     failure.raise_if_due()
     now_s += 0.01

@@ -69,11 +69,11 @@ def test_a_reader_that_is_slow_is_waited_for(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_closed_standard_output_is_noted_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(stdout, "_told", threading.Event())
+    monkeypatch.setattr(stdout, "_failure_logged", threading.Event())
     reading, writing = os.pipe()
     os.close(reading)
     _use(monkeypatch, writing)
     write_lines(b"one\n")
     write_lines(b"two\n")
     os.close(writing)
-    assert [record.message[:53] for record in caplog.records] == ["The standard output cannot be written to, lines of ve"]
+    assert [record.message[:53] for record in caplog.records] == ["Cannot write to the standard output; lines of verifia"]
