@@ -21,11 +21,11 @@ def generated(count: int, **config: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("quickstart", list(QUICKSTARTS))
-def test_every_quickstart_is_a_good_source(quickstart: str) -> None:
+def test_every_quickstart_passes_the_source_conformance_checks(quickstart: str) -> None:
     check_source_connector(DatagenSource, {**FAST, "quickstart": quickstart, "seed": "5"}, records=1500)
 
 
-def test_equal_seeds_make_equal_records_and_others_do_not() -> None:
+def test_only_equal_seeds_generate_equal_records() -> None:
     assert generated(50, seed="1") == generated(50, **{"random.seed": "1"})
     assert generated(50, seed="1") != generated(50, seed="2")
 
@@ -56,7 +56,7 @@ def test_counts_are_kept_over_tasks_and_restarts() -> None:
         assert again.poll() == []
 
 
-def test_the_rate_is_kept() -> None:
+def test_records_are_generated_at_the_configured_rate() -> None:
     clock = ManualClock()
     with SourceHarness(DatagenSourceTask(clock.monotonic), {**FAST, "rate": "1000"}) as harness:
         clock.advance(0.5)
@@ -75,7 +75,7 @@ def test_the_rate_is_kept() -> None:
         ({"iterations": "x"}, "Not a number"),
     ],
 )
-def test_wrong_settings_are_refused(config: dict[str, str], message: str) -> None:
+def test_invalid_settings_are_rejected(config: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         DatagenSource().start({**FAST, **config})
 

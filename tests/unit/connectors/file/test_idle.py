@@ -84,7 +84,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 Watch = Callable[[bytes | None], Watched]
 
 
-def test_a_line_is_seen_soon_after_a_silence(watched: Watch) -> None:
+def test_a_line_is_read_soon_after_a_quiet_period(watched: Watch) -> None:
     assert WATCH_INTERVAL_S < IDLE_TIMEOUT_S / 2
     one = watched(b"old\n")
     with one.file.open("ab") as more:
@@ -94,14 +94,14 @@ def test_a_line_is_seen_soon_after_a_silence(watched: Watch) -> None:
     assert one.harness.task._poll_interval_s == MIN_POLL_INTERVAL_S  # type: ignore[attr-defined]  # the next is looked for at once
 
 
-def test_a_file_that_comes_at_last_is_seen_soon(watched: Watch) -> None:
+def test_a_new_file_is_detected_soon(watched: Watch) -> None:
     one = watched(None)
     one.file.write_bytes(b"first\n")
     one.join()
     assert one.values() == ["first"]
 
 
-def test_a_file_that_is_replaced_by_one_of_the_same_size_is_read_anew(watched: Watch, tmp_path: Path) -> None:
+def test_a_replacement_of_the_same_size_is_read_from_its_start(watched: Watch, tmp_path: Path) -> None:
     one = watched(b"one\n")
     (tmp_path / "other").write_bytes(b"two\n")
     os.replace(tmp_path / "other", one.file)
@@ -109,14 +109,14 @@ def test_a_file_that_is_replaced_by_one_of_the_same_size_is_read_anew(watched: W
     assert one.values() == ["two"]
 
 
-def test_a_file_that_is_cut_is_read_anew(watched: Watch) -> None:
+def test_a_truncated_file_is_read_again(watched: Watch) -> None:
     one = watched(b"one\ntwo\n")
     one.file.write_bytes(b"1\n")
     one.join()
     assert one.values() == ["1"]
 
 
-def test_a_line_without_its_end_is_waited_for(watched: Watch) -> None:
+def test_an_incomplete_line_is_returned_after_its_end(watched: Watch) -> None:
     one = watched(b"old\n")
     with one.file.open("ab") as more:
         more.write(b"ne")
@@ -127,7 +127,7 @@ def test_a_line_without_its_end_is_waited_for(watched: Watch) -> None:
     assert one.values() == ["new"]
 
 
-def test_a_file_without_news_ends_the_poll_after_about_a_second(watched: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_poll_without_new_lines_ends_after_about_a_second(watched: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_source, "IDLE_TIMEOUT_S", IDLE_TIMEOUT_S)
     started_s = time.monotonic()
     one = watched(b"old\n")
@@ -136,7 +136,7 @@ def test_a_file_without_news_ends_the_poll_after_about_a_second(watched: Watch, 
     assert one.found == []
 
 
-def test_polls_of_a_file_that_has_been_quiet_for_long_last_longer(watched: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_polls_of_a_quiet_file_last_longer(watched: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_source, "IDLE_TIMEOUT_S", IDLE_TIMEOUT_S)
     one = watched(b"old\n")
     one.join()
@@ -153,7 +153,7 @@ def test_stop_wakes_a_task_whose_file_is_watched(watched: Watch) -> None:
     assert one.harness.poll() == []
 
 
-def test_a_task_that_reads_on_looks_again_at_once_and_then_ever_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_poll_interval_grows_while_a_file_is_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
     class Wake(threading.Event):
@@ -170,7 +170,7 @@ def test_a_task_that_reads_on_looks_again_at_once_and_then_ever_later(tmp_path: 
     assert waits[:6] == [MIN_POLL_INTERVAL_S * 2**n for n in range(6)]
 
 
-def test_the_state_of_a_file_tells_changes(tmp_path: Path) -> None:
+def test_the_file_state_reveals_changes(tmp_path: Path) -> None:
     file = tmp_path / "f"
     assert read_file_state(str(file)) is None
     file.write_text("a")
@@ -182,7 +182,7 @@ def test_the_state_of_a_file_tells_changes(tmp_path: Path) -> None:
     assert len({first, second, read_file_state(str(tmp_path / "g"))}) == 3
 
 
-def test_a_look_that_hangs_holds_nobody_up_beyond_the_time_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_check_delays_no_task_beyond_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     hanging, go_on = threading.Event(), threading.Event()
 
     def state(path: str) -> FileState:
@@ -199,7 +199,7 @@ def test_a_look_that_hangs_holds_nobody_up_beyond_the_time_given(monkeypatch: py
     watch.close()
 
 
-def test_the_last_user_ends_the_watch_and_the_next_gets_another() -> None:
+def test_the_last_user_closes_the_watch_and_the_next_gets_a_new_one() -> None:
     made: list[FileWatch] = []
 
     def make() -> FileWatch:

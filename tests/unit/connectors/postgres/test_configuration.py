@@ -27,7 +27,7 @@ BASE = {
 }
 
 
-def test_settings_never_show_the_password() -> None:
+def test_the_password_is_never_printed() -> None:
     assert "s3cret" not in repr(parse_config(BASE))
 
 
@@ -49,7 +49,7 @@ def test_settings_never_show_the_password() -> None:
         ("skipped.operations", "x"),
     ],
 )
-def test_what_would_change_the_result_is_refused_by_name(key: str, value: str) -> None:
+def test_keys_that_would_change_the_result_are_rejected(key: str, value: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parse_config({**BASE, key: value})
     assert key in str(raised.value)
@@ -57,7 +57,7 @@ def test_what_would_change_the_result_is_refused_by_name(key: str, value: str) -
     assert list(errors) == [key]
 
 
-def test_debeziums_defaults_and_harmless_keys_are_taken() -> None:
+def test_debeziums_defaults_and_ignored_keys_are_accepted() -> None:
     taken = {
         "plugin.name": "pgoutput", "max.queue.size": "20000", "snapshot.mode": "never", "signal.enabled.channels": "source",
         "provide.transaction.metadata": "false", "snapshot.fetch.size": "10240", "name": "x", "transforms": "unwrap",
@@ -69,7 +69,7 @@ def test_debeziums_defaults_and_harmless_keys_are_taken() -> None:
     assert settings.skipped == {"t"}
 
 
-def test_include_and_exclude_do_not_go_together() -> None:
+def test_include_and_exclude_are_mutually_exclusive() -> None:
     (finding,) = find_dynamic_key_errors({**BASE, "table.include.list": "a", "table.exclude.list": "b"})
     assert finding.name == "table.exclude.list"
 
@@ -90,19 +90,19 @@ def test_message_key_columns() -> None:
     assert filters.key_columns("public", "c") is None
 
 
-def test_topic_names_are_sanitised() -> None:
+def test_topic_names_are_sanitized() -> None:
     assert topic_name("p", ".", "my schema", "ta$ble-ö") == "p.my_schema.ta_ble-_"
 
 
 @given(st.text(max_size=30))
-def test_quoting_cannot_be_left(name: str) -> None:
+def test_quoted_text_cannot_end_the_quotes(name: str) -> None:
     inside = quote_identifier(name)[1:-1]
     assert '"' not in inside.replace('""', "")
     assert "'" not in quote_literal(name)[1:-1].replace("''", "")
 
 
 @given(st.integers(0, 2**64 - 1))
-def test_lsn_text(lsn: int) -> None:
+def test_lsn_text_round_trips(lsn: int) -> None:
     assert parse_lsn(format_lsn(lsn)) == lsn
 
 
@@ -127,7 +127,7 @@ def test_offsets_of_debezium_releases() -> None:
     ).position == StreamPosition(95)
 
 
-def test_confirmation_follows_what_is_stored() -> None:
+def test_confirmed_lsn_follows_stored_offsets() -> None:
     book = FlushTracker(100)
     book.snapshot_emitted(100)
     book.transaction_completed(200, 3, 210)
@@ -145,7 +145,7 @@ def test_confirmation_follows_what_is_stored() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=20))
-def test_confirmation_never_passes_an_unstored_record(transactions: list[tuple[int, bool]]) -> None:
+def test_confirmed_lsn_never_passes_an_unstored_record(transactions: list[tuple[int, bool]]) -> None:
     """Promise 1, for any order of transactions with and without captured changes, and of stored offsets."""
     book = FlushTracker(0)
     lsn, last, handed_out = 0, (0, 0), []

@@ -54,7 +54,7 @@ def test_merge_of_nothing_but_keys_has_no_update() -> None:
     assert "UPDATE" not in merge_statement("t", "s", ["id"], ["id"], {"id"}, (), None, deletes=False)
 
 
-def test_literals_cannot_end_themselves() -> None:
+def test_literals_are_escaped() -> None:
     assert literal("a'b\\' OR 1=1") == "'a\\'b\\\\\\' OR 1=1'"
     assert literal(dt.date(2026, 1, 2)) == "DATE'2026-01-02'"
     with pytest.raises(TypeError):
@@ -67,12 +67,12 @@ OFFSETS = st.dictionaries(
 
 
 @given(OFFSETS, st.integers(0, 2**60))
-def test_a_commit_reads_back_what_it_wrote(ends: dict[TopicPartition, int], sequence: int) -> None:
+def test_commit_metadata_round_trips(ends: dict[TopicPartition, int], sequence: int) -> None:
     commit = TableCommit("lake", sequence, {tp: (0, end) for tp, end in ends.items()}, ends)
     assert parse_commit(commit.to_json()) == commit
 
 
-def test_the_newest_commit_that_names_a_partition_counts() -> None:
+def test_the_newest_commit_of_a_partition_is_authoritative() -> None:
     other = TopicPartition("t", 1)
     history = [
         None,
@@ -106,7 +106,7 @@ def test_columns_are_added_where_they_are_missing_nested_ones_too() -> None:
         check_names(["__sluice_x"])
 
 
-def test_types_survive_the_way_through_sql_and_spark_json() -> None:
+def test_types_round_trip_through_sql_and_spark_json() -> None:
     assert sql_type(pa.struct([("a b", pa.list_(pa.decimal128(38, 2)))])) == "STRUCT<`a b`: ARRAY<DECIMAL(38,2)>>"
     node = {"type": "map", "keyType": "string", "valueType": {"type": "array", "elementType": "timestamp_ntz"}}
     assert arrow_type(node) == pa.map_(pa.string(), pa.list_(pa.timestamp("us")))
@@ -114,7 +114,7 @@ def test_types_survive_the_way_through_sql_and_spark_json() -> None:
         arrow_type("interval")
 
 
-def test_values_fit_exactly_or_are_named() -> None:
+def test_values_fit_exactly_or_raise_an_error_that_names_them() -> None:
     assert cast_column(pa.chunked_array([pa.array([1, None], pa.int32())]), pa.int64(), "n").to_pylist() == [1, None]
     with pytest.raises(DataError, match="column n: 300 does not fit TINYINT") as error:
         cast_column(pa.chunked_array([pa.array([1, 300])]), pa.int8(), "n")
@@ -162,7 +162,7 @@ def test_types_without_a_schema_are_conservative_and_then_fixed() -> None:
         shape.parse([b'{"d":9007199254740993}'], None)
 
 
-def test_a_table_that_demands_more_than_files_is_known_by_its_metadata() -> None:
+def test_tables_that_need_dataframes_are_recognized_by_their_metadata() -> None:
     plain: dict[str, Any] = {"partitionColumns": [], "configuration": {}, "schemaString": '{"fields":[]}'}
     assert find_obstacle(plain, {"minWriterVersion": 2}) is None
     assert find_obstacle(plain, {"minWriterVersion": 7, "writerFeatures": ["appendOnly", "timestampNtz"]}) is None
@@ -184,12 +184,12 @@ def test_statistics_are_exact_or_absent() -> None:
 
 
 @pytest.mark.parametrize("day", [-719_164, 2_932_897, 2**31 - 1])
-def test_dates_outside_of_pythons_years_have_no_statistics(day: int) -> None:
+def test_dates_outside_pythons_years_have_no_statistics(day: int) -> None:
     rows = pa.table({"day": pa.array([0, day], pa.int32()).cast(pa.date32())})
     assert file_statistics(rows) == {"numRecords": 2, "minValues": {}, "maxValues": {}, "nullCount": {"day": 0}}
 
 
-def test_a_far_instant_without_a_schema_is_refused_by_the_name_of_its_field() -> None:
+def test_the_error_for_a_far_instant_without_a_schema_names_the_field() -> None:
     value = {"a": 1, "b": [FarInstant(1 << 60)]}
     with pytest.raises(TypeError, match="an instant outside the years 1 to 9999"):
         dump(value)
@@ -217,7 +217,7 @@ def test_names_come_from_topic_or_source_and_stay_below_the_location() -> None:
         ({"commit.max.records": "0"}, "commit.max.records", "at least 1"),
     ],
 )
-def test_a_wrong_value_names_its_key_and_what_there_is(changes: dict[str, str], key: str, says: str) -> None:
+def test_the_error_for_an_invalid_value_names_key_and_choices(changes: dict[str, str], key: str, says: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse_config({**PROPS, **changes})
     assert error.value.key == key
@@ -226,7 +226,7 @@ def test_a_wrong_value_names_its_key_and_what_there_is(changes: dict[str, str], 
     assert any(says in e for e in found[key])
 
 
-def test_java_failures_come_down_to_their_cause() -> None:
+def test_errors_of_java_are_reduced_to_their_cause() -> None:
     trace = (
         "An error occurred while calling o1.save.\n: org.a.SparkException: Job aborted\n\tat x\n"
         "Caused by: java.io.IOException: No space left on device\n\tat y"

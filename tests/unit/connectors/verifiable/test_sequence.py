@@ -24,11 +24,11 @@ def test_without_a_limit_every_poll_is_a_whole_batch() -> None:
     assert [limiter.wait_for_due(500) for _ in range(3)] == [500, 500, 500]
 
 
-def test_the_first_record_is_made_at_once() -> None:
+def test_the_first_record_is_due_immediately() -> None:
     assert RateLimiter(2, Clock()).wait_for_due(500) == 1
 
 
-def test_what_a_pause_held_up_is_made_up_for() -> None:
+def test_records_delayed_by_a_pause_are_produced_afterwards() -> None:
     # As in Apache's: recording exactly_once, 13 records at once after a pause at two a second.
     clock = Clock()
     limiter = RateLimiter(2, clock)
@@ -40,7 +40,7 @@ def test_what_a_pause_held_up_is_made_up_for() -> None:
 
 
 @given(st.integers(1, 100_000), st.lists(st.floats(0.02, 3.0), min_size=1, max_size=40))
-def test_the_rate_is_kept_whenever_it_is_asked(rate: int, steps: list[float]) -> None:
+def test_the_rate_does_not_depend_on_the_time_of_calls(rate: int, steps: list[float]) -> None:
     clock = Clock()
     limiter = RateLimiter(rate, clock)
     made = limiter.wait_for_due(10**9)
@@ -59,7 +59,7 @@ def test_it_waits_for_the_next_record() -> None:
     assert sum(made) <= (time.monotonic() - began) * 20 + 1
 
 
-def test_at_a_high_rate_records_come_in_batches() -> None:
+def test_high_rates_produce_records_in_batches() -> None:
     began = time.monotonic()
     limiter = RateLimiter(100_000)
     limiter.wait_for_due(500)
@@ -67,7 +67,7 @@ def test_at_a_high_rate_records_come_in_batches() -> None:
     assert time.monotonic() - began >= MIN_WAIT_S * 0.8
 
 
-def test_nothing_is_made_at_a_rate_of_zero_and_stop_ends_the_wait() -> None:
+def test_a_rate_of_zero_produces_no_records_and_stop_ends_the_wait() -> None:
     limiter = RateLimiter(0)
     found: list[int] = []
     waiting = threading.Thread(target=lambda: found.append(limiter.wait_for_due(500)), name="waiting")
