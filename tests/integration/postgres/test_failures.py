@@ -1,4 +1,4 @@
-"""What happens when the database goes away, and what a user is told who configured something wrong."""
+"""Failures of the database, and error messages for configuration mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The snapshot, how it joins the stream, and what happens when it is interrupted."""
+"""The snapshot, its transition to streaming, and interruptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes, one kind at a time, and where a restart goes on."""
+"""Change events of each kind, and the position after a restart."""
 
 from __future__ import annotations
 

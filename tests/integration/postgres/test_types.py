@@ -1,4 +1,4 @@
-"""Every supported type, written by the real server: the snapshot and the stream must agree, and say what Debezium says."""
+"""Every supported type from a real server: snapshot and stream agree with each other and with Debezium."""
 
 from __future__ import annotations
 

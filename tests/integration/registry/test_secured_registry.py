@@ -1,4 +1,4 @@
-"""Passwords, tokens and TLS: a registry behind a proxy that demands them."""
+"""Passwords, tokens, and TLS with a registry behind an authenticating proxy."""
 
 from __future__ import annotations
 

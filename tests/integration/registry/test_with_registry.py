@@ -1,4 +1,4 @@
-"""The converters against a real schema registry: registration, versions, compatibility, references, other people's clients."""
+"""The converters with a real schema registry: registration, versions, compatibility, references, and other clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise 6: a table commit carries the offsets it contains, the table is the truth, and the group is repaired from it."""
+"""Promise 6: a table commit carries its offsets, the table is the source of truth, and the group is repaired from it."""
 
 from __future__ import annotations
 

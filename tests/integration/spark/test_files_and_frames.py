@@ -1,4 +1,4 @@
-"""The two ways of appending to a Delta table give the same table; so do the raw and the record path for every type."""
+"""Both ways to append to a Delta table give the same table, and so do the raw and the record path for every type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad records among good ones, by a worker over a broker: the table has the good ones once, the queue the bad ones."""
+"""Errant records with a worker and a broker: the table has the good records once, the dead letter queue the bad ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upsert tables against a model: whatever the topic says last of a key is what the table has."""
+"""Upsert tables compared with a model: the table has the last change of each key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 SEEDS = int(os.environ.get("SLUICE_UPSERT_SEEDS", "1"))
-"""How many histories of random changes are tried."""
+"""Number of random histories of changes."""
 PLACEHOLDER = "__debezium_unavailable_value"
 UTC = dt.UTC
 

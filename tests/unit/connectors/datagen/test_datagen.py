@@ -1,4 +1,4 @@
-"""The data generator: equal seeds, equal records; the wished rate and count."""
+"""The data generator: reproducible records, rate, and count."""
 
 from __future__ import annotations
 

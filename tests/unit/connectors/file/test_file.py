@@ -1,4 +1,4 @@
-"""File connectors: lines in, lines out, nothing lost or repeated."""
+"""File connectors: no line is lost or repeated."""
 
 from __future__ import annotations
 

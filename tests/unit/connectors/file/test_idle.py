@@ -1,4 +1,4 @@
-"""File sources that have nothing to read: they sleep until there is something, or until they are stopped."""
+"""Idle file sources: they sleep until there are new lines or until they are stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any schema, any value: fastavro reads what is written here, and what fastavro writes is read here."""
+"""The Avro codec agrees with fastavro in both directions, for any schema and value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AvroConverter reads anything: a value, or DataError. Never a crash, a hang, or more memory than the payload is worth."""
+"""Any input of AvroConverter gives a value or DataError: no crash, no hang, and memory in proportion to the payload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AvroConverter: what is written is read again, in Confluent's wire format and with Confluent's schemas."""
+"""AvroConverter: values round-trip in Confluent's wire format with Confluent's schemas."""
 
 from __future__ import annotations
 

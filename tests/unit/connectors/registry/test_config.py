@@ -1,4 +1,4 @@
-"""The keys of the registry: what is taken, what is refused, and that no secret is shown."""
+"""Configuration of the registry: accepted and rejected values, and hidden secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JsonSchemaConverter: what is written is read again, with Confluent's schemas, and bad JSON is refused."""
+"""JsonSchemaConverter: values round-trip with Confluent's schemas, and invalid JSON is rejected."""
 
 from __future__ import annotations
 

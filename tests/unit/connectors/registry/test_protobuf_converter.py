@@ -1,4 +1,4 @@
-"""ProtobufConverter: what is written is read again, .proto text is understood, and broken bytes are refused."""
+"""ProtobufConverter: values round-trip, .proto files are parsed, and malformed messages are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of logical types are what they are called, in every format."""
+"""Values of logical types in every format."""
 
 from __future__ import annotations
 

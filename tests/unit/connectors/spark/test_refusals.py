@@ -1,4 +1,4 @@
-"""Bad records in batches: which are found, what of the others lands, and what commits and reports say."""
+"""Errant records in batches: which are found, which others are written, and what commits and reports contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The placeholder for a value that the source left out, in every form in which it reaches a column."""
+"""Placeholders of unavailable values, in every form in which they reach a column."""
 
 from __future__ import annotations
 

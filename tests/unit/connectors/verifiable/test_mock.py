@@ -1,4 +1,4 @@
-"""Mock connectors: one task, and a failure where and when it is asked for."""
+"""Mock connectors: one task, and configured failures."""
 
 from __future__ import annotations
 

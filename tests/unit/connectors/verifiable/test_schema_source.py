@@ -1,4 +1,4 @@
-"""SchemaSource: the structs of Apache's."""
+"""SchemaSource: structs as in Apache Kafka."""
 
 from __future__ import annotations
 

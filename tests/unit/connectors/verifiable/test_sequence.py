@@ -1,4 +1,4 @@
-"""When records are made, by a clock that the test turns."""
+"""Rate limiting, with a manual clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of many tasks and processes on one standard output stay whole."""
+"""Tasks and processes write whole lines to a shared standard output."""
 
 from __future__ import annotations
 

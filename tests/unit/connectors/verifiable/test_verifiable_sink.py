@@ -1,4 +1,4 @@
-"""VerifiableSink: the lines of Apache's."""
+"""VerifiableSink: lines as in Apache Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pgoutput: every message the encoder below can build is read back, by the plain decoder and by the generated ones."""
+"""pgoutput messages round-trip through the encoder below, with the plain decoder and the generated ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folding a batch per key, against a model that goes change by change."""
+"""The latest change per key, compared with a model that applies one change at a time."""
 
 from __future__ import annotations
 

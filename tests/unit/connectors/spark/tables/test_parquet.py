@@ -1,4 +1,4 @@
-"""A directory of Parquet files as a table: what its footers tell after a restart."""
+"""Parquet directories as tables: columns in the footers after a restart."""
 
 from __future__ import annotations
 
