@@ -65,23 +65,23 @@ def array_text(values: list[str | None]) -> str:
 
 
 @given(st.lists(st.none() | nasty, max_size=8))
-def test_arrays_are_read_back(values: list[str | None]) -> None:
+def test_arrays_round_trip(values: list[str | None]) -> None:
     assert parse_array(array_text(values)) == values
 
 
 @given(st.lists(st.none() | st.text("abcxyz0123456789.-", min_size=1), max_size=8))
-def test_unquoted_arrays_are_read_back(values: list[str | None]) -> None:
+def test_unquoted_arrays_round_trip(values: list[str | None]) -> None:
     assert parse_array("{" + ",".join("NULL" if v is None else v for v in values) + "}") == values
 
 
 @pytest.mark.parametrize("value", ["{{1,2},{3,4}}", '{{"a"},{"b"}}', "{", "x"])
-def test_what_is_no_flat_array_is_refused(value: str) -> None:
+def test_nested_arrays_are_rejected(value: str) -> None:
     with pytest.raises(DataError):
         parse_array(value)
 
 
 @given(st.dictionaries(nasty, st.none() | nasty, max_size=6))
-def test_hstore_is_read_back(values: dict[str, str | None]) -> None:
+def test_hstore_round_trips(values: dict[str, str | None]) -> None:
     def quoted(word: str) -> str:
         return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
@@ -114,7 +114,7 @@ def test_numeric_with_a_negative_scale() -> None:
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
-def test_numbers_that_no_decimal_holds_are_refused(value: str) -> None:
+def test_numbers_that_do_not_fit_a_decimal_are_rejected(value: str) -> None:
     for typmod in (-1, ((6 << 16) | 2) + 4):
         with pytest.raises(DataError, match=r"decimal\.handling\.mode"):
             numbers.numeric(typmod, TypeSettings()).decode(value)
@@ -151,7 +151,7 @@ def test_timestamps_are_micros_and_zoned_ones_iso_text(value: dt.datetime) -> No
         ("P-1DT-0.5S", -86_400_500_000, "P0Y0M-1DT0H0M-0.5S"),
     ],
 )
-def test_intervals(value: str, micros: int, shown: str) -> None:
+def test_intervals_are_converted(value: str, micros: int, shown: str) -> None:
     assert temporal.interval_micros(value) == micros
     assert temporal.interval_text(value) == shown
 
@@ -160,7 +160,7 @@ MONEY = {"$1,234.50": "1234.50", "-$0.01": "-0.01", "$0.00": "0.00", "-$92,233,7
 
 
 @pytest.mark.parametrize(("value", "expected"), MONEY.items())
-def test_money(value: str, expected: str) -> None:
+def test_money_is_exact(value: str, expected: str) -> None:
     assert numbers.money(TypeSettings()).decode(value) == Decimal(expected)
 
 

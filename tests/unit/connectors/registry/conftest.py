@@ -1,4 +1,4 @@
-"""A registry in memory in the place of the client, so that converters are tested without a network."""
+"""An in-memory registry that replaces the client, to test converters without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The placeholder for a value that the source left out, in every form in which it reaches a column."""
+"""Placeholders of unavailable values, in every form in which they reach a column."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def mask_of(values: list[Any], type_: pa.DataType, word: str = UNAVAILABLE) -> l
     ],
     ids=str,
 )  # fmt: skip
-def test_a_form_is_found_and_what_is_like_it_is_not(type_: pa.DataType, form: Any, others: list[Any]) -> None:
+def test_placeholders_are_found_and_similar_values_are_not(type_: pa.DataType, form: Any, others: list[Any]) -> None:
     assert mask_of([None, form, *others], type_) == [False, True, *[False] * len(others)]
     assert mask_of([None, *others], type_) is None
 
@@ -81,11 +81,11 @@ def test_a_form_is_found_and_what_is_like_it_is_not(type_: pa.DataType, form: An
     ],
     ids=str,
 )
-def test_other_types_have_none(type_: pa.DataType, value: Any) -> None:
+def test_other_types_have_no_placeholder(type_: pa.DataType, value: Any) -> None:
     assert mask_of([value], type_, "é" * 14) is None
 
 
-def test_a_word_of_its_own_takes_the_place_of_the_usual_one() -> None:
+def test_a_custom_placeholder_replaces_the_default() -> None:
     assert mask_of([WORD, UNAVAILABLE], pa.string(), WORD) == [True, False]
     assert mask_of([list(WORD.encode()), NUMBERS], pa.list_(pa.int16()), WORD) == [True, False]
 
@@ -145,7 +145,7 @@ def images(column: ColumnType, *, schemas: bool) -> Iterator[pa.ChunkedArray]:
 
 
 @pytest.mark.parametrize("schemas", [True, False])
-def test_every_form_of_the_postgres_source_is_found(schemas: bool) -> None:
+def test_every_placeholder_of_the_postgres_source_is_found(schemas: bool) -> None:
     forms = forms_of_the_source(UNAVAILABLE)
     assert {"text", "bytea", "hstore", "uuid[]", "int4[]", "numeric[]", "timestamptz[]", "date[]", "time[]"} <= {
         k[0] for k in forms
@@ -157,7 +157,7 @@ def test_every_form_of_the_postgres_source_is_found(schemas: bool) -> None:
             assert mask.to_pylist() == [True, False], f"{name} as {image.type}: {image}"
 
 
-def test_every_form_of_a_word_of_its_own_is_found_but_for_arrays_of_instants() -> None:
+def test_every_form_of_a_custom_placeholder_is_found_except_arrays_of_instants() -> None:
     for name, column in forms_of_the_source(WORD).items():
         if name[0] == "timestamptz[]":
             continue

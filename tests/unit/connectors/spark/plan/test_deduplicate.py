@@ -1,4 +1,4 @@
-"""Folding a batch per key, against a model that goes change by change."""
+"""The latest change per key, compared with a model that applies one change at a time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def model(events: list[tuple[str, int, Any, Any]], mode: str) -> dict[int, tuple
 
 @settings(max_examples=200, deadline=None)
 @given(EVENTS, st.sampled_from(["hard", "soft", "ignore"]), st.randoms())
-def test_last_change_of_each_key_wins_and_missing_values_are_found_earlier(events: Any, mode: str, random: Any) -> None:
+def test_latest_change_of_each_key_wins_and_unavailable_values_come_from_earlier_ones(
+    events: Any, mode: str, random: Any
+) -> None:
     order = list(range(len(events)))
     random.shuffle(order)
     latest = latest_per_key(changes(events, shuffled=order), ["id"], mode)
@@ -72,7 +74,7 @@ def test_last_change_of_each_key_wins_and_missing_values_are_found_earlier(event
     assert got == model(events, mode)
 
 
-def test_messages_are_no_rows_and_truncate_is_a_barrier() -> None:
+def test_messages_are_skipped_and_a_truncate_drops_earlier_changes() -> None:
     events: list[Any] = [("c", 1, "a", "a"), ("t", None, None, None), ("c", 2, "b", "b"), ("m", None, None, None)]
     latest = latest_per_key(changes(events), ["id"], "hard")
     assert latest.truncated
@@ -80,7 +82,7 @@ def test_messages_are_no_rows_and_truncate_is_a_barrier() -> None:
     assert latest_per_key(changes(events), ["id"], "ignore").rows.num_rows == 2
 
 
-def test_the_word_for_a_missing_value_may_be_another() -> None:
+def test_the_placeholder_is_configurable() -> None:
     events: list[Any] = [("u", 1, "__gone", UNAVAILABLE)]
     latest = latest_per_key(changes(events), ["id"], "hard", "__gone")
     assert {name: mask.to_pylist() for name, mask in latest.keep.items()} == {"x": [True]}

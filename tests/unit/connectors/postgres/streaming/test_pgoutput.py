@@ -1,4 +1,4 @@
-"""pgoutput: every message the encoder below can build is read back, by the plain decoder and by the generated ones."""
+"""pgoutput messages round-trip through the encoder below, with the plain decoder and the generated ones."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ changes = st.one_of(
 
 
 @given(outside | changes)
-def test_every_message_is_read_back(message: pgoutput.Message) -> None:
+def test_every_message_round_trips(message: pgoutput.Message) -> None:
     assert pgoutput.decode(encode(message)) == message
 
 
@@ -128,7 +128,7 @@ def test_changes_inside_a_stream_carry_a_transaction_id(message: pgoutput.Messag
 
 
 @given(outside | changes, st.data())
-def test_a_message_cut_short_is_an_error_or_another_message_but_no_crash(message: pgoutput.Message, data: st.DataObject) -> None:
+def test_a_truncated_message_is_an_error_or_another_message(message: pgoutput.Message, data: st.DataObject) -> None:
     whole = encode(message)
     part = whole[: data.draw(st.integers(0, len(whole) - 1))]
     with contextlib.suppress(DataError):
@@ -164,7 +164,7 @@ texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=300)
 
 
 @given(st.lists(st.one_of(st.none(), st.just(pgoutput.UNCHANGED), texts), min_size=1, max_size=9), st.data())
-def test_generated_decoders_read_what_the_plain_one_reads(row: list[Any], data: st.DataObject) -> None:
+def test_generated_decoders_agree_with_the_plain_decoder(row: list[Any], data: st.DataObject) -> None:
     rows = rows_of([CapturedColumn(f"c{i}", TEXT, -1, False, None) for i in range(len(row))])
     sent = [value.encode() if isinstance(value, str) else value for value in row]
     expected = [SETTINGS.types.placeholder if value is pgoutput.UNCHANGED else value for value in row]

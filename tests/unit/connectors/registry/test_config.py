@@ -1,4 +1,4 @@
-"""The keys of the registry: what is taken, what is refused, and that no secret is shown."""
+"""Configuration of the registry: accepted and rejected values, and hidden secrets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _settings(is_key: bool = False, **configs: str) -> RegistryConfig:
     return parse_registry_config(values, is_key)
 
 
-def test_addresses_lose_their_credentials() -> None:
+def test_credentials_are_removed_from_addresses() -> None:
     settings = _settings(**{_URL: "http://user:p%40ss@one:8081/api/ , https://two"})
     assert settings.urls == ("http://one:8081/api/", "https://two")
     assert settings.user_info == Password("user:p@ss")
@@ -37,7 +37,7 @@ def test_keys_and_values_have_strategies_of_their_own() -> None:
     assert _settings(False, **configs).strategy is SubjectNameStrategy.TOPIC
 
 
-def test_a_token_is_no_part_of_what_is_printed() -> None:
+def test_a_token_is_never_printed() -> None:
     settings = _settings(**{"bearer.auth.token": "hush", "bearer.auth.logical.cluster": "lsrc-1"})
     assert settings.bearer["bearer.auth.token"] == "hush"
     assert "hush" not in repr(settings)
@@ -63,7 +63,7 @@ def test_a_token_is_no_part_of_what_is_printed() -> None:
         ({"max.schemas.per.subject": "0"}, "Value must be at least 1"),
     ],
 )
-def test_what_does_not_fit_together_is_refused_without_showing_secrets(configs: dict[str, str], message: str) -> None:
+def test_inconsistent_settings_are_rejected_without_showing_secrets(configs: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message) as failed:
         _settings(**configs)
     assert "hush" not in str(failed.value)
@@ -76,18 +76,18 @@ def test_secrets_are_of_the_secret_type(kind: type[Any]) -> None:
         assert (key.type is ConfigType.PASSWORD) == key.name.endswith(words)
 
 
-def test_a_converter_that_was_not_configured_says_so() -> None:
+def test_an_unconfigured_converter_raises_an_error() -> None:
     with pytest.raises(Exception, match="AvroConverter was not configured, or is closed"):
         AvroConverter().to_connect_data("t", b"\0\0\0\0\1")
 
 
-def test_configuring_asks_nothing_of_the_registry(configured: Callable[..., Any], registry: Any) -> None:
+def test_configuring_sends_no_request_to_the_registry(configured: Callable[..., Any], registry: Any) -> None:
     for kind in (AvroConverter, JsonSchemaConverter, ProtobufConverter):
         configured(kind).close()
     assert registry.asked == 0
 
 
-def test_what_the_registry_does_not_have_is_asked_for_again() -> None:
+def test_missing_schemas_are_not_cached() -> None:
     kept = BoundedCache(2)
     assert kept.get("a", lambda: None) is None
     assert kept.get("a", lambda: 1) == 1

@@ -1,4 +1,4 @@
-"""A directory of Parquet files as a table: what its footers tell after a restart."""
+"""Parquet directories as tables: columns in the footers after a restart."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def append(table: ParquetTable, sequence: int, columns: dict[str, pa.Array]) -> 
     table.append(pa.table(columns), TableCommit("c", sequence, {PARTITION: (sequence, sequence + 1)}, {PARTITION: sequence + 1}))
 
 
-def test_a_column_that_newer_files_lack_keeps_its_type_after_a_restart(tmp_path: Path) -> None:
+def test_a_column_missing_in_newer_files_keeps_its_type_after_a_restart(tmp_path: Path) -> None:
     table = ParquetTable(str(tmp_path / "t"), "c")
     assert table.columns() is None
     append(table, 1, {"a": pa.array([1]), "old": pa.array(["x"]), "s": pa.array([{"p": 1}])})
@@ -37,7 +37,7 @@ def test_columns_of_two_tasks_are_put_together(tmp_path: Path) -> None:
     assert found == {"a": pa.int64(), "one": pa.float64(), "other": pa.bool_()}
 
 
-def test_files_of_before_the_list_are_read_by_their_own_columns(tmp_path: Path) -> None:
+def test_files_without_a_column_list_are_read_by_their_own_columns(tmp_path: Path) -> None:
     table = ParquetTable(str(tmp_path / "t"), "c")
     append(table, 1, {"a": pa.array([1])})
     (written,) = (tmp_path / "t").glob("*.parquet")
