@@ -149,7 +149,7 @@ class ClusterServices:
     def before_commit(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
         store = self._store(connector)
         if isinstance(store, OwnOffsets):
-            store.forget_in_worker_topic(connector, offsets)
+            store.delete_from_worker_topic(connector, offsets)
 
     def offsets_committed(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
         store = self._store(connector)

@@ -1,7 +1,7 @@
-"""TLS and SASL settings of Java clients, as librdkafka takes them.
+"""Translates TLS and SASL settings of Java clients for librdkafka.
 
-Java keeps keys in key stores and logins in JAAS lines; librdkafka gets PEM and plain keys made of them. What has no counterpart
-is refused with the way out, for a connection that is less secure than asked must not come about by silence.
+Java has keys in key stores and credentials in JAAS lines; librdkafka gets PEM and plain keys instead. A setting without a
+counterpart is rejected with an alternative: a connection must never silently be less secure than configured.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SASL_KEYS = frozenset(
 
 
 def tls_settings(java: Mapping[str, str]) -> dict[str, str]:
-    """librdkafka's settings for the ``ssl.*`` keys of a Java client."""
+    """Returns librdkafka's settings for the ``ssl.*`` keys of a Java client."""
     result: dict[str, str] = {}
     if java.get("ssl.engine.factory.class"):
         raise ConfigError(
@@ -64,11 +64,11 @@ def tls_settings(java: Mapping[str, str]) -> dict[str, str]:
         )
     algorithm = java.get("ssl.endpoint.identification.algorithm")
     if algorithm is not None:
-        # In Java an empty value switches the check of host names off.
+        # In Java an empty value disables host name verification.
         result["ssl.endpoint.identification.algorithm"] = algorithm.lower() or "none"
     suites = [word for part in java.get("ssl.cipher.suites", "").split(",") if (word := part.strip())]
     if older := tls12_cipher_names(suites):
-        result["ssl.cipher.suites"] = ":".join(older)  # librdkafka has no choice among those of TLS 1.3
+        result["ssl.cipher.suites"] = ":".join(older)  # librdkafka cannot select those of TLS 1.3
     trust, identity = parse_store(java, "ssl.truststore"), parse_store(java, "ssl.keystore")
     if trust.location is not None and trust.certificates is None and trust.is_pem():
         result["ssl.ca.location"] = trust.location
@@ -88,7 +88,7 @@ def _identity(store: Store) -> dict[str, str]:
 
 
 def sasl_settings(java: Mapping[str, str]) -> dict[str, str]:
-    """librdkafka's settings for the ``sasl.*`` keys of a Java client."""
+    """Returns librdkafka's settings for the ``sasl.*`` keys of a Java client."""
     protocol = java.get("security.protocol", "PLAINTEXT").upper()
     if not protocol.startswith("SASL"):
         return {}
@@ -114,7 +114,8 @@ def sasl_settings(java: Mapping[str, str]) -> dict[str, str]:
 
 
 def jaas_options(jaas: str) -> dict[str, str]:
-    """The options of a JAAS line, as ``PlainLoginModule required username="a" password="b";``. Never quotes it in an error."""
+    """Parses the options of a JAAS line such as ``PlainLoginModule required username="a" password="b";``. Errors never quote
+    it."""
     match = _JAAS.match(jaas)
     if match is None:
         raise ConfigError(
@@ -128,7 +129,7 @@ def jaas_options(jaas: str) -> dict[str, str]:
 
 
 def _oauth_settings(java: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
-    """Client credentials, of the settings that Kafka has had for them since 4.1 or, where those are not set, of the JAAS line."""
+    """Returns client credentials from the settings that Kafka has for them since 4.1, or else from the JAAS line."""
     url = java.get("sasl.oauthbearer.token.endpoint.url")
     client = java.get("sasl.oauthbearer.client.credentials.client.id") or options.get("clientId")
     secret = java.get("sasl.oauthbearer.client.credentials.client.secret") or options.get("clientSecret")

@@ -48,7 +48,7 @@ REFUSED: list[tuple[str, Change, str]] = [
     (
         "wrong password",
         lambda secured: secured.login("worker", "SCRAM-SHA-512", "wr0ng-s3cret"),
-        r"looking for topic \S+-(?:config|offset|status): the broker at 127.0.0.1:\d+ refuses the login: .*SCRAM-SHA-512\. "
+        r"looking for topic \S+-(?:config|offset|status): the broker at 127.0.0.1:\d+ rejects authentication: .*SCRAM-SHA-512\. "
         r"Check sasl\.mechanism and sasl\.jaas\.config",
     ),
     (
@@ -112,8 +112,11 @@ def test_clients_of_connectors_that_are_refused_fail_their_tasks_and_nothing_els
     creation = {"topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "1"}
     expected = {
         f"{cluster}-good": ({**source, **creation}, None),
-        f"{cluster}-password": ({**source, "producer.override.sasl.jaas.config": wrong}, "refuses the login: .* Check sasl"),
-        f"{cluster}-sink-password": ({**sink, "consumer.override.sasl.jaas.config": wrong}, "refuses the login: .* Check sasl"),
+        f"{cluster}-password": ({**source, "producer.override.sasl.jaas.config": wrong}, "rejects authentication: .* Check sasl"),
+        f"{cluster}-sink-password": (
+            {**sink, "consumer.override.sasl.jaas.config": wrong},
+            "rejects authentication: .* Check sasl",
+        ),
         f"{cluster}-topic": ({**source, "topic": "elsewhere"}, "topic elsewhere .*not authorized .*WRITE to write it"),
         f"{cluster}-creation": (
             {**source, **creation, "topic": "elsewhere"},

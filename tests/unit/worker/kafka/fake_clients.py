@@ -56,6 +56,7 @@ class FakeProducerClient:
         self.events: list[Any] = []
         """Everything that was asked of the client, in order; a produced record is its value."""
         self.acknowledges = False
+        self.acknowledges_on_poll = False
         self.rejects: dict[bytes, int] = {}
         """Error codes by value, for records that the broker rejects when it answers."""
         self.refuses: dict[bytes, BaseException] = {}
@@ -94,6 +95,8 @@ class FakeProducerClient:
                 self._answers.append(partial(callback, None, message))
 
     def poll(self, timeout_s: float) -> int:
+        if self.acknowledges_on_poll:
+            self.acknowledge()
         answers, self._answers = self._answers, []
         for answer in answers:
             answer()
@@ -121,7 +124,7 @@ class FakeProducerClient:
 
     def commit_transaction(self, timeout_s: float) -> None:
         if self.acknowledges:
-            self.flush(timeout_s)
+            self.acknowledge()  # callbacks run when the client is polled
         self._call("commit")
 
     def abort_transaction(self, timeout_s: float) -> None:

@@ -33,7 +33,7 @@ ALERT = KafkaError(
         (
             TIMED_OUT,
             LOGIN,
-            "x: the broker at b:9093 refuses the login: SASL authentication error: Authentication failed: Invalid username or "
+            "x: the broker at b:9093 rejects authentication: SASL authentication error: Authentication failed: Invalid username or "
             "password. Check sasl.mechanism and sasl.jaas.config of this client",
         ),
         (
@@ -43,7 +43,7 @@ ALERT = KafkaError(
             "could not be verified. Check ssl.truststore.*",
         ),
         (TIMED_OUT, ALERT, "x: no TLS connection with the broker at b:9093: Receive failed: error:0A000412:SSL routines::"),
-        (LOGIN, None, "x: the broker at b:9093 refuses the login"),
+        (LOGIN, None, "x: the broker at b:9093 rejects authentication"),
         (
             KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
             LOGIN,  # of earlier: what the broker has answered counts

@@ -137,6 +137,15 @@ def test_topics_are_reported_once_their_first_records_are_acknowledged(monkeypat
     assert rig.handle.topics == {"t", "u"}
 
 
+def test_topics_are_reported_with_the_flush_if_the_broker_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Delivery(monkeypatch)
+    rig.delivery.send(records(1))
+    assert rig.handle.topics == set()
+    rig.client.acknowledge()
+    rig.delivery.flush()
+    assert rig.handle.topics == {"t"}
+
+
 def test_a_task_that_must_stop_does_not_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Delivery(monkeypatch)
     assert rig.delivery.can_restart()

@@ -139,6 +139,7 @@ def test_an_aborted_transaction_stores_offsets_without_its_records(monkeypatch: 
     rig = Delivery(monkeypatch, Boundary.CONNECTOR, confirms_each=True)
     context = rig.delivery.context
     assert context is not None
+    rig.client.acknowledges_on_poll = True
     batch = records(1, 2, 3)
     context.abort_transaction(batch[1])
     rig.delivery.send(batch)

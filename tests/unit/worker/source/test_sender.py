@@ -115,7 +115,7 @@ def test_a_stop_amid_a_batch_of_several_topics_tracks_nothing_of_it(monkeypatch:
     rig.client.refuses = {b"3": BufferError()}
     rig.handle.control.stop()
     with pytest.raises(ProduceCancelled):
-        rig.sender.send([*records(1), *records(2, topic="u"), *records(3)])
+        rig.sender.send([*records(1), *records(2, 3, topic="u")])
     assert rig.pending() is None
 
 
