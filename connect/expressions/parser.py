@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable
 
 from connect.expressions.dialect import Dialect
@@ -26,6 +25,7 @@ from connect.expressions.syntax import (
     Unary,
     Variable,
 )
+from connect.suggestions import did_you_mean
 
 _DEEPEST = 60
 """Parentheses, lists and calls within each other."""
@@ -279,8 +279,8 @@ class _Parser:
 
     def _offered(self, name: str, known: Iterable[str]) -> str:
         names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=1)
-        return f"; did you mean {near[0]}? There are: {', '.join(names)}" if near else f"; there are: {', '.join(names)}"
+        hint = did_you_mean(name, names, "; ")
+        return f"{hint} There are: {', '.join(names)}" if hint else f"; there are: {', '.join(names)}"
 
     def _json(self, token: Token) -> Node:
         """``JSON.parse(text)``, and ``new groovy.json.JsonSlurper().parseText(text)``, with or without parentheses."""

@@ -7,7 +7,6 @@ and the plainest abuse out; it is no sandbox.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import inspect
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from connect.suggestions import nearest
 
 FAILURES = (Exception, SystemExit)
 """What code of a user may raise and must not end more than its task: a call of sys.exit() is a failure of that code."""
@@ -180,8 +180,8 @@ def _places() -> list[str]:
 
 
 def _nearest(name: str, known: Iterable[str], parent: str = "") -> str:
-    near = difflib.get_close_matches(name, [one for one in known if not one.startswith("_")], n=1, cutoff=0.6)
-    return f". Did you mean {f'{parent}.' if parent else ''}{near[0]}?" if near else "."
+    near = nearest(name, (one for one in known if not one.startswith("_")))
+    return f". Did you mean {f'{parent}.' if parent else ''}{near}?" if near else "."
 
 
 def _import_line(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from connect.data.java_class_names import java_class_name_under
 from connect.data.schema import Field, Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError, SchemaError
+from connect.generated_code import evaluate
 
 _new = object.__new__
 
@@ -99,7 +100,8 @@ def null_test_at(indexes: Sequence[int]) -> NullTest | None:
     if not indexes:
         return None
     # One expression of index tests is twice as fast as any loop, and this runs for every struct. Only numbers go into it.
-    test: NullTest = eval("lambda v: " + " or ".join(f"v[{i:d}] is None" for i in indexes))
+    expression = "lambda v: " + " or ".join(f"v[{i:d}] is None" for i in indexes)
+    test: NullTest = evaluate(expression, title="null test")
     return test
 
 

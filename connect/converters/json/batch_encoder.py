@@ -18,7 +18,15 @@ from typing import Any
 
 from orjson import Fragment, dumps
 
-from connect.converters.json.fast_path import writes_exactly
+from connect.converters.json.fast_path import (
+    Column,
+    FastPathMiss,
+    integer_column,
+    keep_column,
+    list_column,
+    nullable_column,
+    writes_exactly,
+)
 from connect.converters.json.value_writer import WriteOptions, base64_text, number_text, quote, write_value
 from connect.data.logical import (
     DATE,
@@ -37,11 +45,10 @@ from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.data.struct_columns import StructColumns
 from connect.data.types import INT_RANGES
+from connect.generated_code import define_functions
 from connect.java.number_text import decimal_text
 from connect.java.sized_numbers import Float32, round_to_float32
 
-Column = Callable[[Sequence[Any]], Sequence[Any]]
-"""Takes the values of one column and gives what the codec shall write for each. Raises FastPathMiss."""
 Encoder = Callable[[Sequence[Any]], list[bytes]]
 
 _NONE = type(None)
@@ -50,10 +57,6 @@ _SMALLEST, _LARGEST = INT_RANGES[Type.INT64]
 _ASTRAL_LEADS = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
 _ESCAPED = re.compile(r"\\(?:u([0-9a-f]{4})|.)", re.DOTALL)
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
-
-
-class FastPathMiss(Exception):
-    """The batch holds something that the compiled way does not write. No finding: the careful way decides."""
 
 
 class _ColumnCompiler:
@@ -65,27 +68,7 @@ class _ColumnCompiler:
     def column(self, schema: Schema) -> Column:
         wanted, convert = _converter(schema, self)
         null = _null(schema, self.options)
-        allows_null = schema.optional or null is not None
-
-        def column(values: Sequence[Any]) -> Sequence[Any]:
-            types = set(map(type, values))
-            if types and types <= wanted:
-                return convert(values)
-            types.discard(_NONE)
-            if not types <= wanted or not allows_null:
-                raise FastPathMiss
-            if not types:
-                return values if null is None else [null] * len(values)
-            present = [v for v in values if v is not None]
-            converted = convert(present)
-            if len(present) == len(values):
-                return converted
-            if converted is present and null is None:
-                return values
-            following = iter(converted)
-            return [null if v is None else next(following) for v in values]
-
-        return column
+        return nullable_column(wanted, convert, null, allows_null=schema.optional or null is not None)
 
     def element(self, schema: Schema | None) -> Column:
         return _plain_values if schema is None else self.column(schema)
@@ -147,36 +130,23 @@ def _converter(schema: Schema, compiler: _ColumnCompiler) -> tuple[set[type], Co
         return _LOGICAL[schema.name](schema, compiler.options)
     match schema.type:
         case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
-            return {int}, _integers(*INT_RANGES[schema.type])
+            return {int}, integer_column(*INT_RANGES[schema.type])
         case Type.FLOAT64:
             return {float}, _finite(_doubles) if compiler.options.strict else _doubles
         case Type.FLOAT32:
             return {float}, _finite(_floats) if compiler.options.strict else _floats
         case Type.BOOLEAN:
-            return {bool}, _identity
+            return {bool}, keep_column
         case Type.STRING:
-            return {str}, _identity
+            return {str}, keep_column
         case Type.BYTES:
             return {bytes}, lambda values: [base64_text(v) for v in values]
         case Type.ARRAY:
-            return {list}, _arrays(compiler.element(schema.value_schema))
+            return {list}, list_column(compiler.element(schema.value_schema))
         case Type.MAP:
             return {dict}, _maps(schema, compiler)
         case Type.STRUCT:
             return {Struct}, _structs(schema, compiler)
-
-
-def _identity(values: Sequence[Any]) -> Sequence[Any]:
-    return values
-
-
-def _integers(low: int, high: int) -> Column:
-    def check(values: Sequence[int]) -> Sequence[int]:
-        if min(values) < low or max(values) > high:
-            raise FastPathMiss
-        return values
-
-    return check
 
 
 def _doubles(values: Sequence[float]) -> list[Any]:
@@ -203,20 +173,6 @@ def _float(value: float) -> Any:
         if round_to_float32(short) == round_to_float32(value):
             return short
     return Fragment(number_text(value, True).encode())
-
-
-def _arrays(element: Column) -> Column:
-    def convert(values: Sequence[list[Any]]) -> Sequence[Any]:
-        flat = list(chain.from_iterable(values))
-        if not flat:
-            return values
-        converted = element(flat)
-        if converted is flat:
-            return values
-        following = iter(converted)
-        return [list(islice(following, len(v))) for v in values]
-
-    return convert
 
 
 def _maps(schema: Schema, compiler: _ColumnCompiler) -> Column:
@@ -281,9 +237,7 @@ def _row_builder(names: Sequence[str]) -> Callable[..., list[dict[str, Any]]]:
     source = (
         f"def build({', '.join(columns)}):\n    return [{{{members}}} for {', '.join(cells)}, in zip({', '.join(columns)})]\n"
     )
-    scope: dict[str, Any] = {}
-    exec(source, scope)
-    build: Callable[..., list[dict[str, Any]]] = scope["build"]
+    build: Callable[..., list[dict[str, Any]]] = define_functions(source, title="JSON row builder")["build"]
     return build
 
 

@@ -17,9 +17,9 @@ from connect.config.types import ConfigType
 from connect.config.validators import one_of
 from connect.converters.api import Converter, HeaderConverter
 from connect.converters.config import HEADER_TYPE, TYPE, converter_config_def, type_for
-from connect.converters.json.batch_decoder import Column, compile_decoder
-from connect.converters.json.batch_encoder import Encoder, FastPathMiss, compile_encoder, encode_schemaless
-from connect.converters.json.fast_path import was_read_exactly
+from connect.converters.json.batch_decoder import compile_decoder
+from connect.converters.json.batch_encoder import Encoder, compile_encoder, encode_schemaless
+from connect.converters.json.fast_path import Column, FastPathMiss, was_read_exactly
 from connect.converters.json.parser import parse_json
 from connect.converters.json.schema_text import parse_schema, schema_text
 from connect.converters.json.strict_checks import check_lossless

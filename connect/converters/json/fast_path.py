@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any
 
 from connect.data.schema import Type
 from connect.data.types import INT_RANGES
+
+Column = Callable[[Sequence[Any]], Sequence[Any]]
+"""Converts the values of one column. Raises FastPathMiss."""
 
 _SMALLEST, _LARGEST = INT_RANGES[Type.INT64]
 _BIG = 2.0**63
@@ -25,6 +28,65 @@ _MAX_COLUMNS = 10_000
 """How many are looked at. A value that holds itself has no end of them: the careful way decides."""
 _MAX_VALUES = 1 << 20
 """In one column."""
+
+
+class FastPathMiss(Exception):
+    """A batch contains something that the fast path does not handle. Not an error: the slow path decides."""
+
+
+def nullable_column(types: set[type], convert: Column, null: Any, *, allows_null: bool) -> Column:
+    """Returns a column that converts the values of these types and replaces nulls by ``null``; it raises FastPathMiss for other
+    types, and for nulls that are not allowed."""
+
+    def column(values: Sequence[Any]) -> Sequence[Any]:
+        found = set(map(type, values))
+        if found and found <= types:
+            return convert(values)
+        found.discard(_NONE)
+        if not found <= types or not allows_null:
+            raise FastPathMiss
+        if not found:
+            return values if null is None else [null] * len(values)
+        present = [v for v in values if v is not None]
+        converted = convert(present)
+        if converted is present and null is None:
+            return values
+        following = iter(converted)
+        return [null if v is None else next(following) for v in values]
+
+    return column
+
+
+def keep_column(values: Sequence[Any]) -> Sequence[Any]:
+    """Returns the values unchanged."""
+    return values
+
+
+def integer_column(low: int, high: int) -> Column:
+    """Returns a column that checks the range of integers."""
+
+    def check(values: Sequence[int]) -> Sequence[int]:
+        if min(values) < low or max(values) > high:
+            raise FastPathMiss
+        return values
+
+    return check
+
+
+def list_column(element: Column) -> Column:
+    """Returns a column that converts the elements of all lists as one column."""
+
+    def convert(values: Sequence[list[Any]]) -> Sequence[Any]:
+        flat = list(chain.from_iterable(values))
+        if not flat:
+            return values
+        converted = element(flat)
+        if converted is flat:
+            return values
+        following = iter(converted)
+        return [list(islice(following, len(v))) for v in values]
+
+    return convert
 
 
 @dataclass(frozen=True, slots=True)

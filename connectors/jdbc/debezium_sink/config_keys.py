@@ -6,7 +6,6 @@ that it takes and does not show, or that later versions have, follow in a group 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +14,7 @@ from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importan
 from connect.config.validators import at_least
 from connect.errors import ConfigError
 from connect.java.regex import RegexError, compile_java_regex
+from connect.suggestions import did_you_mean
 from connectors.jdbc.sink.config_keys import STATEMENT_TIMEOUT_MS
 from connectors.jdbc.source.config_validators import Suggested, ZoneName
 
@@ -43,8 +43,7 @@ class Choice:
     def __call__(self, name: str, value: Any) -> None:
         if value is None or value.strip().lower() in self.values:
             return
-        near = difflib.get_close_matches(value.strip().lower(), self.values, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(value.strip().lower(), self.values, "; ")
         raise ConfigError(
             f"The '{name}' value '{value}' is invalid: Value must be one of {', '.join(self.values)}{hint}", key=name
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from connect.errors import ConfigError, ConnectError, DataError, SchemaError
+from connect.generated_code import evaluate
 from connect.record import SinkRecord
 from connectors.jdbc.debezium_sink.record_kinds import Envelope, Flat, Form, SchemaChange, form_of
 from connectors.jdbc.debezium_sink.rows import Kind
@@ -213,8 +214,8 @@ class _Reader:
         if source is None or None in members:
             return lambda record: (None,) * len(names)
         places = ", ".join(f"s[{member.index}]" for member in members if member is not None)
-        made: Callable[[SinkRecord], tuple[Any, ...]] = eval(
-            f"lambda r: [({places},) for s in ({form.event}[{source.index}].values,)][0]", {}
+        made: Callable[[SinkRecord], tuple[Any, ...]] = evaluate(
+            f"lambda r: [({places},) for s in ({form.event}[{source.index}].values,)][0]", title="source fields"
         )
         return made
 

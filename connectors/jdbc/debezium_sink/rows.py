@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from connect.data.headers import Header
 from connect.data.schema import Schema, Type
 from connect.errors import SchemaError
+from connect.generated_code import evaluate
 from connect.record import SinkRecord
 from connectors.jdbc.debezium_sink.rules import KeyMode, Rules
 from connectors.jdbc.sink.row_changes import Row
@@ -146,7 +147,7 @@ def compiled(columns: Sequence[Column], row: str, width: int) -> RowsOf:
     sources = [column.source for column in columns]
     codes = [column.code for column in columns]
     if codes == [f"v[{place}]" for place in range(width)]:
-        whole: RowsOf = eval(f"lambda records: [{row} for r in records]", {})
+        whole: RowsOf = evaluate(f"lambda records: [{row} for r in records]", title="rows of change events")
         return whole
     loops = "for r in records"
     if any(source.startswith("k[") for source in sources):
@@ -155,5 +156,6 @@ def compiled(columns: Sequence[Column], row: str, width: int) -> RowsOf:
         loops += f" for v in ({row},)"
     if any(source.startswith("h[") for source in sources):
         loops += " for h in (headers(r.headers),)"
-    made: RowsOf = eval(f"lambda records: [({', '.join(codes)},) {loops}]", {"headers": header_values})
+    expression = f"lambda records: [({', '.join(codes)},) {loops}]"
+    made: RowsOf = evaluate(expression, {"headers": header_values}, title="rows of change events")
     return made

@@ -6,7 +6,6 @@ to the server takes a :class:`Session`. Errors of the driver leave a session onl
 
 from __future__ import annotations
 
-import difflib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from connect.data.schema import Schema
 from connect.errors import ConfigError, ConnectError, DataError
+from connect.suggestions import did_you_mean
 from connectors.jdbc.catalog import Column, Table
 from connectors.jdbc.dialects.lossless import Keeps
 from connectors.jdbc.errors import Blame
@@ -163,8 +163,7 @@ class Dialect(ABC):
         if table is not None:
             return table
         known = [str(found) for found, _ in self.tables(session, ("TABLE", "VIEW", "PARTITIONED TABLE"))]
-        near = difflib.get_close_matches(str(name), known, 1)
-        hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known[:10]) or 'no tables'}"
+        hint = did_you_mean(str(name), known, "; ") or f"; there are {', '.join(known[:10]) or 'no tables'}"
         raise ConnectError(f"There is no table {name} in {session.label}, or this user may not see it{hint}")
 
     def now(self, session: Session) -> int:

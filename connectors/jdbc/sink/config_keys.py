@@ -6,7 +6,6 @@ importance, default) is what the original shows; the others follow in a group of
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from connect.config.definition import NO_DEFAULT, ConfigDef, ConfigKey, ConfigType, Importance, Width
 from connect.config.validators import NonEmpty, at_least
 from connect.errors import ConfigError
+from connect.suggestions import did_you_mean
 from connectors.jdbc.flavor import Face
 from connectors.jdbc.sink.table_names import parse_mapping
 from connectors.jdbc.source.config_validators import DIALECTS, Enumerated, QuoteMode, Suggested, ZoneName
@@ -35,8 +35,8 @@ class Enumerator:
     def __call__(self, name: str, value: Any) -> None:
         for one in value if isinstance(value, list) else (value,):
             if one is None or not {one, one.lower(), one.upper()} & set(self.values) or one not in (one.lower(), one.upper()):
-                near = difflib.get_close_matches(str(one).lower(), [known.lower() for known in self.values], 1)
-                hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(self.values)}"
+                hint = did_you_mean(str(one).lower(), (known.lower() for known in self.values))
+                hint = hint or f"expected one of {', '.join(self.values)}"
                 raise ConfigError.invalid(name, one, f"Invalid enumerator; {hint}")
 
     def __str__(self) -> str:

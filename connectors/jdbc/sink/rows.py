@@ -9,6 +9,7 @@ from typing import Any
 
 from connect.data.schema import Schema, Type
 from connect.errors import SchemaError
+from connect.generated_code import evaluate
 from connect.record import SinkRecord
 from connectors.jdbc.options import SinkField
 from connectors.jdbc.sink.row_changes import Operation, Row, Shape
@@ -183,7 +184,7 @@ def _compiled(rules: FieldRules, columns: Sequence[_Column], key_schema: Schema 
         loops += " for k in (r.key.values,)"
     if any(column.source.startswith("v[") for column in columns):
         loops += " for v in (r.value.values,)"
-    made: RowsOf = eval(f"lambda records: [({text},) {loops}]", defaults)
+    made: RowsOf = evaluate(f"lambda records: [({text},) {loops}]", defaults, title="rows of records")
     return made
 
 

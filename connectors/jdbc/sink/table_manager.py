@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
 from connect.data.schema import Schema
 from connect.errors import ConnectError, RetriableError, SchemaError
+from connect.suggestions import nearest
 from connectors.jdbc.catalog import Column, Table
 from connectors.jdbc.connection.database import Session
 from connectors.jdbc.dialects.dialect import RowWriter
@@ -113,11 +113,10 @@ class Tables:
 
     def _instead(self, session: Session, shape: Shape) -> str:
         known = [str(name) for name, _ in session.dialect.tables(session, _KINDS)]
-        near = difflib.get_close_matches(str(shape.table), known, 1) or [
-            name for name in known if name.rpartition(".")[2].lower() == shape.table.name.lower()
-        ]
-        nearest = f" (the nearest name in {session.label} is {near[0]})" if near else ""
-        return f"{nearest}; create it, or set {self._settings.creating_key}"
+        alike = (name for name in known if name.rpartition(".")[2].lower() == shape.table.name.lower())
+        near = nearest(str(shape.table), known) or next(alike, None)
+        hint = f" (the nearest name in {session.label} is {near})" if near else ""
+        return f"{hint}; create it, or set {self._settings.creating_key}"
 
     def _evolved(self, session: Session, shape: Shape) -> Table:
         """The table with a column for every field, after a look at what it has now: other tasks add columns too."""
@@ -214,8 +213,8 @@ def _missing(table: Table, fields: Sequence[SinkField]) -> list[SinkField]:
 
 def _nearest(table: Table, missing: Sequence[SinkField]) -> str:
     names = [column.name for column in table.columns]
-    found = [(field.name, difflib.get_close_matches(field.name, names, 1)) for field in missing]
-    hints = [f"{near[0]} for {name}" for name, near in found if near]
+    found = [(field.name, nearest(field.name, names)) for field in missing]
+    hints = [f"{near} for {name}" for name, near in found if near]
     return f"; the nearest columns are {', '.join(hints)}" if hints else ""
 
 

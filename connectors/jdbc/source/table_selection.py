@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from connect.errors import ConfigError, ConnectError
+from connect.suggestions import nearest
 from connectors.jdbc.dialects.dialect import Dialect
 from connectors.jdbc.source.config_validators import pattern
 from connectors.jdbc.table_name import TableName, split_name
@@ -56,8 +56,7 @@ def nearest_table(text: str, tables: Sequence[TableName]) -> str:
     bare = lower.rpartition(".")[2].strip('"`[]')
     elsewhere = [str(table) for table in tables if table.name.lower() == bare]
     by_lower = {name.lower(): name for name in known}
-    alike = [by_lower[name] for name in difflib.get_close_matches(lower, by_lower, 1)]
-    return next(iter(of_case or elsewhere or alike), "")
+    return next(iter(of_case or elsewhere), "") or by_lower.get(nearest(lower, by_lower) or "", "")
 
 
 def is_listed(table: TableName, names: Sequence[str], dialect: Dialect) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.metadata
 import importlib.util
-from collections.abc import Iterable
 from dataclasses import dataclass
 from sqlite3 import sqlite_version
 
 from connect.errors import ConfigError
+from connect.suggestions import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +151,6 @@ _ASYNC = frozenset(
         "connect_async",
     }
 )
-
-
-def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The name that was perhaps meant."""
-    found = difflib.get_close_matches(name, list(names), n=1, cutoff=cutoff)
-    return found[0] if found else None
 
 
 def check_dialect(drivername: str) -> None:

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from connect.errors import ConnectError, DataError
+from connect.generated_code import define_functions
 from connectors.jdbc.dialects.mysql.types import Described, Reading
 
 Decode = Callable[[bytes, str, int, int, list[Any], list[Any]], int]
@@ -72,8 +73,7 @@ def decoder(columns: Sequence[Described], readings: Sequence[Reading | None], ex
         "        explain(d, r + 4, e)",
         "        raise",
     ]
-    exec("\n".join(code), space)
-    decode: Decode = space["decode"]
+    decode: Decode = define_functions(code, space, title="MySQL row decoder")["decode"]
     return decode
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from connect.data.schema import Schema
 from connect.errors import DataError
+from connect.generated_code import define_functions
 from connectors.jdbc.dialects.dialect import Rows
 from connectors.jdbc.dialects.postgres.types import Reading, ResultColumn, exact_code, reading
 from connectors.jdbc.dialects.types import instant_ns, wall_ns
@@ -112,8 +113,7 @@ def _compiled(
         code += [f"        {names}= row"] if columns else []
         code += body("        ", careful=True)
     code.append(f"    return Rows(out, {'extra' if exact else 'None'})")
-    exec("\n".join(code), space)
-    return space["decode"]
+    return define_functions(code, space, title="PostgreSQL row decoder")["decode"]
 
 
 def _expression(i: int, column: ResultColumn, found: Reading, *, careful: bool, escapes: bool) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from connect.data.logical import MILLIS_PER_DAY, date_to_days, time_to_millis, timestamp_to_millis
 from connect.errors import DataError
+from connect.generated_code import define_functions
 from connectors.jdbc.dialects.conversion import to_day, to_instant_ns, to_python, to_wall_ns
 from connectors.jdbc.dialects.field_kinds import FLOATS, Form, Kind, Logical, logical_of, struct_of
 from connectors.jdbc.dialects.sqlite.statement_timeout import Clock
@@ -166,8 +167,7 @@ def rows_converter(
     names = ", ".join(f"v{i}" for i in range(len(fields)))
     # Only numbers of fields are in this text; names and values come in through the namespace.
     code = f"def convert(rows):\n    return [({', '.join(parts)},) for {names}, in rows]\n"
-    exec(compile(code, "<rows of a sqlite writer>", "exec"), space)
-    made: RowsConverter = space["convert"]
+    made: RowsConverter = define_functions(code, space, title="SQLite row converter")["convert"]
 
     def checked(rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
         try:
