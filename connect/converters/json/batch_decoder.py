@@ -1,7 +1,7 @@
-"""Whole batches of parsed JSON to values, compiled once per schema.
+"""Fast path of reading: converts batches of parsed JSON to values, with code compiled once per schema.
 
-The mirror of :mod:`connect.converters.json.batch_encoder`: columns are checked as a whole and rows built by generated code. Only
-JSON that needs no leniency goes this way; anything else raises :class:`FastPathMiss` and is read value by value from its text.
+The counterpart of :mod:`connect.converters.json.batch_encoder`: it checks whole columns, and generated code builds the rows. JSON
+that needs lenient reading raises :class:`FastPathMiss` and is then read value by value from its text.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SMALLEST, _LARGEST = INT_RANGES[Type.INT64]
 
 
 def compile_decoder(schema: Schema, options: ReadOptions) -> Column:
-    """Takes what the C codec parsed and gives values of the schema."""
+    """Compiles the function that converts values parsed by the C codec to values of the schema."""
     return _column(schema, options)
 
 
@@ -68,10 +68,10 @@ def _converter(schema: Schema, options: ReadOptions) -> tuple[set[type], Column]
         case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
             return {int}, integer_column(*INT_RANGES[schema.type])
         case Type.FLOAT64:
-            # Adding zero takes the sign off -0.0, which the original's decimals do not keep.
+            # Adding zero removes the sign of -0.0, which the decimals that Apache parses do not have.
             return {float}, lambda nodes: [n + 0.0 for n in nodes]
         case Type.FLOAT32:
-            # How many digits the text had decides what strict reading says; the codec does not tell.
+            # Strict reading depends on the number of digits in the text, which the codec does not return.
             return {float}, _refuse if options.strict else lambda nodes: [_float32(n) for n in nodes]
         case Type.BOOLEAN:
             return {bool}, keep_column
@@ -96,7 +96,7 @@ def _float32(node: float) -> float:
         rounded: float = _FLOAT.unpack(_FLOAT.pack(node))[0] + 0.0
     except OverflowError as e:
         raise FastPathMiss from e
-    # A double exactly in the middle of two floats may be the rounded form of a text that is not.
+    # A double exactly halfway between two floats may be the rounded form of a text that is not.
     in_the_middle = rounded != node and _LONG.unpack(_DOUBLE.pack(node))[0] & 0x1FFFFFFF == 0x10000000
     if in_the_middle or (abs(rounded) < 1.2e-38 and node != 0.0):
         raise FastPathMiss
@@ -157,7 +157,7 @@ def _structs(schema: Schema, options: ReadOptions) -> Column:
 
 
 def _struct_builder(width: int) -> Callable[..., list[Struct]]:
-    """Code that zips columns into structs, without the checks of the constructor."""
+    """Generates the function that zips columns into structs, without the constructor's checks."""
     columns = ", ".join(f"c{i}" for i in range(width))
     cells = ", ".join(f"v{i}" for i in range(width))
     source = (

@@ -1,9 +1,9 @@
-"""Whole batches of values to JSON bytes, compiled once per schema.
+"""Fast path of writing: converts batches of values to JSON bytes, with code compiled once per schema.
 
-A batch is taken apart into columns. Each column is checked as a whole (one pass over its types, one over its range) and turned
-into what the C codec writes as Jackson would; generated code puts the rows together again. That checks every value and costs
-little more than the codec itself. Whatever is not plainly right raises :class:`FastPathMiss`, and the caller goes value by value
-through :mod:`connect.converters.json.value_writer`, which either writes it or says which field is wrong.
+A batch is split into columns. Each column is checked as a whole (one pass over its types, one over its range) and converted to
+values that the C codec writes like Jackson; generated code builds the rows. That checks every value and costs little more than
+the codec itself. Anything unusual raises :class:`FastPathMiss`. The caller then writes value by value with
+:mod:`connect.converters.json.value_writer`, which either writes the value or reports the invalid field.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
 class _ColumnCompiler:
-    """Makes the columns of one schema."""
+    """Compiles the columns of one schema."""
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
@@ -75,8 +75,8 @@ class _ColumnCompiler:
 
 
 def compile_encoder(schema: Schema, options: WriteOptions) -> Encoder:
-    """The encoder of one schema, for a few hundred values at a time. It may raise anything for a value it does not like; the
-    careful way then has the word."""
+    """Compiles the encoder of a schema, for a few hundred values at a time. It may raise any error for an invalid value; the slow
+    path then decides."""
     compiler = _ColumnCompiler(options)
     column = compiler.column(schema)
     build = _column_struct_rows(schema, compiler) if schema.fields and schema.name not in _LOGICAL else None
@@ -90,7 +90,7 @@ def compile_encoder(schema: Schema, options: WriteOptions) -> Encoder:
 
 
 def encode_schemaless(values: Sequence[Any], options: WriteOptions) -> list[bytes]:
-    """JSON bytes of schemaless values, None among them as ``null``."""
+    """Returns the JSON bytes of schemaless values, with ``null`` for None."""
     if not writes_exactly(values):
         if options.strict:
             raise FastPathMiss
@@ -99,8 +99,8 @@ def encode_schemaless(values: Sequence[Any], options: WriteOptions) -> list[byte
 
 
 def _dump(rows: Sequence[Any]) -> list[bytes]:
-    """The JSON of each row. One call writes them all, with a bare newline between, which JSON text never holds: a call a row
-    would spend more on its buffer than on its text."""
+    """Returns the JSON of each row. One call writes all of them, separated by newlines, which JSON text never contains: with a
+    call per row, allocating the buffer would cost more than writing."""
     if len(rows) == 1:
         return [_jackson_escapes(dumps(rows[0]))]
     spaced: list[Any] = [_NEWLINE] * (2 * len(rows) - 1)
@@ -109,9 +109,9 @@ def _dump(rows: Sequence[Any]) -> list[bytes]:
 
 
 def _jackson_escapes(text: bytes) -> bytes:
-    """Escapes as Jackson writes them: upper case, and characters beyond U+FFFF as two of them. Keys are hashed by their
-    bytes, so that this decides the partition."""
-    # One byte at a time: a search for a pattern would cost more than the codec does.
+    """Rewrites escapes like Jackson: in upper case, and characters beyond U+FFFF as two escapes. The bytes of a key determine its
+    partition."""
+    # Searching for single bytes first is cheap; a regular expression would cost more than the codec.
     if (b"\\" not in text or b"\\u" not in text) and (text.isascii() or not any(lead in text for lead in _ASTRAL_LEADS)):
         return text
     shown = _ESCAPED.sub(lambda m: "\\u" + m[1].upper() if m[1] else m[0], text.decode())
@@ -125,7 +125,7 @@ def _null(schema: Schema, options: WriteOptions) -> Any:
 
 
 def _converter(schema: Schema, compiler: _ColumnCompiler) -> tuple[set[type], Column]:
-    """The type that a column's values must have (dates have two), and what turns them into what the codec writes."""
+    """Returns the types that a column's values may have, and the function that converts them for the codec."""
     if schema.name in _LOGICAL:
         return _LOGICAL[schema.name](schema, compiler.options)
     match schema.type:
@@ -150,7 +150,7 @@ def _converter(schema: Schema, compiler: _ColumnCompiler) -> tuple[set[type], Co
 
 
 def _doubles(values: Sequence[float]) -> list[Any]:
-    # In this range, and there only, the codec's text is Java's.
+    # Only in this range is the codec's text the same as Java's.
     return [v if 0.001 <= v < 1e7 or v == 0.0 or -1e7 < v <= -0.001 else Fragment(number_text(v, False).encode()) for v in values]
 
 
@@ -203,7 +203,7 @@ def _structs(schema: Schema, compiler: _ColumnCompiler) -> Column:
     build = _row_builder([f.name for f in fields]) if fields else None
 
     def convert(values: Sequence[Struct]) -> Sequence[Any]:
-        # Rows often share one struct, as the source block of a snapshot: it is written once.
+        # Rows often share one struct, such as the source block of a snapshot: write it once.
         if len(values) > 1 and values[0] is values[-1] and len(set(map(id, values))) == 1:
             return [Fragment(dumps(convert(values[:1])[0]))] * len(values)
         rows = [s.values for s in values if s.schema is schema]
@@ -222,7 +222,7 @@ def _structs(schema: Schema, compiler: _ColumnCompiler) -> Column:
 
 
 def _column_struct_rows(schema: Schema, compiler: _ColumnCompiler) -> Callable[[StructColumns], Sequence[Any]]:
-    """What :func:`_structs` does, for structs that are in columns already."""
+    """Like :func:`_structs`, for structs that are stored as columns."""
     fields = schema.fields or ()
     columns = [compiler.column(f.schema) for f in fields]
     build = _row_builder([f.name for f in fields])
@@ -230,7 +230,7 @@ def _column_struct_rows(schema: Schema, compiler: _ColumnCompiler) -> Callable[[
 
 
 def _row_builder(names: Sequence[str]) -> Callable[..., list[dict[str, Any]]]:
-    """Code that zips columns into dicts with these keys: a dict display with constant keys is what Python builds fastest."""
+    """Generates the function that zips columns into dicts with these keys. Python builds displays with constant keys fastest."""
     cells = [f"v{i}" for i in range(len(names))]
     columns = [f"c{i}" for i in range(len(names))]
     members = ", ".join(f"{name!r}: {cell}" for name, cell in zip(names, cells, strict=True))
@@ -259,7 +259,7 @@ def _finite_text(value: decimal.Decimal) -> str:
 
 
 def _unscaled(value: decimal.Decimal, scale: int) -> int:
-    # By its text, since that is the cheapest exact way: "12.30" with scale 2 is 1230. Exponents go the careful way.
+    # The text is the cheapest exact way: "12.30" with scale 2 is 1230. Exponents take the slow path.
     whole, _, fraction = str(value).partition(".")
     if len(fraction) != scale:
         raise FastPathMiss
@@ -299,7 +299,7 @@ def _plain_values(values: Sequence[Any]) -> Sequence[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A schemaless value as the codec may write it; the value itself when there is nothing to change."""
+    """Returns a schemaless value in a form that the codec writes correctly; the value itself if possible."""
     kind = type(value)
     if kind is str or value is None or kind is bool:
         return value
