@@ -11,7 +11,6 @@ simple class name, and that without ``Connector``, ``Converter``, and so on, as 
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import logging
@@ -27,6 +26,7 @@ from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.converters.api import Converter, HeaderConverter
 from connect.errors import ConfigError, PluginNotFoundError
 from connect.plugin_entry import Kind, PluginEntry
+from connect.suggestions import nearest
 from connect.transforms.api import Predicate, Transformation
 
 __all__ = [
@@ -182,11 +182,11 @@ class Plugins:
         known = ", ".join(_shown(d) for d in self.of(kind)) or "none"
         text = f"Failed to find any class that implements {base} and which name matches {name}, available {noun}s are: {known}"
         names = {n: d for (k, n), d in self._by_name.items() if k is kind}
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-        if not near:
-            simple = {n.rpartition(".")[2]: n for n in names}
-            near = [simple[n] for n in difflib.get_close_matches(name.rpartition(".")[2], simple, n=1, cutoff=0.7)]
-        return f"{text}. Did you mean {near[0]}?" if near else text
+        found = nearest(name, names)
+        if found is None:
+            by_simple_name = {n.rpartition(".")[2]: n for n in names}
+            found = by_simple_name.get(nearest(name.rpartition(".")[2], by_simple_name, cutoff=0.7) or "")
+        return f"{text}. Did you mean {found}?" if found else text
 
     def load(self, desc: PluginDesc) -> type[Any]:
         """Imports the plugin's module and returns its class. Raises PluginNotFoundError when that fails, ConfigError when the

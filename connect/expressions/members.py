@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from connect.data.schema import Field, Schema
 from connect.data.struct import Struct
 from connect.expressions.dialect import Dialect, describe_kind
 from connect.expressions.errors import EvaluationError
+from connect.suggestions import did_you_mean
 
 _FIELDS_SHOWN = 20
 
@@ -96,8 +96,7 @@ def read_struct_field(struct: Struct, name: Any, *, missing_is_null: bool) -> An
 
 def unknown_field_error(schema: Schema, name: Any) -> EvaluationError:
     names = schema.field_names
-    near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
+    hint = f" ({hint})" if (hint := did_you_mean(str(name), names)) else ""
     shown = ", ".join(names[:_FIELDS_SHOWN]) + (", ..." if len(names) > _FIELDS_SHOWN else "")
     return EvaluationError(f"the struct {schema.name or ''} has no field {name}{hint}; fields: {shown}".replace("  ", " "))
 

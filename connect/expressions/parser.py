@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable
 
 from connect.expressions.dialect import Dialect
@@ -26,6 +25,7 @@ from connect.expressions.syntax import (
     Unary,
     Variable,
 )
+from connect.suggestions import did_you_mean
 
 _MAX_DEPTH = 60
 """Levels of nested parentheses, lists, and calls."""
@@ -319,8 +319,8 @@ class _ExpressionParser:
 
     def _suggest(self, name: str, known: Iterable[str]) -> str:
         names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=1)
-        return f"; did you mean {near[0]}? Known: {', '.join(names)}" if near else f"; known: {', '.join(names)}"
+        hint = did_you_mean(name, names, "; ")
+        return f"{hint} Known: {', '.join(names)}" if hint else f"; known: {', '.join(names)}"
 
     def _parse_json(self, token: Token) -> Node:
         """Parses ``JSON.parse(text)``, or the constructor in ``new groovy.json.JsonSlurper().parseText(text)``."""

@@ -7,7 +7,6 @@ settings, and its instance is called; it may have a ``close`` method.
 
 from __future__ import annotations
 
-import difflib
 import dis
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from connect.errors import ConfigError, ConnectError
 from connect.functions.config import Setting, build_setting
 from connect.functions.user_code import FAILURES, UserCode, load_callable
 from connect.strict import STRICT
+from connect.suggestions import nearest
 
 FUNCTION = "function"
 TAKES = "function.takes"
@@ -132,9 +132,9 @@ def _parse_arguments(path: str, target: Any, parameters: _Parameters, settings: 
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     unknown = [key for key in settings if key not in known]
     if unknown and not takes_any:
-        near = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.6)
+        near = nearest(unknown[0], known)
         listed = f"its settings are {', '.join(known)}" if known else "it has no settings"
-        hint = f". Did you mean {near[0]}?" if near else ""
+        hint = f". Did you mean {near}?" if near else ""
         raise ConfigError(f"{path} has no setting {unknown[0]}: {listed}{hint}", key=unknown[0])
     parsed = config_def.parse(settings)
     given = {one.argument: one.value(parsed[key]) for key, one in known.items()}

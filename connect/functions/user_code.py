@@ -7,7 +7,6 @@ the simplest abuse, but it is not a sandbox.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import inspect
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from connect.suggestions import nearest
 
 FAILURES = (Exception, SystemExit)
 """Exceptions of user code that fail only its task, including sys.exit()."""
@@ -181,8 +181,8 @@ def _search_path() -> list[str]:
 
 
 def _suggest(name: str, known: Iterable[str], parent: str = "") -> str:
-    near = difflib.get_close_matches(name, [one for one in known if not one.startswith("_")], n=1, cutoff=0.6)
-    return f". Did you mean {f'{parent}.' if parent else ''}{near[0]}?" if near else "."
+    near = nearest(name, (one for one in known if not one.startswith("_")))
+    return f". Did you mean {f'{parent}.' if parent else ''}{near}?" if near else "."
 
 
 def _import_line(error: BaseException) -> str:

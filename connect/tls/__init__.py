@@ -6,10 +6,12 @@ called .jks.
 
 from connect.tls.cipher_suites import allow_suites, tls12_cipher_names
 from connect.tls.contexts import load_identity, load_trust
+from connect.tls.settings import JavaTlsSettings
 from connect.tls.store import Identity, Store, parse_store, read_identity, read_trusted_certificates
 
 __all__ = [
     "Identity",
+    "JavaTlsSettings",
     "Store",
     "allow_suites",
     "load_identity",

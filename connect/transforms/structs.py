@@ -9,6 +9,7 @@ from connect.data.java_class_names import java_class_name_under
 from connect.data.schema import Field, Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError, SchemaError
+from connect.generated_code import evaluate
 
 _new = object.__new__
 
@@ -100,7 +101,7 @@ def null_test_at(indexes: Sequence[int]) -> NullTest | None:
     if not indexes:
         return None
     # One expression is twice as fast as a loop, and this runs for every struct. It contains only numbers.
-    test: NullTest = eval("lambda v: " + " or ".join(f"v[{i:d}] is None" for i in indexes))
+    test: NullTest = evaluate("lambda v: " + " or ".join(f"v[{i:d}] is None" for i in indexes), title="null test")
     return test
 
 

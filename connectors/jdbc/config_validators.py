@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import re
 import zoneinfo
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 from connect.config.definition import Recommender
 from connect.errors import ConfigError
 from connect.java.regex import RegexError, compile_java_regex
+from connect.suggestions import did_you_mean
 
 DIALECTS = (
     "", "Db2DatabaseDialect", "MySqlDatabaseDialect", "SybaseDatabaseDialect", "GenericDatabaseDialect", "OracleDatabaseDialect",
@@ -58,9 +58,8 @@ class NameChoice:
         if value is None or (self.empty and not value.strip()):
             return
         if value not in self.values and value.lower() not in self.values:
-            near = difflib.get_close_matches(value, [known for known in self.values if known], 1)
-            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known for known in self.values if known)}"
-            raise ConfigError.invalid(name, value, hint)
+            known = [one for one in self.values if one]
+            raise ConfigError.invalid(name, value, did_you_mean(value, known) or f"expected one of {', '.join(known)}")
 
     def __str__(self) -> str:
         return f"[{', '.join(self.values)}]"
@@ -136,8 +135,7 @@ def parse_zone(key: str, text: str) -> dt.tzinfo:
     try:
         return dt.UTC if name == "UTC" else zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        near = difflib.get_close_matches(name, zoneinfo.available_timezones(), 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(name, zoneinfo.available_timezones(), "; ")
         reason = f"expected a region (Europe/Berlin) or an offset from UTC (+02:00){hint}"
         raise ConfigError.invalid(key, text, reason) from None
 

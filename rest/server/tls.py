@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from connect.errors import ConfigError
-from connect.tls import Store, allow_suites, load_identity, load_trust, parse_store
+from connect.tls import JavaTlsSettings, Store, allow_suites, load_identity, load_trust
 
 log = logging.getLogger(__name__)
 
@@ -45,19 +45,17 @@ class TlsSettings:
         below = {key.removeprefix(prefix): value for key, value in props.items() if key.startswith(prefix)}
         given = below or {key: value for key, value in props.items() if key.startswith("ssl.")}
         shown = prefix if below else ""
-        if given.get("ssl.engine.factory.class"):
-            key = f"{shown}ssl.engine.factory.class"
-            raise ConfigError(f"{key} names a Java class, which is not supported; set {shown}ssl.keystore.location", key=key)
+        java = JavaTlsSettings.from_properties(given, shown, instead_of_engine="ssl.keystore.location")
         client_auth = given.get("ssl.client.auth", "none").strip().lower()
         if client_auth not in _CLIENT_AUTH:
             raise ConfigError.invalid(f"{shown}ssl.client.auth", client_auth, f"String must be one of: {', '.join(_CLIENT_AUTH)}")
         return cls(
-            parse_store(given, "ssl.keystore", shown),
-            parse_store(given, "ssl.truststore", shown),
+            java.key_store,
+            java.trust_store,
             client_auth,
-            _versions(given, shown),
-            tuple(_words(given.get("ssl.cipher.suites", ""))),
-            given.get("ssl.endpoint.identification.algorithm", "https").strip() != "",
+            _versions(java.enabled_protocols, given.get("ssl.protocol", ""), shown),
+            java.cipher_suites,
+            java.checks_host_names,
         )
 
     def files(self) -> list[Path]:
@@ -65,16 +63,12 @@ class TlsSettings:
         return [Path(store.location) for store in (self.identity, self.trust) if store.location]
 
 
-def _words(text: str) -> list[str]:
-    return [word for part in text.split(",") if (word := part.strip())]
-
-
-def _versions(given: Mapping[str, str], shown: str) -> tuple[str, ...]:
-    enabled = _words(given.get("ssl.enabled.protocols", "")) or list(_VERSIONS)
+def _versions(enabled_protocols: Sequence[str], protocol: str, shown: str) -> tuple[str, ...]:
+    enabled = enabled_protocols or tuple(_VERSIONS)
     for word in enabled:
         if word not in _VERSIONS and word not in _OLD_VERSIONS:
             raise ConfigError.invalid(f"{shown}ssl.enabled.protocols", word, f"expected {' or '.join(_VERSIONS)}")
-    highest = given.get("ssl.protocol", "").strip() or "TLSv1.3"
+    highest = protocol.strip() or "TLSv1.3"
     # In Java, TLSv1.2 allows nothing newer; TLS allows every version.
     found = tuple(word for word in _VERSIONS if word in enabled and (word <= highest or highest == "TLS"))
     if not found:

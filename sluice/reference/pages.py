@@ -6,7 +6,6 @@ A component is a kind of worker or a discovered plugin. Pages are generated from
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ from connect.config.definition import ConfigDef, ConfigKey
 from connect.converters.config import TYPE
 from connect.errors import ConnectError, PluginNotFoundError
 from connect.plugins import Kind, PluginDesc, Plugins
+from connect.suggestions import nearest
 
 log = logging.getLogger(__name__)
 
@@ -166,8 +166,8 @@ def find_component(name: str, plugins: Plugins) -> Component:
         desc = _resolve_plugin(name, plugins)
     except PluginNotFoundError:
         words = {word for one in known for word in (one.name, *one.names)}
-        near = difflib.get_close_matches(name, sorted(words), n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"Known components: {', '.join(one.name for one in known)}."
+        near = nearest(name, sorted(words))
+        hint = f"Did you mean {near}?" if near else f"Known components: {', '.join(one.name for one in known)}."
         raise PluginNotFoundError(f"There is no component {name}. {hint}") from None
     for one in known:
         if desc.path in one.names:

@@ -39,6 +39,7 @@ from connect.errors import (
     NotFoundError,
     UnreachableError,
 )
+from connect.suggestions import nearest
 
 T = TypeVar("T")
 
@@ -315,8 +316,6 @@ def translated(error: KafkaError, what: str, bootstrap: str) -> ConnectError:
 
 
 def _no_such(kind: str, name: str, known: Sequence[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, known, n=1)
-    hint = f"; did you mean '{near[0]}'?" if near else ""
+    near = nearest(name, known)
+    hint = f"; did you mean '{near}'?" if near else ""
     return f"there is no {kind} '{name}'{hint}"

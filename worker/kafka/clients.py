@@ -6,13 +6,13 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from connect.errors import ConfigError, ConnectError, UnreachableError
+from connect.suggestions import did_you_mean
 from worker.kafka.settings import ClientKind, java_names, librdkafka_settings
 
 T = TypeVar("T")
@@ -94,8 +94,7 @@ def _made(make: Callable[[dict[str, Any]], T], kind: ClientKind, java: Mapping[s
                 safe = text if name and not _is_secret(name) else f"Invalid value for configuration {name or kind.value}"
                 raise ConfigError(f"Kafka {kind.value}: {safe}", key=name) from None
             settings.pop(unknown[1])
-            near = get_close_matches(unknown[1], java_names(), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = did_you_mean(unknown[1], java_names(), "; ")
             log.warning("Kafka %s: ignoring unknown setting %s%s", kind.value, unknown[1], hint)
 
 

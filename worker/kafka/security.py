@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from connect.errors import ConfigError
-from connect.tls import Store, parse_store, read_identity, read_trusted_certificates, tls12_cipher_names
+from connect.tls import JavaTlsSettings, Store, read_identity, read_trusted_certificates, tls12_cipher_names
 
 _JAAS = re.compile(r"^\s*(?P<module>[\w.$]+)\s+(?P<flag>required|requisite|sufficient|optional)\b(?P<options>.*?);?\s*$", re.S)
 _OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
@@ -56,20 +56,15 @@ SASL_KEYS = frozenset(
 
 def tls_settings(java: Mapping[str, str]) -> dict[str, str]:
     """Returns librdkafka's settings for the ``ssl.*`` keys of a Java client."""
+    settings = JavaTlsSettings.from_properties(java)
     result: dict[str, str] = {}
-    if java.get("ssl.engine.factory.class"):
-        raise ConfigError(
-            "ssl.engine.factory.class names a Java class, which cannot be used here; set ssl.truststore.location",
-            key="ssl.engine.factory.class",
-        )
     algorithm = java.get("ssl.endpoint.identification.algorithm")
     if algorithm is not None:
         # In Java an empty value disables host name verification.
         result["ssl.endpoint.identification.algorithm"] = algorithm.lower() or "none"
-    suites = [word for part in java.get("ssl.cipher.suites", "").split(",") if (word := part.strip())]
-    if older := tls12_cipher_names(suites):
+    if older := tls12_cipher_names(settings.cipher_suites):
         result["ssl.cipher.suites"] = ":".join(older)  # librdkafka cannot select those of TLS 1.3
-    trust, identity = parse_store(java, "ssl.truststore"), parse_store(java, "ssl.keystore")
+    trust, identity = settings.trust_store, settings.key_store
     if trust.location is not None and trust.certificates is None and trust.is_pem():
         result["ssl.ca.location"] = trust.location
     elif trust.is_given:

@@ -1,6 +1,6 @@
-"""JsonConverter: JSON with or without schemas. ``org.apache.kafka.connect.json.JsonConverter``.
+"""``org.apache.kafka.connect.json.JsonConverter``: JSON with or without schemas.
 
-With ``schemas.enable`` every payload is ``{"schema":...,"payload":...}``; the schema's bytes are made, and read, once.
+With ``schemas.enable``, every message is ``{"schema":...,"payload":...}``; the bytes of each schema are written and parsed once.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from connect.config.types import ConfigType
 from connect.config.validators import one_of
 from connect.converters.api import Converter, HeaderConverter
 from connect.converters.config import HEADER_TYPE, TYPE, converter_config_def, type_for
-from connect.converters.json.batch_decoder import Column, compile_decoder
-from connect.converters.json.batch_encoder import Encoder, FastPathMiss, compile_encoder, encode_schemaless
-from connect.converters.json.fast_path import was_read_exactly
+from connect.converters.json.batch_decoder import compile_decoder
+from connect.converters.json.batch_encoder import Encoder, compile_encoder, encode_schemaless
+from connect.converters.json.fast_path import Column, FastPathMiss, was_read_exactly
 from connect.converters.json.parser import parse_json
 from connect.converters.json.schema_text import parse_schema, schema_text
 from connect.converters.json.strict_checks import check_lossless
@@ -78,9 +78,9 @@ NO_JSON_SCHEMA = "Failed to parse schema in converter config due to serializatio
 _HEAD = b'{"schema":'
 _MIDDLE = b',"payload":'
 _PREFIXES_PER_TOPIC = 16
-_CHUNK = 256  # records read or written at a time: few enough to stay in the processor's caches
+_CHUNK = 256  # records read or written at a time: few enough to fit the processor's caches
 _new_pair = tuple.__new__
-_MIN_BATCH = 4  # below this the columns cost more than they save
+_MIN_BATCH = 4  # for fewer records, columns cost more than they save
 _FAST_PATH_ERRORS = (
     FastPathMiss,
     TypeError,
@@ -92,19 +92,19 @@ _FAST_PATH_ERRORS = (
     ArithmeticError,
     DataError,
 )
-"""What the compiled ways raise for data they do not take. The careful way then decides, and has the right words."""
+"""The errors of the fast path for data that it does not handle. The slow path then decides, with the right message."""
 
 
 class SchemaContentError(ConfigError, DataError):
-    """``schema.content`` is no schema. The words are the original's, which do not name the key; a note does."""
+    """``schema.content`` is not a schema. The message is Apache's, which does not name the key; a note does."""
 
     def __init__(self, message: str, content: str) -> None:
         super().__init__(message, key=SCHEMA_CONTENT)
-        self.add_note(str(ConfigError.invalid(SCHEMA_CONTENT, content, "it has to be a schema in JSON")))
+        self.add_note(str(ConfigError.invalid(SCHEMA_CONTENT, content, "expected a schema in JSON")))
 
 
 class JsonConverter(Converter, HeaderConverter):
-    """JSON in Kafka, values (with their schemas) in Connect."""
+    """Converts values, with their schemas if enabled, to JSON and back."""
 
     def __init__(self) -> None:
         self._schemas_enabled = True
@@ -135,7 +135,7 @@ class JsonConverter(Converter, HeaderConverter):
         self._write = WriteOptions(values[DECIMAL_FORMAT].upper() == "NUMERIC", values[REPLACE_NULL], strict)
         self._read = ReadOptions(values[REPLACE_NULL], strict)
         self._parse = _parse_exactly if strict else loads
-        fixed = self._parse_fixed(values[SCHEMA_CONTENT])  # read where it does not count too, so that a wrong one is refused
+        fixed = self._parse_fixed(values[SCHEMA_CONTENT])  # even if schemas are disabled, so that an invalid one is rejected
         self._fixed_schema = fixed if self._schemas_enabled else None
 
     def _parse_fixed(self, content: str | None) -> Schema | None:
@@ -176,7 +176,7 @@ class JsonConverter(Converter, HeaderConverter):
                 pass
             else:
                 if not prefix:
-                    return cast("list[bytes | None]", payloads)  # a copy would only please the type
+                    return cast("list[bytes | None]", payloads)  # a copy would only satisfy the type checker
                 return [prefix + payload + b"}" for payload in payloads]
         return [self._encode_slowly(schema, value, prefix) for value in values]
 
@@ -217,7 +217,7 @@ class JsonConverter(Converter, HeaderConverter):
             self._encoders.clear()
             self._equal_encoders.clear()
         self._equal_encoders[schema] = compiled
-        self._encoders[id(schema)] = (schema, *compiled)  # holding the schema keeps its id from being reused
+        self._encoders[id(schema)] = (schema, *compiled)  # the reference to the schema prevents reuse of its id
         return compiled
 
     # -- reading
@@ -260,7 +260,7 @@ class JsonConverter(Converter, HeaderConverter):
                     continue
             except (ValueError, RecursionError, FastPathMiss):
                 pass
-            # One that is malformed or unusual must not cost the others their speed.
+            # One malformed or unusual message must not slow down the others.
             out += map(self._decode_one_schemaless, chunk)
         return out
 
@@ -275,7 +275,7 @@ class JsonConverter(Converter, HeaderConverter):
         return self._decode_slowly(data)
 
     def _decode_envelopes(self, topic: str, datas: Sequence[bytes | None]) -> list[SchemaAndValue]:
-        """Goes through the batch in runs of records whose schema has the same bytes."""
+        """Decodes the batch in runs of records whose schemas have the same bytes."""
         out: list[SchemaAndValue] = []
         parse = self._parse
         start, end = 0, len(datas)
@@ -293,7 +293,7 @@ class JsonConverter(Converter, HeaderConverter):
             skip = len(prefix)
 
             def payload(data: bytes, skip: int = skip) -> Any:
-                if data[-1] != 125:  # not "}": something follows the envelope
+                if data[-1] != 125:  # not "}": other text follows the envelope
                     raise FastPathMiss
                 return parse(data[skip:-1])
 
@@ -322,7 +322,7 @@ class JsonConverter(Converter, HeaderConverter):
     def _decode_one(
         self, data: bytes | None, schema: Schema, parse: Callable[[Any], Any], decode: Column
     ) -> SchemaAndValue:  # fmt: skip
-        """One of a batch in which something is wrong or unusual: it must not cost the others their speed."""
+        """Decodes one record of a batch in which the fast path failed: most records can still use it."""
         if data is not None:
             try:
                 return SchemaAndValue(schema, decode([parse(data)])[0])
@@ -341,7 +341,7 @@ class JsonConverter(Converter, HeaderConverter):
         return decoder
 
     def _known_prefix(self, topic: str, data: bytes) -> tuple[bytes, Schema | None] | None:
-        """The envelope's head up to the payload, with its schema, when this record has the usual form."""
+        """Returns the start of the envelope, up to the payload, and its schema, if the record has the usual form."""
         prefixes = self._prefixes.setdefault(topic, [])
         for known in prefixes:
             if data.startswith(known[0]):
@@ -365,7 +365,7 @@ class JsonConverter(Converter, HeaderConverter):
         return prefixes[0]
 
     def _parse_schema(self, node: Any) -> Schema | None:
-        """The schema of a node; equal nodes give one object, for all that is compiled hangs on it."""
+        """Returns the schema of a node. Equal nodes share one object, because compiled code is cached by schema object."""
         try:
             key = dumps(node, default=lambda number: {"number": str(number)})
         except (TypeError, ValueError, RecursionError):
@@ -392,7 +392,7 @@ class JsonConverter(Converter, HeaderConverter):
 
 
 def _parse_exactly(data: bytes) -> Any:
-    """What the codec reads, when it says all that is in the text: written again it is the same. Else raises FastPathMiss."""
+    """Parses with the codec if that loses nothing: writing the result gives the same text. Raises FastPathMiss otherwise."""
     node = loads(data)
     try:
         if dumps(node) == data:

@@ -1,8 +1,8 @@
-"""JSON text read exactly, with the leniency of the original's parser.
+"""Slow path of reading: parses JSON exactly, and as leniently as Jackson.
 
-Integers come as int of any size and other numbers as Decimal with all their digits. Leading zeros are accepted, what follows
-the first value is ignored, half surrogate pairs are kept, and the bytes may be UTF-8, UTF-16 or UTF-32. Limits are Jackson's:
-1000 levels, 1000 digits a number. Reading costs no recursion and time linear in the text.
+Integers are int of any size, other numbers Decimal with all their digits. Leading zeros are accepted, text after the first value
+is ignored, unpaired surrogates are kept, and the encoding may be UTF-8, UTF-16, or UTF-32. The limits are Jackson's: 1000 levels,
+1000 digits per number. Parsing does not recurse and takes linear time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-"""What text without any value gives; not the same as null."""
+"""The result for text without any value; not the same as null."""
 
 MAX_DEPTH = 1000
 MAX_NUMBER_LENGTH = 1000
@@ -103,7 +103,7 @@ def parse_json(data: bytes | memoryview, *, strict: bool = False) -> Any:
 
 
 class _JsonParser:
-    """One pass over the text, with a stack of the containers that are open."""
+    """Parses a text in one pass, with a stack of open containers."""
 
     def __init__(self, text: str, strict: bool, rejects_half_pairs: bool) -> None:
         self._text = text
@@ -170,7 +170,7 @@ class _JsonParser:
                     raise self._malformed(f"more than {MAX_DEPTH} levels")
 
     def _value(self) -> Any:
-        """A scalar, or an empty container whose start was read."""
+        """Parses a scalar, or the start of a container."""
         mark = self._text[self._at : self._at + 1]
         if mark == '"':
             return self._string()
@@ -206,7 +206,7 @@ class _JsonParser:
         exponent = number.as_tuple().exponent
         if not isinstance(exponent, int) or abs(exponent) > _MAX_SCALE:
             raise self._malformed("an exponent beyond all bounds")
-        return number if number else number.copy_abs()  # the original's decimals have no negative zero
+        return number if number else number.copy_abs()  # Java's decimals have no negative zero
 
     def _string(self) -> str:
         text = self._text
@@ -247,5 +247,5 @@ class _JsonParser:
 
 
 def _join_pairs(text: str) -> str:
-    """Two escaped halves of a character beyond U+FFFF become that character."""
+    """Joins escaped surrogate pairs."""
     return _PAIR.sub(lambda m: m[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), text)

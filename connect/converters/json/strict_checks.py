@@ -1,7 +1,7 @@
-"""What JsonConverter loses in silence while it reads, found beforehand: for ``conversion.strict=true``.
+"""Checks for ``conversion.strict=true`` that reading a JSON value loses nothing.
 
-The rules of reading stay in :mod:`connect.converters.json.value_reader`. Here a parsed node is only looked at: whatever those
-rules would cut, wrap, round to another number, replace or leave out is an error that names the field (promise 8).
+The rules of reading are in :mod:`connect.converters.json.value_reader`. This module checks a parsed node first: if those rules
+would truncate, wrap, round, replace, or drop something, an error names the field (promise 8).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from connect.strict import STRICT
 _TEXT = {Type.STRING: "text", Type.BYTES: "base64 text"}
 _SHOWN_CHARACTERS = 60
 _OTHERWISE_CHECKED = {DECIMAL, DATE, TIME}
-"""Logical types of which nothing is lost: reading refuses what does not fit."""
+"""Logical types that are never read with loss: reading rejects invalid values."""
 
 
 def check_lossless(schema: Schema | None, node: Any) -> None:
@@ -85,7 +85,7 @@ def _check_map(schema: Schema, node: Any, path: str) -> None:
 
 def _check_struct(schema: Schema, node: Any, path: str) -> None:
     if not isinstance(node, dict):
-        return  # reading refuses it
+        return  # reading rejects it
     dot = f"{path}." if path else ""
     for field in schema.fields or ():
         if field.name in node:
@@ -105,7 +105,7 @@ def _check_integer(type_: Type, node: Any, path: str) -> None:
 
 def _is_whole(number: decimal.Decimal) -> bool:
     exponent = number.as_tuple().exponent
-    # 1E+400 is whole too, but beyond every range: it need not be written out to tell.
+    # 1E+400 is whole too, but beyond every range: do not expand it.
     return isinstance(exponent, int) and abs(exponent) < 400 and number == number.to_integral_value()
 
 
@@ -132,8 +132,8 @@ def _check_schemaless(node: Any, path: str) -> None:
 
 
 def _rounds(node: int | decimal.Decimal, number: float) -> bool:
-    """Whether a binary number is another one than the text said. 0.1 is not rounded: written with as many digits as the text
-    has, its double is 0.1 again."""
+    """Returns whether converting to binary changes the number. 0.1 does not change: written with as many digits as the text, its
+    double is 0.1 again."""
     if number in (float("inf"), float("-inf")):
         return True
     digits = max(len(decimal.Decimal(node).as_tuple().digits), 1)

@@ -1,8 +1,8 @@
-"""Parsed JSON to values, one at a time, with the original's rules: the careful way of reading.
+"""Slow path of reading: converts parsed JSON to values one at a time, with Apache's rules.
 
-JsonConverter reads loosely: int8 from 300 is 44, from ``"a"`` 0; a string from 128 is null; a boolean from 1.5 is false. Those
-rules are kept (promise 8), and pinned by the vectors of converters.jsonl. Nodes come from :mod:`connect.converters.json.parser`:
-None, bool, str, int, Decimal, list, dict or MISSING.
+JsonConverter is lenient: 300 as int8 is 44, ``"a"`` is 0; 128 as a string is null; 1.5 as a boolean is false. The rules are the
+same here (promise 8), pinned by the vectors of converters.jsonl. Nodes come from :mod:`connect.converters.json.parser`: None,
+bool, str, int, Decimal, list, dict, or MISSING.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _INT64_RANGE = (-(1 << 63), (1 << 63) - 1)
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What JsonConverter's keys say about reading."""
+    """The settings of JsonConverter for reading."""
 
     replace_null_with_default: bool = True
     strict: bool = False
 
 
 def read_value(schema: Schema | None, node: Any, options: ReadOptions) -> Any:
-    """The value of a node under a schema. Raises DataError."""
+    """Returns the value of a node under a schema. Raises DataError."""
     try:
         return _read(schema, node, options)
     except RecursionError as e:
@@ -56,7 +56,7 @@ def read_value(schema: Schema | None, node: Any, options: ReadOptions) -> Any:
 
 
 def node_type(node: Any) -> str:
-    """Jackson's name of a node's type, which error texts hold."""
+    """Returns Jackson's name of a node's type, for error messages."""
     if node is None:
         return "NULL"
     names: tuple[tuple[type | tuple[type, ...], str], ...] = (
@@ -66,10 +66,7 @@ def node_type(node: Any) -> str:
 
 
 def to_integer(node: Any, bits: int) -> int:
-    """A node as a Java integer: numbers lose their fraction and their high bits, everything else is 0.
-
-    The original has at least 32 bits in between, so that 2147483648 is 0 as int16, not -32768.
-    """
+    """Converts a node to a Java integer: numbers lose their fraction and their high bits; everything else is 0."""
     if type(node) is int:
         return wrap_integer(node, bits)
     if type(node) is decimal.Decimal:
@@ -78,7 +75,7 @@ def to_integer(node: Any, bits: int) -> int:
 
 
 def to_float(node: Any) -> float:
-    """A node as a double; what is no number is 0."""
+    """Converts a node to a double; anything but a number is 0."""
     if type(node) is int or type(node) is decimal.Decimal:
         try:
             return float(node)
@@ -105,7 +102,7 @@ def _without_blanks(text: str) -> str:
 
 
 def _low_bits(number: decimal.Decimal) -> int:
-    """The integer part modulo 2^64, without ever building the 10^n that a large exponent stands for."""
+    """Returns the integer part modulo 2^64, without expanding large exponents."""
     sign, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
     text = "".join(map(str, digits))
@@ -117,8 +114,8 @@ def _low_bits(number: decimal.Decimal) -> int:
 
 
 def to_float32(node: Any) -> float:
-    """A node as a float. It is rounded once, from all the digits: by way of a double it could end on the wrong side of the
-    middle."""
+    """Converts a node to a 32-bit float. It is rounded once, from all digits: rounding to a double first could give the wrong
+    neighbor."""
     if type(node) is not int and type(node) is not decimal.Decimal:
         return 0.0
     rounded = round_to_float32(to_float(node))
@@ -172,7 +169,7 @@ def _read(schema: Schema | None, node: Any, options: ReadOptions) -> Any:
             except ValueError as e:
                 raise DataError("Invalid bytes field") from e
         case Type.ARRAY:
-            # The original walks the children of whatever is there: an object's values, and none of a scalar.
+            # Apache iterates over the children of any node: the values of an object, nothing of a scalar.
             elements = node if isinstance(node, list) else node.values() if isinstance(node, dict) else ()
             return [_read(schema.value_schema, element, options) for element in elements]
         case Type.MAP:
@@ -232,7 +229,7 @@ def _read_struct(schema: Schema, node: Any, options: ReadOptions) -> Struct:
 
 def _read_decimal(schema: Schema, node: Any) -> decimal.Decimal:
     if type(node) is int or type(node) is decimal.Decimal:
-        return decimal.Decimal(node)  # with the scale of its text, as the original keeps it
+        return decimal.Decimal(node)  # with the scale of its text, like Apache
     if type(node) is str:
         try:
             data = decode_base64(node)

@@ -1,7 +1,6 @@
-"""JSON text of any value, one at a time, exactly as Jackson writes it for JsonConverter.
+"""Slow path of writing: writes values as JSON one at a time, exactly like Jackson for JsonConverter.
 
-This is the careful way: it checks everything and names the field that does not fit. :mod:`connect.converters.json.batch_encoder`
-does the same for whole batches and comes here for what it does not dare.
+It checks everything and names the invalid field. :mod:`connect.converters.json.batch_encoder` is the fast path for batches.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _LONG_RANGE = INT_RANGES[Type.INT64]
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What JsonConverter's keys say about writing."""
+    """The settings of JsonConverter for writing."""
 
     numeric_decimals: bool = False
     replace_null_with_default: bool = True
@@ -52,7 +51,7 @@ class WriteOptions:
 
 
 def quote(text: str) -> str:
-    """A JSON string as Jackson writes it: non-ASCII as it is, characters beyond U+FFFF as two escapes."""
+    """Returns a JSON string like Jackson's: non-ASCII characters unchanged, those beyond U+FFFF as two escapes."""
     return f'"{_SPECIAL.sub(_escape, text)}"' if _SPECIAL.search(text) else f'"{text}"'
 
 
@@ -73,7 +72,7 @@ def base64_text(data: bytes | bytearray | memoryview) -> str:
 
 
 def number_text(value: float, narrow: bool) -> str:
-    """A float as JSON; the values that JSON has no number for are strings."""
+    """Returns a float as JSON; NaN and infinities are strings."""
     text = float_text(value) if narrow else double_text(value)
     return f'"{text}"' if text[-1] in "Ny" else text
 
@@ -85,7 +84,7 @@ def _number(value: float, narrow: bool, options: WriteOptions, path: str) -> str
 
 
 def write_value(schema: Schema | None, value: Any, options: WriteOptions) -> str:
-    """The JSON text of a value. Raises DataError that names the field by its path."""
+    """Returns the JSON text of a value. Raises DataError that names the field by its path."""
     try:
         return _write(schema, value, options, "")
     except RecursionError as e:
@@ -97,7 +96,7 @@ def _at(path: str) -> str:
 
 
 def _field_error(message: str, path: str) -> DataError:
-    """An error about the field at the path. The original's words do not name it: it is told beside them."""
+    """Returns an error about the field at the path. Apache's message does not name the field, so it is an attribute."""
     error = DataError(message)
     if path:
         error.in_field(path)
@@ -184,7 +183,7 @@ def _write_schemaless(value: Any, options: WriteOptions, path: str) -> str:
             as_object = all(isinstance(key, str) for key in value)
             return _write_map(None, None, value, as_object, options, path)
         case Struct():
-            # The original asks whether the struct's schema equals the schema it was given, which is none.
+            # Apache compares the struct's schema with the given schema, which is null.
             raise _field_error("Mismatching schema.", path)
         case _:
             raise _field_error(f"Java class {java_class_of(value)} does not have corresponding schema type.", path)
@@ -205,7 +204,7 @@ def _write_map(
         if not as_object:
             pairs.append(f"[{key_text},{element_text}]")
             continue
-        # A null key is the text "null", as in the original, where the later of two of one name counts.
+        # As in Apache, a null key becomes the text "null", and the later of two equal names counts.
         name = key_text if key_text.startswith('"') else quote(key_text)
         if key is None and options.strict:
             raise _field_error(f"A JSON object has no null key: {name} would take its place{_at(path)} ({STRICT} is on)", path)

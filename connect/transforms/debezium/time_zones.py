@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import re
 import zoneinfo
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 
 from connect.data.logical import EPOCH, FarInstant, instant_of, timestamp_to_millis
 from connect.errors import ConfigError, DataError
+from connect.suggestions import did_you_mean
 
 _OFFSET = re.compile(r"([+-])(\d{2}):(\d{2})(?::(\d{2}))?", re.ASCII)
 _MAX_OFFSET = 18 * 3600
@@ -63,8 +63,7 @@ def parse_zone_name(key: str, text: str, *, strict: bool) -> Zone:
         return Zone(text, -total if found[1] == "-" else total, None)
     known = zoneinfo.available_timezones()
     if text not in known:
-        near = difflib.get_close_matches(text, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(text, known, "; ")
         reason = f"expected a region such as America/Los_Angeles, or an offset from UTC such as +08:00{hint}"
         if not known:
             reason += "; this system has no time zone database, which the Python package tzdata provides"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from connect.errors import ConfigError, ConnectError, DataError, SchemaError
+from connect.generated_code import evaluate
 from connect.record import SinkRecord
 from connectors.jdbc.debezium_sink.config import DebeziumKeyMode, DebeziumPlannerConfig
 from connectors.jdbc.debezium_sink.record_kinds import ChangeEvent, FlatRecord, RecordKind, SchemaChangeEvent, classify_values
@@ -230,8 +231,8 @@ class _RecordPlanner:
         if source is None or None in members:
             return lambda record: (None,) * len(names)
         values = ", ".join(f"s[{member.index}]" for member in members if member is not None)
-        read_source: Callable[[SinkRecord], tuple[Any, ...]] = eval(
-            f"lambda r: [({values},) for s in ({kind.code}[{source.index}].values,)][0]", {}
+        read_source: Callable[[SinkRecord], tuple[Any, ...]] = evaluate(
+            f"lambda r: [({values},) for s in ({kind.code}[{source.index}].values,)][0]", title="source fields"
         )
         return read_source
 

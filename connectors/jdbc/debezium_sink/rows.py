@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from connect.data.headers import Header
 from connect.data.schema import Schema, Type
 from connect.errors import SchemaError
+from connect.generated_code import evaluate
 from connectors.jdbc.debezium_sink.config import DebeziumKeyMode, DebeziumPlannerConfig
 from connectors.jdbc.sink.row_changes import RowBuilder
 from connectors.jdbc.sink.rows import COORDINATES
@@ -145,7 +146,7 @@ def compile_rows(columns: Sequence[ColumnSource], row: str, width: int) -> RowBu
     sources = [column.source for column in columns]
     codes = [column.code for column in columns]
     if codes == [f"v[{index}]" for index in range(width)]:
-        all_values: RowBuilder = eval(f"lambda records: [{row} for r in records]", {})
+        all_values: RowBuilder = evaluate(f"lambda records: [{row} for r in records]", title="rows of change events")
         return all_values
     loops = "for r in records"
     if any(source.startswith("k[") for source in sources):
@@ -154,5 +155,6 @@ def compile_rows(columns: Sequence[ColumnSource], row: str, width: int) -> RowBu
         loops += f" for v in ({row},)"
     if any(source.startswith("h[") for source in sources):
         loops += " for h in (headers(r.headers),)"
-    build_rows: RowBuilder = eval(f"lambda records: [({', '.join(codes)},) {loops}]", {"headers": header_values})
+    expression = f"lambda records: [({', '.join(codes)},) {loops}]"
+    build_rows: RowBuilder = evaluate(expression, {"headers": header_values}, title="rows of change events")
     return build_rows

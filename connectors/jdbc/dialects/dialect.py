@@ -6,7 +6,6 @@ server takes a session. Driver errors leave a session only as the classes of :mo
 
 from __future__ import annotations
 
-import difflib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from connect.data.schema import Schema
 from connect.errors import ConfigError, ConnectError, DataError
+from connect.suggestions import did_you_mean
 from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.column_limits import ColumnLimits
@@ -162,8 +162,7 @@ class Dialect(ABC):
         if table is not None:
             return table
         known = [str(found) for found, _ in self.tables(session, ("TABLE", "VIEW", "PARTITIONED TABLE"))]
-        near = difflib.get_close_matches(str(name), known, 1)
-        hint = f"; did you mean {near[0]}?" if near else f"; visible tables: {', '.join(known[:10]) or 'none'}"
+        hint = did_you_mean(str(name), known, "; ") or f"; visible tables: {', '.join(known[:10]) or 'none'}"
         raise ConnectError(f"Table {name} does not exist in {session.label}, or this user may not see it{hint}")
 
     def now(self, session: DriverSession) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from connect.data.schema import Schema, Type
 from connect.errors import SchemaError
+from connect.generated_code import evaluate
 from connect.record import SinkRecord
 from connectors.jdbc.options import SinkField
 from connectors.jdbc.sink.row_changes import Operation, Row, RowBuilder, RowShape
@@ -181,7 +182,7 @@ def _compile_rows(config: FieldConfig, columns: Sequence[_ColumnExpression], key
         loops += " for k in (r.key.values,)"
     if any(column.code.startswith("v[") for column in columns):
         loops += " for v in (r.value.values,)"
-    build_rows: RowBuilder = eval(f"lambda records: [({text},) {loops}]", defaults)
+    build_rows: RowBuilder = evaluate(f"lambda records: [({text},) {loops}]", defaults, title="rows of records")
     return build_rows
 
 

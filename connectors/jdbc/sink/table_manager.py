@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
 from connect.data.schema import Schema
 from connect.errors import ConnectError, RetriableError, SchemaError
+from connect.suggestions import nearest
 from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.database import Session
 from connectors.jdbc.dialects.dialect import RowWriter
@@ -112,11 +112,10 @@ class TableManager:
 
     def _suggest_table(self, session: Session, shape: RowShape) -> str:
         known = [str(name) for name, _ in session.dialect.tables(session, _LISTED_TYPES)]
-        near = difflib.get_close_matches(str(shape.table), known, 1) or [
-            name for name in known if name.rpartition(".")[2].lower() == shape.table.name.lower()
-        ]
-        nearest = f" (the nearest name in {session.label} is {near[0]})" if near else ""
-        return f"{nearest}; create it, or set {self._settings.create_setting}"
+        same_name = (name for name in known if name.rpartition(".")[2].lower() == shape.table.name.lower())
+        near = nearest(str(shape.table), known) or next(same_name, None)
+        hint = f" (the nearest name in {session.label} is {near})" if near else ""
+        return f"{hint}; create it, or set {self._settings.create_setting}"
 
     def _evolve(self, session: Session, shape: RowShape) -> JdbcTable:
         """Adds missing columns; describes the table again first, because other tasks add columns too."""
@@ -214,8 +213,8 @@ def _missing(table: JdbcTable, fields: Sequence[SinkField]) -> list[SinkField]:
 
 def _nearest(table: JdbcTable, missing: Sequence[SinkField]) -> str:
     names = [column.name for column in table.columns]
-    found = [(field.name, difflib.get_close_matches(field.name, names, 1)) for field in missing]
-    hints = [f"{near[0]} for {name}" for name, near in found if near]
+    found = [(field.name, nearest(field.name, names)) for field in missing]
+    hints = [f"{near} for {name}" for name, near in found if near]
     return f"; the nearest columns are {', '.join(hints)}" if hints else ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from typing import Any, Protocol
 
 from connect.data.logical import DATE, TIME, TIMESTAMP
 from connect.errors import ConfigError, ConnectError, DataError
+from connect.suggestions import did_you_mean
 from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.database import Session
 from connectors.jdbc.dialects.dialect import RowReader
@@ -346,8 +346,7 @@ def find_column(table: JdbcTable, name: str, key: str) -> JdbcColumn:
     found = table.column(name)
     if found is None:
         names = [column.name for column in table.columns]
-        near = difflib.get_close_matches(name, names, 1)
-        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}"
+        hint = did_you_mean(name, names) or f"it has {', '.join(names)}"
         raise ConfigError.invalid(key, name, f"table {table.name} has no such column; {hint}")
     return found
 
@@ -400,6 +399,5 @@ def _find_result_column(name: str, names: Sequence[str], label: str) -> str:
     alike = [known for known in names if known.lower() == name.lower()]
     if len(alike) == 1:
         return alike[0]
-    near = difflib.get_close_matches(name, names, 1)
-    hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}"
+    hint = did_you_mean(name, names) or f"it has {', '.join(names)}"
     raise ConnectError(f"The result of {label} has no column {name}; {hint}")

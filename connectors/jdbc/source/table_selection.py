@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from connect.errors import ConfigError, ConnectError
+from connect.suggestions import nearest
 from connectors.jdbc.config_validators import compile_pattern
 from connectors.jdbc.dialects.dialect import Dialect
 from connectors.jdbc.table_name import TableName
@@ -54,8 +54,7 @@ def nearest_table(text: str, tables: Sequence[TableName]) -> str:
     bare = lower.rpartition(".")[2].strip('"`[]')
     in_other_schemas = [str(table) for table in tables if table.name.lower() == bare]
     by_lower = {name.lower(): name for name in known}
-    similar = [by_lower[name] for name in difflib.get_close_matches(lower, by_lower, 1)]
-    return next(iter(same_ignoring_case or in_other_schemas or similar), "")
+    return next(iter(same_ignoring_case or in_other_schemas), "") or by_lower.get(nearest(lower, by_lower) or "", "")
 
 
 def is_listed(table: TableName, names: Sequence[str], dialect: Dialect) -> bool:

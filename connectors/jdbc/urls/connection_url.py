@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from connect.config.url_secrets import redact_url
 from connect.errors import ConfigError
+from connect.suggestions import nearest
 from connectors.jdbc.urls import (
     authority,
     drivers,
@@ -103,7 +104,7 @@ def _about_sub_protocol(name: str) -> str:
         return drivers.REFUSED[name]
     if name in drivers.AS_SQLALCHEMY:
         return f"jdbc:{name}: is not supported; use a SQLAlchemy URL: {drivers.AS_SQLALCHEMY[name]}"
-    near = drivers.nearest_name(name, [*_JDBC, *drivers.AS_SQLALCHEMY, *drivers.REFUSED])
+    near = nearest(name, [*_JDBC, *drivers.AS_SQLALCHEMY, *drivers.REFUSED])
     hint = f"did you mean jdbc:{near}:? " if near else ""
     return f"the sub-protocol is not supported; {hint}supported are {', '.join(_JDBC)}, and every SQLAlchemy URL"
 

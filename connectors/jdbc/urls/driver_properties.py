@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from connect.config.url_secrets import is_secret_name
 from connect.errors import ConfigError
+from connect.suggestions import nearest
 
 _YES = frozenset({"true", "1", "yes", "on", ""})
 _NO = frozenset({"false", "0", "no", "off"})
@@ -114,8 +114,8 @@ class DriverProperties:
                     "the text after a password in the URL is not a property: if a & or ; belongs to the password, escape it"
                 )
             else:
-                near = difflib.get_close_matches(lower, known, n=1, cutoff=0.75)
-                hint = f" (did you mean {known[near[0]]}?)" if near else ""
+                near = nearest(lower, known, cutoff=0.75)
+                hint = f" (did you mean {known[near]}?)" if near else ""
                 self.notice(f"{entry.name} is not known to {driver} and is ignored{hint}")
         self._left.clear()
         return tuple(self._notices)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.metadata
 import importlib.util
-from collections.abc import Iterable
 from dataclasses import dataclass
 from sqlite3 import sqlite_version
 
 from connect.errors import ConfigError
+from connect.suggestions import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +151,6 @@ _ASYNC = frozenset(
 )
 
 
-def nearest_name(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """Returns the most similar name, if any."""
-    found = difflib.get_close_matches(name, list(names), n=1, cutoff=cutoff)
-    return found[0] if found else None
-
-
 def check_dialect(drivername: str) -> None:
     """Raises ConfigError for an asynchronous driver or a misspelled name. Imports no driver."""
     backend, _, driver = drivername.partition("+")
@@ -168,13 +161,13 @@ def check_dialect(drivername: str) -> None:
     if drivername in DRIVERS or _registered(drivername):
         return
     if backend in _BUILT_IN and driver:
-        near = nearest_name(drivername, _sync_drivers(backend))
+        near = nearest(drivername, _sync_drivers(backend))
         hint = f"did you mean {near}? " if near else ""
         raise ConfigError(
             f"SQLAlchemy has no driver {driver} for {backend}; {hint}supported are {', '.join(_sync_drivers(backend))}"
         )
     if backend not in known:
-        near = nearest_name(backend, known, 0.75)
+        near = nearest(backend, known, 0.75)
         if near:
             raise ConfigError(f"SQLAlchemy has no dialect {backend}; did you mean {near}://?")
 

@@ -16,6 +16,7 @@ from typing import Any
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import DataError
+from connect.generated_code import define_functions
 from connect.record import SourceRecord
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.config import PostgresConfig
@@ -148,8 +149,7 @@ def _namespace(rows: TableRows) -> dict[str, Any]:
 
 
 def _compile(code: list[str], space: dict[str, Any], name: str) -> Any:
-    exec("\n".join(code), space)
-    return space[name]
+    return define_functions(code, space, title="pgoutput row decoder")[name]
 
 
 def _tuple_decoder(rows: TableRows, *, fill_missing: bool) -> TupleDecoder:

@@ -15,8 +15,8 @@ from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, date_of, decima
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError, SchemaError
+from connect.generated_code import FieldFinder, GeneratedSource
 from connect.record import SchemaAndValue
-from connectors.registry.avro.generated_code import FieldFinder, GeneratedSource
 from connectors.registry.avro.names import is_union
 from connectors.registry.avro.types import AvroType
 from connectors.registry.varint import read_int, read_long

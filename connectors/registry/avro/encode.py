@@ -22,8 +22,8 @@ from connect.data.schema import Field, Schema, Type
 from connect.data.struct import Struct
 from connect.data.types import INT_RANGES
 from connect.errors import DataError, SchemaError
+from connect.generated_code import FieldFinder, GeneratedSource
 from connectors.registry.avro.config import AvroConfig
-from connectors.registry.avro.generated_code import FieldFinder, GeneratedSource
 from connectors.registry.avro.names import is_union, scrub
 from connectors.registry.avro.types import MISSING, AvroField, AvroType
 from connectors.registry.values import (

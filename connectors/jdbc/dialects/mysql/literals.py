@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from connect.data.logical import EPOCH, days_to_date
 from connect.errors import ConnectError, DataError
+from connect.generated_code import define_functions
 from connectors.databases.calendar import NS_PER_DAY, NS_PER_SECOND
 from connectors.jdbc.catalog import JdbcColumn
 from connectors.jdbc.dialects.conversion import (
@@ -351,8 +352,7 @@ class RowBuilder:
             code.append(f"        v{number} = n{number} if v{number} is None else {written}")
             text += [f"v{number}", repr(self._form[number + 1])]
         code += [f"        add(''.join(({', '.join(text)})))", "    return out"]
-        exec("\n".join(code), space)
-        build: Build = space["build"]
+        build: Build = define_functions(code, space, title="MySQL literals")["build"]
         return build
 
     def __call__(self, rows: Sequence[Sequence[Any]]) -> list[str]:

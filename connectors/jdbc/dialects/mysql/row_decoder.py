@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from connect.errors import ConnectError, DataError
+from connect.generated_code import define_functions
 from connectors.jdbc.dialects.mysql.types import MySqlColumnDecoder, MySqlResultColumn
 
 Decode = Callable[[bytes, str, int, int, list[Any], list[Any]], int]
@@ -74,8 +75,7 @@ def compile_row_decoder(
         "        explain(d, r + 4, e)",
         "        raise",
     ]
-    exec("\n".join(code), space)
-    decode: Decode = space["decode"]
+    decode: Decode = define_functions(code, space, title="MySQL row decoder")["decode"]
     return decode
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from connect.data.schema import Schema
 from connect.errors import DataError
+from connect.generated_code import define_functions
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.jdbc.dialects.dialect import Rows
 from connectors.jdbc.dialects.postgres.types import PostgresColumnDecoder, PostgresResultColumn, column_decoder, exact_code
@@ -116,8 +117,7 @@ def _compile_decoder(
         code += [f"        {names}= row"] if columns else []
         code += body("        ", careful=True)
     code.append(f"    return Rows(out, {'extra' if exact else 'None'})")
-    exec("\n".join(code), space)
-    return space["decode"]
+    return define_functions(code, space, title="PostgreSQL row decoder")["decode"]
 
 
 def _expression(i: int, column: PostgresResultColumn, found: PostgresColumnDecoder, *, careful: bool, escapes: bool) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from connect.data.logical import MILLIS_PER_DAY, date_to_days, time_to_millis, timestamp_to_millis
 from connect.errors import DataError
+from connect.generated_code import define_functions
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.conversion import to_day, to_instant_ns, to_python, to_wall_ns
 from connectors.jdbc.dialects.logical_types import FLOATS, FieldKind, LogicalType, TemporalForm, logical_type, struct_type
@@ -166,8 +167,7 @@ def rows_converter(
     names = ", ".join(f"v{i}" for i in range(len(fields)))
     # The code contains only field numbers; names and values come from the namespace.
     code = f"def convert(rows):\n    return [({', '.join(parts)},) for {names}, in rows]\n"
-    exec(compile(code, "<rows of a sqlite writer>", "exec"), space)
-    convert_rows: RowsConverter = space["convert"]
+    convert_rows: RowsConverter = define_functions(code, space, title="SQLite row converter")["convert"]
 
     def checked(rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
         try:

@@ -43,7 +43,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
 
 
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
-def test_a_trust_store_gives_its_certificates(kind: str, stores: Stores) -> None:
+def test_trust_store_certificates_are_read(kind: str, stores: Stores) -> None:
     assert x509.load_pem_x509_certificates(read_trusted_certificates(stores.store(f"trust.{kind}")).encode()) == [
         AUTHORITY.certificate
     ]
@@ -56,7 +56,7 @@ def test_certificates_of_jks_are_read_without_a_password_as_in_java(stores: Stor
 @pytest.mark.parametrize(
     ("name", "key_password"), [("key.JKS", None), ("key.JKS", PASSWORD), ("key.own.JKS", OTHER), ("worker.p12", None)]
 )
-def test_a_key_store_gives_its_key_and_chain(name: str, key_password: str | None, stores: Stores) -> None:
+def test_key_store_key_and_chain_are_read(name: str, key_password: str | None, stores: Stores) -> None:
     identity = read_identity(stores.store(name, PASSWORD, key_password))
     key = load_pem_private_key(identity.key.encode(), None)
     assert _der(key) == _der(WORKER.key)
@@ -64,7 +64,7 @@ def test_a_key_store_gives_its_key_and_chain(name: str, key_password: str | None
     assert identity.password is None
 
 
-def test_secrets_are_in_no_representation(stores: Stores) -> None:
+def test_secrets_are_not_in_any_repr(stores: Stores) -> None:
     store = stores.store("key.own.JKS", PASSWORD, OTHER)
     shown = repr(store) + repr(read_identity(store))
     assert not [secret for secret in (PASSWORD, OTHER, "PRIVATE") if secret in shown]
@@ -89,7 +89,7 @@ def test_secrets_are_in_no_representation(stores: Stores) -> None:
         ("absent", PASSWORD, None, "cannot be read: No such file"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_the_reason(
+def test_unusable_store_is_rejected_with_the_reason(
     name: str, password: str | None, key_password: str | None, said: str, stores: Stores
 ) -> None:
     with pytest.raises(ConfigError) as told:
@@ -100,9 +100,7 @@ def test_what_cannot_be_used_is_refused_with_the_reason(
 
 @pytest.mark.parametrize("password", [PASSWORD, None])
 @pytest.mark.parametrize("name", ["key.JKS", "trust.JKS"])
-def test_a_half_written_store_is_refused_wherever_it_ends(
-    name: str, password: str | None, stores: Stores, tmp_path: Path
-) -> None:
+def test_truncated_store_is_rejected(name: str, password: str | None, stores: Stores, tmp_path: Path) -> None:
     whole = (stores.folder / name).read_bytes()
     cut = tmp_path / "cut.jks"
     for size in range(4, len(whole) - 20):
@@ -111,7 +109,7 @@ def test_a_half_written_store_is_refused_wherever_it_ends(
             read_trusted_certificates(Store("ssl.truststore", str(cut), password))
 
 
-def test_a_changed_byte_is_noticed_with_the_password(stores: Stores, tmp_path: Path) -> None:
+def test_password_reveals_a_changed_byte(stores: Stores, tmp_path: Path) -> None:
     whole = bytearray((stores.folder / "trust.JKS").read_bytes())
     whole[len(whole) // 2] ^= 1
     (tmp_path / "changed.jks").write_bytes(whole)
@@ -129,7 +127,7 @@ def test_a_changed_byte_is_noticed_with_the_password(stores: Stores, tmp_path: P
         ({"ssl.keystore.location": "/nowhere"}, "listeners.https.ssl.keystore.location"),
     ],
 )
-def test_messages_name_the_settings_as_they_are_written(given: Mapping[str, str], said: str) -> None:
+def test_messages_name_the_settings_with_their_prefix(given: Mapping[str, str], said: str) -> None:
     store = parse_store(given, "ssl.keystore", "listeners.https.")
     assert store.key_password_key == "listeners.https.ssl.key.password"
     with pytest.raises(ConfigError) as told:

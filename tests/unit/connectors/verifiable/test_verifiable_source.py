@@ -1,4 +1,4 @@
-"""VerifiableSource: task configurations, records, offsets, and lines as in Apache Kafka (recordings tasks-get-two, life_cycle)."""
+"""VerifiableSource: task configs, records, offsets, and lines as in Apache Kafka (recordings tasks-get-two, life_cycle)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def test_integers_are_read_as_in_java(text: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " 5", "5.", "128", "1_0", "--1", "0x1", "1e1"])
-def test_other_texts_are_no_bytes(text: str) -> None:
+def test_invalid_bytes_are_not_parsed(text: str) -> None:
     with pytest.raises(NumberFormatError):
         parse_integer(text, 8)
 
@@ -49,7 +49,7 @@ def test_doubles_are_read_as_in_java(text: str, number: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1_0", "inf", "nan", "0x10", "1,5", "١٢", "1e"])
-def test_other_texts_are_no_doubles(text: str) -> None:
+def test_invalid_doubles_are_not_parsed(text: str) -> None:
     with pytest.raises(NumberFormatError):
         parse_double(text)
 
