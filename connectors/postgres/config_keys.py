@@ -13,7 +13,7 @@ from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import ConfigDef, ConfigType, Importance
 from connect.config.validators import NonEmpty, at_least, one_of
 from connect.errors import ConfigError
-from connectors.postgres.config_validators import SLOT_NAME, TOPIC_PREFIX, RegexList, SupportedValues, TextPattern, split_list
+from connectors.postgres.config_validators import SLOT_NAME, TOPIC_PREFIX, RegexList, SupportedValues, PatternText, split_list
 from connectors.postgres.unsupported_keys import define_ignored_keys, define_unsupported_keys
 
 SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")
@@ -51,7 +51,7 @@ def _connection_keys(keys: ConfigDef) -> None:
         S,
         importance=HIGH,
         group=group,
-        validator=TextPattern(TOPIC_PREFIX, "only letters, digits, '.', '_', and '-'"),
+        validator=PatternText(TOPIC_PREFIX, "only letters, digits, '.', '_', and '-'"),
         doc="Name of this database in Kafka: prefix of all topics, name of the source partition, and part of schema names. "
         "Do not change it on an existing connector: the stored offset depends on it.",
         aliases=["database.server.name"],
@@ -148,7 +148,7 @@ def _replication_keys(keys: ConfigDef) -> None:
         S,
         "debezium",
         group=group,
-        validator=TextPattern(SLOT_NAME, "1 to 63 lowercase letters, digits, and '_'"),
+        validator=PatternText(SLOT_NAME, "1 to 63 lowercase letters, digits, and '_'"),
         doc="Replication slot of this connector; each connector needs its own. Created if it does not exist.",
     )
     keys.define(
@@ -359,7 +359,7 @@ def _event_keys(keys: ConfigDef) -> None:
         group=group,
         importance=LOW,
         doc="Delimiter between topic prefix, schema, and table.",
-        validator=TextPattern(re.compile(r"[._-]+"), "only '.', '_', and '-'"),
+        validator=PatternText(re.compile(r"[._-]+"), "only '.', '_', and '-'"),
     )
     keys.define(
         "max.batch.size",

@@ -45,7 +45,7 @@ SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class TextPattern:
+class PatternText:
     """Text that matches a pattern."""
 
     pattern: re.Pattern[str]
