@@ -19,7 +19,7 @@ _KINDS: dict[int, type[ConnectError]] = {
 
 
 class RestPeers:
-    """Implements :class:`worker.distributed.leader_client.Peers`."""
+    """Implements :class:`worker.distributed.leader_client.LeaderClient`."""
 
     def __init__(self, outgoing: Outgoing | None = None) -> None:
         self._outgoing = outgoing or Outgoing()

@@ -78,7 +78,7 @@ def _run(worker_file: str, stop: threading.Event, last_resort: LastResort, began
         server = RestServer.of_worker(config)
         try:
             peers = RestPeers(Outgoing.of_worker(config))
-            parts = assemble(config, worker_id=server.worker_id, url=server.url, peers=peers, on_fatal=on_fatal)
+            parts = assemble(config, worker_id=server.worker_id, url=server.url, leader_client=peers, on_fatal=on_fatal)
             herder = DistributedHerder(parts)
         except BaseException:
             server.stop()

@@ -86,7 +86,7 @@ class Workers:
         config = WorkerConfig.for_cluster({**props, **own, **topics, **factors})
         server = RestServer.of_worker(config)
         peers = RestPeers(Outgoing.of_worker(config))
-        parts = assemble(config, worker_id=server.worker_id, url=server.url, peers=peers, on_fatal=_fail)
+        parts = assemble(config, worker_id=server.worker_id, url=server.url, leader_client=peers, on_fatal=_fail)
         herder = DistributedHerder(parts)
         server.start(herder)
         herder.start()

@@ -200,7 +200,7 @@ def test_what_is_stopped_or_deleted_is_not_restarted(start_worker: StartWorker, 
     worker.herder.set_target_state(name, TargetState.STARTED)
     eventually(is_announced, "announced again after the pause")
     worker.herder.delete_connector(name)
-    assert worker.herder._healer.state(name, 0) is None
+    assert worker.herder._auto_restart._scheduler.state(name, 0) is None
 
 
 # --- connectors of a directory, and history

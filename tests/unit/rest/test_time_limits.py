@@ -20,7 +20,7 @@ from rest.server.thread_pools import Kind
 from tests.integration.rest.replay import Answer, Target
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import ConnectorInfo
-from worker.observability.herder_activity import CurrentStage
+from worker.observability.herder_activity import HerderActivity
 
 Serve = Callable[[FakeHerder], Target]
 CREATE = {"name": "c", "config": {"connector.class": "x"}}
@@ -58,7 +58,7 @@ class _Hanging(FakeHerder):
     def __init__(self) -> None:
         super().__init__()
         self.release = threading.Event()
-        self.stages = CurrentStage(lambda: 0)
+        self.stages = HerderActivity(lambda: 0)
 
     def put_connector(self, *args: object, **kwargs: object) -> tuple[ConnectorInfo, bool]:
         self.release.wait(60)
@@ -80,7 +80,7 @@ def test_a_time_out_tells_the_workers_stage_and_what_waited_is_not_done(
         answers.append(target.send({"method": "POST", "path": "/connectors", "body": CREATE}))
 
     callers = [threading.Thread(target=create) for _ in range(count)]
-    with herder.stages.of("counting sheep"):
+    with herder.stages.doing("counting sheep"):
         for caller in callers:
             caller.start()
         for caller in callers:

@@ -7,21 +7,12 @@ import base64
 import pytest
 
 from connect.errors import BadRequestError, ConfigError, ForbiddenError, NotReadyError
+from tests.unit.worker.distributed.fakes import PROPS
 from worker.config.distributed_config import DistributedSettings
 from worker.config.worker_config import WorkerConfig
 from worker.distributed.session_keys import expires_in_ms, is_due, new_session_key, signed, verify
 from worker.model import RequestSignature
 from worker.storage.record_codec import SessionKey
-
-PROPS = {
-    "bootstrap.servers": "localhost:1",
-    "group.id": "g",
-    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "config.storage.topic": "c",
-    "offset.storage.topic": "o",
-    "status.storage.topic": "s",
-}
 
 
 def settings(**more: str) -> DistributedSettings:

@@ -11,8 +11,8 @@ import pytest
 from connect.errors import ConfigError
 from connect.testing import ManualClock
 from worker.config.worker_config import WorkerConfig
-from worker.model import Restarts
-from worker.operations.auto_restart import Healer, RestartPolicy
+from worker.model import ConnectorStatus, Restarts, State, Status
+from worker.operations.auto_restart import AutoRestart, RestartPolicy, RestartScheduler
 
 POLICY = RestartPolicy(max_attempts=3, initial_ms=1000, max_ms=3000, reset_after_ms=60_000)
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -22,7 +22,7 @@ class Scene:
     def __init__(self, spread: float = 0.0) -> None:
         self.clock = ManualClock()
         self.restarted: list[tuple[str, int | None]] = []
-        self.healer = Healer(
+        self.scheduler = RestartScheduler(
             lambda *instance: self.restarted.append(instance),
             self.clock.monotonic,
             epoch_ms=self.clock.time_ms,
@@ -33,7 +33,7 @@ class Scene:
         """Turns the clock; what was restarted meanwhile."""
         self.clock.advance(seconds)
         self.restarted.clear()
-        self.healer.run_due()
+        self.scheduler.run_due()
         return list(self.restarted)
 
 
@@ -47,10 +47,10 @@ def test_off_is_the_default() -> None:
     assert policy == RestartPolicy(0, 1000, 60_000, 600_000)
     assert not policy.is_on
     scene = Scene()
-    scene.healer.failed("c", 0, policy)
+    scene.scheduler.failed("c", 0, policy)
     assert scene.pass_s(1e6) == []
-    assert scene.healer.state("c", 0) is None
-    assert scene.healer.shown("c", 0, policy) is None
+    assert scene.scheduler.state("c", 0) is None
+    assert AutoRestart(worker(), lambda *_: None).on_state("c", 0, State.FAILED, None, {}) is None
 
 
 def test_a_connectors_keys_come_before_the_workers() -> None:
@@ -61,84 +61,103 @@ def test_a_connectors_keys_come_before_the_workers() -> None:
         RestartPolicy.of({"errors.restart.max.attempts": "-2"}, defaults)
 
 
+def test_statuses_show_no_restarts_until_the_first_failure() -> None:
+    config = {"errors.restart.max.attempts": "3"}
+    auto_restart = AutoRestart(worker(), lambda *_: None)
+    running = Status(State.RUNNING, "w:1")
+    status = ConnectorStatus("c", running, [(0, running)], "source")
+    shown = auto_restart.with_restarts(status, config)
+    assert (shown.connector.restarts, shown.tasks[0][1].restarts) == (Restarts(0, None), Restarts(0, None))
+    assert auto_restart.with_restarts(status, {}) == status
+    restarts = auto_restart.on_state("c", 0, State.FAILED, "trace", config)
+    assert restarts is not None
+    assert restarts.next_ms is not None
+    auto_restart.reset("c")
+    assert auto_restart.on_state("c", 0, State.UNASSIGNED, None, config) == Restarts(0, None)
+
+
+def test_invalid_config_provider_values_turn_automatic_restarts_off() -> None:
+    auto_restart = AutoRestart(worker(), lambda *_: None)
+    assert auto_restart.on_state("c", 0, State.FAILED, None, {"errors.restart.max.attempts": "many"}) is None
+
+
 def test_delays_double_up_to_the_longest_and_end_after_the_last_attempt() -> None:
     scene = Scene()
     for delay in (1, 2, 3):
-        scene.healer.failed("c", 0, POLICY)
+        scene.scheduler.failed("c", 0, POLICY)
         assert scene.pass_s(delay - 0.1) == []
         assert scene.pass_s(0.2) == [("c", 0)]
-        scene.healer.running("c", 0)
-    scene.healer.failed("c", 0, POLICY)
+        scene.scheduler.running("c", 0)
+    scene.scheduler.failed("c", 0, POLICY)
     assert scene.pass_s(1000) == []
-    assert scene.healer.state("c", 0) == Restarts(3, None)
+    assert scene.scheduler.state("c", 0) == Restarts(3, None)
 
 
 def test_without_a_limit_it_goes_on_for_ever() -> None:
     scene = Scene()
     for _ in range(100):
-        scene.healer.failed("c", None, replace(POLICY, max_attempts=-1))
+        scene.scheduler.failed("c", None, replace(POLICY, max_attempts=-1))
         assert scene.pass_s(3.1) == [("c", None)]
 
 
 def test_randomness_takes_off_a_fifth_at_most() -> None:
-    assert Scene(spread=1.0).healer is not None
+    assert Scene(spread=1.0).scheduler is not None
     assert [POLICY.delay_ms(count, 1.0) for count in (0, 1, 2, 60)] == [800, 1600, 2400, 2400]
 
 
 def test_the_state_tells_how_often_and_when() -> None:
     scene = Scene()
-    assert scene.healer.state("c", 0) is None
-    assert scene.healer.shown("c", 0, POLICY) == Restarts(0, None)
-    scene.healer.failed("c", 0, POLICY)
-    assert scene.healer.state("c", 0) == Restarts(0, scene.clock.time_ms() + 1000)
+    assert scene.scheduler.state("c", 0) is None
+    scene.scheduler.failed("c", 0, POLICY)
+    assert scene.scheduler.state("c", 0) == Restarts(0, scene.clock.time_ms() + 1000)
     scene.pass_s(1)
-    scene.healer.running("c", 0)
-    assert scene.healer.state("c", 0) == Restarts(1, None)
+    scene.scheduler.running("c", 0)
+    assert scene.scheduler.state("c", 0) == Restarts(1, None)
 
 
 def test_running_well_for_long_forgets_the_restarts() -> None:
     scene = Scene()
     for _ in range(3):
-        scene.healer.failed("c", 0, POLICY)
+        scene.scheduler.failed("c", 0, POLICY)
         scene.pass_s(3.1)
-        scene.healer.running("c", 0)
+        scene.scheduler.running("c", 0)
     scene.pass_s(30)
-    scene.healer.running("c", 0)  # told again, as after a pause: it has been running all the time
+    scene.scheduler.running("c", 0)  # told again, as after a pause: it has been running all the time
     scene.pass_s(30)
-    assert scene.healer.state("c", 0) == Restarts(0, None)
-    scene.healer.failed("c", 0, POLICY)
+    assert scene.scheduler.state("c", 0) == Restarts(0, None)
+    scene.scheduler.failed("c", 0, POLICY)
     assert scene.pass_s(1) == [("c", 0)]
 
 
 def test_what_was_restarted_by_hand_is_left_alone() -> None:
     scene = Scene()
-    scene.healer.failed("c", 0, POLICY)
-    scene.healer.running("c", 0)
+    scene.scheduler.failed("c", 0, POLICY)
+    scene.scheduler.running("c", 0)
     assert scene.pass_s(100) == []
 
 
 def test_what_was_paused_stopped_or_deleted_is_left_alone() -> None:
     scene = Scene()
-    scene.healer.failed("c", None, POLICY)
-    scene.healer.failed("c", 1, POLICY)
-    scene.healer.failed("d", 0, POLICY)
-    scene.healer.forget("c")
+    scene.scheduler.failed("c", None, POLICY)
+    scene.scheduler.failed("c", 1, POLICY)
+    scene.scheduler.failed("d", 0, POLICY)
+    scene.scheduler.reset("c")
     assert scene.pass_s(100) == [("d", 0)]
-    assert scene.healer.state("c", 1) is None
+    assert scene.scheduler.state("c", 1) is None
 
 
 def test_a_second_failure_while_a_restart_is_awaited_is_the_same_one() -> None:
     scene = Scene()
-    scene.healer.failed("c", 0, POLICY)
+    scene.scheduler.failed("c", 0, POLICY)
     scene.pass_s(0.9)
-    scene.healer.failed("c", 0, POLICY)
+    scene.scheduler.failed("c", 0, POLICY)
     assert scene.pass_s(0.2) == [("c", 0)]
 
 
 def test_a_policy_that_was_switched_off_ends_what_was_awaited() -> None:
     scene = Scene()
-    scene.healer.failed("c", 0, POLICY)
-    scene.healer.failed("c", 0, RestartPolicy())
+    scene.scheduler.failed("c", 0, POLICY)
+    scene.scheduler.failed("c", 0, RestartPolicy())
     assert scene.pass_s(100) == []
 
 
@@ -146,11 +165,11 @@ def test_the_log_tells_of_the_restart_and_of_its_end(caplog: pytest.LogCaptureFi
     caplog.set_level(logging.WARNING)
     scene = Scene()
     once = replace(POLICY, max_attempts=1)
-    scene.healer.failed("c", 0, once, "org.apache.kafka.common.config.ConfigException: Invalid value")
+    scene.scheduler.failed("c", 0, once, "org.apache.kafka.common.config.ConfigException: Invalid value")
     scene.pass_s(1)
-    scene.healer.failed("c", 0, once)
+    scene.scheduler.failed("c", 0, once)
     first, second = [record.getMessage() for record in caplog.records]
-    assert first == "Task c-0 failed; restart 1 of 1 in 1.0 s; its configuration is to blame, so that it will hardly help"
+    assert first == "Task c-0 failed; restart 1 of 1 in 1.0 s; its configuration is invalid, so a restart will hardly help"
     assert second == "Task c-0 failed and stays FAILED: it was restarted 1 times (errors.restart.max.attempts)"
 
 
@@ -162,22 +181,22 @@ def test_a_restart_that_fails_does_not_end_the_others(caplog: pytest.LogCaptureF
         raise RuntimeError("no")
 
     clock = ManualClock()
-    healer = Healer(restart, clock.monotonic, spread=lambda: 0.0)
+    scheduler = RestartScheduler(restart, clock.monotonic, spread=lambda: 0.0)
     for name in ("a", "b"):
-        healer.failed(name, None, POLICY)
+        scheduler.failed(name, None, POLICY)
     clock.advance(1)
-    healer.run_due()
+    scheduler.run_due()
     assert told == ["a", "b"]
     assert "Connector a could not be restarted: no" in caplog.text
 
 
 def test_the_thread_restarts_and_ends_when_it_is_closed() -> None:
     restarted = threading.Event()
-    healer = Healer(lambda *_: restarted.set(), spread=lambda: 0.0)
-    healer.start()
-    healer.failed("c", 0, replace(POLICY, initial_ms=1))
+    scheduler = RestartScheduler(lambda *_: restarted.set(), spread=lambda: 0.0)
+    scheduler.start()
+    scheduler.failed("c", 0, replace(POLICY, initial_ms=1))
     assert restarted.wait(10)
-    healer.close()
-    assert "self-healing" not in [thread.name for thread in threading.enumerate()]
-    healer.failed("c", 0, POLICY)
-    assert healer.state("c", 0) is None
+    scheduler.close()
+    assert "auto-restart" not in [thread.name for thread in threading.enumerate()]
+    scheduler.failed("c", 0, POLICY)
+    assert scheduler.state("c", 0) is None
