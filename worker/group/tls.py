@@ -12,10 +12,10 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 
 
 def tls_context(java: Mapping[str, str]) -> ssl.SSLContext:
-    """A client's context. Raises ConfigError for what cannot be read or has no counterpart; secrets are not told."""
+    """Builds a client's context. Raises ConfigError, without secrets, for unreadable stores and unsupported settings."""
     if java.get("ssl.engine.factory.class"):
         raise ConfigError(
-            "ssl.engine.factory.class names a Java class, which cannot be used here; set ssl.truststore.location",
+            "ssl.engine.factory.class names a Java class, which is not supported; set ssl.truststore.location",
             key="ssl.engine.factory.class",
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -24,7 +24,7 @@ def tls_context(java: Mapping[str, str]) -> ssl.SSLContext:
     if suites := _words(java, "ssl.cipher.suites"):
         versions = allow_suites(context, suites, versions)
     context.minimum_version, context.maximum_version = _VERSIONS[versions[0]], _VERSIONS[versions[-1]]
-    # In Java an empty value switches the check of host names off.
+    # As in Java, an empty value disables hostname verification.
     context.check_hostname = java.get("ssl.endpoint.identification.algorithm", "https") != ""
     trust, identity = store_of(java, "ssl.truststore"), store_of(java, "ssl.keystore")
     if trust.is_given:
