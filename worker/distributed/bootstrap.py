@@ -47,7 +47,7 @@ from worker.kafka.settings import ClientKind
 from worker.model import TaskId
 from worker.observability.loggers import Loggers
 from worker.operations.auto_restart import AutoRestart
-from worker.operations.history.factory import history_of
+from worker.operations.history.factory import create_history
 from worker.operations.history.versions import History
 from worker.operations.shutdown import close_all
 from worker.storage.config_store import ConfigStore
@@ -151,7 +151,7 @@ def assemble(
     mask = config.providers.mask
     warnings = [*config_notices(config.originals, distributed=True), *extend_python_path(config.plugin_path)]
     graceful_s = config.task_shutdown_graceful_timeout_ms / 1000
-    loggers, history = Loggers(), history_of(config)
+    loggers, history = Loggers(), create_history(config)
     pool = ThreadPoolExecutor(_POOL_THREADS, thread_name_prefix="herder-work")
 
     # Components call those that are built after them through these functions, only once the worker has started.

@@ -8,7 +8,7 @@ from worker.config.distributed_config import DistributedSettings
 from worker.distributed.group_session import GroupSession
 from worker.distributed.herder_loop import HerderLoop
 from worker.distributed.leader import Leader
-from worker.distributed.session_keys import SignedHeaders, expires_in_ms, is_due, new_session_key, signed
+from worker.distributed.session_keys import SignedHeaders, expires_in_ms, is_due, new_session_key, sign
 from worker.group.protocol import Protocol
 from worker.storage.config_store import ConfigStore
 
@@ -30,7 +30,7 @@ class SessionKeyManager:
         key = self._store.snapshot().session_key
         if key is None or self._group.current.protocol is not Protocol.SESSIONED:
             return None
-        return signed(body, key, self._settings.signature_algorithm)
+        return sign(body, key, self._settings.signature_algorithm)
 
     def renew_if_due(self) -> None:
         """Creates a new key if this worker leads the group and a new key is due. Raises ConnectError."""

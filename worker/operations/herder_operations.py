@@ -23,8 +23,8 @@ from worker.model import (
 )
 from worker.observability.loggers import Loggers
 from worker.operations.connectors_dir.sync import ConnectorDirectory
-from worker.operations.connectors_dir.target import FilesTarget
-from worker.operations.history.versions import History, config_to_restore, unknown
+from worker.operations.connectors_dir.target import HerderTarget
+from worker.operations.history.versions import History, config_to_restore, no_history
 from worker.operations.offsets.alter import alter_sink_offsets, alter_source_offsets
 from worker.operations.offsets.changes import shown_entries
 from worker.operations.offsets.sink_groups import SinkGroups
@@ -59,7 +59,7 @@ class HerderOperations(ABC):
         self._sink_groups = SinkGroups(config)
         self._directory: ConnectorDirectory | None = None
         if config.connectors_dir is not None:
-            target = FilesTarget(self._put_from, self._delete_from, self._stored_configs, history, applies_files)
+            target = HerderTarget(self._put_from, self._delete_from, self._stored_configs, history, applies_files)
             self._directory = ConnectorDirectory(config.connectors_dir, target)
 
     # --- what the herders do each in their own way
@@ -136,7 +136,7 @@ class HerderOperations(ABC):
     def history(self, name: str) -> list[ConfigVersion]:
         versions = self._history.versions(name)
         if not versions and name not in self._stored_configs():
-            raise unknown(name)
+            raise no_history(name)
         return versions
 
     def rollback(self, name: str, version: int) -> tuple[ConnectorInfo, bool]:

@@ -64,4 +64,4 @@ def test_store_that_does_not_close_blocks_neither_the_worker_nor_the_other_store
     finally:
         hold.set()
     assert closed.wait(30)
-    assert "The worker ends without the config topic, which is not closed after 0.2 s" in caplog.text
+    assert "The worker shuts down without closing the config topic, which did not close within 0.2 s" in caplog.text

@@ -1,4 +1,4 @@
-"""When failed connectors and tasks are restarted, with a clock that is turned."""
+"""When failed connectors and tasks are restarted automatically."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def worker(**props: str) -> WorkerConfig:
     return WorkerConfig.standalone({**base, **props})
 
 
-def test_off_is_the_default() -> None:
+def test_automatic_restarts_are_off_by_default() -> None:
     policy = RestartPolicy.of({}, worker())
     assert policy == RestartPolicy(0, 1000, 60_000, 600_000)
     assert not policy.is_on
@@ -53,7 +53,7 @@ def test_off_is_the_default() -> None:
     assert AutoRestart(worker(), lambda *_: None).on_state("c", 0, State.FAILED, None, {}) is None
 
 
-def test_a_connectors_keys_come_before_the_workers() -> None:
+def test_connector_keys_override_worker_keys() -> None:
     defaults = worker(**{"errors.restart.max.attempts": "5", "errors.restart.delay.initial.ms": "10"})
     policy = RestartPolicy.of({"errors.restart.max.attempts": "-1", "errors.restart.delay.max.ms": "20"}, defaults)
     assert policy == RestartPolicy(-1, 10, 20, 600_000)
@@ -81,7 +81,7 @@ def test_invalid_config_provider_values_turn_automatic_restarts_off() -> None:
     assert auto_restart.on_state("c", 0, State.FAILED, None, {"errors.restart.max.attempts": "many"}) is None
 
 
-def test_delays_double_up_to_the_longest_and_end_after_the_last_attempt() -> None:
+def test_delays_double_up_to_the_maximum_and_end_after_the_last_attempt() -> None:
     scene = Scene()
     for delay in (1, 2, 3):
         scene.scheduler.failed("c", 0, POLICY)
@@ -93,19 +93,19 @@ def test_delays_double_up_to_the_longest_and_end_after_the_last_attempt() -> Non
     assert scene.scheduler.state("c", 0) == Restarts(3, None)
 
 
-def test_without_a_limit_it_goes_on_for_ever() -> None:
+def test_restarts_without_a_limit_never_end() -> None:
     scene = Scene()
     for _ in range(100):
         scene.scheduler.failed("c", None, replace(POLICY, max_attempts=-1))
         assert scene.pass_s(3.1) == [("c", None)]
 
 
-def test_randomness_takes_off_a_fifth_at_most() -> None:
+def test_jitter_shortens_delays_by_a_fifth_at_most() -> None:
     assert Scene(spread=1.0).scheduler is not None
     assert [POLICY.delay_ms(count, 1.0) for count in (0, 1, 2, 60)] == [800, 1600, 2400, 2400]
 
 
-def test_the_state_tells_how_often_and_when() -> None:
+def test_state_shows_count_and_next_time() -> None:
     scene = Scene()
     assert scene.scheduler.state("c", 0) is None
     scene.scheduler.failed("c", 0, POLICY)
@@ -115,7 +115,7 @@ def test_the_state_tells_how_often_and_when() -> None:
     assert scene.scheduler.state("c", 0) == Restarts(1, None)
 
 
-def test_running_well_for_long_forgets_the_restarts() -> None:
+def test_long_run_resets_the_count() -> None:
     scene = Scene()
     for _ in range(3):
         scene.scheduler.failed("c", 0, POLICY)
@@ -129,14 +129,14 @@ def test_running_well_for_long_forgets_the_restarts() -> None:
     assert scene.pass_s(1) == [("c", 0)]
 
 
-def test_what_was_restarted_by_hand_is_left_alone() -> None:
+def test_instance_that_was_restarted_on_request_is_not_restarted_again() -> None:
     scene = Scene()
     scene.scheduler.failed("c", 0, POLICY)
     scene.scheduler.running("c", 0)
     assert scene.pass_s(100) == []
 
 
-def test_what_was_paused_stopped_or_deleted_is_left_alone() -> None:
+def test_reset_connector_is_not_restarted() -> None:
     scene = Scene()
     scene.scheduler.failed("c", None, POLICY)
     scene.scheduler.failed("c", 1, POLICY)
@@ -146,7 +146,7 @@ def test_what_was_paused_stopped_or_deleted_is_left_alone() -> None:
     assert scene.scheduler.state("c", 1) is None
 
 
-def test_a_second_failure_while_a_restart_is_awaited_is_the_same_one() -> None:
+def test_second_failure_while_a_restart_is_pending_changes_nothing() -> None:
     scene = Scene()
     scene.scheduler.failed("c", 0, POLICY)
     scene.pass_s(0.9)
@@ -154,14 +154,14 @@ def test_a_second_failure_while_a_restart_is_awaited_is_the_same_one() -> None:
     assert scene.pass_s(0.2) == [("c", 0)]
 
 
-def test_a_policy_that_was_switched_off_ends_what_was_awaited() -> None:
+def test_disabled_policy_cancels_pending_restarts() -> None:
     scene = Scene()
     scene.scheduler.failed("c", 0, POLICY)
     scene.scheduler.failed("c", 0, RestartPolicy())
     assert scene.pass_s(100) == []
 
 
-def test_the_log_tells_of_the_restart_and_of_its_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_restart_and_final_failure_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     scene = Scene()
     once = replace(POLICY, max_attempts=1)
@@ -173,7 +173,7 @@ def test_the_log_tells_of_the_restart_and_of_its_end(caplog: pytest.LogCaptureFi
     assert second == "Task c-0 failed and stays FAILED: it was restarted 1 times (errors.restart.max.attempts)"
 
 
-def test_a_restart_that_fails_does_not_end_the_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_restart_does_not_stop_other_restarts(caplog: pytest.LogCaptureFixture) -> None:
     told: list[str] = []
 
     def restart(connector: str, task: int | None) -> None:
@@ -190,7 +190,7 @@ def test_a_restart_that_fails_does_not_end_the_others(caplog: pytest.LogCaptureF
     assert "Connector a could not be restarted: no" in caplog.text
 
 
-def test_the_thread_restarts_and_ends_when_it_is_closed() -> None:
+def test_thread_restarts_and_ends_when_closed() -> None:
     restarted = threading.Event()
     scheduler = RestartScheduler(lambda *_: restarted.set(), spread=lambda: 0.0)
     scheduler.start()
