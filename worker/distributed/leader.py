@@ -76,7 +76,7 @@ class Leader:
 
     # --- writing
 
-    def begin(self) -> None:
+    def take_over(self) -> None:
         """Claims the config topic after a rebalance that made this worker the leader. Raises ConnectError when that fails."""
         if self._settings.exactly_once is not ExactlyOnce.DISABLED and not self._may_write:
             self._store.claim_write_privileges()
@@ -93,7 +93,7 @@ class Leader:
             return job()
         except FencedError as e:
             self._may_write = False
-            self.begin()
+            self.take_over()
             log.info("Reclaimed write access to the config topic: %s", e.message)
             # The job must see what the other leader has written.
             self._store.refresh(self._settings.sync_timeout_ms / 1000)

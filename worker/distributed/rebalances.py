@@ -160,7 +160,7 @@ class RebalanceHandler:
             return
         try:
             with self._loop.doing("taking over as leader"):
-                self._leader.begin()
+                self._leader.take_over()
                 self._statuses.remove_unknown(self._config.state)
                 self._keys.renew_if_due()
         except ConnectError as e:

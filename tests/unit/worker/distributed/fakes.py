@@ -215,7 +215,7 @@ class FakeWorker:
             cast(Any, self.executor), self.instances, events, resolve, lambda name: done(), loop.post, lambda: self.config.state
         )
         self.restarts = LocalRestarts(loop, self.instances, self.reconciler, self.statuses, 5.0)
-        leader = SimpleNamespace(begin=lambda: self.leads.append("begin"), resign=lambda: self.leads.append("resign"))
+        leader = SimpleNamespace(take_over=lambda: self.leads.append("take over"), resign=lambda: self.leads.append("resign"))
         keys = SimpleNamespace(renew_if_due=lambda: None)
         publisher = SimpleNamespace(rebalanced=lambda: None)
         self.rebalances = RebalanceHandler(

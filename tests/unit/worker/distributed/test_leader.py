@@ -74,7 +74,7 @@ class Fencing:
         self.fenced: list[str] = []
         self.failure: ConnectError | None = None
         self.leader = Leader(settings, self.store, self._fence, pool)
-        self.leader.begin()
+        self.leader.take_over()
         self.loop = HerderLoop()
 
     def _fence(self, name: str, ids: Sequence[str]) -> None:

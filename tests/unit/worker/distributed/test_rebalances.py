@@ -142,7 +142,7 @@ def test_leader_takes_over_after_the_rebalance_and_resigns_when_another_leads() 
     assert worker.group.current.is_leader
     worker.assign(leader="other")
     worker.run()
-    assert worker.leads == ["begin", "resign"]
+    assert worker.leads == ["take over", "resign"]
 
 
 def test_scheduled_rebalance_is_requested_when_it_is_due() -> None:
