@@ -1,10 +1,10 @@
-"""What the members of a worker group say to each other, in bytes (KIP-415, KIP-507).
+"""The wire format of the group protocol (KIP-415, KIP-507).
 
-Kafka's group coordinator carries these bytes without reading them: each member sends its metadata when it joins, the leader
-answers with an assignment for each. Big-endian; a string is an int16 length and UTF-8, an array an int32 count; task -1 stands
-for the connector's own instance.
+Kafka's group coordinator passes these bytes on without reading them: each member sends its metadata when it joins, and the leader
+returns an assignment for each. Big-endian; a string is an int16 length and UTF-8, an array an int32 count; task -1 is the
+connector's own instance.
 
-Promise 10: Apache's workers read what is written here, and the other way round; the tests hold real bytes of theirs.
+Promise 10: Apache's workers can read these bytes, and this module can read theirs; the tests contain recorded ones.
 """
 
 from __future__ import annotations
