@@ -1,9 +1,9 @@
-"""Two processes that ask each other things over a socket.
+"""Calls and notifications between two processes over a socket.
 
-A frame is four bytes of length and a message (:mod:`worker.executors.wire`): a question ``{"ask": id, "of": method, "with":
-arguments}``, its answer ``{"to": id, "is": value}`` or ``{"to": id, "error": ...}``, or something told ``{"tell": method, "with":
-arguments}``. What arrives is handled in the order in which it was sent. What waits to be sent is bounded, and so are frames: a
-process that does not read, or sends nonsense, ends the channel and not its partner.
+A frame is four bytes of length and a message (:mod:`worker.executors.wire`): a call ``{"call": id, "method": name, "arguments":
+{...}}``, its answer ``{"to": id, "result": value}`` or ``{"to": id, "error": ...}``, or a notification ``{"notify": name,
+"arguments": {...}}``. Messages are handled in the order in which they were sent. Frames and the send queue are bounded: a process
+that does not read, or sends invalid messages, ends the channel and not its peer.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from worker.executors.wire_errors import error_from_wire, error_to_wire
 
 log = logging.getLogger(__name__)
 
-MOST_FRAME_BYTES = 64 * 1024 * 1024
-MOST_WAITING_BYTES = 128 * 1024 * 1024
-"""Of what is to be sent. A process that is so far behind does not read any more."""
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+MAX_QUEUED_BYTES = 128 * 1024 * 1024
+"""Limit of the send queue. A process that is so far behind no longer reads."""
 
 _LENGTH = struct.Struct(">I")
 _READ_BYTES = 256 * 1024
 
 
 class ChannelClosedError(ConnectError):
-    """The other process is gone, or is taken for gone."""
+    """The other process has ended, or is treated as if it had."""
 
 
 class Handler(Protocol):
-    """What answers. Called on the channel's thread, one message after another; must not block."""
+    """Serves calls. Called on the channel's thread, one message after another; must not block."""
 
-    def on_question(self, method: str, arguments: Mapping[str, Any]) -> Future[Any]:
-        """The answer, as a value that can be sent."""
+    def on_call(self, method: str, arguments: Mapping[str, Any]) -> Future[Any]:
+        """Returns the answer, a value that can be sent."""
 
-    def on_told(self, method: str, arguments: Mapping[str, Any]) -> None: ...
+    def on_notification(self, method: str, arguments: Mapping[str, Any]) -> None: ...
 
     def on_closed(self, reason: str) -> None:
-        """Nothing more will come. ``reason`` is empty when the other side just ended."""
+        """The channel is closed. ``reason`` is empty when the other side ended normally."""
 
 
 class Channel:
-    """One end. Whoever makes it starts it and closes it; the other methods are for any thread."""
+    """One end of a channel. Its owner starts and closes it; the other methods are safe from any thread."""
 
     def __init__(self, connection: socket.socket, handler: Handler, name: str) -> None:
         self._socket = connection
@@ -60,9 +60,9 @@ class Channel:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._to_send = threading.Condition(self._lock)
-        self._waiting: deque[bytes] = deque()
-        self._waiting_bytes = 0
-        self._asked: dict[int, Future[Any]] = {}
+        self._queued: deque[bytes] = deque()
+        self._queued_bytes = 0
+        self._calls: dict[int, Future[Any]] = {}
         self._closed = False
         self._reader = threading.Thread(target=self._read, name=f"{name}-in", daemon=True)
         self._writer = threading.Thread(target=self._write, name=f"{name}-out", daemon=True)
@@ -71,44 +71,44 @@ class Channel:
         self._reader.start()
         self._writer.start()
 
-    def ask(self, method: str, /, **arguments: Any) -> Future[Any]:
-        """A question; the future has the answer, the other side's error, or ChannelClosedError."""
+    def call(self, method: str, /, **arguments: Any) -> Future[Any]:
+        """Sends a call; the future has the answer, the other side's error, or ChannelClosedError."""
         future: Future[Any] = Future()
         number = next(self._numbers)
         with self._lock:
-            self._asked[number] = future
+            self._calls[number] = future
         try:
-            self._send({"ask": number, "of": method, "with": arguments})
+            self._send({"call": number, "method": method, "arguments": arguments})
         except ConnectError as e:
             with self._lock:
-                self._asked.pop(number, None)
+                self._calls.pop(number, None)
             fail(future, e)
         return future
 
-    def tell(self, method: str, /, **arguments: Any) -> None:
-        """Something that has no answer. Nobody hears it when the other side is gone."""
+    def notify(self, method: str, /, **arguments: Any) -> None:
+        """Sends a message without an answer. It is dropped when the other side has ended."""
         try:
-            self._send({"tell": method, "with": arguments})
+            self._send({"notify": method, "arguments": arguments})
         except ChannelClosedError:
-            log.debug("%s: %s is not told, for the channel is closed", self._name, method)
+            log.debug("%s: notification %s is dropped because the channel is closed", self._name, method)
 
     def close(self, reason: str = "") -> None:
-        """Ends the channel: what waits for answers gets ChannelClosedError. May be called more than once."""
+        """Closes the channel: open calls fail with ChannelClosedError. May be called more than once."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-            asked, self._asked = self._asked, {}
-            self._waiting.clear()
+            calls, self._calls = self._calls, {}
+            self._queued.clear()
             self._to_send.notify_all()
-        with suppress(OSError):  # the other side was faster
+        with suppress(OSError):  # the other side closed it first
             self._socket.shutdown(socket.SHUT_RDWR)
-        for future in asked.values():
+        for future in calls.values():
             fail(future, ChannelClosedError(reason or "The process of the executor has ended"))
         self._handler.on_closed(reason)
 
     def join(self, timeout_s: float) -> None:
-        """Waits for the threads of a closed channel, and gives the socket back."""
+        """Waits for the threads of a closed channel, and releases the socket."""
         for thread in (self._reader, self._writer):
             if thread is not threading.current_thread() and thread.ident is not None:
                 thread.join(timeout_s)
@@ -118,36 +118,36 @@ class Channel:
 
     def _send(self, message: Mapping[str, Any]) -> None:
         data = wire.encode(message)
-        if len(data) > MOST_FRAME_BYTES:
-            raise DataError(f"A message of {len(data)} bytes is too large to be told to another process")
+        if len(data) > MAX_FRAME_BYTES:
+            raise DataError(f"A message of {len(data)} bytes is too large to be sent to another process")
         with self._lock:
             if not self._closed:
-                self._waiting.append(_LENGTH.pack(len(data)) + data)
-                self._waiting_bytes += _LENGTH.size + len(data)
-                full = self._waiting_bytes > MOST_WAITING_BYTES
+                self._queued.append(_LENGTH.pack(len(data)) + data)
+                self._queued_bytes += _LENGTH.size + len(data)
+                full = self._queued_bytes > MAX_QUEUED_BYTES
                 self._to_send.notify()
             closed = self._closed
         if closed:
             raise ChannelClosedError("The process of the executor has ended")
         if full:
-            self.close("it does not read what it is sent")
+            self.close("it does not read its messages")
 
     def _write(self) -> None:
         while True:
             with self._lock:
-                while not self._waiting and not self._closed:
+                while not self._queued and not self._closed:
                     self._to_send.wait()
                 if self._closed:
                     return
-                data = b"".join(self._waiting)
-                self._waiting.clear()
+                data = b"".join(self._queued)
+                self._queued.clear()
             try:
                 self._socket.sendall(data)
             except OSError:
                 self.close()
                 return
             with self._lock:
-                self._waiting_bytes -= len(data)
+                self._queued_bytes -= len(data)
 
     # --- receiving
 
@@ -157,10 +157,10 @@ class Channel:
             while (message := self._next_message()) is not None:
                 self._handle(message)
         except DataError as e:
-            reason = f"it sent what makes no sense: {e.message}"
+            reason = f"it sent an invalid message: {e.message}"
         except Exception as e:
-            log.exception("What came over %s could not be handled", self._name)
-            reason = f"it sent what could not be handled: {type(e).__name__}"
+            log.exception("Handling a message from %s failed", self._name)
+            reason = f"it sent a message that could not be handled: {type(e).__name__}"
         self.close(reason)
 
     def _next_message(self) -> dict[str, Any] | None:
@@ -168,14 +168,14 @@ class Channel:
         if header is None:
             return None
         (size,) = _LENGTH.unpack(header)
-        if size > MOST_FRAME_BYTES:
+        if size > MAX_FRAME_BYTES:
             raise DataError(f"a frame of {size} bytes")
         data = self._exactly(size)
         if data is None:
             return None
         message = wire.decode(data)
         if not isinstance(message, dict):
-            raise DataError("a frame that is no message")
+            raise DataError("a frame without a message")
         return message
 
     def _exactly(self, size: int) -> bytes | None:
@@ -193,15 +193,15 @@ class Channel:
 
     def _handle(self, message: Mapping[str, Any]) -> None:
         match message:
-            case {"ask": int(number), "of": str(method), "with": dict(arguments)}:
-                answer = self._handler.on_question(method, arguments)
+            case {"call": int(number), "method": str(method), "arguments": dict(arguments)}:
+                answer = self._handler.on_call(method, arguments)
                 answer.add_done_callback(lambda done: self._answer(number, done))
-            case {"tell": str(method), "with": dict(arguments)}:
-                self._handler.on_told(method, arguments)
+            case {"notify": str(method), "arguments": dict(arguments)}:
+                self._handler.on_notification(method, arguments)
             case {"to": int(number), "error": dict(error)}:
-                self._settle_asked(number, None, error_from_wire(error))
-            case {"to": int(number), "is": value}:
-                self._settle_asked(number, value, None)
+                self._complete_call(number, None, error_from_wire(error))
+            case {"to": int(number), "result": value}:
+                self._complete_call(number, value, None)
             case _:
                 raise DataError(f"a message with {sorted(message)}")
 
@@ -209,7 +209,7 @@ class Channel:
         error = done.exception()
         try:
             if error is None:
-                self._send({"to": number, "is": done.result()})
+                self._send({"to": number, "result": done.result()})
                 return
         except ChannelClosedError:
             return
@@ -218,10 +218,10 @@ class Channel:
         with suppress(ChannelClosedError):
             self._send({"to": number, "error": error_to_wire(error)})
 
-    def _settle_asked(self, number: int, value: Any, error: BaseException | None) -> None:
+    def _complete_call(self, number: int, value: Any, error: BaseException | None) -> None:
         with self._lock:
-            future = self._asked.pop(number, None)
-        # None: an answer that nobody asked for, or waits for, any more.
+            future = self._calls.pop(number, None)
+        # None: the answer of a call that nobody waits for.
         if future is None:
             return
         if error is None:

@@ -1,4 +1,4 @@
-"""One connector that runs here: its instance, and what that may say to its worker."""
+"""One connector instance: its lifecycle, and what it may report to its worker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class ConnectorClass(NamedTuple):
-    """A connector's class, as it was loaded."""
+    """A loaded connector class."""
 
     type: type[Connector]
     name: str
@@ -29,20 +29,21 @@ class ConnectorClass(NamedTuple):
     version: str | None
 
 
-class _Life:
-    """One object of the connector's class, from before it is made."""
+class _Instance:
+    """One object of the connector class, from before it is created."""
 
     def __init__(self) -> None:
         self.connector: Connector | None = None
         self.class_name = ""
         self.started = False
         self.abandoned = threading.Event()
-        self.telling = threading.Lock()
-        """Held while it is looked whether it is abandoned, and said what became of it: nothing of it comes after that."""
+        self.reporting = threading.Lock()
+        """Held while checking that the object is not abandoned and reporting its state: no report follows its abandonment."""
 
 
 class ConnectorInstance:
-    """Methods that are verbs run in the connector's lane, but for :meth:`abandon`, which is for any thread."""
+    """Its methods run in the connector's queue, except :meth:`abandon` and the ``on_`` methods, which are safe from any
+    thread."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class ConnectorInstance:
         listener: ExecutorListener,
         offsets: OffsetStore,
         mask: SecretMask,
-        in_lane: Callable[[Callable[[], None]], object],
+        in_queue: Callable[[Callable[[], None]], object],
     ) -> None:
         self.spec = spec
         self._run = run
@@ -60,102 +61,104 @@ class ConnectorInstance:
         self._listener = listener
         self._offsets = offsets
         self._mask = mask
-        self._in_lane = in_lane
+        self._in_queue = in_queue
         self._version: str | None = None
-        self._life: _Life | None = None
+        self._current: _Instance | None = None
         self._failed = False
         self._ended = False
 
     def follow(self, target: TargetState) -> None:
-        """Starts or stops the connector. Raises what its start raises; what became of it is told."""
+        """Starts or stops the connector, and reports its state. Raises what its start raises."""
         if target is TargetState.STARTED:
             if self._failed:
                 self._stop()
             self._start()
             return
-        life = self._life
+        current = self._current
         self._stop()
         if self._version is None:
-            # Its state tells the version also when it has never run (recording status-initial-stopped).
+            # The status has the version even if the connector never ran (recording status-initial-stopped).
             self._version = self._known_version()
-        if life is None:
-            self.tell_stopped(target)
+        if current is None:
+            self.report_stopped(target)
             return
-        with life.telling:
-            # Of one that was abandoned it has been told, and another may run by now.
-            if not life.abandoned.is_set():
-                self.tell_stopped(target)
+        with current.reporting:
+            # For an abandoned one this was reported already, and another may run by now.
+            if not current.abandoned.is_set():
+                self.report_stopped(target)
 
-    def tell_stopped(self, target: TargetState) -> None:
-        """It has stopped for this target."""
-        # As in Apache's worker a connector that has failed stays FAILED when it is paused.
+    def report_stopped(self, target: TargetState) -> None:
+        """Reports that it has stopped for this target."""
+        # As in Apache's worker, a failed connector stays FAILED when it is paused.
         if target is TargetState.STOPPED:
             self._failed = False
-            self._tell(State.STOPPED)
+            self._report(State.STOPPED)
         elif not self._failed:
-            self._tell(State.PAUSED)
+            self._report(State.PAUSED)
 
     def task_configs(self) -> list[dict[str, str]] | None:
-        """The tasks, None of a connector that is not started. Raises what the connector raises; the failure is told."""
-        life = self._life
-        if life is None or life.connector is None or not life.started:
+        """The task configs; None if the connector is not started. Raises what the connector raises, and reports that failure."""
+        current = self._current
+        if current is None or current.connector is None or not current.started:
             return None
         try:
-            return generated_task_configs(life.connector, self.spec, life.class_name)
+            return generated_task_configs(current.connector, self.spec, current.class_name)
         except BaseException as e:
-            self._fail(life, e)
+            self._fail(current, e)
             raise
 
     def end(self) -> None:
-        """Stops for good. Nothing more is said."""
+        """Stops for good. Nothing more is reported."""
         self._ended = True
         self._stop()
 
     def abandon(self) -> None:
-        """What runs hangs, and is left to itself: nothing that it says from now on is passed on. The next start makes another."""
-        life, self._life = self._life, None
-        if life is not None:
-            with life.telling:
-                life.abandoned.set()
+        """Gives up on an object that hangs: its further reports are ignored. The next start creates another."""
+        current, self._current = self._current, None
+        if current is not None:
+            with current.reporting:
+                current.abandoned.set()
 
     def end_abandoned(self) -> None:
-        """The same, for good."""
+        """Abandons it for good."""
         self._ended = True
         self.abandon()
 
     def _start(self) -> None:
-        life = self._life
-        if life is None:
-            life = self._life = _Life()
-        # After the life is there to be abandoned: a start whose thread was held up until nobody waited for it any more is none.
-        if life.started or self._ended:
+        current = self._current
+        if current is None:
+            current = self._current = _Instance()
+        # Checked when the object can already be abandoned: a start that was delayed until it was abandoned does nothing.
+        if current.started or self._ended:
             return
         try:
-            connector = life.connector
+            connector = current.connector
             if connector is None:
-                connector = self._made(life)
-            if life.abandoned.is_set():
+                connector = self._create(current)
+            if current.abandoned.is_set():
                 return
             connector.start(self.spec.config)
-        except BaseException as e:  # sys.exit() in a connector ends the connector
-            self._fail(life, e)
+        except BaseException as e:  # sys.exit() in a connector fails the connector
+            self._fail(current, e)
             raise
-        life.started = True
-        with life.telling:
-            if not life.abandoned.is_set():
+        current.started = True
+        with current.reporting:
+            if not current.abandoned.is_set():
                 self._failed = False
-                self._tell(State.RUNNING)
+                self._report(State.RUNNING)
                 log.info("Connector %s started", self.spec.name)
                 return
-        # It came to an end after all, when nobody waited any more: what it began is ended.
-        self._stop_life(life)
+        # The start returned after it was abandoned: stop what it started.
+        self._stop_instance(current)
 
-    def _made(self, life: _Life) -> Connector:
+    def _create(self, current: _Instance) -> Connector:
         loaded = self._load(self.spec)
-        self._version, life.class_name = loaded.version, loaded.name
+        self._version, current.class_name = loaded.version, loaded.name
         connector = loaded.type()
-        connector.initialize(_Context(self, life, ConnectorOffsetReader(self._offsets, self.spec.name, life.abandoned.wait)))
-        life.connector = connector
+        connector.initialize(
+            _ConnectorContext(self, current, ConnectorOffsetReader(self._offsets, self.spec.name, current.abandoned.wait))
+        )
+        current.connector = connector
         return connector
 
     def _known_version(self) -> str | None:
@@ -166,56 +169,56 @@ class ConnectorInstance:
             return None
 
     def _stop(self) -> None:
-        if self._life is not None:
-            self._stop_life(self._life)
+        if self._current is not None:
+            self._stop_instance(self._current)
 
-    def _stop_life(self, life: _Life) -> None:
-        if life.connector is not None and life.started:
+    def _stop_instance(self, current: _Instance) -> None:
+        if current.connector is not None and current.started:
             try:
-                life.connector.stop()
+                current.connector.stop()
             except BaseException:
                 log.exception("stop() of connector %s failed", self.spec.name)
-        life.started = False
+        current.started = False
 
-    def _fail(self, life: _Life, error: BaseException) -> None:
-        # Its tasks go on, as in Apache's worker.
-        with life.telling:
-            if self._ended or life.abandoned.is_set():
-                log.info("Connector %s, which was abandoned, failed: %s", self.spec.name, describe(error))
+    def _fail(self, current: _Instance, error: BaseException) -> None:
+        # Its tasks continue, as in Apache's worker.
+        with current.reporting:
+            if self._ended or current.abandoned.is_set():
+                log.info("Abandoned connector %s failed: %s", self.spec.name, describe(error))
                 return
             log.error("Connector %s failed: %s", self.spec.name, describe(error), exc_info=error)
             self._failed = True
-            self._tell(State.FAILED, trace_of(error, self._mask))
+            self._report(State.FAILED, trace_of(error, self._mask))
 
-    def _tell(self, state: State, trace: str | None = None) -> None:
+    def _report(self, state: State, trace: str | None = None) -> None:
         if not self._ended:
             self._listener.on_connector_state(self._run, self.spec.name, state, trace, self._version)
 
-    # --- what the connector says, on any thread
+    # --- requests of the connector, on any thread
 
-    def on_reconfiguration_wanted(self, life: _Life) -> None:
-        if not (life.abandoned.is_set() or self._ended):
+    def on_reconfiguration_request(self, current: _Instance) -> None:
+        if not (current.abandoned.is_set() or self._ended):
             self._listener.on_reconfiguration_requested(self._run, self.spec.name)
 
-    def on_failure(self, life: _Life, error: Exception) -> None:
-        # In the lane: a start that still goes on tells RUNNING before this is told.
-        if not (life.abandoned.is_set() or self._ended):
-            self._in_lane(lambda: self._fail(life, error))
+    def on_failure(self, current: _Instance, error: Exception) -> None:
+        # In the queue: a start that is still running reports RUNNING first.
+        if not (current.abandoned.is_set() or self._ended):
+            self._in_queue(lambda: self._fail(current, error))
 
 
-class _Context:
-    """What the connector is given (:class:`connect.connector.SourceConnectorContext`)."""
+class _ConnectorContext:
+    """Implements :class:`connect.connector.SourceConnectorContext`."""
 
-    def __init__(self, instance: ConnectorInstance, life: _Life, reader: ConnectorOffsetReader) -> None:
+    def __init__(self, instance: ConnectorInstance, current: _Instance, reader: ConnectorOffsetReader) -> None:
         self._instance = instance
-        self._life = life
+        self._current = current
         self._reader = reader
 
     def request_task_reconfiguration(self) -> None:
-        self._instance.on_reconfiguration_wanted(self._life)
+        self._instance.on_reconfiguration_request(self._current)
 
     def raise_error(self, error: Exception) -> None:
-        self._instance.on_failure(self._life, error)
+        self._instance.on_failure(self._current, error)
 
     def offset_reader(self) -> ConnectorOffsetReader:
         return self._reader

@@ -1,4 +1,4 @@
-"""Calls at given times, on one thread that is there only while there are any to come."""
+"""Calls functions at given times, on one thread that exists only while there are any."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class Deadlines:
-    """What has to happen when something else did not happen in time. Safe from any thread."""
+    """Timeouts: functions to call unless they are canceled first. Safe from any thread."""
 
     def __init__(self, name: str = "deadlines") -> None:
         self._name = name
@@ -23,7 +23,7 @@ class Deadlines:
         self._thread: threading.Thread | None = None
 
     def call_at(self, at: float, call: Callable[[], None]) -> Callable[[], None]:
-        """Has ``call`` called when ``time.monotonic()`` is ``at``; it must not block. Returns what cancels it."""
+        """Calls ``call`` when ``time.monotonic()`` is ``at``; it must not block. Returns a function that cancels it."""
         with self._changed:
             number = next(self._numbers)
             heapq.heappush(self._due, (at, number, call))
@@ -55,4 +55,4 @@ class Deadlines:
             try:
                 call()
             except Exception:
-                log.exception("What had to happen at a deadline failed")
+                log.exception("A function called at its deadline failed")

@@ -1,4 +1,4 @@
-"""The executor that a worker's settings ask for."""
+"""Creates the executor that the worker's config asks for."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ def make_executor(
     listener: ExecutorListener,
     mask: SecretMask,
 ) -> Executor:
-    """Processes, or with ``task.executors=0`` threads of this process, which need the plugins of this process."""
-    # Only the one that is wanted is imported: what tasks need is a good part of what a worker is made of, and a control process
-    # does without it.
+    """Returns a pool of processes, or with ``task.executors=0`` an executor on threads, which needs this process's plugins."""
+    # Only the one that is needed is imported: tasks need a large part of the worker's modules, the control process does not.
     if config.task_executors == 0:
         from worker.executors.local import LocalExecutor
 

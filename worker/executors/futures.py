@@ -1,4 +1,4 @@
-"""Futures that are passed on, joined, or settled by whoever comes first."""
+"""Helpers for futures: complete them once, chain them, and wait for several."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def failed(error: BaseException) -> Future[Any]:
 
 
 def outcome(call: Callable[[], T]) -> Future[T]:
-    """What a call returns or raises, here and now."""
+    """Calls at once, and returns a future with the result or error."""
     future: Future[T] = Future()
     try:
         future.set_result(call())
@@ -48,7 +48,7 @@ def outcome(call: Callable[[], T]) -> Future[T]:
 
 
 def in_thread(name: str, call: Callable[[], T]) -> Future[T]:
-    """Calls something that may block, on a thread of its own."""
+    """Calls something that may block on a new thread."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -62,7 +62,7 @@ def in_thread(name: str, call: Callable[[], T]) -> Future[T]:
 
 
 def pass_on(inner: Future[Any], outer: Future[T], convert: Callable[[Any], T]) -> None:
-    """Has ``outer`` end as ``inner`` does. What ``convert`` raises about the result is an error too."""
+    """Completes ``outer`` as ``inner`` is completed, with the result converted; an error of ``convert`` fails it."""
 
     def settle(_: Future[Any]) -> None:
         error = inner.exception()
@@ -78,14 +78,14 @@ def pass_on(inner: Future[Any], outer: Future[T], convert: Callable[[Any], T]) -
 
 
 def converted(inner: Future[Any], convert: Callable[[Any], T]) -> Future[T]:
-    """A future that ends as ``inner`` does, with what ``convert`` makes of the result."""
+    """A future that is completed as ``inner`` is, with the result converted."""
     outer: Future[T] = Future()
     pass_on(inner, outer, convert)
     return outer
 
 
 def all_done(futures: Sequence[Future[Any]]) -> Future[None]:
-    """A future that is done when all of these are, whatever became of them."""
+    """A future that is done when all of these are, whether they succeeded or failed."""
     every: Future[None] = Future()
     if not futures:
         every.set_result(None)

@@ -1,11 +1,11 @@
-"""An executor whose connectors and tasks are threads of this process."""
+"""The executor that runs connectors and tasks on threads of this process."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
@@ -19,10 +19,10 @@ from worker.config.worker_config import WorkerConfig
 from worker.config.worker_converters import checked_secret_keys
 from worker.executor import ConnectorFacts, ConnectorSpec, ExecutorListener, TaskSpec, WorkerServices
 from worker.executors.connector_instance import ConnectorClass, ConnectorInstance
+from worker.executors.connector_queues import ConnectorQueues, QueueKind
 from worker.executors.deadlines import Deadlines
 from worker.executors.futures import all_done, done, failed
-from worker.executors.serial_queue import Lane
-from worker.executors.task_configs import task_class_of
+from worker.executors.task_configs import find_task_class
 from worker.executors.task_factory import TaskFactory, TaskRequest
 from worker.executors.task_slot import TaskSlot
 from worker.kafka.topic_creation import topic_creation_rules
@@ -33,28 +33,16 @@ from worker.validation import Check, DiscoveredCatalogue, cluster_check, plugin_
 
 log = logging.getLogger(__name__)
 
-_CUT_S = 0.5
-"""How much longer than the graceful timeout a lane waits for tasks before it takes itself for stuck: they are cut off by then."""
-
-
-class _Place:
-    """What one connector has here: its instance and tasks, and a lane for the calls of each kind."""
-
-    def __init__(self, name: str, deadlines: Deadlines, on_idle: Callable[[], None]) -> None:
-        self.instance: ConnectorInstance | None = None
-        self.tasks: dict[TaskId, TaskSlot] = {}
-        self.calls = Lane(f"connector-{name}", name, deadlines, on_idle)
-        self.starts = Lane(f"tasks-{name}", name, deadlines, on_idle)
-        """Starts and stops of tasks. They do not wait for the instance's calls, nor those for them."""
-
-    @property
-    def empty(self) -> bool:
-        return self.instance is None and not self.tasks and self.calls.idle and self.starts.idle
+_ABANDON_MARGIN_S = 0.5
+"""How much longer than the graceful timeout a queue waits for the tasks that it stops: by then they are abandoned anyway."""
 
 
 class LocalExecutor:
-    """Implements :class:`worker.executor.Executor`. An instance's code runs in the lane of its connector, a task's on the
-    task's own thread; there is no thread for a connector that has nothing to do."""
+    """Implements :class:`worker.executor.Executor`.
+
+    The code of a connector instance runs in the connector's queue, that of a task on the task's own thread. A connector that has
+    nothing to do has no thread. Jobs are queued with the lock held, so that requests for a connector run in their order.
+    """
 
     def __init__(
         self,
@@ -64,7 +52,7 @@ class LocalExecutor:
         listener: ExecutorListener,
         mask: SecretMask,
     ) -> None:
-        """``mask`` hides what is secret in what is told of failures."""
+        """``mask`` hides secrets in reported failures."""
         self._plugins = plugins
         self._config = config
         self._services = services
@@ -74,17 +62,18 @@ class LocalExecutor:
         self._check = _check_of(config)
         self._factory = TaskFactory(config, plugins, services, mask)
         self._graceful_s = config.task_shutdown_graceful_timeout_ms / 1000
-        self._deadlines = Deadlines("executor-deadlines")
-        self._lock = threading.Lock()  # for the places and what is in them; never held while a plugin runs
-        self._places: dict[str, _Place] = {}
+        self._queues = ConnectorQueues(Deadlines("executor-deadlines"))
+        self._lock = threading.Lock()  # for the two dicts; never held while a plugin runs
+        self._instances: dict[str, ConnectorInstance] = {}
+        self._tasks: dict[TaskId, TaskSlot] = {}
 
     def start(self) -> None:
-        """There is nothing to begin."""
+        """Does nothing: threads start when they are needed."""
 
     def wait_until_ready(self) -> None:
         self._mask.add(self._config.originals, checked_secret_keys(self._config, self._plugins))
 
-    # --- questions about plugins, on the caller's thread
+    # --- queries about plugins, on the caller's thread
 
     def facts(self, class_name: str, environment: str | None = None) -> ConnectorFacts:
         desc = self._plugins.resolve(Kind.CONNECTOR, class_name)
@@ -100,54 +89,56 @@ class LocalExecutor:
     def plugin_config(self, plugin: str, version: str | None) -> list[dict[str, Any]]:
         return plugin_config(plugin, self._catalogue, version)
 
-    # --- connectors. Jobs are queued with the lock held: what is asked for a connector is done in that order.
+    # --- connectors
 
     def start_connector(self, run: int, spec: ConnectorSpec, target: TargetState) -> Future[None]:
         with self._lock:
-            place = self._place(spec.name)
-            before = place.instance
-            instance = place.instance = ConnectorInstance(
-                run, spec, self._class_to_run, self._listener, self._services.offsets, self._mask, place.calls.submit
+            before = self._instances.get(spec.name)
+            instance = self._instances[spec.name] = ConnectorInstance(
+                run,
+                spec,
+                self._class_to_run,
+                self._listener,
+                self._services.offsets,
+                self._mask,
+                lambda job: self._queues.submit(QueueKind.CALLS, spec.name, job),
             )
             if before is not None:
-                # A job of its own: should it hang and be abandoned, the start behind it does not come when nobody waits for it.
-                place.calls.submit(before.end)
-            return place.calls.submit(lambda: instance.follow(target))
+                # A job of its own: should it hang and be abandoned, the queue continues with the start behind it.
+                self._queues.submit(QueueKind.CALLS, spec.name, before.end)
+            return self._queues.submit(QueueKind.CALLS, spec.name, lambda: instance.follow(target))
 
     def set_connector_target(self, name: str, target: TargetState) -> Future[None]:
         with self._lock:
-            place = self._places.get(name)
-            instance = None if place is None else place.instance
-            if place is None or instance is None:
+            instance = self._instances.get(name)
+            if instance is None:
                 return done()
             if target is TargetState.STARTED:
-                return place.calls.submit(lambda: instance.follow(target))
+                return self._queues.submit(QueueKind.CALLS, name, lambda: instance.follow(target))
 
             def give_up() -> None:
-                self._tell_abandoned(name)
+                self._log_abandoned(name)
                 instance.abandon()
-                instance.tell_stopped(target)
+                instance.report_stopped(target)
 
-            return place.calls.submit_within(self._graceful_s, lambda: instance.follow(target), give_up)
+            return self._queues.submit_within(QueueKind.CALLS, name, self._graceful_s, lambda: instance.follow(target), give_up)
 
     def stop_connector(self, name: str) -> Future[None]:
         with self._lock:
-            place = self._places.get(name)
-            instance = None if place is None else place.instance
-            if place is None or instance is None:
+            instance = self._instances.pop(name, None)
+            if instance is None:
                 return done()
-            place.instance = None
 
             def give_up() -> None:
-                self._tell_abandoned(name)
+                self._log_abandoned(name)
                 instance.end_abandoned()
 
-            return place.calls.submit_within(self._graceful_s, instance.end, give_up)
+            return self._queues.submit_within(QueueKind.CALLS, name, self._graceful_s, instance.end, give_up)
 
-    def _tell_abandoned(self, name: str) -> None:
+    def _log_abandoned(self, name: str) -> None:
         log.error(
-            "Connector %s did not stop within %d ms (task.shutdown.graceful.timeout.ms) and is abandoned: nothing that it still "
-            "says is listened to",
+            "Connector %s did not stop within %d ms (task.shutdown.graceful.timeout.ms) and is abandoned; further events from it "
+            "are ignored",
             name,
             self._graceful_s * 1000,
         )
@@ -155,21 +146,22 @@ class LocalExecutor:
     def task_configs(self, name: str) -> Future[list[dict[str, str]]]:
         missing = IllegalStateError(f"Connector {name} does not run on this worker")
         with self._lock:
-            place = self._places.get(name)
-            instance = None if place is None else place.instance
-            if place is None or instance is None:
+            instance = self._instances.get(name)
+            if instance is None:
                 return failed(missing)
 
-            def ask() -> list[dict[str, str]]:
+            def request() -> list[dict[str, str]]:
                 if (configs := instance.task_configs()) is None:
                     raise missing
                 return configs
 
-            return place.calls.submit(ask)
+            return self._queues.submit(QueueKind.CALLS, name, request)
 
     def alter_offsets(self, spec: ConnectorSpec, offsets: Sequence[OffsetPair]) -> Future[bool]:
         with self._lock:
-            return self._place(spec.name).calls.submit(lambda: _altered(self._class_of(spec).type(), spec, offsets))
+            return self._queues.submit(
+                QueueKind.CALLS, spec.name, lambda: _alter_offsets(self._class_of(spec).type(), spec, offsets)
+            )
 
     def _class_of(self, spec: ConnectorSpec) -> ConnectorClass:
         desc = self._plugins.resolve(Kind.CONNECTOR, spec.config.get("connector.class", ""))
@@ -178,7 +170,7 @@ class LocalExecutor:
     def _class_to_run(self, spec: ConnectorSpec) -> ConnectorClass:
         loaded = self._class_of(spec)
         if issubclass(loaded.type, SourceConnector) and self._config.topic_creation_enable:
-            # What is wrong with these fails the connector, as in Apache's worker: validation does not look at them.
+            # An error in these fails the connector, as in Apache's worker: validation does not check them.
             topic_creation_rules(spec.config)
         return loaded
 
@@ -187,19 +179,18 @@ class LocalExecutor:
     def start_task(self, run: int, spec: TaskSpec) -> None:
         slot = TaskSlot(run, spec, self._listener, self._mask)
         with self._lock:
-            place = self._place(spec.id.connector)
-            before = place.tasks.get(spec.id)
-            place.tasks[spec.id] = slot
+            before = self._tasks.get(spec.id)
+            self._tasks[spec.id] = slot
             if before is not None:
-                # A herder stops a task before it starts it anew. Should it not have: there must never be two (promise 4).
-                self._stop(place, [before])
-            place.starts.submit(lambda: slot.begin(partial(self._create, run, spec)))
+                # A herder stops a task before it restarts it. Should it not have: there must never be two (promise 4).
+                self._stop(spec.id.connector, [before])
+            self._queues.submit(QueueKind.TASKS, spec.id.connector, lambda: slot.start(partial(self._create, run, spec)))
 
     def _create(self, run: int, spec: TaskSpec, listener: TaskListener, paused: bool) -> WorkerTask:
         loaded = self._class_of(spec.connector)
         if not issubclass(loaded.type, SourceConnector | SinkConnector):
             raise ConfigError(f"Connector {spec.connector.name} is neither a source nor a sink: {loaded.name}")
-        task_class = task_class_of(loaded.type, spec.config)
+        task_class = find_task_class(loaded.type, spec.config)
         request = TaskRequest(
             spec.id,
             loaded.type,
@@ -219,30 +210,30 @@ class LocalExecutor:
             slot.set_paused(paused)
 
     def stop_tasks(self, tasks: Collection[TaskId]) -> Future[None]:
-        stopping = []
+        stops = []
         with self._lock:
             for name in dict.fromkeys(task.connector for task in tasks):
-                place = self._places.get(name)
-                slots = [] if place is None else [place.tasks.pop(task) for task in tasks if task in place.tasks]
-                if place is not None and slots:
-                    stopping.append(self._stop(place, slots))
-        return all_done(stopping)
+                slots = [self._tasks.pop(task) for task in tasks if task.connector == name and task in self._tasks]
+                if slots:
+                    stops.append(self._stop(name, slots))
+        return all_done(stops)
 
-    def _stop(self, place: _Place, slots: Sequence[TaskSlot]) -> Future[None]:
+    def _stop(self, connector: str, slots: Sequence[TaskSlot]) -> Future[None]:
         deadline = time.monotonic() + self._graceful_s
         for slot in slots:
-            slot.stop()  # at once: a start that is still to come is none then
+            slot.stop()  # at once, so that a start that is still queued does nothing
 
         def end() -> None:
             for slot in slots:
                 if not slot.join(deadline):
-                    slot.cut_off()
+                    slot.abandon()
 
         def give_up() -> None:
             for slot in slots:
-                slot.cut_off()
+                slot.abandon()
 
-        return place.starts.submit_within(self._graceful_s + _CUT_S, end, give_up)
+        timeout_s = self._graceful_s + _ABANDON_MARGIN_S
+        return self._queues.submit_within(QueueKind.TASKS, connector, timeout_s, end, give_up)
 
     def progress(self, task: TaskId) -> TaskProgress | None:
         slot = self._slot(task)
@@ -250,33 +241,21 @@ class LocalExecutor:
 
     def _slot(self, task: TaskId) -> TaskSlot | None:
         with self._lock:
-            place = self._places.get(task.connector)
-            return None if place is None else place.tasks.get(task)
+            return self._tasks.get(task)
 
-    # --- all of them
+    # --- shutdown and logging
 
     def set_log_level(self, namespace: str, level: str) -> None:
-        """The loggers of an executor that is threads are the worker's own."""
+        """Does nothing: the loggers of this executor are the worker's own."""
 
     def close(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         with self._lock:
-            tasks = [task for place in self._places.values() for task in place.tasks]
+            tasks = list(self._tasks)
         _wait(self.stop_tasks(tasks), deadline)
         with self._lock:
-            names = list(self._places)
+            names = list(self._instances)
         _wait(all_done([self.stop_connector(name) for name in names]), deadline)
-
-    def _place(self, name: str) -> _Place:
-        if name not in self._places:
-            self._places[name] = _Place(name, self._deadlines, lambda: self._forget_empty(name))
-        return self._places[name]
-
-    def _forget_empty(self, name: str) -> None:
-        with self._lock:
-            place = self._places.get(name)
-            if place is not None and place.empty:
-                del self._places[name]
 
 
 def _check_of(config: WorkerConfig) -> Check | None:
@@ -289,7 +268,7 @@ def _version(desc: PluginDesc) -> str | None:
     return None if desc.version == "unknown" else desc.version
 
 
-def _altered(connector: Connector, spec: ConnectorSpec, offsets: Sequence[OffsetPair]) -> bool:
+def _alter_offsets(connector: Connector, spec: ConnectorSpec, offsets: Sequence[OffsetPair]) -> bool:
     if isinstance(connector, SourceConnector):
         asked: dict[Any, Mapping[str, Any] | None]
         asked = {None if partition is None else tuple(partition.items()): offset for partition, offset in offsets}
@@ -300,9 +279,9 @@ def _altered(connector: Connector, spec: ConnectorSpec, offsets: Sequence[Offset
 
 
 def _sink_offset(partition: Mapping[str, Any] | None, offset: Mapping[str, Any] | None) -> tuple[TopicPartition, int | None]:
-    place = partition or {}
-    of = TopicPartition(place["kafka_topic"], place["kafka_partition"])
-    return of, None if offset is None else offset["kafka_offset"]
+    kafka_partition = partition or {}
+    topic_partition = TopicPartition(kafka_partition["kafka_topic"], kafka_partition["kafka_partition"])
+    return topic_partition, None if offset is None else offset["kafka_offset"]
 
 
 def _wait(future: Future[None], deadline: float) -> None:

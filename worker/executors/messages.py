@@ -1,6 +1,6 @@
-"""What crosses between the control process and an executor's, as plain data and back.
+"""Converts what crosses between the control process and an executor to plain data and back.
 
-The way back checks every type: what comes from a process that runs plugins is not trusted. Anything amiss is a DataError.
+The way back checks every type, because a process that runs plugins is not trusted. Raises DataError for anything unexpected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Plain = dict[str, Any]
 
 
 def connector_to_plain(spec: ConnectorSpec) -> Plain:
-    # Most values are no references: they are told once.
+    # Most values are not references: they are sent once.
     values = {key: value for key, value in spec.config.items() if spec.given.get(key) != value}
     missing = [key for key in spec.given if key not in spec.config]
     return {"name": spec.name, "given": dict(spec.given), "values": values, "missing": missing}
@@ -150,7 +150,7 @@ def json_objects(plain: Any) -> list[dict[str, Any]]:
 
 def text(plain: Any) -> str:
     if not isinstance(plain, str):
-        raise DataError(f"text was expected, not {type(plain).__name__}")
+        raise DataError(f"expected text, not {type(plain).__name__}")
     return plain
 
 
@@ -164,13 +164,13 @@ def _texts(plain: Any) -> dict[str, str]:
 
 def _mapping(plain: Any) -> dict[str, Any]:
     if not isinstance(plain, dict):
-        raise DataError(f"a mapping was expected, not {type(plain).__name__}")
+        raise DataError(f"expected a mapping, not {type(plain).__name__}")
     return plain
 
 
 def _list(plain: Any) -> list[Any]:
     if not isinstance(plain, list):
-        raise DataError(f"a list was expected, not {type(plain).__name__}")
+        raise DataError(f"expected a list, not {type(plain).__name__}")
     return plain
 
 

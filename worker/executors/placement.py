@@ -1,4 +1,4 @@
-"""Where connectors and tasks go among a worker's processes, and what becomes of them when a process has ended. Pure."""
+"""Which process a connector or task goes to, and what happens to it when the process has crashed. Pure."""
 
 from __future__ import annotations
 
@@ -7,48 +7,49 @@ from dataclasses import dataclass
 from enum import Enum
 
 WINDOW_S = 600.0
-"""Crashes longer ago than this say nothing any more."""
-_SUSPECTS_APART = 4
-"""Into how many processes the connectors of one that crashed twice are split: as few as find the culprit soon, and as many as a
-machine can bear."""
+"""Crashes before this do not count."""
+_QUARANTINE_GROUPS = 4
+"""How many processes the connectors of one that crashed twice are split into: enough to find the cause soon, few enough for a
+small machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one of the shared processes has to do."""
+    """What one of the shared processes runs."""
 
     started: bool
     tasks: int
     tasks_of_connector: int
-    """Of those, the ones of the connector whose task is to be placed."""
+    """Of those, the tasks of the connector whose task is being placed."""
     instances: int
 
 
 def place_for_task(loads: Sequence[Load]) -> int:
-    """Two tasks of one connector go to two processes: if they compute in Python, each needs a core of its own."""
+    """The index of the process for a task. Tasks of one connector spread over the processes: those that compute in Python need a
+    core each."""
     return min(range(len(loads)), key=lambda i: (loads[i].tasks_of_connector, loads[i].tasks, not loads[i].started, i))
 
 
 def place_for_instance(loads: Sequence[Load]) -> int:
-    """Instances do little: no process is started for them alone while there is one."""
+    """The index of the process for a connector instance. Instances do little, so no process is started just for one."""
     return min(range(len(loads)), key=lambda i: (not loads[i].started, loads[i].instances, i))
 
 
 class CrashHistory:
-    """When a process ended under which connectors. Not safe for several threads at once."""
+    """When processes crashed while which connectors ran in them. Not thread-safe."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._crashes: dict[str, list[float]] = {}
 
     def note(self, connectors: Collection[str]) -> None:
-        """A process with these connectors has just ended."""
+        """Records that a process with these connectors has just crashed."""
         now = self._clock()
         for name in connectors:
             self._crashes[name] = [*self._recent(name), now]
 
     def count(self, connector: str) -> int:
-        """How many there were lately."""
+        """The number of recent crashes."""
         return len(self._recent(connector))
 
     def _recent(self, connector: str) -> list[float]:
@@ -56,40 +57,44 @@ class CrashHistory:
         return [at for at in self._crashes.get(connector, ()) if at > since]
 
 
-class HouseKind(Enum):
-    """Whose a process is."""
+class ProcessKind(Enum):
+    """Which connectors a process takes."""
 
     SHARED = "shared"
-    """Anybody's."""
-    SUSPECTS = "suspects"
-    """Of connectors that were there when processes ended."""
-    OWN = "own"
-    """Of one connector that asked for it."""
+    """Any."""
+    QUARANTINE = "quarantine"
+    """Connectors that were present at several crashes."""
+    DEDICATED = "dedicated"
+    """One connector that asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Aftermath:
-    """What becomes of the connectors of a process that has ended."""
+class CrashDecision:
+    """What happens to the connectors of a process that has crashed."""
 
-    again: frozenset[str]
-    """Started anew, where connectors of their kind go."""
-    apart: tuple[frozenset[str], ...]
-    """Started anew, each of these sets in a process of its own."""
+    restart: frozenset[str]
+    """Restarted in the processes they usually go to."""
+    isolate: tuple[frozenset[str], ...]
+    """Restarted, each group in a quarantine process of its own."""
     failed: frozenset[str]
+    """FAILED until somebody restarts them."""
 
 
-def aftermath(connectors: Collection[str], counts: Callable[[str], int], kind: HouseKind, *, final: bool) -> Aftermath:
-    """``counts`` are crashes lately, this one included; ``final`` says that another start would end the same.
+def decide_after_crash(
+    connectors: Collection[str], counts: Callable[[str], int], kind: ProcessKind, *, is_permanent: bool
+) -> CrashDecision:
+    """``counts`` returns a connector's recent crashes, this one included; ``is_permanent`` says that another start would crash
+    too.
 
-    After the first crash all go on together. Those that were there in a second one are split up; where it happens again, the
-    connectors of that process are split up once more, until one is left alone with it: that one did it, and fails. A connector
-    with a process of its own fails at the second.
+    After the first crash, all connectors restart as before. Those that were present at two crashes are quarantined in several
+    groups; when the process of a group crashes, the group is split further, until a connector that is alone crashes: that one is
+    the cause, and fails. A connector with a dedicated process fails at the second crash.
     """
     names = frozenset(connectors)
-    if final:
-        return Aftermath(frozenset(), (), names)
-    suspects = sorted(name for name in names if counts(name) >= 2)
-    if kind is not HouseKind.SHARED and len(names) == 1 and suspects:
-        return Aftermath(frozenset(), (), names)
-    parts = (frozenset(suspects[start::_SUSPECTS_APART]) for start in range(_SUSPECTS_APART))
-    return Aftermath(names - set(suspects), tuple(part for part in parts if part), frozenset())
+    if is_permanent:
+        return CrashDecision(frozenset(), (), names)
+    repeated = sorted(name for name in names if counts(name) >= 2)
+    if kind is not ProcessKind.SHARED and len(names) == 1 and repeated:
+        return CrashDecision(frozenset(), (), names)
+    groups = (frozenset(repeated[start::_QUARANTINE_GROUPS]) for start in range(_QUARANTINE_GROUPS))
+    return CrashDecision(names - set(repeated), tuple(group for group in groups if group), frozenset())

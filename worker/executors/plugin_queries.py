@@ -1,4 +1,4 @@
-"""What a worker has to know of plugins, asked of the processes that can load them: the control process does not."""
+"""Queries about plugins, answered by processes that can load them; the control process never does."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from worker.config.plugin_path import checked_environment
 from worker.executor import ConnectorFacts
 from worker.executors.channel import ChannelClosedError
 from worker.executors.messages import facts_of_plain, json_objects
-from worker.executors.process_registry import Processes
+from worker.executors.process_registry import ProcessRegistry
 
-_ANSWER_S = 75.0
-"""What a plugin may take to answer a question of REST, which gives up after 90 seconds."""
+_QUERY_TIMEOUT_S = 75.0
+"""How long a plugin may take to answer; REST requests time out after 90 seconds."""
 
 
-class PluginQuestions:
-    """Each question waits for its own answer and no other. Safe from any thread."""
+class PluginQueries:
+    """Queries do not wait for each other. Safe from any thread."""
 
-    def __init__(self, processes: Processes, environments: Sequence[Path]) -> None:
+    def __init__(self, processes: ProcessRegistry, environments: Sequence[Path]) -> None:
         """``environments`` are those of the worker's ``plugin.path``."""
         self._processes = processes
         self._environments = environments
         self._facts: dict[tuple[str, Path | None], ConnectorFacts] = {}
 
-    def facts(self, class_name: str, environment: str | None, timeout_s: float = _ANSWER_S) -> ConnectorFacts:
-        """As :meth:`worker.executor.Executor.facts`. Without an environment, a class that the worker does not have is looked
-        for in all that it lists."""
+    def facts(self, class_name: str, environment: str | None, timeout_s: float = _QUERY_TIMEOUT_S) -> ConnectorFacts:
+        """As :meth:`worker.executor.Executor.facts`. Without an environment, a class that the worker does not have is
+        looked up in all environments of ``plugin.path``."""
         if environment is not None:
             return self._facts_in(checked_environment(environment, self._environments), class_name, timeout_s)
         try:
@@ -47,7 +47,7 @@ class PluginQuestions:
     def _facts_in(self, environment: Path | None, class_name: str, timeout_s: float) -> ConnectorFacts:
         found = self._facts.get((class_name, environment))
         if found is None:
-            asked = self._processes.for_question(environment).ask("facts", class_name=class_name)
+            asked = self._processes.for_query(environment).call("facts", class_name=class_name)
             found = self._facts[class_name, environment] = facts_of_plain(_answer(asked, timeout_s))
         return found
 
@@ -56,20 +56,22 @@ class PluginQuestions:
         try:
             environment = isolation_of(values, self._environments).environment
         except ConfigError as e:
-            raise BadRequestError(e.message) from e  # where the plugin would be asked is not known
-        asked = self._processes.for_question(environment).ask("validate", config=config, values=values)
-        answer = _answer(asked, _ANSWER_S)
+            raise BadRequestError(e.message) from e  # it is unknown which process could answer
+        asked = self._processes.for_query(environment).call("validate", config=config, values=values)
+        answer = _answer(asked, _QUERY_TIMEOUT_S)
         if not isinstance(answer, dict) or not isinstance(answer.get("configs"), list):
-            raise ConnectError("The executor gave an answer to a validation that is none")
+            raise ConnectError("The executor returned an invalid validation result")
         return answer
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
         """As :meth:`worker.executor.Executor.plugins`."""
-        return json_objects(_answer(self._processes.first.ask("plugins", connectors_only=connectors_only), _ANSWER_S))
+        return json_objects(_answer(self._processes.first.call("plugins", connectors_only=connectors_only), _QUERY_TIMEOUT_S))
 
     def plugin_config(self, plugin: str, version: str | None) -> list[dict[str, Any]]:
         """As :meth:`worker.executor.Executor.plugin_config`."""
-        return json_objects(_answer(self._processes.first.ask("plugin_config", plugin=plugin, version=version), _ANSWER_S))
+        return json_objects(
+            _answer(self._processes.first.call("plugin_config", plugin=plugin, version=version), _QUERY_TIMEOUT_S)
+        )
 
 
 def _answer(asked: Future[Any], timeout_s: float) -> Any:
@@ -78,4 +80,4 @@ def _answer(asked: Future[Any], timeout_s: float) -> Any:
     except FutureTimeout as e:
         raise ConnectError(f"A plugin did not answer within {timeout_s:g} s") from e
     except ChannelClosedError as e:
-        raise ConnectError("The executor that was to answer has ended; code of a plugin may have ended it") from e
+        raise ConnectError("The executor exited before it answered; code of a plugin may have ended it") from e

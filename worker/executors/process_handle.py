@@ -1,4 +1,4 @@
-"""The control process's handle of one executor process: from its start to its end, for whatever reason it comes to one."""
+"""The control process's handle of one executor process, from its start to its exit."""
 
 from __future__ import annotations
 
@@ -16,140 +16,115 @@ from typing import Any
 
 from connect.errors import ConnectError
 from worker.executors.channel import Channel, ChannelClosedError, Handler
-from worker.executors.futures import fail, pass_on
+from worker.executors.futures import fail
 from worker.executors.launch import Launched, launch
-from worker.executors.placement import HouseKind
+from worker.executors.liveness import Liveness
+from worker.executors.pending_calls import PendingCalls
+from worker.executors.placement import ProcessKind
 from worker.executors.process_memory import resident_bytes
 
 log = logging.getLogger(__name__)
 
-_STACKS_SIGNAL = signal.SIGUSR1  # worker.executors.child listens to it
+_STACKS_SIGNAL = signal.SIGUSR1  # worker.executors.child handles it
 _EXIT_SILENCE = 75
-_STACKS_WAIT_S = 1.0
-_BEGIN_S = 120.0
+_STACKS_TIMEOUT_S = 1.0
+_START_TIMEOUT_S = 120.0
 _LINGER_S = 1.0
 """How long a process may live on once its socket is closed."""
-_MOST_THREADS = 5000
+_MAX_THREADS = 5000
 _MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Housing:
-    """What kind of process it is to be."""
+class ProcessSpec:
+    """What kind of process to start."""
 
     key: str
-    """Names it: in logs, and among the processes of a worker."""
+    """Names it in logs and among the processes of a worker."""
     environment: Path | None = None
     memory_limit_bytes: int | None = None
-    kind: HouseKind = HouseKind.SHARED
+    kind: ProcessKind = ProcessKind.SHARED
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """Why a process has ended, as the rest of a sentence about it."""
+class ProcessExit:
+    """Why a process has exited."""
 
     text: str
-    final: bool = False
-    """Starting it anew would come to the same end: it could not begin, or it needs more memory than it may have."""
-    asked_for: bool = False
+    """The reason, as the rest of a sentence about the process."""
+    is_permanent: bool = False
+    """Another start would exit the same way: it could not start, or it needs more memory than it may have."""
+    was_requested: bool = False
     """It was dismissed."""
-    blameless: bool = False
-    """Nothing that was in it has to do with it."""
+    is_excused: bool = False
+    """The connectors and tasks in it did not cause the exit."""
 
 
 class ProcessHandle:
-    """Made by the pool, whose supervisor calls :meth:`spawn`, :meth:`look` and :meth:`reap`. Other methods are for any thread;
-    what is asked before the process is there waits for it."""
+    """Created by the registry; its supervisor calls :meth:`spawn`, :meth:`check`, and :meth:`reap`. Other methods are safe from
+    any thread; calls made before the process runs wait for it."""
 
     def __init__(
         self,
-        housing: Housing,
+        spec: ProcessSpec,
         handler: Callable[[ProcessHandle], Handler],
-        begin: Mapping[str, Any],
+        start_arguments: Mapping[str, Any],
         hang_timeout_s: float,
         *,
         with_crash_points: bool,
     ) -> None:
-        self.housing = housing
+        self.spec = spec
         self.ready: Future[list[str]] = Future()
-        """When it has taken the worker's settings: the secret keys among them."""
+        """Done when the process has the worker's settings; the result is the secret keys among them."""
         self.ended = threading.Event()
-        self.buried = False
-        """Set by the pool, once it has seen to what was in a process that has ended."""
+        self.is_cleaned_up = False
+        """Set by the pool when it has handled the exit of the process."""
         self._handler = handler(self)
-        self._begin = begin
-        self._hang_timeout_s = hang_timeout_s
+        self._start_arguments = start_arguments
         self._with_crash_points = with_crash_points
-        self._lock = threading.Lock()
-        self._open_questions = 0
-        self._waiting: list[tuple[Callable[[Channel], None], Future[Any] | None]] = []
-        self._channel: Channel | None = None
+        self._calls = PendingCalls()
+        self._liveness = Liveness(hang_timeout_s)
         self._pid: int | None = None
         self._launched: Launched | None = None
         self._launched_at = 0.0
-        self._ending: Ending | None = None
-        self._ended = False
+        self._exit: ProcessExit | None = None
         self._closed_at: float | None = None
-        self._pinged_at: float | None = None
-        self._looked_at = 0.0
-        self._not_looked_s = 0.0
-        """Of the time since the latest ping, what does not count: nobody looked, for this process itself was held up."""
-        self._threads: dict[int, str] = {}
+        self._thread_names: dict[int, str] = {}
 
     @property
     def key(self) -> str:
-        return self.housing.key
+        return self.spec.key
 
     @property
     def pid(self) -> int | None:
         return self._pid
 
-    # --- questions
+    # --- calls
 
-    def ask(self, method: str, /, **arguments: Any) -> Future[Any]:
-        """The future has the answer, an error of the other side, or ChannelClosedError when the process ends before."""
-        outer: Future[Any] = Future()
-        with self._lock:
-            self._open_questions += 1
-        outer.add_done_callback(self._close_question)
-        self._now_or_later(lambda channel: pass_on(channel.ask(method, **arguments), outer, lambda value: value), outer)
-        return outer
+    def call(self, method: str, /, **arguments: Any) -> Future[Any]:
+        """The future has the answer, the process's error, or ChannelClosedError when the process ends first."""
+        return self._calls.call(method, arguments)
 
-    def _close_question(self, _: Future[Any]) -> None:
-        with self._lock:
-            self._open_questions -= 1
+    def notify(self, method: str, /, **arguments: Any) -> None:
+        """Sends a message without an answer. It is dropped when the process has ended."""
+        self._calls.notify(method, arguments)
 
     @property
-    def is_asked(self) -> bool:
-        """Whether somebody waits for an answer."""
-        return self._open_questions > 0
+    def has_open_calls(self) -> bool:
+        """Whether a caller waits for an answer."""
+        return self._calls.has_open_calls
 
-    def tell(self, method: str, /, **arguments: Any) -> None:
-        """Nobody hears it when the process has ended."""
-        self._now_or_later(lambda channel: channel.tell(method, **arguments), None)
-
-    def _now_or_later(self, send: Callable[[Channel], None], waits: Future[Any] | None) -> None:
-        with self._lock:
-            channel = self._channel
-            if channel is None and not self._ended:
-                self._waiting.append((send, waits))
-                return
-        if channel is not None:
-            send(channel)
-        elif waits is not None:
-            fail(waits, _gone())
-
-    # --- life, on the supervisor's thread
+    # --- lifecycle, on the supervisor's thread
 
     def spawn(self) -> None:
-        """Starts the process, unless it has been ended already. A failure is its ending."""
-        if self._ending is not None:
+        """Starts the process, unless it was ended already. A failure is reported as its exit."""
+        if self._exit is not None:
             self._closed_at = 0.0
             return
         try:
-            launched = launch(self.key, self.housing.environment, with_crash_points=self._with_crash_points)
+            launched = launch(self.key, self.spec.environment, with_crash_points=self._with_crash_points)
         except OSError as e:
-            self._ending = Ending(f"could not be started: {e}", final=True)
+            self._exit = ProcessExit(f"could not be started: {e}", is_permanent=True)
             self._closed_at = 0.0
             return
         self._launched = launched
@@ -157,182 +132,159 @@ class ProcessHandle:
         self._pid = launched.popen.pid
         channel = Channel(launched.connection, self._handler, f"executor-{self.key}")
         channel.start()
-        begun = channel.ask("begin", **self._begin)
-        begun.add_done_callback(self._on_begun)
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._channel = channel
-                    return
-                waiting, self._waiting = self._waiting, []
-            for send, _ in waiting:
-                send(channel)
+        started = channel.call("begin", **self._start_arguments)
+        started.add_done_callback(self._on_started)
+        self._calls.connect(channel)
 
-    def _on_begun(self, begun: Future[Any]) -> None:
-        error = begun.exception()
+    def _on_started(self, started: Future[Any]) -> None:
+        error = started.exception()
         if error is None:
             log.debug("Executor %s runs as process %s", self.key, self._pid)
-            self.ready.set_result([str(key) for key in begun.result()])
+            self.ready.set_result([str(key) for key in started.result()])
             return
         if not isinstance(error, ChannelClosedError):
-            self.kill(f"could not begin: {error}", final=True)
+            self.kill(f"could not start: {error}", is_permanent=True)
         self.ready.set_exception(error)
 
     def on_closed(self, reason: str) -> None:
         """The socket is closed."""
-        if reason and self._ending is None:
-            self._ending = Ending(f"was killed, for {reason}")
+        if reason and self._exit is None:
+            self._exit = ProcessExit(f"was killed: {reason}")
         self._closed_at = time.monotonic()
 
     def note_thread(self, ident: int, name: str) -> None:
-        """A thread of the process is about this."""
-        if len(self._threads) >= _MOST_THREADS:
-            self._threads.clear()  # most of them are long gone
-        self._threads[ident] = name
+        """Remembers what a thread of the process runs, for the log if it hangs."""
+        if len(self._thread_names) >= _MAX_THREADS:
+            self._thread_names.clear()  # most of them ended long ago
+        self._thread_names[ident] = name
 
-    def kill(self, text: str, *, final: bool = False) -> None:
-        """Ends the process now. The text says why, as the rest of a sentence about it."""
-        if self._ending is None:
-            self._ending = Ending(text, final)
+    def kill(self, text: str, *, is_permanent: bool = False) -> None:
+        """Ends the process now. The text is the reason, as the rest of a sentence about the process."""
+        if self._exit is None:
+            self._exit = ProcessExit(text, is_permanent)
         launched = self._launched
         if launched is not None and launched.popen.poll() is None:
             launched.popen.kill()
 
-    def look(self, now: float) -> None:
-        """Asks for a sign of life, and ends a process that gives none or takes too much memory."""
+    def check(self, now: float) -> None:
+        """Pings the process, and kills it when it hangs or uses too much memory."""
         if self._launched is None or self._closed_at is not None:
             return
-        limit = self.housing.memory_limit_bytes
+        limit = self.spec.memory_limit_bytes
         if limit is not None and (used := resident_bytes(self._launched.popen.pid)) > limit:
             text = f"used {used // _MIB} MiB of memory, and task.memory.limit.mb is {limit // _MIB}: it was killed. "
-            self.kill(text + "Raise the limit, or have the connector keep less at a time", final=True)
+            self.kill(text + "Raise the limit, or configure the connector to buffer less", is_permanent=True)
             return
         if not self.ready.done():
-            # A machine that is busy takes its time to start a process; that is no hanging.
-            if now - self._launched_at > _BEGIN_S:
-                self.kill(f"had not begun after {_BEGIN_S:g} s and was killed", final=True)
+            # A busy machine takes its time to start a process; that is not hanging.
+            if now - self._launched_at > _START_TIMEOUT_S:
+                self.kill(f"did not start within {_START_TIMEOUT_S:g} s and was killed", is_permanent=True)
             return
-        pinged_at = self._pinged_at
-        if pinged_at is None:
+        if self._liveness.is_answered:
             self._ping(now)
-        else:
-            # The supervisor looks more often than this. If it could not, the answer may be here, and not be read yet.
-            self._not_looked_s += max(0.0, now - self._looked_at - self._hang_timeout_s / 2)
-            if now - pinged_at - self._not_looked_s > self._hang_timeout_s:
-                self._end_hanging()
-        self._looked_at = now
+        elif self._liveness.is_hanging(now):
+            self._kill_hanging()
 
     def _ping(self, now: float) -> None:
-        assert self._channel is not None
-        self._pinged_at, self._not_looked_s = now, 0.0
+        channel = self._calls.channel
+        assert channel is not None
+        self._liveness.on_ping(now)
 
-        def alive(answer: Future[Any]) -> None:
+        def on_answer(answer: Future[Any]) -> None:
             if answer.exception() is None:
-                self._pinged_at = None
+                self._liveness.on_answer()
 
-        self._channel.ask("ping").add_done_callback(alive)
+        channel.call("ping").add_done_callback(on_answer)
 
-    def _end_hanging(self) -> None:
+    def _kill_hanging(self) -> None:
         stacks = self._stacks()
         log.error(
-            "Executor %s (process %s) does not answer. What its threads are doing:\n%s",
-            self.key,
-            self._pid,
-            stacks or "(unknown)",
+            "Executor %s (process %s) does not respond. Stacks of its threads:\n%s", self.key, self._pid, stacks or "(unknown)"
         )
         self.kill(
-            f"did not answer for {self._hang_timeout_s * 1000:.0f} ms (task.executor.hang.timeout.ms) and was killed: code of a "
-            "connector keeps all others from running, as a native library does that holds Python's global lock; the log has what "
-            "each thread was doing"
+            f"did not answer for {self._liveness.hang_timeout_s * 1000:.0f} ms (task.executor.hang.timeout.ms) "
+            "and was killed: code of a connector blocks all others, as a native library that holds Python's global lock does; the "
+            "log has the stack of each thread"
         )
 
     def _stacks(self) -> str:
-        """What each thread does, by the names of the threads."""
+        """The stack of each thread, with the names of the threads."""
         assert self._launched is not None
-        self._launched.popen.send_signal(_STACKS_SIGNAL)  # none to a stranger, when somebody has just killed it
-        deadline = time.monotonic() + _STACKS_WAIT_S
+        self._launched.popen.send_signal(_STACKS_SIGNAL)  # does nothing if the process has just exited
+        deadline = time.monotonic() + _STACKS_TIMEOUT_S
         text = ""
         while "Current thread" not in text and time.monotonic() < deadline:
             threading.Event().wait(0.05)
             text = os.pread(self._launched.stacks, _MIB, 0).decode("utf-8", "replace")
-        threads = dict(self._threads)
-        return re.sub(r"0x[0-9a-f]{16}", lambda found: threads.get(int(found[0], 16), found[0]), text).strip()
+        names = dict(self._thread_names)
+        return re.sub(r"0x[0-9a-f]{16}", lambda found: names.get(int(found[0], 16), found[0]), text).strip()
 
     def dismiss(self) -> None:
-        """Lets the process end: its socket is closed."""
-        if self._ending is None:
-            self._ending = Ending("was not needed any more", asked_for=True, blameless=True)
-        with self._lock:
-            channel = self._channel
+        """Ends a process that is no longer needed, by closing its socket."""
+        if self._exit is None:
+            self._exit = ProcessExit("was no longer needed", was_requested=True, is_excused=True)
+        channel = self._calls.channel
         if channel is not None:
             channel.close()
 
-    def reap(self, now: float) -> Ending | None:
-        """Why the process has ended, once it has; it is waited for then, and everything that was asked of it has failed."""
+    def reap(self, now: float) -> ProcessExit | None:
+        """Why the process has exited, once it has. By then it was waited for, and all open calls have failed."""
         launched = self._launched
         if launched is None:
-            return self._finished() if self._closed_at is not None else None
+            return self._finish() if self._closed_at is not None else None
         code = launched.popen.poll()
         if code is None:
             if self._closed_at is not None and now - self._closed_at > _LINGER_S:
-                self.kill("closed its socket and lived on")
+                self.kill("closed its socket and did not exit")
             return None
-        if self._ending is None:
-            self._ending = Ending(_ending_text(code), blameless=code == _EXIT_SILENCE)
-        return self._finished()
+        if self._exit is None:
+            self._exit = ProcessExit(_exit_text(code), is_excused=code == _EXIT_SILENCE)
+        return self._finish()
 
-    def _finished(self) -> Ending:
-        with self._lock:
-            self._ended = True
-            waiting, self._waiting = self._waiting, []
-        for _, future in waiting:
-            if future is not None:
-                fail(future, _gone())
-        if self._channel is not None:
-            self._channel.close()
-            self._channel.join(1.0)
+    def _finish(self) -> ProcessExit:
+        self._calls.end()
+        channel = self._calls.channel
+        if channel is not None:
+            channel.close()
+            channel.join(1.0)
         if self._launched is not None:
             os.close(self._launched.stacks)
             self._launched = None
-        assert self._ending is not None
+        assert self._exit is not None
         self.ended.set()
         if not self.ready.done():
-            fail(self.ready, ConnectError(f"The executor {self.key} {self._ending.text}"))
-        return self._ending
+            fail(self.ready, ConnectError(f"The executor {self.key} {self._exit.text}"))
+        return self._exit
 
     @property
     def is_closed(self) -> bool:
-        """Whether its socket is closed, so that its end is a matter of moments."""
+        """Whether its socket is closed, so that it exits within moments."""
         return self._closed_at is not None
 
     @property
-    def ended_blamelessly(self) -> bool:
-        """Whether another one may do better, although nothing is changed."""
-        return self._ending is not None and self._ending.blameless
+    def exit_is_excused(self) -> bool:
+        """Whether another process may do better with the same settings."""
+        return self._exit is not None and self._exit.is_excused
 
     @property
     def is_ending(self) -> bool:
-        """Whether it is of no more use."""
-        return self._ending is not None or self._closed_at is not None
+        """Whether it takes no more work."""
+        return self._exit is not None or self._closed_at is not None
 
 
-def _ending_text(code: int) -> str:
+def _exit_text(code: int) -> str:
     if code == _EXIT_SILENCE:
-        return "ended, for it had heard nothing of the worker for too long: the worker was frozen, or the machine overloaded"
+        return "exited because it heard nothing from the worker for too long: the worker was frozen, or the machine overloaded"
     if code >= 0:
-        return f"ended with exit code {code}: code of a connector ended the process"
+        return f"exited with code {code}: code of a connector ended the process"
     try:
         name = f" ({signal.Signals(-code).name})"
     except ValueError:
         name = ""
     advice: dict[int, str] = {
-        signal.SIGKILL: ". Nothing in the worker did this: an operator, or the kernel because memory was short (see dmesg)",
+        signal.SIGKILL: ". The worker did not do this: an operator did, or the kernel because memory was short (see dmesg)",
         signal.SIGSEGV: ": a native library that a connector uses is at fault",
         signal.SIGABRT: ": a native library that a connector uses gave up",
         signal.SIGBUS: ": a native library that a connector uses is at fault",
     }
     return f"was ended by signal {-code}{name}{advice.get(-code, '')}"
-
-
-def _gone() -> ChannelClosedError:
-    return ChannelClosedError("The process of the executor has ended")

@@ -1,4 +1,4 @@
-"""The memory of a process and of those that it started, as Linux tells it."""
+"""The memory of a process and its descendants on Linux."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process with all its descendants; 0 of one that is gone."""
+    """Resident memory of a process with all its descendants; 0 if it has ended."""
     total = 0
     with suppress(OSError, ValueError, IndexError):
         total = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES

@@ -1,4 +1,4 @@
-"""The thread that starts executor processes, looks after them, and waits for their ends."""
+"""The thread that starts executor processes, checks that they respond, and waits for their exits."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ import threading
 import time
 from collections.abc import Callable
 
-from worker.executors.process_handle import Ending, ProcessHandle
+from worker.executors.process_handle import ProcessExit, ProcessHandle
 
 log = logging.getLogger(__name__)
 
-_LONGEST_LOOK_S = 5.0
-_SHORTEST_LOOK_S = 0.05
-_LIMIT_LOOK_S = 0.5
-"""How often the memory of a process that has a limit is looked at."""
+_MAX_INTERVAL_S = 5.0
+_MIN_INTERVAL_S = 0.05
+_MEMORY_INTERVAL_S = 0.5
+"""How often the memory of a process that has a limit is checked."""
 
 
 class Supervisor:
-    """Parent of all processes: the kernel ends them with its thread. Whoever makes it starts and closes it."""
+    """Parent of all processes: the kernel ends them when its thread ends. Its owner starts and closes it."""
 
-    def __init__(self, on_ended: Callable[[ProcessHandle, Ending], None], hang_timeout_s: float, sign_of_life_s: float) -> None:
-        """``on_ended`` is called on the supervisor's thread. Each process is given a sign of life at least that often."""
-        self._on_ended = on_ended
-        self._look_s = max(_SHORTEST_LOOK_S, min(_LONGEST_LOOK_S, hang_timeout_s / 3, sign_of_life_s))
+    def __init__(
+        self, on_exit: Callable[[ProcessHandle, ProcessExit], None], hang_timeout_s: float, ping_interval_s: float
+    ) -> None:
+        """``on_exit`` is called on the supervisor's thread. Each process is pinged at least every ``ping_interval_s``."""
+        self._on_exit = on_exit
+        self._interval_s = max(_MIN_INTERVAL_S, min(_MAX_INTERVAL_S, hang_timeout_s / 3, ping_interval_s))
         self._woken = threading.Event()
         self._lock = threading.Lock()
         self._new: list[ProcessHandle] = []
@@ -35,17 +37,17 @@ class Supervisor:
         self._thread.start()
 
     def add(self, handle: ProcessHandle) -> None:
-        """Has a process started."""
+        """Starts a process soon."""
         with self._lock:
             self._new.append(handle)
         self._woken.set()
 
     def wake(self) -> None:
-        """Something has happened to a process."""
+        """Checks the processes now."""
         self._woken.set()
 
     def close(self, deadline: float) -> None:
-        """Waits for all processes to end, kills those that live on at ``deadline`` (of ``time.monotonic()``), and ends."""
+        """Waits for all processes to end, kills those still running at ``deadline`` (of ``time.monotonic()``), and ends."""
         with self._lock:
             self._closing = True
         self._woken.set()
@@ -72,26 +74,28 @@ class Supervisor:
                         self._handles.append(handle)
             now = time.monotonic()
             for handle in list(self._handles):
-                self._look_after(handle, now)
+                self._check(handle, now)
             if closing and not self._handles:
                 return
             self._wait(closing)
 
-    def _look_after(self, handle: ProcessHandle, now: float) -> None:
-        handle.look(now)
-        ending = handle.reap(now)
-        if ending is None:
+    def _check(self, handle: ProcessHandle, now: float) -> None:
+        handle.check(now)
+        exit_ = handle.reap(now)
+        if exit_ is None:
             return
         with self._lock:
             self._handles.remove(handle)
         try:
-            self._on_ended(handle, ending)
+            self._on_exit(handle, exit_)
         except Exception:
-            log.exception("What the end of executor %s leads to failed", handle.key)
+            log.exception("Handling the exit of executor %s failed", handle.key)
 
     def _wait(self, closing: bool) -> None:
-        # A socket closes moments before the process that had it can be waited for.
+        # A socket closes moments before its process can be waited for.
         ending = closing or any(handle.is_closed for handle in self._handles)
-        limited = any(handle.housing.memory_limit_bytes is not None for handle in self._handles)
-        self._woken.wait(_SHORTEST_LOOK_S if ending else min(self._look_s, _LIMIT_LOOK_S) if limited else self._look_s)
+        limited = any(handle.spec.memory_limit_bytes is not None for handle in self._handles)
+        self._woken.wait(
+            _MIN_INTERVAL_S if ending else min(self._interval_s, _MEMORY_INTERVAL_S) if limited else self._interval_s
+        )
         self._woken.clear()

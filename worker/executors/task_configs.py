@@ -1,4 +1,4 @@
-"""What a connector says of its tasks: their configurations as they are stored, and their class."""
+"""The task configs that a connector generates, as they are stored, and the class of its tasks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ TASK_CLASS = "task.class"
 
 
 def generated_task_configs(connector: Connector, spec: ConnectorSpec, class_name: str) -> list[dict[str, str]]:
-    """Asks a started connector for its tasks. Raises what it raises, and ConnectError for more tasks than it may have."""
+    """Requests the task configs of a started connector. Raises what it raises, and ConnectError if there are too many."""
     max_tasks = int(spec.config.get("tasks.max", "1"))
-    configs = _checked(connector.task_configs(max_tasks), class_name)
+    configs = _check_configs(connector.task_configs(max_tasks), class_name)
     if len(configs) > max_tasks:
         text = (
             f"The connector {spec.name} has generated {len(configs)} tasks, which is greater than "
@@ -33,15 +33,15 @@ def generated_task_configs(connector: Connector, spec: ConnectorSpec, class_name
         )
         if parse_value(_ENFORCE, spec.config.get(_ENFORCE, "true"), ConfigType.BOOLEAN):
             raise ConnectError(text)
-        log.warning("%s They are started all the same, for %s=false", text, _ENFORCE)
+        log.warning("%s They start nevertheless, because %s=false", text, _ENFORCE)
     added = {TASK_CLASS: shown_task_class(class_name, connector.task_class())}
     if isinstance(connector, SinkConnector):
         added |= {key: spec.config[key] for key in ("topics", "topics.regex") if spec.config.get(key)}
     return [with_references({**config, **added}, spec.given, spec.config) for config in configs]
 
 
-def _checked(configs: Any, class_name: str) -> list[Mapping[str, str]]:
-    """What a connector returned for its tasks. Raises ConnectError when it is not what it must be; values are not told."""
+def _check_configs(configs: Any, class_name: str) -> list[Mapping[str, str]]:
+    """Checks the types of what a connector returned. Raises ConnectError, without values."""
     if isinstance(configs, str | Mapping) or not isinstance(configs, Iterable):
         found = type(configs).__name__
         raise ConnectError(f"task_configs() of {class_name} must return a list of dicts, one for each task, but returned {found}")
@@ -67,22 +67,22 @@ def _checked(configs: Any, class_name: str) -> list[Mapping[str, str]]:
 
 
 def shown_task_class(class_name: str, task_class: type) -> str:
-    """Apache's own connectors and their tasks are named alike; others show their Python path."""
+    """The class name shown for tasks: a Java name for Apache's connectors, else the Python path."""
     if class_name.startswith("org.apache.kafka.connect.") and class_name.endswith("Connector"):
         return f"{class_name.removesuffix('Connector')}Task"
     return f"{task_class.__module__}:{task_class.__qualname__}"
 
 
-def task_class_of(connector_class: type[Connector], config: Mapping[str, str]) -> type[SourceTask] | type[SinkTask]:
-    """The class of a task: the one its configuration names, for the connector that chose it may run elsewhere; or, where that is
-    a Java name or no class of that path, what a fresh connector says."""
-    named = _imported(config.get(TASK_CLASS, ""))
+def find_task_class(connector_class: type[Connector], config: Mapping[str, str]) -> type[SourceTask] | type[SinkTask]:
+    """The class of a task: the one its config names, because the connector that chose it may run elsewhere. If that is a Java
+    name, or cannot be imported, a new connector object is asked."""
+    named = _import_path(config.get(TASK_CLASS, ""))
     if isinstance(named, type) and issubclass(named, SourceTask | SinkTask):
         return named
     return connector_class().task_class()
 
 
-def _imported(path: str) -> Any:
+def _import_path(path: str) -> Any:
     module, colon, names = path.partition(":")
     if not colon:
         return None

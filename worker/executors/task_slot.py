@@ -1,4 +1,4 @@
-"""One task that was asked for: from the request to run it until it has ended, or was cut off."""
+"""One requested task, from the request to run it until it has ended or was abandoned."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ log = logging.getLogger(__name__)
 
 
 class TaskSlot:
-    """Holds a task and passes on what it tells (:class:`worker.tasks.worker_task.TaskListener`), until it is cut off. Safe from
-    any thread."""
+    """Owns a task and passes on its reports until it is abandoned. Safe from any thread.
+
+    Implements :class:`worker.tasks.worker_task.TaskListener`.
+    """
 
     def __init__(self, run: int, spec: TaskSpec, listener: ExecutorListener, mask: SecretMask) -> None:
         self.spec = spec
@@ -30,25 +32,28 @@ class TaskSlot:
         self._lock = threading.Lock()
         self._paused = spec.paused
         self._stopping = False
-        self._cut_off = False
+        self._abandoned = False
         self._task: WorkerTask | None = None
 
     @property
     def id(self) -> TaskId:
         return self.spec.id
 
-    def begin(self, create: Callable[[TaskListener, bool], WorkerTask]) -> None:
-        """Makes the task, with whether it begins paused, and starts it, unless it was stopped meanwhile. A failure is told."""
+    def start(self, create: Callable[[TaskListener, bool], WorkerTask]) -> None:
+        """Creates the task and starts it, unless it was stopped in the meantime. A failure is reported.
+
+        ``create`` gets whether the task starts paused.
+        """
         try:
             task = create(self, self._paused)
         except Exception as e:
             if self._stopping:
-                # As of a task that fails while it is stopped: the next run must not begin as one that has failed.
+                # As for a task that fails while it is stopped: the next run must not start as failed.
                 log.warning("Task %s failed while it was being stopped", self.id, exc_info=e)
-                self._tell(State.UNASSIGNED, None, None)
+                self._report(State.UNASSIGNED, None, None)
             else:
                 log.error("Task %s failed: %s", self.id, describe(e), exc_info=e)
-                self._tell(State.FAILED, e, None)
+                self._report(State.FAILED, e, None)
             return
         with self._lock:
             if not self._stopping:
@@ -56,7 +61,7 @@ class TaskSlot:
                 task.control.set_paused(self._paused)
                 task.start()
                 return
-        self._tell(State.UNASSIGNED, None, task.version)
+        self._report(State.UNASSIGNED, None, task.version)
 
     def set_paused(self, paused: bool) -> None:
         with self._lock:
@@ -76,10 +81,10 @@ class TaskSlot:
         """Waits for the end until ``time.monotonic()`` is ``deadline``; False when it still runs."""
         return self._task is None or self._task.join(deadline)
 
-    def cut_off(self) -> None:
-        """Leaves a task that does not end to itself: it can read and write Kafka no more (promise 4), and nobody listens."""
+    def abandon(self) -> None:
+        """Gives up on a task that does not end: its Kafka clients are closed (promise 4), and its reports are ignored."""
         with self._lock:
-            self._stopping = self._cut_off = True
+            self._stopping = self._abandoned = True
             task = self._task
         if task is not None:
             task.cancel()
@@ -88,33 +93,33 @@ class TaskSlot:
         task = self._task
         return None if task is None else _masked_progress(task.progress(), self._mask)
 
-    # --- what the task tells, on its thread
+    # --- reports of the task, on its thread
 
     def on_running(self, task: WorkerTask) -> None:
-        self._tell(State.RUNNING, None, task.version)
+        self._report(State.RUNNING, None, task.version)
 
     def on_paused(self, task: WorkerTask) -> None:
-        self._tell(State.PAUSED, None, task.version)
+        self._report(State.PAUSED, None, task.version)
 
     def on_failed(self, task: WorkerTask, error: BaseException) -> None:
         log.error("Task %s failed: %s", task.id, describe(error), exc_info=error)
-        self._tell(State.FAILED, error, task.version)
+        self._report(State.FAILED, error, task.version)
 
     def on_ended(self, task: WorkerTask) -> None:
-        self._tell(State.UNASSIGNED, None, task.version)
+        self._report(State.UNASSIGNED, None, task.version)
 
     def on_topics(self, task: WorkerTask, topics: Collection[str]) -> None:
-        if not self._cut_off:
+        if not self._abandoned:
             self._listener.on_topics(self._run, self.id, topics)
 
-    def _tell(self, state: State, error: BaseException | None, version: str | None) -> None:
-        if not self._cut_off:
+    def _report(self, state: State, error: BaseException | None, version: str | None) -> None:
+        if not self._abandoned:
             trace = None if error is None else trace_of(error, self._mask)
             self._listener.on_task_state(self._run, self.id, state, trace, version)
 
 
 def _masked_progress(progress: TaskProgress, mask: SecretMask) -> TaskProgress:
-    """What a connector tells about itself is its author's text: secrets are taken out (promise 9)."""
+    """Masks secrets: the details are written by the connector's author (promise 9)."""
     return replace(progress, details=_masked(progress.details, mask)) if progress.details else progress
 
 

@@ -1,4 +1,4 @@
-"""Values between the control process and an executor's, as bytes: JSON, with a tagged form for what JSON does not have.
+"""Encodes values between the control process and an executor: JSON, with a tagged form for what JSON does not have.
 
 Never pickle: whatever a plugin's process sends is data, and can do nothing in the process that reads it. Lists and tuples come
 out as lists; everything else as it went in.
@@ -21,7 +21,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def encode(value: Any) -> bytes:
-    """Raises DataError for what cannot cross: anything but None, bool, int, float, str, bytes, lists and mappings with text as
+    """Raises DataError for anything but None, bool, int, float, str, bytes, lists and mappings with text as
     keys."""
     return orjson.dumps(_tagged(value))
 
@@ -53,7 +53,7 @@ def _tagged(value: Any) -> Any:
     for plain in (str, int, float):
         if isinstance(value, plain):  # an enum of text or numbers, say
             return _tagged(plain(value))
-    raise DataError(f"{kind.__name__} cannot be told to another process")
+    raise DataError(f"{kind.__name__} cannot be sent to another process")
 
 
 def _tagged_text(text: str) -> Any:
@@ -73,7 +73,7 @@ def _tagged_mapping(mapping: Mapping[Any, Any]) -> dict[str, Any]:
     simple = {}
     for key, member in mapping.items():
         if not isinstance(key, str):
-            raise DataError(f"a key of type {type(key).__name__} cannot be told to another process")
+            raise DataError(f"a key of type {type(key).__name__} cannot be sent to another process")
         if key.startswith(_TAG) or not _is_unicode(key):
             return {"$map": [[_tagged_text(str(k)), _tagged(v)] for k, v in mapping.items()]}
         simple[key] = _tagged(member)

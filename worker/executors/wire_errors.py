@@ -1,4 +1,4 @@
-"""Errors between the control process and an executor's: class by name, message, and no object."""
+"""Encodes errors between the control process and an executor: the name of the class and the message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLASSES: dict[str, type[ConnectError]] = {
 
 
 def error_to_wire(error: BaseException) -> dict[str, Any]:
-    """What the other process is told. An error that is not ours crosses with its message alone."""
+    """The encoded error. Of an error outside our tree, only the message crosses."""
     kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in _CLASSES), None)
     if isinstance(error, ConnectError) and kind is not None:
         told: dict[str, Any] = {"class": kind, "message": encodable(error.message)}
@@ -28,7 +28,7 @@ def error_to_wire(error: BaseException) -> dict[str, Any]:
 
 
 def error_from_wire(told: Mapping[str, Any]) -> ConnectError:
-    """The error as it is raised here. Anything that is not understood is a ConnectError."""
+    """The error to raise here; a ConnectError if the class is unknown."""
     kind = _CLASSES.get(str(told.get("class")), ConnectError)
     message = str(told.get("message"))
     if issubclass(kind, ConfigError):

@@ -1,4 +1,4 @@
-"""The connectors and tasks of a worker, and the processes they are in."""
+"""The connectors and tasks that a worker was asked to run, and the processes they run in."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from worker.model import State, TargetState, TaskId
 
 @dataclass(slots=True, eq=False)
 class ConnectorEntry:
-    """An instance that was asked for."""
+    """A connector instance that was requested."""
 
     run: int
     spec: ConnectorSpec
     target: TargetState
-    home: ProcessHandle | None = None
-    """None before it is placed, and when its process has ended and it is not started anew."""
+    process: ProcessHandle | None = None
+    """None before it is placed, and after its process has exited, until it restarts."""
     started: Future[None] = field(default_factory=Future)
     failed: bool = False
     version: str | None = None
-    wants_to_tell_tasks: bool = False
-    """Its process ended while it was asked for its tasks."""
+    is_reconfiguration_due: bool = False
+    """Its process exited while its task configs were requested: whoever requested them is to be notified after the restart."""
 
     @property
     def name(self) -> str:
@@ -35,95 +35,99 @@ class ConnectorEntry:
 
 @dataclass(slots=True, eq=False)
 class TaskEntry:
-    """A task that was asked for."""
+    """A task that was requested."""
 
     run: int
     spec: TaskSpec
     paused: bool
-    home: ProcessHandle | None = None
+    process: ProcessHandle | None = None
     failed: bool = False
     version: str | None = None
 
     @property
     def name(self) -> str:
-        """Of its connector."""
+        """The name of its connector."""
         return self.spec.id.connector
 
 
 Entry = ConnectorEntry | TaskEntry
 
 
-class Register:
-    """Implements :class:`worker.executors.executor_requests.Residents`. Its fields are for who holds the lock."""
+class WorkRegistry:
+    """Implements :class:`worker.executors.executor_requests.WorkLocator`.
+
+    Hold ``lock`` to use the fields, and the methods above the marked line; those below it take the lock themselves.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.connectors: dict[str, ConnectorEntry] = {}
         self.tasks: dict[TaskId, TaskEntry] = {}
         self.stopping: set[Entry] = set()
-        """Not wanted any more, and not known to have ended: tasks among them still store their last offsets."""
+        """No longer wanted, and not known to have ended: tasks among them still store their last offsets."""
 
     def entries(self) -> Iterator[Entry]:
         yield from self.connectors.values()
         yield from self.tasks.values()
         yield from self.stopping
 
-    def of_home(self, handle: ProcessHandle) -> list[Entry]:
-        return [entry for entry in self.entries() if entry.home is handle]
+    def in_process(self, process: ProcessHandle) -> list[Entry]:
+        return [entry for entry in self.entries() if entry.process is process]
 
     def is_current(self, entry: Entry) -> bool:
-        """Whether it is still wanted."""
+        """Whether the entry was neither stopped nor replaced."""
         if isinstance(entry, ConnectorEntry):
             return self.connectors.get(entry.name) is entry
         return self.tasks.get(entry.spec.id) is entry
 
     def take_connector(self, name: str) -> ConnectorEntry | None:
-        """It is to be stopped: from now on it counts as stopping."""
+        """Takes out a connector that is to be stopped; until that is done it counts as stopping."""
         entry = self.connectors.pop(name, None)
         if entry is not None:
             self.stopping.add(entry)
         return entry
 
     def take_tasks(self, tasks: Collection[TaskId]) -> list[TaskEntry]:
-        """The same for tasks."""
+        """Takes out tasks that are to be stopped; until that is done they count as stopping."""
         taken = [self.tasks.pop(task) for task in tasks if task in self.tasks]
         self.stopping.update(taken)
         return taken
 
-    def load_of(self, handle: ProcessHandle | None, connector: str) -> Load:
-        if handle is None:
+    def load_of(self, process: ProcessHandle | None, connector: str) -> Load:
+        """What the process runs; None is a process that is not started."""
+        if process is None:
             return Load(False, 0, 0, 0)
-        tasks = [task for task in self.tasks.values() if task.home is handle and not task.failed]
+        tasks = [task for task in self.tasks.values() if task.process is process and not task.failed]
         own = sum(task.name == connector for task in tasks)
-        instances = sum(entry.home is handle for entry in self.connectors.values())
+        instances = sum(entry.process is process for entry in self.connectors.values())
         return Load(True, len(tasks), own, instances)
 
-    # --- what processes are held to
+    # --- what a process may speak for; these methods take the lock
 
-    def is_connector_run(self, handle: ProcessHandle, name: str, run: int) -> bool:
+    def is_connector_run(self, process: ProcessHandle, name: str, run: int) -> bool:
         with self.lock:
             entry = self.connectors.get(name)
-            return entry is not None and entry.home is handle and entry.run == run
+            return entry is not None and entry.process is process and entry.run == run
 
-    def is_task_run(self, handle: ProcessHandle, task: TaskId, run: int) -> bool:
+    def is_task_run(self, process: ProcessHandle, task: TaskId, run: int) -> bool:
         with self.lock:
             current = self.tasks.get(task)
             candidates = [current, *(entry for entry in self.stopping if isinstance(entry, TaskEntry) and entry.spec.id == task)]
-            return any(entry is not None and entry.home is handle and entry.run == run for entry in candidates)
+            return any(entry is not None and entry.process is process and entry.run == run for entry in candidates)
 
-    def lives_in(self, handle: ProcessHandle, connector: str) -> bool:
+    def runs_in(self, process: ProcessHandle, connector: str) -> bool:
         with self.lock:
-            return any(entry.home is handle and entry.name == connector for entry in self.entries())
+            return any(entry.process is process and entry.name == connector for entry in self.entries())
 
-    def note_connector(self, name: str, run: int, state: State, version: str | None) -> None:
+    def record_connector_state(self, name: str, run: int, state: State, version: str | None) -> None:
         with self.lock:
             entry = self.connectors.get(name)
             if entry is not None and entry.run == run:
                 entry.failed, entry.version = state is State.FAILED, version
 
-    def note_task(self, task: TaskId, run: int, state: State, version: str | None) -> None:
+    def record_task_state(self, task: TaskId, run: int, state: State, version: str | None) -> None:
         with self.lock:
             entry = self.tasks.get(task)
-            # The last words of a run that is being stopped say nothing of the one after it.
+            # The last report of a run that is being stopped says nothing about the next run.
             if entry is not None and entry.run == run:
                 entry.failed, entry.version = state is State.FAILED, version

@@ -1,4 +1,4 @@
-"""The worker as an executor's process sees it: what it is told, and what it is asked, over the channel."""
+"""The worker as seen by an executor process: reports and calls that go over the channel."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class RemoteListener:
         self._channel = channel
 
     def on_connector_state(self, run: int, name: str, state: State, trace: str | None, version: str | None) -> None:
-        self._channel.tell("connector_state", run=run, name=name, state=state.value, trace=trace, version=version)
+        self._channel.notify("connector_state", run=run, name=name, state=state.value, trace=trace, version=version)
 
     def on_task_state(self, run: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
         plain = id_to_plain(task)
-        # A task tells of itself on its own thread: which one that is will be of interest should it hang.
+        # A task reports on its own thread; the control process names that thread in the log if it hangs.
         thread = threading.get_ident()
-        self._channel.tell("task_state", run=run, task=plain, state=state.value, trace=trace, version=version, thread=thread)
+        self._channel.notify("task_state", run=run, task=plain, state=state.value, trace=trace, version=version, thread=thread)
 
     def on_reconfiguration_requested(self, run: int, name: str) -> None:
-        self._channel.tell("reconfiguration", run=run, name=name)
+        self._channel.notify("reconfiguration", run=run, name=name)
 
     def on_topics(self, run: int, task: TaskId, topics: Collection[str]) -> None:
-        self._channel.tell("topics", run=run, task=id_to_plain(task), topics=sorted(topics))
+        self._channel.notify("topics", run=run, task=id_to_plain(task), topics=sorted(topics))
 
 
 class RemoteOffsets:
@@ -46,14 +46,14 @@ class RemoteOffsets:
         self._channel = channel
 
     def get(self, connector: str, partition: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        found = self._channel.ask("offset", connector=connector, partition=partition).result()
+        found = self._channel.call("offset", connector=connector, partition=partition).result()
         return None if found is None else dict(found)
 
     def put(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
-        self._channel.ask("put_offsets", connector=connector, offsets=offsets_to_plain(offsets)).result()
+        self._channel.call("put_offsets", connector=connector, offsets=offsets_to_plain(offsets)).result()
 
     def entries(self, connector: str) -> list[OffsetEntry]:
-        return entries_of_plain(self._channel.ask("offsets", connector=connector).result())
+        return entries_of_plain(self._channel.call("offsets", connector=connector).result())
 
 
 class RemoteServices:
@@ -68,16 +68,16 @@ class RemoteServices:
         return self._offsets
 
     def offset_records(self, connector: str, offsets: Sequence[OffsetPair]) -> list[OffsetRecord]:
-        return records_of_plain(self._asked("offset_records", connector, offsets))
+        return records_of_plain(self._call("offset_records", connector, offsets))
 
     def offsets_committed(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
-        self._asked("offsets_committed", connector, offsets)
+        self._call("offsets_committed", connector, offsets)
 
     def before_commit(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
-        self._asked("before_commit", connector, offsets)
+        self._call("before_commit", connector, offsets)
 
     def confirm_task(self, run: int, task: TaskId, *, anew: bool = False) -> None:
-        self._channel.ask("confirm_task", run=run, task=id_to_plain(task), anew=anew).result()
+        self._channel.call("confirm_task", run=run, task=id_to_plain(task), anew=anew).result()
 
-    def _asked(self, method: str, connector: str, offsets: Sequence[OffsetPair]) -> Any:
-        return self._channel.ask(method, connector=connector, offsets=offsets_to_plain(offsets)).result()
+    def _call(self, method: str, connector: str, offsets: Sequence[OffsetPair]) -> Any:
+        return self._channel.call(method, connector=connector, offsets=offsets_to_plain(offsets)).result()

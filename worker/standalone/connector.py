@@ -22,7 +22,7 @@ from worker.errors.trace import trace_of
 from worker.executor import ConnectorFacts, ConnectorSpec, Executor, TaskSpec
 from worker.executors.deadlines import Deadlines
 from worker.executors.futures import failed
-from worker.executors.serial_queue import Lane
+from worker.executors.serial_queue import SerialQueue
 from worker.model import ConnectorStatus, State, TargetState, TaskId
 from worker.operations.auto_restart import AutoRestart
 from worker.standalone.connector_state import ConnectorState
@@ -74,7 +74,7 @@ class StandaloneConnector:
         self._mask = dependencies.mask
         self._next_run = dependencies.next_run
         self._auto_restart = dependencies.auto_restart
-        self._queue = Lane(f"requests-{definition.name}", definition.name, dependencies.deadlines)
+        self._queue = SerialQueue(f"requests-{definition.name}", definition.name, dependencies.deadlines)
         self._starting = threading.Lock()
         """Held while an instance is handed to the executor, so that none starts after :meth:`shut_down`."""
         self._placed: ConnectorSpec | None = None  # the instance that the executor has

@@ -8,7 +8,6 @@ on what it reads: a record that means nothing is :class:`Unreadable`, with the r
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -393,7 +392,7 @@ def _optional_string(members: dict[str, Any], member: str) -> str | None:
 def _session_key(members: dict[str, Any]) -> SessionKey:
     try:
         key = base64.b64decode(_string(members, "key"), validate=True)
-    except binascii.Error as e:
+    except ValueError as e:  # binascii.Error, and text that is not ASCII
         raise _Wrong("its member 'key' is not base64") from e
     return SessionKey(key, _string(members, "algorithm"), _integer(members, "creation-timestamp"))
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.integration.executors.plugins import PATH
-from tests.unit.worker.executors.conftest import MemoryServices, Told
+from tests.unit.worker.executors.conftest import MemoryServices, RecordingListener
 from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorSpec, TaskSpec
 from worker.executors.pool import ExecutorPool
@@ -42,7 +42,7 @@ class Pool:
             **{key.replace("__", "."): value for key, value in settings.items()},
         }
         self.config = WorkerConfig.standalone(props)
-        self.told = Told()
+        self.told = RecordingListener()
         self.services = MemoryServices()
         self.executor = ExecutorPool(self.config, self.services, self.told, self.config.providers.mask)
         self._runs = itertools.count(1)

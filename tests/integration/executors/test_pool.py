@@ -60,7 +60,8 @@ def test_questions_about_plugins_are_answered_by_a_process(pool: Pool) -> None:
 
 @contextmanager
 def standard_error_in(path: Path) -> Iterator[None]:
-    """Processes that are started meanwhile have the file as theirs: pytest's capture loses what is written while it reads."""
+    """Processes started meanwhile write their standard error to the file: pytest's capture loses what is written while it
+    reads."""
     before = os.dup(2)
     with path.open("a", encoding="utf-8") as file:
         os.dup2(file.fileno(), 2)
@@ -93,7 +94,7 @@ def test_what_fails_in_a_process_fails_here_without_secrets(start_pool: StartPoo
 @pytest.mark.parametrize(
     ("deed", "why"),
     [
-        ("exit", "ended with exit code 3"),
+        ("exit", "exited with code 3"),
         ("kill", "was ended by signal 9 (SIGKILL)"),
         ("segfault", "was ended by signal 11 (SIGSEGV): a native library"),
     ],
@@ -118,7 +119,7 @@ def test_a_process_that_ends_is_replaced_and_what_was_in_it_starts_anew(
     assert pool.states(good_run, "good", 0) == ["RUNNING"]
     assert pool.states(connector_run, "good") == ["RUNNING"]
     assert f"{why}" in caplog.text
-    assert "What was in it starts anew: bad" in caplog.text
+    assert "Its connectors restart: bad" in caplog.text
 
 
 def _says_last(pool: Pool, run: int, name: str, state: str) -> bool:
@@ -135,9 +136,11 @@ def test_the_connector_that_ends_processes_is_found_and_fails_and_others_run_on(
     assert len({pool.pid(name) for name in names}) == 1
     pool.let("bad")
     trace = pool.told.wait_for(runs["bad"], "bad-0", "FAILED", 30) or ""
-    assert trace.startswith("org.apache.kafka.connect.errors.ConnectException: The process of the connector (executor suspects-")
+    assert trace.startswith(
+        "org.apache.kafka.connect.errors.ConnectException: The process of the connector (executor quarantine-"
+    )
     assert "was ended by signal 9 (SIGKILL)" in trace.splitlines()[0]
-    assert "it is not started anew until it is restarted" in trace.splitlines()[0]
+    assert "it stays failed until it is restarted" in trace.splitlines()[0]
     for name in ("good1", "good2"):
         eventually(pool.moved(name, None), f"{name} has a process")
         eventually(partial(_says_last, pool, runs[name], name, "RUNNING"), f"{name} runs")
@@ -172,7 +175,7 @@ def test_a_connector_that_is_asked_for_tasks_while_its_start_anew_is_prepared_sa
     run, started = pool.start_connector(pool.spec("c"))
     started.result(20)
     (process,) = processes()
-    with pool.told.held_up_at("RESTARTING") as reached:
+    with pool.told.blocked_at("RESTARTING") as reached:
         process.kill()
         assert reached.wait(20)
         with pytest.raises(ConnectError, match="has ended"):
@@ -267,8 +270,8 @@ def test_offsets_of_others_are_not_to_be_had(pool: Pool) -> None:
     pool.running_task(pool.spec("c"))
     (handle,) = [handle for handle in pool.executor._processes._handles.values() if handle.pid == pool.pid("c")]
     side = handle._handler
-    assert side.on_question("offset", {"connector": "c", "partition": {"a": 1}}).result(5) is None
-    with pytest.raises(ConnectError, match="does not run in this executor"):
-        side.on_question("offset", {"connector": "other", "partition": {"a": 1}}).result(5)
-    side.on_told("task_state", {"run": 77, "task": ["other", 0], "state": "FAILED", "trace": "x", "version": None})
+    assert side.on_call("offset", {"connector": "c", "partition": {"a": 1}}).result(5) is None
+    with pytest.raises(ConnectError, match="no longer runs in this executor"):
+        side.on_call("offset", {"connector": "other", "partition": {"a": 1}}).result(5)
+    side.on_notification("task_state", {"run": 77, "task": ["other", 0], "state": "FAILED", "trace": "x", "version": None})
     assert pool.states(77, "other", 0) == []

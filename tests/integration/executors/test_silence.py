@@ -16,34 +16,39 @@ from tests.integration.executors.conftest import eventually
 from worker.executors.channel import Channel
 from worker.executors.futures import done
 from worker.executors.launch import launch
-from worker.executors.process_handle import Ending, Housing, ProcessHandle
+from worker.executors.process_handle import ProcessExit, ProcessHandle, ProcessSpec
 from worker.executors.supervisor import Supervisor
 
 
 class Deaf:
-    def on_question(self, method: str, arguments: Mapping[str, Any]) -> Future[Any]:
+    def on_call(self, method: str, arguments: Mapping[str, Any]) -> Future[Any]:
         return done()
 
-    def on_told(self, method: str, arguments: Mapping[str, Any]) -> None: ...
+    def on_notification(self, method: str, arguments: Mapping[str, Any]) -> None: ...
 
     def on_closed(self, reason: str) -> None: ...
 
 
-def settings(folder: Path, leash_s: float) -> dict[str, Any]:
+def settings(folder: Path, silence_timeout_s: float) -> dict[str, Any]:
     props = {"key.converter": "String", "value.converter": "String", "offset.storage.file.filename": str(folder / "offsets")}
     return {
-        "props": props, "distributed": False, "secrets": [], "levels": [], "check_converters": False, "leash_s": leash_s
-    }  # fmt: skip
+        "props": props,
+        "distributed": False,
+        "secrets": [],
+        "levels": [],
+        "check_converters": False,
+        "silence_timeout_s": silence_timeout_s,
+    }
 
 
-def assert_ends_by_silence(folder: Path, leash_s: float) -> None:
+def assert_ends_by_silence(folder: Path, silence_timeout_s: float) -> None:
     """An executor that begins, hears one thing, and then nothing for longer than that, ends itself."""
     launched = launch("test", None, with_crash_points=False)
     channel = Channel(launched.connection, Deaf(), "test")
     channel.start()
     try:
-        channel.ask("begin", **settings(folder, leash_s)).result(60)
-        channel.ask("ping")
+        channel.call("begin", **settings(folder, silence_timeout_s)).result(60)
+        channel.call("ping")
         assert launched.popen.wait(30) == 75
     finally:
         channel.close()
@@ -53,13 +58,13 @@ def assert_ends_by_silence(folder: Path, leash_s: float) -> None:
         launched.popen.wait(10)
 
 
-def test_it_takes_its_time_to_begin(tmp_path: Path) -> None:
+def test_silence_timeout_does_not_count_while_the_executor_starts(tmp_path: Path) -> None:
     assert_ends_by_silence(tmp_path, 0.001)
 
 
-def test_it_ends_itself_when_it_hears_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_executor_exits_when_it_hears_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert_ends_by_silence(tmp_path, 0.5)
-    assert "nothing was heard of its control process for 0.5 s" in capfd.readouterr().err
+    assert "it heard nothing from its control process for 0.5 s" in capfd.readouterr().err
 
 
 class Counting(ProcessHandle):
@@ -70,22 +75,22 @@ class Counting(ProcessHandle):
         super()._ping(now)
 
 
-def test_signs_of_life_keep_it_alive(tmp_path: Path) -> None:
-    ended: list[Ending] = []
-    supervisor = Supervisor(lambda _, ending: ended.append(ending), hang_timeout_s=30, sign_of_life_s=0.7)
+def test_pings_keep_an_executor_alive(tmp_path: Path) -> None:
+    ended: list[ProcessExit] = []
+    supervisor = Supervisor(lambda _, ending: ended.append(ending), hang_timeout_s=30, ping_interval_s=0.7)
     supervisor.start()
-    handle = Counting(Housing("test"), lambda _: Deaf(), settings(tmp_path, 4.0), 30, with_crash_points=False)
+    handle = Counting(ProcessSpec("test"), lambda _: Deaf(), settings(tmp_path, 4.0), 30, with_crash_points=False)
     supervisor.add(handle)
     try:
-        eventually(lambda: handle.pings > 7 or bool(ended), "more signs of life than it could do without", 60)
+        eventually(lambda: handle.pings > 7 or bool(ended), "more pings than it could miss", 60)
         assert not ended
     finally:
         handle.dismiss()
         supervisor.close(time.monotonic() + 5)
 
 
-def test_a_worker_that_was_held_up_itself_takes_no_process_for_hanging(tmp_path: Path) -> None:
-    handle = ProcessHandle(Housing("test"), lambda _: Deaf(), settings(tmp_path, 600), 1.0, with_crash_points=False)
+def test_delay_of_the_worker_itself_does_not_count_as_hanging(tmp_path: Path) -> None:
+    handle = ProcessHandle(ProcessSpec("test"), lambda _: Deaf(), settings(tmp_path, 600), 1.0, with_crash_points=False)
     handle.spawn()
     assert handle.pid is not None
     process = psutil.Process(handle.pid)
@@ -93,13 +98,13 @@ def test_a_worker_that_was_held_up_itself_takes_no_process_for_hanging(tmp_path:
         handle.ready.result(60)
         process.suspend()  # so that no answer comes
         now = 1000.0
-        handle.look(now)
+        handle.check(now)
         for held_up_s in (100.0, 0.3):
             now += held_up_s
-            handle.look(now)
+            handle.check(now)
         assert not handle.is_ending
         now += 0.3
-        handle.look(now)  # nobody is held up any more, and there is no answer either
+        handle.check(now)  # nobody is held up any more, and there is no answer either
         assert handle.is_ending
     finally:
         handle.kill("was killed")

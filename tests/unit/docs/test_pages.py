@@ -22,7 +22,13 @@ from worker.validation.source_keys import SOURCE_KEYS
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
-PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+MAINTAINERS_PAGES = [
+    *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md")),
+    *(DOCS / name for name in ("architecture.md", "glossary.md")),
+    *sorted((DOCS / "development").glob("*.md")),
+]
+NAMED_PATH = re.compile(r"`((?:connect|connectors|worker|rest|sluice|configs|tests|benchmarks|docs)/[^`\s]*)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 
@@ -50,10 +56,17 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_in_a_table_of_contents() -> None:
-    for index in (DOCS / "README.md", DOCS / "decisions" / "README.md"):
+    for index in (DOCS / "README.md", DOCS / "decisions" / "README.md", DOCS / "development" / "README.md"):
         listed = {(index.parent / link).resolve() for link in _links(index)}
         there = {page.resolve() for page in index.parent.glob("*.md")} - {index.resolve()}
         assert there <= listed, f"{index.parent.name} does not list {sorted(p.name for p in there - listed)}"
+
+
+@pytest.mark.parametrize("page", MAINTAINERS_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_for_maintainers_name_paths_that_exist(page: Path) -> None:
+    for named in NAMED_PATH.findall(page.read_text("utf-8")):
+        pattern = re.sub(r"<[^>]*>", "*", named.rstrip("/"))
+        assert any(ROOT.glob(pattern)), f"{page.relative_to(ROOT)} names {named}"
 
 
 def test_every_command_is_documented() -> None:

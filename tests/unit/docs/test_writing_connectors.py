@@ -84,5 +84,5 @@ def test_the_readme_connector_is_as_short_as_it_says_and_runs(blocks: dict[Path,
 def test_a_function_connector_has_a_reference_page(blocks: dict[Path, list[str]]) -> None:
     found = pages.find_component("feed:entries", Plugins.discover())
     text = pages.page(found)
-    assert "Seconds between two looks." in text
+    assert "Seconds between two requests." in text
     assert "`pause.s`" in text

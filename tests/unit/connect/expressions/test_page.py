@@ -29,8 +29,8 @@ def test_variables_are_those_of_the_page() -> None:
     assert set(RECORD_VARIABLES) <= _listed("Variables")
 
 
-def test_bounds_are_those_of_the_page() -> None:
-    section = PAGE.partition("## Bounds\n")[2]
+def test_limits_are_those_of_the_page() -> None:
+    section = PAGE.partition("## Limits\n")[2]
     for bound in (MOST_CHARACTERS, MOST_TEXT, MOST_MEMBERS, MOST_BITS, MOST_PATTERN):
         assert f"{bound:,}" in section
 

@@ -21,7 +21,7 @@ from worker.model import OffsetEntry, State, TaskId
 from worker.storage.offset_store import OffsetPair, OffsetRecord
 
 
-class Told:
+class RecordingListener:
     """Keeps what an executor tells."""
 
     def __init__(self) -> None:
@@ -31,15 +31,15 @@ class Told:
         self._held_up: tuple[str, threading.Event, threading.Event] | None = None
 
     @contextmanager
-    def held_up_at(self, what: str) -> Iterator[threading.Event]:
+    def blocked_at(self, what: str) -> Iterator[threading.Event]:
         """Whoever tells this waits until the end of the context; the event says that somebody does."""
-        reached, go_on = threading.Event(), threading.Event()
-        self._held_up = (what, reached, go_on)
+        reached, proceed = threading.Event(), threading.Event()
+        self._held_up = (what, reached, proceed)
         try:
             yield reached
         finally:
             self._held_up = None
-            go_on.set()
+            proceed.set()
 
     def _say(self, run: int, who: str, what: str, trace: str | None) -> None:
         if (held_up := self._held_up) is not None and held_up[0] == what:
@@ -112,8 +112,8 @@ class MemoryServices:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def told() -> RecordingListener:
+    return RecordingListener()
 
 
 @pytest.fixture
@@ -122,7 +122,9 @@ def services() -> MemoryServices:
 
 
 @contextmanager
-def executor_of_threads(folder: Path, told: Told, services: MemoryServices, graceful_ms: int) -> Iterator[LocalExecutor]:
+def started_local_executor(
+    folder: Path, told: RecordingListener, services: MemoryServices, graceful_ms: int
+) -> Iterator[LocalExecutor]:
     props = {
         "key.converter": "String",
         "value.converter": "String",
@@ -136,21 +138,21 @@ def executor_of_threads(folder: Path, told: Told, services: MemoryServices, grac
     made.start()
     yield made
     for script in SCRIPTS.values():
-        script.go_on.set()
+        script.proceed.set()
     made.close(5)
 
 
 @pytest.fixture
-def executor(tmp_path: Path, told: Told, services: MemoryServices) -> Iterator[LocalExecutor]:
+def executor(tmp_path: Path, told: RecordingListener, services: MemoryServices) -> Iterator[LocalExecutor]:
     """One that gives what stops in good order the time that a busy machine needs for it."""
-    with executor_of_threads(tmp_path, told, services, 30_000) as made:
+    with started_local_executor(tmp_path, told, services, 30_000) as made:
         yield made
 
 
 @pytest.fixture
-def impatient_executor(tmp_path: Path, told: Told, services: MemoryServices) -> Iterator[LocalExecutor]:
+def short_timeout_executor(tmp_path: Path, told: RecordingListener, services: MemoryServices) -> Iterator[LocalExecutor]:
     """One for what hangs."""
-    with executor_of_threads(tmp_path, told, services, 300) as made:
+    with started_local_executor(tmp_path, told, services, 300) as made:
         yield made
 
 

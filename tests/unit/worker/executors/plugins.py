@@ -20,7 +20,7 @@ class Script:
         self.calls: list[str] = []
         self.hang_in: str | None = None
         self.hanging = threading.Event()
-        self.go_on = threading.Event()
+        self.proceed = threading.Event()
         self.fail_in: str | None = None
         self.failure: BaseException | None = None
         """What it fails with, a ValueError by default."""
@@ -33,7 +33,7 @@ class Script:
         self.calls.append(name)
         if self.hang_in == name:
             self.hanging.set()
-            self.go_on.wait(30)
+            self.proceed.wait(30)
         if self.fail_in == name:
             raise self.failure or ValueError(f"{name} fails with s3cret")
 

@@ -25,7 +25,7 @@ class Partner:
         self.reason = ""
         self.unanswered: Future[Any] = Future()
 
-    def on_question(self, method: str, arguments: Mapping[str, Any]) -> Future[Any]:
+    def on_call(self, method: str, arguments: Mapping[str, Any]) -> Future[Any]:
         if method == "fail":
             return failed(BadRequestError("not so"))
         if method == "never":
@@ -34,7 +34,7 @@ class Partner:
             return outcome(object)
         return outcome(lambda: [method, arguments])
 
-    def on_told(self, method: str, arguments: Mapping[str, Any]) -> None:
+    def on_notification(self, method: str, arguments: Mapping[str, Any]) -> None:
         if method == "wrong":
             raise DataError("not that")
         self.told.append((method, arguments))
@@ -72,28 +72,28 @@ def pair() -> Iterator[Pair]:
     made.close()
 
 
-def test_questions_are_answered_and_what_is_told_arrives_in_order(pair: Pair) -> None:
+def test_calls_are_answered_and_notifications_arrive_in_order(pair: Pair) -> None:
     channel = pair.connect()
     for number in range(100):
-        channel.tell("note", number=number)
-    assert channel.ask("echo", a=b"\x00").result(30) == ["echo", {"a": b"\x00"}]
+        channel.notify("note", number=number)
+    assert channel.call("echo", a=b"\x00").result(30) == ["echo", {"a": b"\x00"}]
     assert [arguments["number"] for _, arguments in pair.there.told] == list(range(100))
     with pytest.raises(BadRequestError, match="not so"):
-        channel.ask("fail").result(30)
-    with pytest.raises(ConnectError, match="cannot be told"):
-        channel.ask("odd").result(30)
+        channel.call("fail").result(30)
+    with pytest.raises(ConnectError, match="cannot be sent"):
+        channel.call("odd").result(30)
 
 
-def test_what_waits_for_an_answer_hears_of_the_end(pair: Pair) -> None:
+def test_open_calls_fail_when_the_channel_closes(pair: Pair) -> None:
     channel = pair.connect()
-    waiting = channel.ask("never")
+    waiting = channel.call("never")
     assert pair.other is not None
     pair.other.close()
     with pytest.raises(ChannelClosedError):
         waiting.result(30)
     with pytest.raises(ChannelClosedError):
-        channel.ask("echo").result(30)
-    channel.tell("note")
+        channel.call("echo").result(30)
+    channel.notify("note")
     assert pair.here.closed.wait(30)
     assert pair.here.reason == ""
 
@@ -104,44 +104,44 @@ def test_what_waits_for_an_answer_hears_of_the_end(pair: Pair) -> None:
         struct.pack(">I", 2**31),
         struct.pack(">I", 3) + b"[1]",
         struct.pack(">I", 2) + b"{{",
-        struct.pack(">I", 9) + b'{"ask":1}',
+        struct.pack(">I", 9) + b'{"call":1}',
     ],
 )
-def test_nonsense_ends_the_channel_and_says_so(pair: Pair, sent: bytes) -> None:
+def test_invalid_message_closes_the_channel_with_a_reason(pair: Pair, sent: bytes) -> None:
     pair.raw.sendall(sent)
     assert pair.here.closed.wait(30)
-    assert "it sent what makes no sense" in pair.here.reason
+    assert "it sent an invalid message" in pair.here.reason
 
 
-def test_what_a_handler_does_not_know_ends_the_channel(pair: Pair) -> None:
-    data = wire.encode({"tell": "wrong", "with": {}})
+def test_message_unknown_to_the_handler_closes_the_channel(pair: Pair) -> None:
+    data = wire.encode({"notify": "wrong", "arguments": {}})
     pair.raw.sendall(struct.pack(">I", len(data)) + data)
     assert pair.here.closed.wait(30)
     assert "not that" in pair.here.reason
 
 
-def test_an_answer_that_nobody_asked_for_is_left_out(pair: Pair) -> None:
+def test_answer_without_a_call_is_ignored(pair: Pair) -> None:
     channel = pair.connect()
-    data = wire.encode({"to": 77, "is": 1})
+    data = wire.encode({"to": 77, "result": 1})
     assert pair.other is not None
-    pair.other._send({"to": 77, "is": data})
-    assert pair.other.ask("echo").result(30) == ["echo", {}]
-    assert channel.ask("echo").result(30) == ["echo", {}]
+    pair.other._send({"to": 77, "result": data})
+    assert pair.other.call("echo").result(30) == ["echo", {}]
+    assert channel.call("echo").result(30) == ["echo", {}]
 
 
-def test_who_does_not_read_is_given_up_and_holds_up_nobody(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channels, "MOST_WAITING_BYTES", 1_000_000)
+def test_peer_that_does_not_read_is_dropped_and_blocks_nobody(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channels, "MAX_QUEUED_BYTES", 1_000_000)
     for _ in range(100):
-        pair.channel.tell("note", text="x" * 100_000)
+        pair.channel.notify("note", text="x" * 100_000)
         if pair.here.closed.is_set():
             break
     assert pair.here.closed.is_set()
-    assert pair.here.reason == "it does not read what it is sent"
+    assert pair.here.reason == "it does not read its messages"
 
 
 def test_a_message_that_is_too_large_is_refused_and_others_are_not(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     channel = pair.connect()
-    monkeypatch.setattr(channels, "MOST_FRAME_BYTES", 1000)
+    monkeypatch.setattr(channels, "MAX_FRAME_BYTES", 1000)
     with pytest.raises(DataError, match="too large"):
-        channel.ask("echo", text="x" * 2000).result(30)
-    assert channel.ask("echo").result(30) == ["echo", {}]
+        channel.call("echo", text="x" * 2000).result(30)
+    assert channel.call("echo").result(30) == ["echo", {}]

@@ -9,7 +9,7 @@ import pytest
 
 from connect.errors import BadRequestError, ConfigError, ConnectError, IllegalStateError, PluginNotFoundError
 from connect.plugins import APACHE_VERSION
-from tests.unit.worker.executors.conftest import MemoryServices, Told, connector_spec, task_spec
+from tests.unit.worker.executors.conftest import MemoryServices, RecordingListener, connector_spec, task_spec
 from tests.unit.worker.executors.plugins import PATH, SCRIPTS, ScriptedConnector
 from worker.config.secrets import SecretMask
 from worker.executor import ConnectorFacts, ConnectorSpec
@@ -20,7 +20,7 @@ from worker.model import TargetState, TaskId
 STARTED, PAUSED, STOPPED = TargetState.STARTED, TargetState.PAUSED, TargetState.STOPPED
 
 
-def test_a_connector_starts_makes_tasks_and_stops(executor: LocalExecutor, told: Told, name: str) -> None:
+def test_a_connector_starts_makes_tasks_and_stops(executor: LocalExecutor, told: RecordingListener, name: str) -> None:
     executor.start_connector(1, connector_spec(name, tasks__max="2"), STARTED).result(10)
     assert told.of(1, name) == ["RUNNING"]
     configs = executor.task_configs(name).result(10)
@@ -41,7 +41,7 @@ def test_configurations_of_tasks_have_references_where_the_connectors_has(execut
     assert SCRIPTS[name].connectors[0].config["password"] == "hunter2"
 
 
-def test_targets_are_followed_and_told(executor: LocalExecutor, told: Told, name: str) -> None:
+def test_targets_are_followed_and_told(executor: LocalExecutor, told: RecordingListener, name: str) -> None:
     executor.start_connector(1, connector_spec(name), PAUSED).result(10)
     executor.set_connector_target(name, STARTED).result(10)
     executor.set_connector_target(name, STOPPED).result(10)
@@ -53,19 +53,21 @@ def test_targets_are_followed_and_told(executor: LocalExecutor, told: Told, name
 
 @pytest.mark.parametrize("target", [PAUSED, STOPPED])
 def test_the_version_is_told_of_a_connector_that_never_ran(
-    executor: LocalExecutor, told: Told, name: str, target: TargetState
+    executor: LocalExecutor, told: RecordingListener, name: str, target: TargetState
 ) -> None:
     executor.start_connector(1, connector_spec(name, connector__class="FileStreamSource"), target).result(10)
     assert told.of(1, name) == [target.value]
     assert told.versions == {APACHE_VERSION}
 
 
-def test_a_class_that_is_not_there_can_still_be_stopped(executor: LocalExecutor, told: Told, name: str) -> None:
+def test_a_class_that_is_not_there_can_still_be_stopped(executor: LocalExecutor, told: RecordingListener, name: str) -> None:
     executor.start_connector(1, connector_spec(name, connector__class="nowhere:Nothing"), STOPPED).result(10)
     assert told.of(1, name) == ["STOPPED"]
 
 
-def test_what_fails_is_told_without_secrets_and_fails_the_future(executor: LocalExecutor, told: Told, name: str) -> None:
+def test_what_fails_is_told_without_secrets_and_fails_the_future(
+    executor: LocalExecutor, told: RecordingListener, name: str
+) -> None:
     SCRIPTS[name].fail_in = "start"
     with pytest.raises(ValueError, match="start fails"):
         executor.start_connector(1, connector_spec(name), STARTED).result(10)
@@ -94,7 +96,7 @@ class SilentError(Exception):
     ],
 )
 def test_whatever_a_connector_raises_fails_it(
-    executor: LocalExecutor, told: Told, name: str, step: str, failure: BaseException, first: str
+    executor: LocalExecutor, told: RecordingListener, name: str, step: str, failure: BaseException, first: str
 ) -> None:
     SCRIPTS[name].fail_in, SCRIPTS[name].failure = step, failure
     starting = executor.start_connector(1, connector_spec(name), STARTED)
@@ -109,7 +111,7 @@ def test_whatever_a_connector_raises_fails_it(
 
 
 def test_a_failure_with_a_text_too_long_for_a_status_is_told_with_its_beginning_and_its_end(
-    executor: LocalExecutor, told: Told, name: str
+    executor: LocalExecutor, told: RecordingListener, name: str
 ) -> None:
     SCRIPTS[name].fail_in, SCRIPTS[name].failure = "start", ValueError("first" + "\0" * 3_000_000 + "last")
     executor.start_connector(1, connector_spec(name), STARTED).exception(10)
@@ -131,7 +133,7 @@ def test_a_failure_with_a_text_too_long_for_a_status_is_told_with_its_beginning_
     ],
 )
 def test_task_configurations_that_are_none_fail_the_connector_and_say_what_is_wrong(
-    executor: LocalExecutor, told: Told, name: str, returned: object, message: str
+    executor: LocalExecutor, told: RecordingListener, name: str, returned: object, message: str
 ) -> None:
     SCRIPTS[name].task_configs = returned
     executor.start_connector(1, connector_spec(name, tasks__max="2"), STARTED).result(10)
@@ -140,20 +142,20 @@ def test_task_configurations_that_are_none_fail_the_connector_and_say_what_is_wr
     assert message in (told.wait_for(1, name, "FAILED") or "")
 
 
-def test_a_class_that_is_not_there_fails_the_connector(executor: LocalExecutor, told: Told, name: str) -> None:
+def test_a_class_that_is_not_there_fails_the_connector(executor: LocalExecutor, told: RecordingListener, name: str) -> None:
     with pytest.raises(PluginNotFoundError):
         executor.start_connector(1, connector_spec(name, connector__class="nowhere:Nothing"), STARTED).result(10)
     assert "nowhere" in (told.wait_for(1, name, "FAILED") or "")
 
 
-def test_incomplete_rules_for_new_topics_fail_the_connector(executor: LocalExecutor, told: Told, name: str) -> None:
+def test_incomplete_rules_for_new_topics_fail_the_connector(executor: LocalExecutor, told: RecordingListener, name: str) -> None:
     spec = connector_spec(name, topic__creation__groups="compacted")
     with pytest.raises(ConfigError, match=r"topic\.creation\.default\.replication\.factor"):
         executor.start_connector(1, spec, STARTED).result(10)
     assert "topic.creation.default.replication.factor" in (told.wait_for(1, name, "FAILED") or "")
 
 
-def test_an_error_that_a_connector_raises_itself_is_told(executor: LocalExecutor, told: Told, name: str) -> None:
+def test_an_error_that_a_connector_raises_itself_is_told(executor: LocalExecutor, told: RecordingListener, name: str) -> None:
     executor.start_connector(1, connector_spec(name), STARTED).result(10)
     context = SCRIPTS[name].connectors[0].context
     context.request_task_reconfiguration()
@@ -162,7 +164,7 @@ def test_an_error_that_a_connector_raises_itself_is_told(executor: LocalExecutor
     assert "the system is gone" in (told.wait_for(1, name, "FAILED") or "")
 
 
-def test_more_tasks_than_allowed_fail_the_connector(executor: LocalExecutor, told: Told, name: str) -> None:
+def test_more_tasks_than_allowed_fail_the_connector(executor: LocalExecutor, told: RecordingListener, name: str) -> None:
     SCRIPTS[name].tasks = 3
     executor.start_connector(1, connector_spec(name), STARTED).result(10)
     with pytest.raises(ConnectError, match="generated 3 tasks, which is greater than 1"):
@@ -171,7 +173,9 @@ def test_more_tasks_than_allowed_fail_the_connector(executor: LocalExecutor, tol
 
 
 @pytest.mark.parametrize("where", ["start", "task_configs"])
-def test_a_connector_that_hangs_holds_up_no_other_nor_tasks(executor: LocalExecutor, told: Told, name: str, where: str) -> None:
+def test_a_connector_that_hangs_holds_up_no_other_nor_tasks(
+    executor: LocalExecutor, told: RecordingListener, name: str, where: str
+) -> None:
     script = SCRIPTS[name]
     script.hang_in = where
     executor.start_connector(1, connector_spec(name), STARTED)
@@ -182,66 +186,68 @@ def test_a_connector_that_hangs_holds_up_no_other_nor_tasks(executor: LocalExecu
     told.wait_for(3, f"{name}-0", "RUNNING")
     executor.stop_tasks([TaskId(name, 0)]).result(10)
     assert not asked.done()
-    script.go_on.set()
+    script.proceed.set()
     assert len(asked.result(10)) == 1
 
 
 @pytest.mark.parametrize("where", ["start", "stop"])
 def test_a_connector_that_does_not_stop_is_abandoned_and_another_starts(
-    impatient_executor: LocalExecutor, told: Told, name: str, where: str
+    short_timeout_executor: LocalExecutor, told: RecordingListener, name: str, where: str
 ) -> None:
     script = SCRIPTS[name]
     script.hang_in = where
-    impatient_executor.start_connector(1, connector_spec(name), STARTED)
+    short_timeout_executor.start_connector(1, connector_spec(name), STARTED)
     if where == "stop":
         told.wait_for(1, name, "RUNNING")
     else:
         assert script.hanging.wait(10)
-    impatient_executor.stop_connector(name).result(10)
+    short_timeout_executor.stop_connector(name).result(10)
     assert script.hanging.wait(10)
     abandoned = script.connectors[0]
     script.hang_in = None
-    impatient_executor.start_connector(2, connector_spec(name), STARTED).result(10)
+    short_timeout_executor.start_connector(2, connector_spec(name), STARTED).result(10)
     abandoned.context.request_task_reconfiguration()
     abandoned.context.raise_error(ConnectError("too late"))
-    script.go_on.set()
-    impatient_executor.task_configs(name).result(10)
+    script.proceed.set()
+    short_timeout_executor.task_configs(name).result(10)
     assert told.of(2, name) == ["RUNNING"]
     assert told.of(1, name) == (["RUNNING"] if where == "stop" else [])
 
 
-def test_a_connector_that_starts_too_late_is_stopped(impatient_executor: LocalExecutor, name: str) -> None:
+def test_a_connector_that_starts_too_late_is_stopped(short_timeout_executor: LocalExecutor, name: str) -> None:
     script = SCRIPTS[name]
     script.hang_in = "start"
-    impatient_executor.start_connector(1, connector_spec(name), STARTED)
+    short_timeout_executor.start_connector(1, connector_spec(name), STARTED)
     assert script.hanging.wait(10)
-    impatient_executor.stop_connector(name).result(10)
+    short_timeout_executor.stop_connector(name).result(10)
     thread = next(thread for thread in threading.enumerate() if thread.name == f"connector-{name}")
-    script.go_on.set()
+    script.proceed.set()
     thread.join(10)
     assert script.calls == ["start", "stop"]
 
 
 def test_a_start_behind_a_stop_that_hangs_does_not_come_when_nobody_waits_for_it(
-    impatient_executor: LocalExecutor, told: Told, name: str
+    short_timeout_executor: LocalExecutor, told: RecordingListener, name: str
 ) -> None:
     script = SCRIPTS[name]
-    impatient_executor.start_connector(1, connector_spec(name), STARTED).result(10)
+    short_timeout_executor.start_connector(1, connector_spec(name), STARTED).result(10)
     script.hang_in = "stop"
-    anew = impatient_executor.start_connector(2, connector_spec(name), STARTED)
+    anew = short_timeout_executor.start_connector(2, connector_spec(name), STARTED)
     assert script.hanging.wait(10)
     thread = next(thread for thread in threading.enumerate() if thread.name == f"connector-{name}")
-    impatient_executor.stop_connector(name).result(10)
+    short_timeout_executor.stop_connector(name).result(10)
     with pytest.raises(ConnectError, match="was abandoned"):
         anew.result(10)
-    script.go_on.set()
+    script.proceed.set()
     thread.join(10)
     assert not thread.is_alive()
     assert script.calls == ["start", "stop"]
     assert told.of(2, name) == []
 
 
-def test_a_start_whose_thread_was_held_up_until_it_was_abandoned_does_not_come(told: Told, services: MemoryServices) -> None:
+def test_a_start_whose_thread_was_held_up_until_it_was_abandoned_does_not_come(
+    told: RecordingListener, services: MemoryServices
+) -> None:
     loaded: list[str] = []
 
     def load(spec: ConnectorSpec) -> ConnectorClass:
@@ -256,23 +262,23 @@ def test_a_start_whose_thread_was_held_up_until_it_was_abandoned_does_not_come(t
 
 
 def test_a_connector_that_hangs_when_it_is_paused_is_replaced_when_it_is_resumed(
-    impatient_executor: LocalExecutor, told: Told, name: str
+    short_timeout_executor: LocalExecutor, told: RecordingListener, name: str
 ) -> None:
     script = SCRIPTS[name]
-    impatient_executor.start_connector(1, connector_spec(name), STARTED).result(10)
+    short_timeout_executor.start_connector(1, connector_spec(name), STARTED).result(10)
     script.hang_in = "stop"
-    impatient_executor.set_connector_target(name, PAUSED).result(10)
+    short_timeout_executor.set_connector_target(name, PAUSED).result(10)
     thread = next(thread for thread in threading.enumerate() if thread.name == f"connector-{name}")
-    impatient_executor.set_connector_target(name, STARTED).result(10)
+    short_timeout_executor.set_connector_target(name, STARTED).result(10)
     assert len(script.connectors) == 2
     assert script.connectors[0] is not script.connectors[1]
-    script.go_on.set()
+    script.proceed.set()
     thread.join(10)
     assert not thread.is_alive()
     assert told.of(1, name) == ["RUNNING", "PAUSED", "RUNNING"]
 
 
-def test_tasks_tell_their_states(executor: LocalExecutor, told: Told, name: str) -> None:
+def test_tasks_tell_their_states(executor: LocalExecutor, told: RecordingListener, name: str) -> None:
     executor.start_task(1, task_spec(name, 0))
     executor.start_task(2, task_spec(name, 1, paused=True))
     told.wait_for(1, f"{name}-0", "RUNNING")
@@ -288,23 +294,23 @@ def test_tasks_tell_their_states(executor: LocalExecutor, told: Told, name: str)
 
 
 def test_a_task_that_does_not_stop_is_cut_off_and_no_more_listened_to(
-    impatient_executor: LocalExecutor, told: Told, name: str, services: MemoryServices
+    short_timeout_executor: LocalExecutor, told: RecordingListener, name: str, services: MemoryServices
 ) -> None:
     script = SCRIPTS[name]
     script.hang_in = "poll"
-    impatient_executor.start_task(1, task_spec(name))
+    short_timeout_executor.start_task(1, task_spec(name))
     assert script.hanging.wait(10)
     thread = next(thread for thread in threading.enumerate() if thread.name == f"task-{name}-0")
-    impatient_executor.stop_tasks([TaskId(name, 0)]).result(10)
+    short_timeout_executor.stop_tasks([TaskId(name, 0)]).result(10)
     script.hang_in = None
-    impatient_executor.start_task(2, task_spec(name))
+    short_timeout_executor.start_task(2, task_spec(name))
     told.wait_for(2, f"{name}-0", "RUNNING")
-    script.go_on.set()
+    script.proceed.set()
     thread.join(10)
     assert told.of(1, f"{name}-0") == ["RUNNING"]
 
 
-def test_a_task_that_fails_tells_its_trace(executor: LocalExecutor, told: Told, name: str) -> None:
+def test_a_task_that_fails_tells_its_trace(executor: LocalExecutor, told: RecordingListener, name: str) -> None:
     SCRIPTS[name].fail_in = "task 0 start"
     executor.start_task(1, task_spec(name))
     assert "ValueError: task 0 start fails with [hidden]" in (told.wait_for(1, f"{name}-0", "FAILED") or "")
@@ -323,7 +329,8 @@ def test_idle_connectors_have_no_threads_and_leave_nothing_behind(executor: Loca
     for thread in threading.enumerate():
         if thread.name.startswith(f"connector-{name}"):
             thread.join(10)
-    assert not [one for one in executor._places if one.startswith(name)]
+    assert not [one for one in executor._instances if one.startswith(name)]
+    assert not [key for key in executor._queues._queues if key[1].startswith(name)]
 
 
 def test_offsets_are_altered_by_the_connectors_class(executor: LocalExecutor, name: str) -> None:
@@ -341,7 +348,7 @@ def test_facts_of_classes(executor: LocalExecutor) -> None:
         executor.facts("NoSuch")
 
 
-def test_close_ends_everything(executor: LocalExecutor, told: Told, name: str) -> None:
+def test_close_ends_everything(executor: LocalExecutor, told: RecordingListener, name: str) -> None:
     executor.start_connector(1, connector_spec(name), STARTED).result(10)
     executor.start_task(2, task_spec(name))
     told.wait_for(2, f"{name}-0", "RUNNING")

@@ -1,4 +1,4 @@
-"""Which process a task goes to, and what becomes of connectors whose process has ended."""
+"""Placement of tasks and instances, and decisions after a process has crashed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from connect.testing import ManualClock
 from worker.executors.placement import (
     WINDOW_S,
-    Aftermath,
+    CrashDecision,
     CrashHistory,
-    HouseKind,
     Load,
-    aftermath,
+    ProcessKind,
+    decide_after_crash,
     place_for_instance,
     place_for_task,
 )
@@ -27,50 +27,52 @@ from worker.executors.placement import (
         ([Load(True, 5, 1, 1), Load(True, 2, 1, 0)], 1),
     ],
 )
-def test_tasks_go_where_few_of_their_connector_are_then_where_few_are(loads: list[Load], expected: int) -> None:
+def test_task_goes_to_process_with_fewest_tasks_of_its_connector_then_fewest_tasks(loads: list[Load], expected: int) -> None:
     assert place_for_task(loads) == expected
 
 
-def test_instances_start_no_process_and_spread_over_those_there_are() -> None:
+def test_instances_spread_over_running_processes_and_start_none() -> None:
     assert place_for_instance([Load(True, 9, 0, 50), Load(False, 0, 0, 0)]) == 0
     assert place_for_instance([Load(True, 0, 0, 5), Load(True, 9, 0, 4)]) == 1
 
 
-def test_after_one_crash_all_go_on_together() -> None:
-    assert aftermath({"a", "b"}, lambda _: 1, HouseKind.SHARED, final=False) == Aftermath(frozenset("ab"), (), frozenset())
+def test_all_connectors_restart_together_after_first_crash() -> None:
+    assert decide_after_crash({"a", "b"}, lambda _: 1, ProcessKind.SHARED, is_permanent=False) == CrashDecision(
+        frozenset("ab"), (), frozenset()
+    )
 
 
-def test_those_who_were_there_twice_are_set_apart() -> None:
+def test_connectors_present_at_two_crashes_are_isolated() -> None:
     counts = {"a": 2, "b": 2, "c": 1}
-    after = aftermath(counts, lambda name: counts[name], HouseKind.SHARED, final=False)
-    assert after == Aftermath(frozenset("c"), (frozenset("a"), frozenset("b")), frozenset())
+    after = decide_after_crash(counts, lambda name: counts[name], ProcessKind.SHARED, is_permanent=False)
+    assert after == CrashDecision(frozenset("c"), (frozenset("a"), frozenset("b")), frozenset())
 
 
-def test_who_is_alone_with_a_process_that_ends_again_did_it() -> None:
-    assert aftermath({"a"}, lambda _: 3, HouseKind.SUSPECTS, final=False).failed == {"a"}
-    assert aftermath({"a"}, lambda _: 1, HouseKind.OWN, final=False).again == {"a"}
-    assert aftermath({"a"}, lambda _: 2, HouseKind.OWN, final=False).failed == {"a"}
-    assert aftermath({"a"}, lambda _: 1, HouseKind.OWN, final=True).failed == {"a"}
+def test_connector_alone_in_a_process_that_crashes_again_fails() -> None:
+    assert decide_after_crash({"a"}, lambda _: 3, ProcessKind.QUARANTINE, is_permanent=False).failed == {"a"}
+    assert decide_after_crash({"a"}, lambda _: 1, ProcessKind.DEDICATED, is_permanent=False).restart == {"a"}
+    assert decide_after_crash({"a"}, lambda _: 2, ProcessKind.DEDICATED, is_permanent=False).failed == {"a"}
+    assert decide_after_crash({"a"}, lambda _: 1, ProcessKind.DEDICATED, is_permanent=True).failed == {"a"}
 
 
-def test_a_culprit_among_many_is_found_in_a_few_rounds_with_few_processes() -> None:
+def test_cause_among_many_connectors_is_found_in_few_rounds_with_few_processes() -> None:
     names, counts, rounds = {f"c{i}" for i in range(200)}, dict.fromkeys((f"c{i}" for i in range(200)), 0), 0
-    kind = HouseKind.SHARED
+    kind = ProcessKind.SHARED
     while True:
         rounds += 1
         for name in names:
             counts[name] += 1
-        after = aftermath(names, lambda name: counts[name], kind, final=False)
-        assert len(after.apart) <= 4
+        after = decide_after_crash(names, lambda name: counts[name], kind, is_permanent=False)
+        assert len(after.isolate) <= 4
         if after.failed:
             break
-        if after.apart:
-            kind, names = HouseKind.SUSPECTS, next(set(part) for part in after.apart if "c77" in part)
+        if after.isolate:
+            kind, names = ProcessKind.QUARANTINE, next(set(part) for part in after.isolate if "c77" in part)
     assert after.failed == {"c77"}
     assert rounds <= 7
 
 
-def test_crashes_of_long_ago_are_forgotten() -> None:
+def test_old_crashes_do_not_count() -> None:
     clock = ManualClock()
     history = CrashHistory(clock.monotonic)
     history.note(["a", "b"])

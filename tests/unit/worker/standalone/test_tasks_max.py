@@ -73,4 +73,4 @@ def test_too_many_tasks_start_with_a_warning_if_the_maximum_is_not_enforced(
         info, _ = herder.put_connector("greedy", {**CONFIG, "tasks.max.enforce": "false"}, replace=False)
     assert [task.task for task in info.tasks] == [0, 1, 2]
     messages = [r.getMessage() for r in caplog.records if r.name == "worker.executors.task_configs"]
-    assert messages == [f"{REFUSAL} They are started all the same, for tasks.max.enforce=false"]
+    assert messages == [f"{REFUSAL} They start nevertheless, because tasks.max.enforce=false"]

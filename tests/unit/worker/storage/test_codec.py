@@ -132,6 +132,7 @@ def test_members_of_a_restart_request_that_are_no_booleans_are_false() -> None:
         (b"commit-c", b'{"tasks":-1}', "'tasks'"),
         (b"commit-c", None, "no value"),
         (b"session-key", b'{"key":"?","algorithm":"HmacSHA256","creation-timestamp":1}', "base64"),
+        (b"session-key", b'{"key":"\\u0080","algorithm":"HmacSHA256","creation-timestamp":1}', "base64"),
         (b"logger-cluster-x", b'{"level":null}', "'level'"),
     ],
 )
