@@ -104,7 +104,7 @@ def test_worker_cut_off_from_the_broker_stops_its_instances(tmp_path: Path) -> N
         assert any(one["worker_id"] == cut_off.worker_id for one in cluster.client().status(counting.source)["tasks"])
         wire.cut()
         cut_off.wait_for(
-            lambda: "all its connectors and tasks are stopped" in cut_off.log_tail(), RECOVERY_S, "the worker to stop its tasks"
+            lambda: "stopping all its connectors and tasks" in cut_off.log_tail(), RECOVERY_S, "the worker to stop its tasks"
         )
         cluster.wait_for_members(1)
         counting.wait_until_running_on(cluster.workers[0])
@@ -138,7 +138,7 @@ def test_worker_that_loses_its_network_stops_its_instances(tmp_path: Path) -> No
         assert any(one["worker_id"] == cut_off.worker_id for one in stays.client.status(counting.source)["tasks"])
         network.cut()
         cut_off.wait_for(
-            lambda: "all its connectors and tasks are stopped" in cut_off.log_tail(), RECOVERY_S, "the worker to stop its tasks"
+            lambda: "stopping all its connectors and tasks" in cut_off.log_tail(), RECOVERY_S, "the worker to stop its tasks"
         )
         cluster.wait_for_members(1)
         counting.wait_until_running_on(stays)
