@@ -9,7 +9,7 @@ from typing import Any
 
 
 class TargetState(Enum):
-    """What an operator wants of a connector (KIP-52, KIP-875)."""
+    """The state that an operator requested for a connector (KIP-52, KIP-875)."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
@@ -17,7 +17,7 @@ class TargetState(Enum):
 
 
 class State(Enum):
-    """What a connector or task is doing. STOPPED is for connectors only."""
+    """The state of a connector or task. STOPPED applies to connectors only."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -40,12 +40,12 @@ class TaskId:
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """What self-healing has done for a connector or task (:mod:`worker.operations.auto_restart`)."""
+    """Automatic restarts of a connector or task (:mod:`worker.operations.auto_restart`)."""
 
     count: int
-    """Restarts since it last ran well for long."""
+    """Restarts since its last long run without a failure."""
     next_ms: int | None
-    """When it will be restarted, in ms since 1970; None while it runs, and when there will be no more."""
+    """When it will be restarted, in ms since 1970; None while it runs, and when no restart follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class Status:
     generation: int = 0
     version: str | None = None
     restarts: Restarts | None = None
-    """Only where self-healing is on (``errors.restart.max.attempts``)."""
+    """None unless automatic restarts are on (``errors.restart.max.attempts``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorInfo:
-    """A connector as it was configured: variables unresolved."""
+    """A connector's configuration, variables unresolved."""
 
     name: str
     config: Mapping[str, str | None]
@@ -74,7 +74,7 @@ class ConnectorInfo:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatus:
-    """A connector's state with its tasks', sorted by number."""
+    """The state of a connector and its tasks, sorted by number."""
 
     name: str
     connector: Status
@@ -92,7 +92,7 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What ``GET /`` shows."""
+    """The response of ``GET /``."""
 
     version: str
     commit: str
@@ -101,7 +101,7 @@ class ServerInfo:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """``healthy``, ``starting`` or ``unhealthy``, with the sentence that says so."""
+    """``healthy``, ``starting``, or ``unhealthy``, with a message."""
 
     status: str
     message: str
@@ -109,22 +109,22 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class RestartPlan:
-    """What a restart of several instances touches, for the answer 202."""
+    """The instances that a restart affects, for response 202."""
 
     status: ConnectorStatus
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetEntry:
-    """One stored offset: a source's own maps, or for sinks kafka_topic/kafka_partition and kafka_offset."""
+    """One stored offset: the maps of a source, or for sinks kafka_topic, kafka_partition, and kafka_offset."""
 
     partition: Mapping[str, Any] | None
-    """None only in a request, where it is wrong for sinks and a matter of the connector for sources."""
+    """None only in a request, where it is invalid for sinks; for sources the connector decides."""
     offset: Mapping[str, Any] | None
 
 
 class Origin(Enum):
-    """Where a change of a connector's configuration came from."""
+    """The origin of a change of a connector's configuration."""
 
     REST = "rest"
     COMMAND_LINE = "command-line"
@@ -132,58 +132,58 @@ class Origin(Enum):
     """A file of ``connectors.dir``."""
     ROLLBACK = "rollback"
     CLUSTER = "cluster"
-    """Found in the config topic: another worker made it, Apache's or one without history."""
+    """Found in the config topic: made by a worker without history, such as Apache's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigVersion:
-    """One configuration that a connector had. Versions of a name are counted from 1 and never given twice."""
+    """One configuration that a connector had. Versions of a name are counted from 1 and never reused."""
 
     version: int
     at_ms: int
     """When it was recorded, in ms since 1970."""
     origin: Origin
     config: Mapping[str, str | None] | None = field(repr=False)
-    """As it was given, with references to config providers; None when the connector was deleted."""
+    """With references to config providers; None when the connector was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFileState:
-    """A file of ``connectors.dir`` and what became of it."""
+    """A file of ``connectors.dir`` and its state."""
 
     file: str
     """Its name in the directory."""
     connector: str | None
-    """None as long as the file could not be read."""
+    """None until the file could be read."""
     state: str
-    """``applied``, ``pending`` (not looked at yet, or still being written), ``waiting`` (another worker is the leader),
-    ``invalid`` (cannot be read, or two files have the name) or ``failed`` (the worker refused it)."""
+    """``applied``, ``pending`` (not read yet, or still being written), ``waiting`` (another worker is the leader), ``invalid``
+    (unreadable, or several files describe the connector), or ``failed`` (the worker rejected it)."""
     error: str | None = None
 
 
 @dataclass(slots=True)
 class ErrorCounts:
-    """What became of records that failed, since the task started; Apache's ``task-error-metrics`` under shorter names."""
+    """Counts of failed records since the task started: Apache's ``task-error-metrics`` under shorter names."""
 
     failures: int = 0
-    """Failed operations, each attempt of a retried one (total-record-failures)."""
+    """Failed operations, including each attempt of a retried one (total-record-failures)."""
     errors: int = 0
-    """Records whose conversion or transformation failed for good, or that ended the task (total-record-errors)."""
+    """Records whose conversion or transformation failed after all retries, or that failed the task (total-record-errors)."""
     skipped: int = 0
-    """Records left out by the worker (total-records-skipped)."""
+    """Records skipped by the worker (total-records-skipped)."""
     retries: int = 0
-    """Operations called again (total-retries)."""
+    """Retried operations (total-retries)."""
     logged: int = 0
-    """Records told of in the log (total-errors-logged)."""
+    """Logged records (total-errors-logged)."""
     dead_letters: int = 0
-    """Records given to the dead letter queue (deadletterqueue-produce-requests)."""
+    """Records sent to the dead letter queue (deadletterqueue-produce-requests)."""
     dead_letter_failures: int = 0
-    """Of those, not written (deadletterqueue-produce-failures)."""
+    """Records that could not be written to it (deadletterqueue-produce-failures)."""
     last_error_ms: int | None = None
-    """When a record failed last, in ms since 1970 (last-error-timestamp)."""
+    """Time of the last failure, in ms since 1970 (last-error-timestamp)."""
 
     def add(self, before: ErrorCounts) -> None:
-        """Goes on from what was counted before."""
+        """Adds earlier counts."""
         self.failures += before.failures
         self.errors += before.errors
         self.skipped += before.skipped
@@ -196,32 +196,32 @@ class ErrorCounts:
 
 @dataclass(slots=True)
 class TaskProgress:
-    """What a running task reports about itself, beyond Apache's status; all counts since the task started."""
+    """Live figures of a running task, beyond Apache's status; counts start with the task."""
 
     records: int = 0
     """Records sent to or taken from Kafka."""
     bytes: int = 0
     lag: Mapping[str, int] | None = None
-    """For sinks: per ``topic-partition`` the records not yet delivered."""
+    """For sinks: the undelivered records by ``topic-partition``."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What the connector itself tells, as snapshot progress: ``SourceTask.progress()``."""
+    """Details of the connector, such as snapshot progress: ``SourceTask.progress()``."""
     errors: ErrorCounts = field(default_factory=ErrorCounts)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSignature:
-    """How a request between workers was signed: headers X-Connect-Authorization and X-Connect-Request-Signature-Algorithm, and
-    the exact body they are about."""
+    """The signature of a request between workers: headers X-Connect-Authorization and X-Connect-Request-Signature-Algorithm, and
+    the exact signed body."""
 
     body: bytes = field(repr=False)
     signature: str | None = field(repr=False)
-    """Base64; None when the header is missing."""
+    """Base64; None without the header."""
     algorithm: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevel:
-    """The level of a logger, in Java's names (TRACE to OFF), and when it was changed over REST, in ms since 1970."""
+    """The level of a logger, with Java's names (TRACE to OFF), and when it was changed over REST, in ms since 1970."""
 
     level: str
     last_modified: int | None

@@ -13,7 +13,7 @@ from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import ConfigDef, ConfigType, Importance
 from connect.config.validators import NonEmpty, at_least, one_of
 from connect.errors import ConfigError
-from connectors.postgres.config_validators import SLOT_NAME, TOPIC_PREFIX, RegexList, SupportedValues, PatternText, split_list
+from connectors.postgres.config_validators import SLOT_NAME, TOPIC_PREFIX, PatternText, RegexList, SupportedValues, split_list
 from connectors.postgres.unsupported_keys import define_ignored_keys, define_unsupported_keys
 
 SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")

@@ -20,7 +20,7 @@ _ERRORS: dict[int, type[ConnectError]] = {
 
 
 class RestLeaderClient:
-    """Implements :class:`worker.distributed.leader_client.Peers`."""
+    """Implements :class:`worker.distributed.leader_client.LeaderClient`."""
 
     def __init__(self, worker_client: WorkerClient | None = None) -> None:
         self._worker_client = worker_client or WorkerClient()

@@ -16,7 +16,7 @@ from rest.responses import connector_info_json, http_error_response, json_respon
 from rest.routes.connectors import connector_location
 from worker.herder import HistoryOperations
 from worker.model import ConfigVersion
-from worker.operations.history.versions import changes, find
+from worker.operations.history.versions import diff, find
 
 
 def add_history_routes(router: APIRouter, herder: HistoryOperations) -> None:
@@ -65,7 +65,7 @@ def history_json(versions: Sequence[ConfigVersion]) -> list[dict[str, Any]]:
                 "at": _instant(one.at_ms),
                 "origin": one.origin.value,
                 "deleted": one.config is None,
-                "changes": asdict(changes(before, one.config)),
+                "changes": asdict(diff(before, one.config)),
             }
         )
         before = one.config

@@ -77,8 +77,8 @@ def _run(worker_file: str, stop: threading.Event, watchdog: ShutdownWatchdog, st
 
         server = RestServer.from_config(config)
         try:
-            peers = RestLeaderClient(WorkerClient.from_config(config))
-            parts = assemble(config, worker_id=server.worker_id, url=server.url, peers=peers, on_fatal=on_fatal)
+            leader_client = RestLeaderClient(WorkerClient.from_config(config))
+            parts = assemble(config, worker_id=server.worker_id, url=server.url, leader_client=leader_client, on_fatal=on_fatal)
             herder = DistributedHerder(parts)
         except BaseException:
             server.stop()

@@ -43,7 +43,7 @@ AT_LEAST_ONCE = {"session.timeout.ms": "8000", "consumer.session.timeout.ms": "8
 THREADS = {"task.executors": "0"}
 
 
-def test_workers_stopped_one_after_the_other_neither_lose_nor_repeat(tmp_path: Path, broker: EmbeddedBroker) -> None:
+def test_rolling_restart_neither_loses_nor_repeats_records(tmp_path: Path, broker: EmbeddedBroker) -> None:
     with Cluster(broker, tmp_path, WORKERS, {**QUICK, **AT_LEAST_ONCE, **THREADS}) as cluster:
         cluster.start()
         counting = Counting(cluster)
@@ -144,7 +144,7 @@ class Disturber:
 
 
 @pytest.mark.parametrize("exactly_once", [False, True], ids=["at_least_once", "exactly_once"])
-def test_whatever_happens_a_task_runs_once_at_a_time(tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool) -> None:
+def test_task_runs_on_at_most_one_worker(tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool) -> None:
     kind = EXACTLY_ONCE if exactly_once else {**AT_LEAST_ONCE, **THREADS}
     settings = {**QUICK, "scheduled.rebalance.max.delay.ms": "0", **kind}
     with Cluster(broker, tmp_path, WORKERS, settings) as cluster:

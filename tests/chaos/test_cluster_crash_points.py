@@ -77,7 +77,7 @@ def name_of(crash: Crash) -> str:
 
 
 @pytest.mark.parametrize("crash", CRASHES, ids=name_of)
-def test_a_worker_killed_at_this_point_leaves_nothing_half_done(tmp_path: Path, broker: EmbeddedBroker, crash: Crash) -> None:
+def test_worker_killed_at_a_crash_point_leaves_nothing_half_done(tmp_path: Path, broker: EmbeddedBroker, crash: Crash) -> None:
     with Cluster(broker, tmp_path, 2, {**QUICK, **(EXACTLY_ONCE if crash.exactly_once else AT_LEAST_ONCE)}) as cluster:
         victim, other = cluster.workers
         victim.start(crash_at=crash.point)  # comes first, and leads

@@ -65,7 +65,9 @@ def a_worker_with_tasks(cluster: Cluster, counting: Counting) -> WorkerProcess:
 
 
 @both_deliveries
-def test_what_a_frozen_worker_ran_runs_elsewhere_and_once(tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool) -> None:
+def test_instances_of_a_frozen_worker_run_elsewhere_and_only_once(
+    tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool
+) -> None:
     with Cluster(broker, tmp_path, 2, settings(exactly_once)) as cluster:
         cluster.start()
         counting = Counting(cluster)
@@ -90,7 +92,7 @@ def test_what_a_frozen_worker_ran_runs_elsewhere_and_once(tmp_path: Path, broker
     outcome.assert_duplicates_bounded(1, int(counting.rate * (FLUSH_S + SLACK_S + late_s)))
 
 
-def test_a_worker_cut_off_from_the_broker_gives_up_what_it_runs(tmp_path: Path) -> None:
+def test_worker_cut_off_from_the_broker_stops_its_instances(tmp_path: Path) -> None:
     with (
         wired_broker(tmp_path / "broker") as (broker, wire),
         Cluster(broker, tmp_path, 1, settings(exactly_once=True)) as cluster,
@@ -102,7 +104,7 @@ def test_a_worker_cut_off_from_the_broker_gives_up_what_it_runs(tmp_path: Path) 
         assert any(one["worker_id"] == cut_off.worker_id for one in cluster.client().status(counting.source)["tasks"])
         wire.cut()
         cut_off.wait_for(
-            lambda: "all its connectors and tasks are stopped" in cut_off.log_tail(), RECOVERY_S, "the worker to stop its tasks"
+            lambda: "stopping all its connectors and tasks" in cut_off.log_tail(), RECOVERY_S, "the worker to stop its tasks"
         )
         cluster.wait_for_members(1)
         counting.wait_until_running_on(cluster.workers[0])
@@ -119,7 +121,7 @@ def test_a_worker_cut_off_from_the_broker_gives_up_what_it_runs(tmp_path: Path) 
     outcome.assert_duplicates_bounded(1, int(counting.rate * (FLUSH_S + SLACK_S)))
 
 
-def test_a_worker_that_loses_its_network_gives_up_what_it_runs(tmp_path: Path) -> None:
+def test_worker_that_loses_its_network_stops_its_instances(tmp_path: Path) -> None:
     with ExitStack() as stack:
         try:
             network = stack.enter_context(namespace())
@@ -136,7 +138,7 @@ def test_a_worker_that_loses_its_network_gives_up_what_it_runs(tmp_path: Path) -
         assert any(one["worker_id"] == cut_off.worker_id for one in stays.client.status(counting.source)["tasks"])
         network.cut()
         cut_off.wait_for(
-            lambda: "all its connectors and tasks are stopped" in cut_off.log_tail(), RECOVERY_S, "the worker to stop its tasks"
+            lambda: "stopping all its connectors and tasks" in cut_off.log_tail(), RECOVERY_S, "the worker to stop its tasks"
         )
         cluster.wait_for_members(1)
         counting.wait_until_running_on(stays)
@@ -149,7 +151,7 @@ def test_a_worker_that_loses_its_network_gives_up_what_it_runs(tmp_path: Path) -
     outcome.assert_duplicates_bounded(1, int(counting.rate * (FLUSH_S + SLACK_S)))
 
 
-def test_a_broker_that_restarts_in_a_rebalance_only_delays_it(tmp_path: Path, own_broker: EmbeddedBroker) -> None:
+def test_broker_restart_during_a_rebalance_only_delays_it(tmp_path: Path, own_broker: EmbeddedBroker) -> None:
     # The frozen worker must not be missed before the broker goes: it is what holds the rebalance up.
     patient = {**QUICK, "session.timeout.ms": "60000"}
     with Cluster(own_broker, tmp_path, 3, patient) as cluster:
@@ -172,7 +174,7 @@ def test_a_broker_that_restarts_in_a_rebalance_only_delays_it(tmp_path: Path, ow
     outcome.assert_duplicates_bounded(1, int(counting.rate * (FLUSH_S + SLACK_S)))
 
 
-def test_transactions_that_expire_while_a_broker_is_frozen_are_begun_again(tmp_path: Path, broker: EmbeddedBroker) -> None:
+def test_transactions_that_expire_while_a_broker_is_frozen_are_repeated(tmp_path: Path, broker: EmbeddedBroker) -> None:
     # The group does not miss anybody meanwhile, so that no task is stopped and started for that.
     patient = {**settings(exactly_once=True), "session.timeout.ms": "30000", "heartbeat.interval.ms": "10000"}
     with Cluster(broker, tmp_path, 1, patient) as cluster:
@@ -200,7 +202,7 @@ def test_transactions_that_expire_while_a_broker_is_frozen_are_begun_again(tmp_p
     assert not [one for one in statuses if b"FAILED" in (one.value or b"")]
 
 
-def test_a_broker_that_is_away_is_waited_for_and_rest_answers(tmp_path: Path, own_broker: EmbeddedBroker) -> None:
+def test_worker_waits_for_an_unavailable_broker_while_rest_responds(tmp_path: Path, own_broker: EmbeddedBroker) -> None:
     with Cluster(own_broker, tmp_path, 2, QUICK) as cluster:
         cluster.start()
         counting = Counting(cluster)

@@ -35,7 +35,7 @@ def refused(cluster: Cluster) -> str:
 
 
 @pytest.mark.parametrize("what", ["config", "offset", "status"])
-def test_an_internal_topic_that_is_not_compacted_is_refused(tmp_path: Path, broker: EmbeddedBroker, what: str) -> None:
+def test_internal_topic_without_compaction_is_rejected(tmp_path: Path, broker: EmbeddedBroker, what: str) -> None:
     with Cluster(broker, tmp_path, 1, THREADS) as cluster:
         topic = cluster.properties[f"{what}.storage.topic"]
         make_topic(broker, topic, 1, {"cleanup.policy": "delete"})
@@ -46,7 +46,7 @@ def test_an_internal_topic_that_is_not_compacted_is_refused(tmp_path: Path, brok
     assert f"{what}.storage.topic" in told
 
 
-def test_a_config_topic_with_two_partitions_is_refused(tmp_path: Path, broker: EmbeddedBroker) -> None:
+def test_config_topic_with_two_partitions_is_rejected(tmp_path: Path, broker: EmbeddedBroker) -> None:
     with Cluster(broker, tmp_path, 1, THREADS) as cluster:
         make_topic(broker, cluster.configs_topic, 2, COMPACTED)
         told = refused(cluster)
@@ -54,14 +54,14 @@ def test_a_config_topic_with_two_partitions_is_refused(tmp_path: Path, broker: E
     assert "partition" in told
 
 
-def test_more_replicas_than_there_are_brokers_are_refused(tmp_path: Path, broker: EmbeddedBroker) -> None:
+def test_more_replicas_than_brokers_are_rejected(tmp_path: Path, broker: EmbeddedBroker) -> None:
     with Cluster(broker, tmp_path, 1, {"status.storage.replication.factor": "3", **THREADS}) as cluster:
         told = refused(cluster)
     assert cluster.status_topic in told
     assert "status.storage.replication.factor" in told
 
 
-def test_a_login_that_the_broker_does_not_expect_is_told_of(tmp_path: Path, broker: EmbeddedBroker) -> None:
+def test_unexpected_authentication_is_reported(tmp_path: Path, broker: EmbeddedBroker) -> None:
     login = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
@@ -73,9 +73,7 @@ def test_a_login_that_the_broker_does_not_expect_is_told_of(tmp_path: Path, brok
     assert "secret1" not in told
 
 
-def test_a_broker_that_was_never_there_is_waited_for_and_the_worker_ends_when_asked(
-    tmp_path: Path, broker: EmbeddedBroker
-) -> None:
+def test_worker_waits_for_an_unavailable_broker_and_shuts_down_on_request(tmp_path: Path, broker: EmbeddedBroker) -> None:
     nobody = f"{LOOPBACK}:{free_ports(1)[0]}"
     with Cluster(broker, tmp_path, 1, {"bootstrap.servers": nobody, **THREADS}) as cluster:
         worker = cluster.workers[0]
@@ -87,7 +85,7 @@ def test_a_broker_that_was_never_there_is_waited_for_and_the_worker_ends_when_as
 
 
 @pytest.mark.parametrize("longer", ["the leader's", "the stranger's", "none"])
-def test_two_clusters_with_one_group_id_are_told_apart_and_keep_what_they_have(
+def test_clusters_with_the_same_group_id_are_detected_and_keep_their_connectors(
     tmp_path: Path, broker: EmbeddedBroker, longer: str
 ) -> None:
     quick = {

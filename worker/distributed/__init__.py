@@ -1,1 +1,1 @@
-"""The herder of a cluster: workers that share connectors through a group and three topics."""
+"""The distributed worker: workers share connectors through a group and three topics."""

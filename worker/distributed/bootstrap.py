@@ -1,125 +1,138 @@
-"""Puts a distributed worker together from its configuration. What is made here is not started."""
+"""Builds the components of a distributed worker from its configuration, and starts and closes them."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from connect.errors import ConnectError
 from connect.plugins import Plugins
 from worker.config.client_overrides import client_properties
-from worker.config.isolation import ENVIRONMENT
 from worker.config.plugin_path import extend_python_path
 from worker.config.reload_timer import ReloadTimer
 from worker.config.resolved_config import ProvidedValues
-from worker.config.secrets import SecretMask
 from worker.config.startup_warnings import config_notices
 from worker.config.worker_config import WorkerConfig
-from worker.distributed.auto_restart import Healing
-from worker.distributed.herder_core import Coordination, Surroundings
+from worker.distributed.assignment_reconciler import AssignmentReconciler
+from worker.distributed.auto_restart import FailedInstances
+from worker.distributed.config_changes import ConfigChangeFollower, ConfigChangeListener
+from worker.distributed.config_sync import ConfigSync
+from worker.distributed.connector_specs import ConnectorSpecs, ProviderReload
+from worker.distributed.group_session import GroupSession
 from worker.distributed.herder_loop import HerderLoop
-from worker.distributed.leader_client import Peers
+from worker.distributed.herder_thread import HerderThread
+from worker.distributed.instance_events import ExecutorReports, InstanceEventHandler
+from worker.distributed.leader import Leader
+from worker.distributed.leader_client import LeaderClient
+from worker.distributed.local_instances import LocalInstances
+from worker.distributed.local_restarts import LocalRestarts
+from worker.distributed.rebalances import RebalanceHandler
 from worker.distributed.services import ClusterServices
+from worker.distributed.session_key_manager import SessionKeyManager
+from worker.distributed.source_fencing import SourceFencing
 from worker.distributed.status_writer import StatusWriter
-from worker.executor import ConnectorFacts, Executor
+from worker.distributed.task_config_publisher import TaskConfigPublisher
+from worker.distributed.task_ownership import TaskOwnership
+from worker.executor import Executor
 from worker.executors.factory import make_executor
 from worker.group.config import GroupSettings
 from worker.group.member import GroupMember
+from worker.group.protocol import WorkerMetadata
 from worker.kafka.cluster import Cluster
 from worker.kafka.fencing import fence_producers
 from worker.kafka.settings import ClientKind
+from worker.model import TaskId
 from worker.observability.loggers import Loggers
-from worker.operations.history.factory import history_of
+from worker.operations.auto_restart import AutoRestart
+from worker.operations.history.factory import create_history
 from worker.operations.history.versions import History
-from worker.operations.offsets.sink_groups import SinkGroups
 from worker.operations.shutdown import close_all
 from worker.storage.config_store import ConfigStore
 from worker.storage.status_store import StatusStore
 from worker.storage.topic_logs import config_log, status_log
-from worker.validation.config_check import ConfigCheck
 
 log = logging.getLogger(__name__)
 
+_POOL_THREADS = 8
 _FENCE_TIMEOUT_S = 60.0
-_MOMENTS_S = 2.0
+_CLOSE_S = 2.0
 _KILL_S = 5.0
-"""What it takes to kill processes that do not end."""
-_STORES_S = 8.0
-"""Some seconds are for what the broker has not acknowledged."""
+"""The time to kill processes that do not end."""
+_CLOSE_STORES_S = 8.0
+"""Includes some seconds for records that the broker has not acknowledged."""
 
 
-@dataclass(slots=True)
-class Parts:
-    """The parts of one worker, and who starts and closes them."""
+@dataclass(frozen=True, slots=True)
+class WorkerComponents:
+    """The components of one worker that requests use, or that have to be started and closed."""
 
     config: WorkerConfig
     worker_id: str
     url: str
-    mask: SecretMask
+    """Where other workers reach this one; ends with a slash."""
     loop: HerderLoop
-    executor: Executor
-    cluster: Cluster
-    values: ProvidedValues
-    reloads: ReloadTimer
-    check: ConfigCheck
+    thread: HerderThread
+    config_sync: ConfigSync
+    group: GroupSession
+    leader: Leader
+    instances: LocalInstances
+    reconciler: AssignmentReconciler
+    restarts: LocalRestarts
+    specs: ConnectorSpecs
     statuses: StatusWriter
+    status_store: StatusStore
     services: ClusterServices
-    sink_groups: SinkGroups
+    executor: Executor
+    values: ProvidedValues
+    cluster: Cluster
     loggers: Loggers
-    healing: Healing
     history: History
-    coordination: Coordination
-    notices: Sequence[str]
-    _facts: dict[tuple[str, str | None], ConnectorFacts] = field(default_factory=dict)
-
-    def facts(self, config: Mapping[str, str | None]) -> ConnectorFacts:
-        """What is known of the class that a connector's configuration names. Raises PluginNotFoundError."""
-        key = config.get("connector.class") or "", config.get(ENVIRONMENT)
-        found = self._facts.get(key)
-        if found is None:
-            found = self._facts[key] = self.executor.facts(*key)
-        return found
+    reloads: ReloadTimer
+    auto_restart: AutoRestart
+    warnings: Sequence[str]
 
     def start(self) -> None:
-        """Begins everything; the herder's thread goes on from there."""
-        for notice in self.notices:
-            log.warning("%s", notice)
+        """Starts everything; the herder's thread continues in the background."""
+        for warning in self.warnings:
+            log.warning("%s", warning)
         self.executor.start()
         self.reloads.start()
-        self.healing.start()
+        self.auto_restart.start()
         self.history.start()
         self.cluster.start()
-        self.coordination.start()
+        self.thread.start()
 
     def close(self, timeout_s: float) -> None:
-        """Stops what runs, leaves the group and closes all parts, within the time and some seconds more whatever they do."""
+        """Stops all instances, leaves the group, and closes all components, within the time and a bounded margin."""
         deadline = time.monotonic() + timeout_s
-        close_all({"self-healing": self.healing.close, "the timer of config providers": self.reloads.close}, _MOMENTS_S)
-        self.coordination.stop()
-        # Stores that wait for a broker at the start would hold up the herder's thread.
-        if not self.coordination.ready:
+        close_all({"automatic restarts": self.auto_restart.close, "the timer of config providers": self.reloads.close}, _CLOSE_S)
+        self.thread.stop()
+        # Stores that wait for a broker at startup would block the herder's thread.
+        if not self.group.is_ready:
             self._ask_stores_to_close()
         if not self.loop.join(max(1.0, deadline - time.monotonic()) + 2.0):
-            stage = self.loop.stages.now()
-            log.error("The herder's thread does not end and is abandoned. %s", stage.sentence() if stage is not None else "")
+            operation = self.loop.activity.now()
+            doing = operation.sentence() if operation is not None else ""
+            log.error("The herder's thread does not end and is abandoned. %s", doing)
         executor_s = max(0.5, deadline - time.monotonic())
         close_all({"the executor": lambda: self.executor.close(executor_s)}, executor_s + _KILL_S)
         self._ask_stores_to_close()
         stores = {
-            "the config topic": self.coordination.store.close,
-            "the status topic": self.statuses.store.close,
+            "the config topic": self.config_sync.store.close,
+            "the status topic": self.status_store.close,
             "the offset topics": self.services.close,
             "the history": self.history.close,
             "the client for the cluster's id": self.cluster.close,
         }
-        close_all(stores, _STORES_S)
-        close_all({"config providers": self.config.providers.close}, _MOMENTS_S)
+        close_all(stores, _CLOSE_STORES_S)
+        close_all({"config providers": self.config.providers.close}, _CLOSE_S)
 
     def _ask_stores_to_close(self) -> None:
-        self.coordination.store.ask_to_close()
-        self.statuses.store.ask_to_close()
+        self.config_sync.store.ask_to_close()
+        self.status_store.ask_to_close()
         self.services.ask_to_close()
 
 
@@ -128,74 +141,121 @@ def assemble(
     *,
     worker_id: str,
     url: str,
-    peers: Peers,
+    leader_client: LeaderClient,
     on_fatal: Callable[[ConnectError], None],
     plugins: Plugins | None = None,
-) -> Parts:
-    """The parts of a worker that others reach at ``url``. Raises ConfigError for settings that cannot work."""
+) -> WorkerComponents:
+    """Builds a worker that others reach at ``url``. Nothing is started. Raises ConfigError for invalid settings."""
     settings = config.distributed
     assert settings is not None
     mask = config.providers.mask
-    notices = [*config_notices(config.originals, distributed=True), *extend_python_path(config.plugin_path)]
+    warnings = [*config_notices(config.originals, distributed=True), *extend_python_path(config.plugin_path)]
     graceful_s = config.task_shutdown_graceful_timeout_ms / 1000
-    group = GroupSettings.of(config.originals, client_id=f"connect-{worker_id}")
-    loop, loggers, history = HerderLoop(), Loggers(), history_of(config)
-    coordination: list[Coordination] = []  # filled below: what is made before it calls it later
-    reloads = ReloadTimer(lambda name, only_if_changed: coordination[0].reload(name, only_if_changed))
+    loggers, history = Loggers(), create_history(config)
+    pool = ThreadPoolExecutor(_POOL_THREADS, thread_name_prefix="herder-work")
+
+    # Components call those that are built after them through these functions, only once the worker has started.
+    def interrupt_member() -> None:
+        member.interrupt()
+
+    def reload(name: str, only_if_changed: bool) -> None:
+        provider_reload.reload(name, only_if_changed)
+
+    def reconfigure(name: str) -> None:
+        publisher.reconfigure(name)
+
+    def restart_failed(name: str, task: int | None) -> None:
+        instance = name if task is None else TaskId(name, task)
+        loop.post(lambda: failed_instances.restart(instance, restarts.restart_failed))
+
+    def confirm_task(run: int, task: TaskId, *, with_coordinator: bool) -> None:
+        ownership.confirm(run, task, with_coordinator=with_coordinator)
+
+    def metadata() -> WorkerMetadata:
+        return WorkerMetadata(url, store.snapshot().offset, reconciler.held)
+
+    def fence(name: str, transactional_ids: Sequence[str]) -> None:
+        _fence(config, values, store.snapshot().config(name), name, transactional_ids)
+
+    loop = HerderLoop(interrupt_member)
+    store = ConfigStore(
+        config_log(config),
+        ConfigChangeListener(loop, lambda: follower, lambda namespace, level: _set_level(loggers, namespace, level)),
+    )
+    sync = ConfigSync(store, loop, settings.sync_timeout_ms / 1000)
+    instances = LocalInstances()
+    reloads = ReloadTimer(reload)
     values = ProvidedValues(config.providers, reloads)
+    specs = ConnectorSpecs(values, pool)
+
+    auto_restart = AutoRestart(config, restart_failed)
+    failed_instances = FailedInstances(auto_restart, sync, instances)
     status_store = StatusStore(status_log(config), worker_id)
-    statuses = StatusWriter(
-        status_store, loop, worker_id, mask, tracks_topics=config.topic_tracking_enable, graceful_s=graceful_s
-    )
-    services = ClusterServices(config, lambda: coordination[0])
-    executor = make_executor(config, plugins, services, statuses, mask)
+    tracks_topics = config.topic_tracking_enable
+    statuses = StatusWriter(status_store, worker_id, mask, failed_instances, tracks_topics=tracks_topics)
+    reports = ExecutorReports(loop, sync, instances, statuses, status_store if tracks_topics else None, reconfigure)
+    services = ClusterServices(config, sync, specs, confirm_task)
+    executor = make_executor(config, plugins, services, reports, mask)
     loggers.on_change(executor.set_log_level)
-    around = Surroundings(
-        settings=settings,
-        url=url,
-        loop=loop,
-        executor=executor,
-        values=values,
-        peers=peers,
-        statuses=statuses,
-        fence_producers=lambda name, ids: _fence(config, values, coordination[0].store.snapshot().config(name), name, ids),
-        starts=(
-            ("reading the offset topic to its end", services.start),
-            ("reading the status topic to its end", status_store.start),
-            ("waiting for an executor", executor.wait_until_ready),
+
+    leader = Leader(settings, store, fence, pool)
+    member = GroupMember(
+        GroupSettings.of(config.originals, client_id=f"connect-{worker_id}"),
+        metadata=metadata,
+        assign=lambda members, protocol, leader_id: leader.assign(
+            members,
+            protocol,
+            leader_id,
+            generation=member.forming_generation,
+            last_completed_generation=member.last_completed_generation,
         ),
-        on_logger_level=lambda namespace, level: _set_level(loggers, namespace, level),
-        on_fatal=on_fatal,
-        observe=history.observe,
+        events=lambda event: rebalances.on_group_event(event),
+        wake=loop.wake,
     )
-    made = Coordination(
-        around,
-        lambda listener: ConfigStore(config_log(config), listener),
-        lambda c: GroupMember(group, metadata=c.metadata, assign=c.assign, events=c.on_group_event, wake=loop.wake),
+    group = GroupSession(member, loop, sync)
+    keys = SessionKeyManager(settings, loop, store, group, leader)
+    publisher = TaskConfigPublisher(loop, sync, group, instances, leader, leader_client, keys, executor, pool)
+    fencing = SourceFencing(settings, loop, sync, group, instances, leader, leader_client, keys, executor, pool)
+    events = InstanceEventHandler(statuses, reconfigure, lambda: rebalances.stop_finished())
+    reconciler = AssignmentReconciler(
+        executor, instances, events, specs.resolve, fencing.before_tasks, loop.post, lambda: sync.state
     )
-    coordination.append(made)
-    statuses.work = made.work
-    statuses.on_reconfiguration = made.reconfigure
-    healing = Healing(made, statuses, config)
-    return Parts(
+    restarts = LocalRestarts(loop, instances, reconciler, statuses, graceful_s)
+    ownership = TaskOwnership(settings.group_id, loop, sync, instances, reconciler, member.confirm)
+    provider_reload = ProviderReload(loop, sync, values, pool, instances, reconciler)
+    follower = ConfigChangeFollower(loop, sync, group, instances, reconciler, statuses, restarts, keys, values, history.observe)
+    rebalances = RebalanceHandler(settings, loop, sync, group, reconciler, leader, keys, statuses, publisher)
+    starts = (
+        ("reading the config topic to its end", store.start),
+        ("reading the offset topic to its end", services.start),
+        ("reading the status topic to its end", status_store.start),
+        ("waiting for an executor", executor.wait_until_ready),
+    )
+    thread = HerderThread(loop, sync, group, instances, reconciler, rebalances, pool, starts, graceful_s, on_fatal)
+    return WorkerComponents(
         config=config,
         worker_id=worker_id,
         url=url,
-        mask=mask,
         loop=loop,
-        executor=executor,
-        cluster=Cluster(config.bootstrap_servers, config.originals),
-        values=values,
-        reloads=reloads,
-        check=ConfigCheck(executor, values, mask),
+        thread=thread,
+        config_sync=sync,
+        group=group,
+        leader=leader,
+        instances=instances,
+        reconciler=reconciler,
+        restarts=restarts,
+        specs=specs,
         statuses=statuses,
+        status_store=status_store,
         services=services,
-        sink_groups=SinkGroups(config),
+        executor=executor,
+        values=values,
+        cluster=Cluster(config.bootstrap_servers, config.originals),
         loggers=loggers,
-        healing=healing,
         history=history,
-        coordination=made,
-        notices=notices,
+        reloads=reloads,
+        auto_restart=auto_restart,
+        warnings=warnings,
     )
 
 
@@ -203,12 +263,12 @@ def _set_level(loggers: Loggers, namespace: str, level: str) -> None:
     try:
         loggers.set_worker_logger(namespace, level)
     except ConnectError as e:
-        log.warning("A level for the cluster's loggers is left out: %s", e.message)
+        log.warning("Ignoring a log level for the cluster: %s", e.message)
 
 
 def _fence(
     config: WorkerConfig, values: ProvidedValues, stored: Mapping[str, str | None] | None, name: str, ids: Sequence[str]
 ) -> None:
-    # With the connector's own settings of admin clients: its producers may be of another cluster.
+    # With the connector's own settings of admin clients: its producers may belong to another cluster.
     own = values.for_check(stored or {}).values
     fence_producers(client_properties(ClientKind.ADMIN, config, name, 0, own), ids, _FENCE_TIMEOUT_S)

@@ -1,116 +1,170 @@
-"""Changes in the config topic: heard on the store's thread, followed on the herder's."""
+"""Changes in the config topic: received on the store's thread, followed on the herder's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from worker.config.resolved_config import ProvidedValues
+from worker.distributed.assignment_reconciler import AssignmentReconciler
+from worker.distributed.config_sync import ConfigSync
+from worker.distributed.group_session import GroupSession
+from worker.distributed.herder_loop import HerderLoop
+from worker.distributed.local_instances import LocalInstances
+from worker.distributed.local_restarts import LocalRestarts
+from worker.distributed.session_key_manager import SessionKeyManager
 from worker.distributed.status_writer import StatusWriter
 from worker.model import TaskId
+from worker.storage.config_state import ConfigState
 from worker.storage.record_codec import RestartRequest, SessionKey
 
-if TYPE_CHECKING:
-    from worker.distributed.herder_core import Coordination
-
 _OBSERVE_AFTER_S = 2.0
-"""Whoever made a change records it with where it came from; only then is it looked whether it is known."""
+"""The worker that makes a change records its origin in the history; only then is it checked whether the history has it."""
 
 
+@dataclass(slots=True)
 class ConfigChanges:
-    """Implements :class:`worker.storage.config_store.ConfigListener`. Changes that come close together are followed together."""
+    """Connectors that changed in the config topic, by kind of change."""
+
+    updated: set[str] = field(default_factory=set)
+    removed: set[str] = field(default_factory=set)
+    retargeted: set[str] = field(default_factory=set)
+    new_tasks: set[str] = field(default_factory=set)
+
+
+class ConfigChangeHandler(Protocol):
+    """Follows changes, on the herder's thread."""
+
+    def follow(self, changes: ConfigChanges) -> None: ...
+
+    def follow_session_key(self) -> None: ...
+
+    def follow_restart_request(self, request: RestartRequest) -> None: ...
+
+
+class ConfigChangeListener:
+    """Implements :class:`worker.storage.config_store.ConfigListener`. Changes in quick succession are followed together."""
 
     def __init__(
-        self,
-        coordination: Coordination,
-        values: ProvidedValues,
-        statuses: StatusWriter,
-        on_logger_level: Callable[[str, str], None],
-        observe: Callable[[str, Mapping[str, str | None] | None], None],
+        self, loop: HerderLoop, handler: Callable[[], ConfigChangeHandler], on_logger_level: Callable[[str, str], None]
     ) -> None:
-        """``observe`` notes a configuration in the history, if it is not known."""
-        self._c = coordination
-        self._values = values
-        self._statuses = statuses
+        """``handler`` is called on the herder's thread; ``on_logger_level`` on the store's, for a level of the cluster's
+        loggers."""
+        self._loop = loop
+        self._handler = handler
         self._on_logger_level = on_logger_level
-        self._observe = observe
-        self._updated: set[str] = set()
-        self._removed: set[str] = set()
-        self._retargeted: set[str] = set()
-        self._new_tasks: set[str] = set()
-        self._queued = False
-
-    # --- on the store's thread
+        self._pending: ConfigChanges | None = None
 
     def on_connector_config(self, name: str) -> None:
-        self._note(self._updated, name)
+        self._loop.post(lambda: self._queued().updated.add(name))
 
     def on_connector_removed(self, name: str) -> None:
-        self._note(self._removed, name)
+        self._loop.post(lambda: self._queued().removed.add(name))
 
     def on_task_configs(self, name: str, tasks: Sequence[TaskId]) -> None:
-        self._note(self._new_tasks, name)
+        self._loop.post(lambda: self._queued().new_tasks.add(name))
 
     def on_target_state(self, name: str) -> None:
-        self._note(self._retargeted, name)
+        self._loop.post(lambda: self._queued().retargeted.add(name))
 
     def on_session_key(self, key: SessionKey) -> None:
-        self._c.loop.post(self._c.schedule_key_renewal)
+        self._loop.post(lambda: self._handler().follow_session_key())
 
     def on_restart_request(self, request: RestartRequest) -> None:
-        self._c.loop.post(lambda: self._c.restarts.planned(request))
+        self._loop.post(lambda: self._handler().follow_restart_request(request))
 
     def on_logger_level(self, namespace: str, level: str) -> None:
         self._on_logger_level(namespace, level)
 
-    def _note(self, what: set[str], name: str) -> None:
-        def note() -> None:
-            what.add(name)
-            if not self._queued:
-                self._queued = True
-                self._c.loop.post(self._follow)
-
-        self._c.loop.post(note)
-
-    # --- on the herder's
+    def _queued(self) -> ConfigChanges:
+        """Returns the changes that are queued to be followed."""
+        if self._pending is None:
+            self._pending = ConfigChanges()
+            self._loop.post(self._follow)
+        return self._pending
 
     def _follow(self) -> None:
-        self._queued = False
-        before = self._c.take_snapshot()
-        updated, removed = self._updated.copy(), self._removed.copy()
-        retargeted, new_tasks = self._retargeted - removed, self._new_tasks.copy()
-        for noted in (self._updated, self._removed, self._retargeted, self._new_tasks):
-            noted.clear()
-        if not self._c.ready:
-            self._c.rejoin("the configuration changed")  # the first round of the group brings all of it
+        changes, self._pending = self._pending, None
+        assert changes is not None
+        self._handler().follow(changes)
+
+
+class ConfigChangeFollower:
+    """Implements :class:`ConfigChangeHandler`: restarts, pauses, or stops what runs here, and requests rebalances."""
+
+    def __init__(
+        self,
+        loop: HerderLoop,
+        config: ConfigSync,
+        group: GroupSession,
+        instances: LocalInstances,
+        reconciler: AssignmentReconciler,
+        statuses: StatusWriter,
+        restarts: LocalRestarts,
+        keys: SessionKeyManager,
+        values: ProvidedValues,
+        observe: Callable[[str, Mapping[str, str | None] | None], None],
+    ) -> None:
+        """``observe`` adds a configuration to the history, if it is not there."""
+        self._loop = loop
+        self._config = config
+        self._group = group
+        self._instances = instances
+        self._reconciler = reconciler
+        self._statuses = statuses
+        self._restarts = restarts
+        self._keys = keys
+        self._values = values
+        self._observe = observe
+
+    def follow_session_key(self) -> None:
+        self._keys.schedule_renewal()
+
+    def follow_restart_request(self, request: RestartRequest) -> None:
+        self._restarts.restart_planned(request)
+
+    def follow(self, changes: ConfigChanges) -> None:
+        before = apply_newest_config(self._config, self._group, self._reconciler)
+        if not self._group.is_ready:
+            self._group.rejoin("the configuration changed")  # the first assignment includes all changes
             return
-        state, work = self._c.state, self._c.work
         reasons = []
-        for name in removed:
+        for name in changes.removed:
             self._values.forget(name)
-            if name in work.connectors:
+            if name in self._instances.connectors:
                 self._statuses.reset_topics(name)
             reasons.append(f"connector {name} was deleted")
-        for name in updated:
-            if not before.contains(name) or name in removed:
+        for name in changes.updated:
+            if not before.contains(name) or name in changes.removed:
                 reasons.append(f"connector {name} is new")
-            if name in work.connectors:
-                work.stop_connector(name, for_good=False)  # starts again with the new configuration
+            if name in self._instances.connectors:
+                self._reconciler.stop_connector(name)  # starts again with the new configuration
+        retargeted = changes.retargeted - changes.removed
         for name in retargeted:
-            work.follow_target(name)
-        for name in new_tasks:
-            work.tasks_changed(name, state.offset)
-            reasons.append(f"connector {name} has other tasks")
-        for name in updated | removed | retargeted:
-            self._statuses.begin_anew(name)
-        work.reconcile()
-        if self._c.membership.is_leader:
-            for name in updated | removed:
-                self._c.loop.post(partial(self._observe_config, name), _OBSERVE_AFTER_S)
+            self._reconciler.follow_target(name)
+        for name in changes.new_tasks:
+            self._reconciler.tasks_changed(name, self._config.state.offset)
+            reasons.append(f"connector {name} has new task configurations")
+        for name in changes.updated | changes.removed | retargeted:
+            self._statuses.reset_restarts(name)
+        self._reconciler.reconcile()
+        if self._group.current.is_leader:
+            for name in changes.updated | changes.removed:
+                self._loop.post(partial(self._observe_config, name), _OBSERVE_AFTER_S)
         if reasons:
-            self._c.rejoin("; ".join(reasons[:3]))
+            self._group.rejoin("; ".join(reasons[:3]))
 
     def _observe_config(self, name: str) -> None:
-        """A change that no worker with a history has made, as Apache's workers, is known from the config topic alone."""
-        self._observe(name, self._c.store.snapshot().config(name))
+        """Adds a change by a worker without a history, such as Apache's, to the history."""
+        self._observe(name, self._config.store.snapshot().config(name))
+
+
+def apply_newest_config(config: ConfigSync, group: GroupSession, reconciler: AssignmentReconciler) -> ConfigState:
+    """Goes by everything read from the config topic so far. Returns the previous configuration."""
+    before = config.apply_snapshot()
+    if group.is_ready:
+        # Their change event is still to come, but no changed task may start before the rebalance that follows from it.
+        reconciler.stop_changed_tasks(before)
+    return before

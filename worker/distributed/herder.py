@@ -1,141 +1,119 @@
-"""The herder of a distributed worker, as REST sees it.
+"""The herder of a distributed worker.
 
-What only looks is answered at once, from snapshots, on the caller's thread: no connector, broker or rebalance holds it up. What
-changes something becomes a job of the herder's thread (:mod:`worker.distributed.herder_core`), and is the leader's to do;
-another worker raises NotLeaderError, and REST passes the request on.
+Reads are answered at once, from snapshots, on the caller's thread: no connector, broker, or rebalance delays them. Changes become
+jobs of the herder's thread (:mod:`worker.distributed.herder_loop`) and are the leader's duty; another worker raises
+NotLeaderError, and REST forwards the request.
 """
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
-from typing import Any, TypeVar
 
-from connect.errors import (
-    AlreadyExistsError,
-    BadRequestError,
-    ConnectError,
-    ForbiddenError,
-    IllegalStateError,
-    NotFoundError,
-    NotLeaderError,
-    PluginNotFoundError,
-)
-from worker.config.distributed_config import ExactlyOnce
-from worker.distributed.bootstrap import Parts
-from worker.distributed.herder_core import Coordination
+from connect.errors import AlreadyExistsError, BadRequestError, NotFoundError, PluginNotFoundError
+from worker.config.distributed_config import DistributedSettings, ExactlyOnce
+from worker.config.isolation import ENVIRONMENT
+from worker.distributed.bootstrap import WorkerComponents
+from worker.distributed.herder_requests import HerderRequests
 from worker.distributed.session_keys import verify
 from worker.distributed.task_config_publisher import task_configs_changed
 from worker.executor import ConnectorSpec
 from worker.executors.futures import outcome
 from worker.group.protocol import Protocol
 from worker.model import (
-    ConfigVersion,
-    ConnectorFileState,
     ConnectorInfo,
     ConnectorStatus,
     Health,
-    LoggerLevel,
     OffsetEntry,
     Origin,
     RequestSignature,
     RestartPlan,
-    ServerInfo,
     Status,
     TargetState,
     TaskId,
     TaskInfo,
     TaskProgress,
 )
-from worker.observability.herder_activity import CurrentStage
-from worker.operations.connectors_dir.sync import ConnectorDirectory
-from worker.operations.connectors_dir.target import FilesTarget
-from worker.operations.history.versions import config_to_restore, unknown
-from worker.operations.offsets.alter import alter_sink_offsets, alter_source_offsets
-from worker.operations.offsets.changes import require_offsets, require_stopped, shown_entries
+from worker.observability.herder_activity import HerderActivity
+from worker.operations.herder_operations import HerderOperations
+from worker.operations.offsets.changes import require_offsets, require_stopped
 from worker.operations.restart_plan import planned_restart, to_restart
 from worker.storage.config_state import ConfigState
+from worker.storage.offset_store import OffsetStore
 from worker.storage.record_codec import RestartRequest
-from worker.validation.config_check import masked_error
-from worker.version import server_info
 
-T = TypeVar("T")
-
-log = logging.getLogger(__name__)
-
-_REQUEST_TIMEOUT_S = 85.0
-"""Below the 90 seconds after which REST gives up."""
 _HEALTH_TIMEOUT_S = 10.0
-_ROUND_WAIT_S = 10.0
-"""How long a request waits for a round of the group to end. Apache's workers answer 409 at once, which every client then tries
-again."""
-_NO_LEADER = "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
 
 
-class DistributedHerder:
+class DistributedHerder(HerderOperations):
     """Implements :class:`worker.herder.Herder` for a worker of a cluster."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: WorkerComponents) -> None:
+        group = parts.group
+        super().__init__(
+            parts.config,
+            parts.worker_id,
+            parts.executor,
+            parts.values,
+            parts.loggers,
+            parts.history,
+            parts.cluster,
+            lambda: group.is_ready and group.current.is_leader and not group.is_rebalancing,
+        )
+        settings = parts.config.distributed
+        assert settings is not None
+        self._settings: DistributedSettings = settings
         self._parts = parts
-        self._c: Coordination = parts.coordination
-        self._store = parts.coordination.store
-        self._directory: ConnectorDirectory | None = None
-        if parts.config.connectors_dir is not None:
-            target = FilesTarget(
-                lambda origin, name, config, state: self.put_connector(
-                    name, config, replace=True, target_state=state, origin=origin
-                ),
-                lambda origin, name: self.delete_connector(name, origin=origin),
-                self._given_configs,
-                parts.history,
-                lambda: self._c.ready and self._c.membership.is_leader and not self._c.rejoining,
-            )
-            self._directory = ConnectorDirectory(parts.config.connectors_dir, target)
+        self._store = parts.config_sync.store
+        self._types: dict[tuple[str, str | None], str] = {}
+        self._requests = HerderRequests(
+            parts.loop,
+            parts.config_sync,
+            group,
+            parts.leader,
+            parts.instances,
+            parts.restarts,
+            lambda: parts.reconciler.is_stopping,
+            parts.url,
+            self._mask,
+        )
 
     def start(self) -> None:
-        """Begins to join the cluster, in the background."""
+        """Starts to join the cluster, in the background."""
         self._parts.start()
         if self._directory is not None:
             self._directory.start()
 
     @property
-    def stages(self) -> CurrentStage:
-        """What the herder's thread is doing; REST tells it of requests that time out."""
-        return self._c.loop.stages
+    def stages(self) -> HerderActivity:
+        """What the herder's thread is doing; REST adds it to responses of requests that time out."""
+        return self._parts.loop.activity
 
     def timeout_message(self) -> str:
-        return self.stages.timed_out()
-
-    @property
-    def worker_id(self) -> str:
-        return self._parts.worker_id
-
-    def server_info(self) -> ServerInfo:
-        return server_info(self._parts.cluster.cluster_id)
+        return self._parts.loop.activity.timed_out()
 
     def health(self) -> Health:
-        seen: Future[None] = Future()
-        self._c.loop.post(lambda: seen.set_result(None))
+        loop, group = self._parts.loop, self._parts.group
+        answered: Future[None] = Future()
+        loop.post(lambda: answered.set_result(None))
         try:
-            seen.result(_HEALTH_TIMEOUT_S if self._c.ready else 1.0)
+            answered.result(_HEALTH_TIMEOUT_S if group.is_ready else 1.0)
         except FutureTimeout:
-            stage = self.stages.now()
-            told = f" {stage.sentence()}" if stage is not None else ""
-            if not self._c.ready:
-                return Health("starting", f"Worker is still starting up.{told}")
+            operation = loop.activity.now()
+            doing = f" {operation.sentence()}" if operation is not None else ""
+            if not group.is_ready:
+                return Health("starting", f"Worker is still starting up.{doing}")
             return Health(
                 "unhealthy",
-                f"Worker was unable to handle this request and may be unable to handle other requests.{told}",
+                f"Worker was unable to handle this request and may be unable to handle other requests.{doing}",
             )
-        if not self._c.ready:
+        if not group.is_ready:
             return Health("starting", "Worker is still starting up.")
         return Health("healthy", "Worker has completed startup and is ready to handle requests.")
 
-    # --- what there is
+    # --- reading
 
     def connectors(self) -> list[str]:
         return self._store.snapshot().connectors()
@@ -144,9 +122,7 @@ class DistributedHerder:
         return self._info_in(self._store.snapshot(), name)
 
     def _info_in(self, state: ConfigState, name: str) -> ConnectorInfo:
-        config = state.config(name)
-        if config is None:
-            raise NotFoundError(f"Connector {name} not found")
+        config = _config_in(state, name)
         return ConnectorInfo(name, dict(config), state.tasks(name), self._type_of(config))
 
     def connector_status(self, name: str) -> ConnectorStatus:
@@ -156,7 +132,7 @@ class DistributedHerder:
         return replace(found, type=self._type_of(self._store.snapshot().config(name) or {}))
 
     def task_status(self, task: TaskId) -> Status:
-        found = self._parts.statuses.store.get(task)
+        found = self._parts.status_store.get(task)
         if found is None:
             raise NotFoundError(f"No status found for task {task}")
         return found
@@ -169,31 +145,19 @@ class DistributedHerder:
         return [TaskInfo(task, {key: value for key, value in config.items() if value is not None}) for task, config in found]
 
     def progress(self, task: TaskId) -> TaskProgress | None:
-        return self._parts.executor.progress(task)
-
-    def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
-        return self._parts.executor.plugins(connectors_only=connectors_only)
-
-    def plugin_config(self, plugin: str, version: str | None = None) -> list[dict[str, Any]]:
-        return self._parts.executor.plugin_config(plugin, version)
-
-    def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
-        return self._parts.check.answer(config)[0]
+        return self._executor.progress(task)
 
     def topics(self, name: str) -> list[str]:
-        if not self._parts.config.topic_tracking_enable:
-            raise ForbiddenError("Topic tracking is disabled.")
-        return sorted(self._parts.statuses.store.topics(name))
+        self._require_topic_tracking()
+        return sorted(self._parts.status_store.topics(name))
 
     def reset_topics(self, name: str) -> None:
-        if not self._parts.config.topic_tracking_enable:
-            raise ForbiddenError("Topic tracking is disabled.")
-        if not self._parts.config.topic_tracking_allow_reset:
-            raise ForbiddenError("Topic tracking reset is disabled.")
-        store = self._parts.statuses.store
-        # On the herder's thread, so that what tasks have told before is forgotten too.
-        sent = self._waited(self._c.loop.submit(lambda: outcome(lambda: store.reset_topics(name))), "forgetting topics")
-        store.await_read(sent, self._c.settings.sync_timeout_ms / 1000)
+        self._require_topic_tracking(reset=True)
+        store = self._parts.status_store
+        # On the herder's thread, so that topics that tasks have reported before are cleared too.
+        cleared = self._parts.loop.submit(lambda: outcome(lambda: store.reset_topics(name)))
+        sent = self._requests.wait(cleared, "clearing topics")
+        store.await_read(sent, self._settings.sync_timeout_ms / 1000)
 
     # --- changes
 
@@ -206,66 +170,56 @@ class DistributedHerder:
         target_state: TargetState | None = None,
         origin: Origin = Origin.REST,
     ) -> tuple[ConnectorInfo, bool]:
-        self._require_leader()
+        self._requests.require_leader()
         props = config if "name" in config else {**config, "name": name}
         # Before the name is looked at: an invalid duplicate is 400 (recording create-duplicate-invalid-config).
-        self._parts.check.require_valid(props)
+        self._check.require_valid(props)
 
         def put() -> tuple[ConfigState, bool]:
             exists = self._store.snapshot().contains(name)
             if exists and not replace:
                 raise AlreadyExistsError(f"Connector {name} already exists")
-            self._c.leader.write(lambda: self._store.put_connector(name, props, target_state))
-            # Looked at before the herder's thread goes on: what it makes of the change, new tasks above all, is no part of the
-            # answer (recording create-source), and somebody may delete the connector at once.
+            self._parts.leader.write(lambda: self._store.put_connector(name, props, target_state))
+            # Read before the herder's thread continues: effects of the change, such as new tasks, are not part of the response
+            # (recording create-source), and somebody may delete the connector at once.
             return self._store.snapshot(), not exists
 
-        written, created = self._as_leader(put)
-        self._parts.history.record(name, props, origin)
+        written, created = self._requests.as_leader(put)
+        self._history.record(name, props, origin)
         return self._info_in(written, name), created
-
-    def patch_connector(self, name: str, changes: Mapping[str, str | None]) -> ConnectorInfo:
-        self._require_leader()
-        config = dict(self.connector_info(name).config)
-        for key, value in changes.items():
-            if value is None:
-                config.pop(key, None)
-            else:
-                config[key] = value
-        return self.put_connector(name, config, replace=True)[0]
 
     def delete_connector(self, name: str, *, origin: Origin = Origin.REST) -> None:
         def delete() -> None:
             if not self._store.snapshot().contains(name):
                 raise NotFoundError(f"Connector {name} not found")
-            self._c.leader.write(lambda: self._store.remove_connector(name))
+            self._parts.leader.write(lambda: self._store.remove_connector(name))
 
-        self._as_leader(delete)
-        self._parts.history.record(name, None, origin)
+        self._requests.as_leader(delete)
+        self._history.record(name, None, origin)
 
     def set_target_state(self, name: str, state: TargetState) -> None:
         if not self._store.snapshot().contains(name):
             if state is TargetState.STOPPED:
-                self._require_leader()
-            self._refresh()
+                self._requests.require_leader()
+            self._parts.config_sync.refresh()
         if not self._store.snapshot().contains(name):
             raise NotFoundError(f"Unknown connector {name}")
         if state is not TargetState.STOPPED:
-            # Any worker may write this; it is no work of the leader's.
+            # Any worker may write this.
             self._store.put_target_state(name, state)
             return
 
         def stop() -> None:
-            # Tasks first, so that a worker that knows no STOPPED has none to run.
+            # Tasks first, so that a worker that does not know STOPPED has none to run.
             if self._store.snapshot().task_count(name):
-                self._c.leader.put_task_configs(name, [])
-            self._c.leader.write(lambda: self._store.put_target_state(name, state))
+                self._parts.leader.put_task_configs(name, [])
+            self._parts.leader.write(lambda: self._store.put_target_state(name, state))
 
-        self._as_leader(stop)
+        self._requests.as_leader(stop)
 
     def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> RestartPlan | None:
         if not include_tasks and not only_failed:
-            self._on_owner(name, f"Unknown connector: {name}", lambda: self._c.restarts.connector(name))
+            self._requests.restart(name, f"Unknown connector: {name}")
             return None
 
         def plan() -> RestartPlan:
@@ -275,43 +229,45 @@ class DistributedHerder:
             if status is None:
                 raise NotFoundError(f"Status for connector {name} not found")
             request = RestartRequest(name, include_tasks, only_failed)
-            self._c.leader.write(lambda: self._store.put_restart_request(request))
+            self._parts.leader.write(lambda: self._store.put_restart_request(request))
             with_connector, tasks = to_restart(status, include_tasks=include_tasks, only_failed=only_failed)
             return RestartPlan(planned_restart(status, with_connector, tasks))
 
-        made = self._as_leader(plan)
-        return RestartPlan(replace(made.status, type=self._type_of(self._store.snapshot().config(name) or {})))
+        planned = self._requests.as_leader(plan)
+        return RestartPlan(replace(planned.status, type=self._type_of(self._store.snapshot().config(name) or {})))
 
     def restart_task(self, task: TaskId) -> None:
-        self._on_owner(task, f"Unknown connector: {task.connector}", lambda: self._c.restarts.tasks([task]))
+        self._requests.restart(task, f"Unknown connector: {task.connector}")
 
     # --- offsets
 
     def offsets(self, name: str) -> list[OffsetEntry]:
         spec = self._spec(name)
-        if self._is_sink(spec):
-            return self._parts.sink_groups.offsets(name, spec.config)
-        return shown_entries(name, self._parts.services.current_offsets(spec).entries(name))
+        return self._read_offsets(spec, self._known_type(spec.config), lambda: self._parts.services.current_offsets(spec))
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry] | None) -> str:
         require_offsets(offsets)
 
         def check() -> None:
-            self._store.refresh(self._c.settings.sync_timeout_ms / 1000)
+            self._parts.config_sync.refresh()
             state = self._store.snapshot()
             if not state.contains(name):
                 raise NotFoundError(f"Connector {name} not found")
             require_stopped(name, state.target_state(name) or TargetState.STARTED, state.task_count(name))
 
-        self._as_leader(check)
+        self._requests.as_leader(check)
         spec = self._spec(name)
-        if self._is_sink(spec):
-            return alter_sink_offsets(self._parts.executor, self._parts.sink_groups, spec, offsets)
-        exactly_once = self._c.settings.exactly_once is ExactlyOnce.ENABLED
-        if exactly_once:
-            self._as_leader_in_time(lambda: self._c.leader.fence(name, self._c.loop))
-        store = self._parts.services.current_offsets(spec, transactional=exactly_once)
-        return alter_source_offsets(self._parts.executor, store, spec, offsets)
+
+        def source_store() -> OffsetStore:
+            exactly_once = self._settings.exactly_once is ExactlyOnce.ENABLED
+            if exactly_once:
+                self._fence(name)
+            return self._parts.services.current_offsets(spec, transactional=exactly_once)
+
+        return self._change_offsets(spec, self._known_type(spec.config), source_store, offsets)
+
+    def _fence(self, name: str) -> None:
+        self._requests.as_leader_async(lambda: self._parts.leader.fence(name, self._parts.loop))
 
     # --- between workers
 
@@ -323,45 +279,22 @@ class DistributedHerder:
             if not state.contains(name):
                 raise NotFoundError(f"Connector {name} not found")
             if task_configs_changed(state, name, configs):
-                self._c.leader.put_task_configs(name, configs)
+                self._parts.leader.put_task_configs(name, configs)
 
-        self._as_leader(put)
+        self._requests.as_leader(put)
 
     def fence_zombies(self, name: str, signature: RequestSignature | None) -> None:
         self._verify(signature)
         config = self._store.snapshot().config(name)
         if config is not None and self._type_of(config) != "source":
             raise BadRequestError(f"Connector {name} is not a source connector")
-        self._as_leader_in_time(lambda: self._c.leader.fence(name, self._c.loop))
+        self._fence(name)
 
     def _verify(self, signature: RequestSignature | None) -> None:
-        if self._c.membership.protocol in (None, Protocol.SESSIONED):
-            verify(signature, self._store.snapshot().session_key, self._c.settings.verification_algorithms)
+        if self._parts.group.current.protocol in (None, Protocol.SESSIONED):
+            verify(signature, self._store.snapshot().session_key, self._settings.verification_algorithms)
 
-    # --- operations
-
-    def history(self, name: str) -> list[ConfigVersion]:
-        versions = self._parts.history.versions(name)
-        if not versions and not self._store.snapshot().contains(name):
-            raise unknown(name)
-        return versions
-
-    def rollback(self, name: str, version: int) -> tuple[ConnectorInfo, bool]:
-        self._require_leader()
-        config = config_to_restore(name, self._parts.history.version(name, version))
-        return self.put_connector(name, config, replace=True, origin=Origin.ROLLBACK)
-
-    def connector_files(self) -> list[ConnectorFileState]:
-        return [] if self._directory is None else self._directory.files()
-
-    def all_loggers(self) -> dict[str, LoggerLevel]:
-        return self._parts.loggers.all_loggers()
-
-    def logger(self, name: str) -> LoggerLevel | None:
-        return self._parts.loggers.logger(name)
-
-    def set_worker_logger(self, namespace: str, level: str) -> list[str]:
-        return self._parts.loggers.set_worker_logger(namespace, level)
+    # --- the rest
 
     def set_cluster_logger(self, namespace: str, level: str) -> None:
         self._store.put_logger_level(namespace, level.upper())
@@ -371,118 +304,40 @@ class DistributedHerder:
             self._directory.close()
         self._parts.close(timeout_s)
 
-    # --- parts of the above
+    def _require_writable(self) -> None:
+        self._requests.require_leader()
 
-    def _given_configs(self) -> Mapping[str, Mapping[str, str | None]]:
+    def _stored_configs(self) -> Mapping[str, Mapping[str, str | None]]:
         state = self._store.snapshot()
         return {name: config for name in state.connectors() if (config := state.config(name)) is not None}
 
+    def _stored_config(self, name: str) -> Mapping[str, str | None]:
+        return _config_in(self._store.snapshot(), name)
+
     def _type_of(self, config: Mapping[str, str | None]) -> str:
         try:
-            return self._parts.facts(config).type
+            return self._known_type(config)
         except PluginNotFoundError:
             return "unknown"
 
-    def _is_sink(self, spec: ConnectorSpec) -> bool:
-        return self._parts.facts(spec.config).type == "sink"
+    def _known_type(self, config: Mapping[str, str | None]) -> str:
+        """Returns the type of the class that a configuration names. Raises PluginNotFoundError."""
+        key = config.get("connector.class") or "", config.get(ENVIRONMENT)
+        found = self._types.get(key)
+        if found is None:
+            found = self._types[key] = self._executor.facts(*key).type
+        return found
 
     def _spec(self, name: str) -> ConnectorSpec:
-        config = self._store.snapshot().config(name)
-        if config is None:
-            self._refresh()
-            config = self._store.snapshot().config(name)
-        if config is None:
-            raise NotFoundError(f"Connector {name} not found")
-        return self._waited(self._c.spec_for_request(name, config), f"looking up the configuration of connector {name}")
-
-    def _refresh(self) -> None:
-        self._store.refresh(self._c.settings.sync_timeout_ms / 1000)
-
-    def _require_leader(self) -> None:
-        """Before anything is done that takes long. Raises NotLeaderError."""
-        membership = self._c.membership
-        if membership.generation >= 0 and not membership.is_leader:
-            raise NotLeaderError("Only the leader can change connectors", membership.leader_url)
-
-    def _as_leader(self, job: Callable[[], T]) -> T:
-        """Does a job on the herder's thread, as leader of a group that is not in the middle of a round."""
-
-        def at_once() -> Future[T]:
-            answer: Future[T] = Future()
-            answer.set_result(job())
-            return answer
-
-        return self._as_leader_in_time(at_once)
-
-    def _as_leader_in_time(self, job: Callable[[], Future[T]]) -> T:
-        """The same for a job that is done when its future is."""
-        done: Future[T] = Future()
-        deadline = time.monotonic() + _ROUND_WAIT_S
-
-        def attempt() -> Future[T]:
-            membership = self._c.membership
-            if self._c.rejoining:
-                if time.monotonic() > deadline:
-                    raise IllegalStateError(_NO_LEADER)
-                raise _NotYet
-            if not membership.is_leader:
-                raise NotLeaderError("Only the leader can do this", membership.leader_url or None)
-            return job()
-
-        self._try(attempt, done)
-        return self._waited(done, "the request")
-
-    def _on_owner(self, instance: str | TaskId, unknown: str, restart: Callable[[], Future[None]]) -> None:
-        name = instance if isinstance(instance, str) else instance.connector
-        done: Future[None] = Future()
-        deadline = time.monotonic() + _ROUND_WAIT_S
-
-        def attempt() -> Future[None]:
-            state = self._store.snapshot()
-            if not state.contains(name):
-                raise NotFoundError(unknown)
-            if isinstance(instance, TaskId) and state.task_config(instance) is None:
-                raise NotFoundError(f"Unknown task: {instance}")
-            running = self._c.work.connectors if isinstance(instance, str) else self._c.work.tasks
-            if instance in running:
-                return restart()
-            if self._c.rejoining or self._c.work.stopping:
-                if time.monotonic() > deadline:
-                    raise IllegalStateError(_NO_LEADER)
-                raise _NotYet
-            membership = self._c.membership
-            owner = self._c.leader.owner_url(instance) if membership.is_leader else membership.leader_url
-            if owner == self._parts.url:
-                raise IllegalStateError(f"{instance} is not running on any worker at the moment; try again in a moment")
-            what = "connector" if isinstance(instance, str) else "task"
-            raise NotLeaderError(f"This worker does not run {what} {instance}", owner or None)
-
-        self._try(attempt, done)
-        self._waited(done, f"restarting {instance}")
-
-    def _try(self, attempt: Callable[[], Future[T]], done: Future[T]) -> None:
-        """Queues an attempt, and another one as long as it raises _NotYet."""
-
-        def finished(future: Future[T]) -> None:
-            error = future.exception()
-            if isinstance(error, _NotYet):
-                self._c.loop.post(lambda: self._try(attempt, done), 0.05)
-            elif error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(future.result())
-
-        self._c.loop.submit(attempt).add_done_callback(finished)
-
-    def _waited(self, future: Future[T], what: str) -> T:
-        try:
-            return future.result(_REQUEST_TIMEOUT_S)
-        except FutureTimeout as e:
-            log.warning("%s was not done within %d s", what, int(_REQUEST_TIMEOUT_S))
-            raise ConnectError(self.stages.timed_out()) from e
-        except Exception as e:
-            raise masked_error(e, self._parts.mask) from e
+        if not self._store.snapshot().contains(name):
+            self._parts.config_sync.refresh()
+        config = self._stored_config(name)
+        resolved = self._parts.specs.resolve_for_request(name, config)
+        return self._requests.wait(resolved, f"looking up the configuration of connector {name}")
 
 
-class _NotYet(Exception):
-    """The group is in the middle of a round."""
+def _config_in(state: ConfigState, name: str) -> Mapping[str, str | None]:
+    config = state.config(name)
+    if config is None:
+        raise NotFoundError(f"Connector {name} not found")
+    return config

@@ -1,7 +1,7 @@
-"""The herder's thread: it owns all state of the herder, and does one thing after another.
+"""The job queue of the herder's thread, which owns all state of the herder.
 
-Requests, events of the stores, of the group and of what runs come from other threads and are queued as jobs. A job must not block
-for long: what waits for a connector or another worker is done elsewhere and comes back as a job.
+Requests and events of the stores, the group, and the executor come from other threads and are queued as jobs. A job must not
+block for long: work that waits for a connector or another worker is done elsewhere and comes back as a job.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from worker.executors.futures import pass_on
-from worker.observability.herder_activity import CurrentStage
+from worker.observability.herder_activity import HerderActivity
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(order=True, slots=True)
-class _Job:
+class _DueJob:
     due: float
     number: int
     run: Callable[[], None] = field(compare=False)
@@ -33,26 +33,26 @@ class _Job:
 
 
 class HerderLoop:
-    """A queue of jobs in the order of their time, and the one thread that does them."""
+    """A queue of jobs in the order of their due times, and the one thread that runs them."""
 
-    def __init__(self) -> None:
+    def __init__(self, interrupt: Callable[[], None] = lambda: None) -> None:
+        """``interrupt`` is called, on any thread, when a job was queued: it ends a wait of the thread elsewhere."""
+        self._interrupt = interrupt
         self._changed = threading.Condition()
-        self._jobs: list[_Job] = []
+        self._jobs: list[_DueJob] = []
         self._number = 0
         self._woken = False
         self._refusal: Exception | None = None
         self._thread: threading.Thread | None = None
-        self.stages = CurrentStage()
-        self.interrupt: Callable[[], None] = _nothing
-        """Called when something is queued: ends what the thread may be waiting in elsewhere."""
+        self.activity = HerderActivity()
 
     def start(self, run: Callable[[], None]) -> None:
-        """Begins the thread, which calls ``run`` and ends with it."""
+        """Starts the thread, which calls ``run`` and ends with it."""
         self._thread = threading.Thread(target=run, name="herder", daemon=True)
         self._thread.start()
 
     def join(self, timeout_s: float) -> bool:
-        """Whether the thread has ended within this time."""
+        """Returns whether the thread has ended within the time."""
         if self._thread is not None:
             self._thread.join(timeout_s)
         return self._thread is None or not self._thread.is_alive()
@@ -62,18 +62,18 @@ class HerderLoop:
         return threading.current_thread() is self._thread
 
     def post(self, job: Callable[[], Any], delay_s: float = 0.0) -> None:
-        """Queues a job that nobody waits for; an error of it is logged. From any thread."""
+        """Queues a job without a result; its error is logged. Any thread."""
 
         def run() -> None:
             try:
                 job()
             except Exception:
-                log.exception("The herder could not do a job")
+                log.exception("A job of the herder failed")
 
         self._add(run, lambda _: None, delay_s)
 
     def submit(self, job: Callable[[], Future[T]]) -> Future[T]:
-        """Queues a job whose outcome is waited for: that of the future it answers with."""
+        """Queues a job. The future gets the result of the future that the job returns."""
         done: Future[T] = Future()
 
         def run() -> None:
@@ -90,13 +90,13 @@ class HerderLoop:
         return done
 
     def wake(self) -> None:
-        """Makes :meth:`wait` return. From any thread."""
+        """Makes :meth:`wait` return. Any thread."""
         with self._changed:
             self._woken = True
             self._changed.notify()
 
     def run_due(self) -> float | None:
-        """Does the jobs whose time has come. Returns the seconds until the next one, None when there is none."""
+        """Runs the jobs that are due. Returns the seconds until the next one, None without one."""
         while True:
             with self._changed:
                 if not self._jobs:
@@ -108,14 +108,14 @@ class HerderLoop:
             job.run()
 
     def wait(self, timeout_s: float) -> None:
-        """Until something was queued or :meth:`wake` was called, at most this long."""
+        """Waits until a job is queued or :meth:`wake` is called, at most this long."""
         with self._changed:
             if not self._woken and not (self._jobs and self._jobs[0].due <= time.monotonic()):
                 self._changed.wait(timeout_s)
             self._woken = False
 
     def refuse_all(self, error: Exception) -> None:
-        """The end: whoever still waits for a job, or queues one later, hears this error."""
+        """Fails all queued and future jobs with this error."""
         with self._changed:
             self._refusal = error
             jobs, self._jobs = self._jobs, []
@@ -123,21 +123,17 @@ class HerderLoop:
             job.refuse(error)
 
     def doing(self, description: str) -> AbstractContextManager[None]:
-        """Notes what the thread is doing, as ``joining the group``, for requests that wait in vain."""
-        return self.stages.of(description)
+        """Notes what the thread is doing, such as ``joining the group``, for requests that time out."""
+        return self.activity.doing(description)
 
     def _add(self, run: Callable[[], None], refuse: Callable[[Exception], None], delay_s: float) -> None:
         with self._changed:
             refusal = self._refusal
             if refusal is None:
                 self._number += 1
-                heapq.heappush(self._jobs, _Job(time.monotonic() + delay_s, self._number, run, refuse))
+                heapq.heappush(self._jobs, _DueJob(time.monotonic() + delay_s, self._number, run, refuse))
                 self._changed.notify()
         if refusal is not None:
             refuse(refusal)
         elif not self.is_current_thread:
-            self.interrupt()
-
-
-def _nothing() -> None:
-    pass
+            self._interrupt()

@@ -1,5 +1,4 @@
-"""What only the leader of a group does: it assigns the work, writes what others have computed, keeps the session key, and fences
-producers of earlier tasks."""
+"""The leader's duties: assigning connectors and tasks, writing task configurations, and fencing producers of earlier tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +12,6 @@ from connect import crash_points
 from connect.errors import FencedError, IllegalStateError, NotFoundError
 from worker.config.distributed_config import DistributedSettings, ExactlyOnce
 from worker.distributed.herder_loop import HerderLoop
-from worker.distributed.session_keys import expires_in_ms, is_due, new_session_key
 from worker.group.assignor import IncrementalCooperativeAssignor, owner_urls
 from worker.group.eager_assignor import assign_eagerly
 from worker.group.protocol import Assignment, Protocol, WorkerMetadata
@@ -25,11 +23,11 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 FenceProducers = Callable[[str, Sequence[str]], None]
-"""Fences the producers of a connector that have these transactional ids. Blocks; raises ConnectError."""
+"""Fences the producers of a connector that have these transactional IDs. Blocks; raises ConnectError."""
 
 
 class Leader:
-    """A worker's leadership. :meth:`assign` runs on the group's thread, all else on the herder's."""
+    """:meth:`assign` runs on the group's thread, everything else on the herder's."""
 
     def __init__(
         self, settings: DistributedSettings, store: ConfigStore, fence_producers: FenceProducers, pool: ThreadPoolExecutor
@@ -55,7 +53,7 @@ class Leader:
         generation: int,
         last_completed_generation: int,
     ) -> Mapping[str, Assignment]:
-        """Deals the work out to the members, and remembers who has what."""
+        """Assigns connectors and tasks to the members, and remembers their owners."""
         config = self._store.snapshot()
         if protocol is Protocol.EAGER:
             answers = assign_eagerly(members, leader_id=leader_id, config=config, fresh_config=self._store.snapshot)
@@ -73,64 +71,53 @@ class Leader:
         return answers
 
     def owner_url(self, instance: str | TaskId) -> str | None:
-        """Where a connector or task was assigned to in the last round; None for nowhere."""
+        """Returns the URL of the worker that got an instance in the last rebalance, or None."""
         return self._connector_urls.get(instance) if isinstance(instance, str) else self._task_urls.get(instance)
 
     # --- writing
 
-    def begin(self) -> None:
-        """A round is over and this worker leads. Raises ConnectError when the config topic cannot be claimed."""
+    def take_over(self) -> None:
+        """Claims the config topic after a rebalance that made this worker the leader. Raises ConnectError when that fails."""
         if self._settings.exactly_once is not ExactlyOnce.DISABLED and not self._may_write:
             self._store.claim_write_privileges()
             self._may_write = True
 
     def resign(self) -> None:
-        """Another worker leads."""
+        """Gives up the config topic, because another worker leads."""
         self._may_write = False
         self._store.relinquish_write_privileges()
 
     def write(self, job: Callable[[], T]) -> T:
-        """Writes to the config topic, once more if another worker led meanwhile. Raises ConnectError."""
+        """Writes to the config topic, and retries once if another worker led meanwhile. Raises ConnectError."""
         try:
             return job()
         except FencedError as e:
             self._may_write = False
-            self.begin()
-            log.info("The right to write the config topic was taken back: %s", e.message)
-            # What the other has written counts for this job too.
+            self.take_over()
+            log.info("Reclaimed write access to the config topic: %s", e.message)
+            # The job must see what the other leader has written.
             self._store.refresh(self._settings.sync_timeout_ms / 1000)
             return job()
 
     def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
-        """Writes a connector's new tasks."""
+        """Writes a connector's new task configurations."""
         self.write(lambda: self._store.put_task_configs(name, [dict(config) for config in configs]))
-
-    # --- session key
-
-    def renew_session_key(self) -> None:
-        """Makes a new key if one is due."""
-        now_ms = int(time.time() * 1000)
-        if is_due(self._store.snapshot().session_key, self._settings, now_ms):
-            self.write(lambda: self._store.put_session_key(new_session_key(self._settings, now_ms)))
-
-    def key_expires_in_ms(self) -> int | None:
-        return expires_in_ms(self._store.snapshot().session_key, self._settings, int(time.time() * 1000))
 
     # --- fencing (KIP-618)
 
     def fence(self, name: str, loop: HerderLoop) -> Future[None]:
-        """Makes sure that no producer of earlier tasks of a connector can write any more. One round at a time a connector."""
+        """Fences all producers of earlier tasks of a connector. Concurrent calls for a connector share one fencing."""
         running = self._fencing.get(name)
         if running is not None and not running.done():
             return running
         outcome = self._fencing[name] = Future()
         try:
-            self._begin_fencing(name, loop, outcome)
+            self._start_fencing(name, loop, outcome)
         except Exception as e:
             outcome.set_exception(e)
         return outcome
 
-    def _begin_fencing(self, name: str, loop: HerderLoop, outcome: Future[None]) -> None:
+    def _start_fencing(self, name: str, loop: HerderLoop, outcome: Future[None]) -> None:
         state = self._store.snapshot()
         if not state.contains(name):
             raise NotFoundError(f"Connector {name} not found")
@@ -138,9 +125,9 @@ class Leader:
             outcome.set_result(None)
             return
         before, now, generation = state.task_count_record(name), state.task_count(name), state.task_generation(name)
-        # One task after one: it takes the transactional id of its predecessor, which fences it.
-        needless = not before or (before == 1 and now == 1)
-        ids = () if needless else tuple(f"{self._settings.group_id}-{name}-{number}" for number in range(before or 0))
+        # A single task that follows a single task takes over its predecessor's transactional ID, which fences it.
+        is_needless = not before or (before == 1 and now == 1)
+        ids = () if is_needless else tuple(f"{self._settings.group_id}-{name}-{number}" for number in range(before or 0))
         prepared = self._pool.submit(self._prepare_count, name, ids)
 
         def finish() -> None:
@@ -160,7 +147,7 @@ class Leader:
         prepared.add_done_callback(lambda _: loop.post(finish))
 
     def _prepare_count(self, name: str, ids: Sequence[str]) -> None:
-        """Not on the herder's thread: brokers take their time, and the end of a topic with transactions shows late."""
+        """Runs outside the herder's thread, because it waits for brokers."""
         if ids:
             log.info("Fencing %d producers of earlier tasks of connector %s", len(ids), name)
             self._fence_producers(name, ids)

@@ -1,4 +1,4 @@
-"""Keys that sign requests between workers (KIP-507): made, judged, and used. Pure but for the randomness of a new key."""
+"""Session keys that sign requests between workers (KIP-507): creation, expiry, signing, and verification."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from worker.model import RequestSignature
 from worker.storage.record_codec import SessionKey
 
 _SIZES = {"sha1": 64, "md5": 64, "sha224": 28, "sha256": 32, "sha384": 48, "sha512": 64}
-"""Bytes of a key where inter.worker.key.size is not set, by hash: what Java's generators choose."""
+"""Default key sizes in bytes, without inter.worker.key.size, by hash: those of Java's generators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +26,14 @@ class SignedHeaders:
 
 
 def new_session_key(settings: DistributedSettings, now_ms: int) -> SessionKey:
-    """A key as ``inter.worker.key.*`` say."""
+    """Creates a key with the settings ``inter.worker.key.*``."""
     hashing = hash_name(settings.key_algorithm) or "sha256"
     size = _SIZES[hashing] if settings.key_size_bits is None else (settings.key_size_bits + 7) // 8
     return SessionKey(secrets.token_bytes(size), settings.key_algorithm, now_ms)
 
 
 def is_due(key: SessionKey | None, settings: DistributedSettings, now_ms: int) -> bool:
-    """Whether the leader has to make a key: there is none, it has run out, or the settings are others now."""
+    """Returns whether the leader has to create a key: there is none, it has expired, or the settings have changed."""
     if key is None or key.algorithm != settings.key_algorithm:
         return True
     if settings.key_size_bits is not None and len(key.key) * 8 != settings.key_size_bits:
@@ -42,19 +42,19 @@ def is_due(key: SessionKey | None, settings: DistributedSettings, now_ms: int) -
 
 
 def expires_in_ms(key: SessionKey | None, settings: DistributedSettings, now_ms: int) -> int | None:
-    """The time until the key is due; None for never."""
+    """Returns the time until the key expires; None for never."""
     if key is None or settings.key_ttl_ms <= 0:
         return None
     return max(0, key.creation_timestamp_ms + settings.key_ttl_ms - now_ms)
 
 
-def signed(body: bytes, key: SessionKey, algorithm: str) -> SignedHeaders:
-    """The headers for a request with this body."""
+def sign(body: bytes, key: SessionKey, algorithm: str) -> SignedHeaders:
+    """Returns the headers for a request with this body."""
     return SignedHeaders(base64.b64encode(_mac(body, key, algorithm)).decode(), algorithm)
 
 
 def verify(request: RequestSignature | None, key: SessionKey | None, algorithms: tuple[str, ...]) -> None:
-    """Raises BadRequestError, NotReadyError or ForbiddenError, in this order of checks and in Apache's words."""
+    """Raises BadRequestError, NotReadyError or ForbiddenError, in this order of checks and with Apache's messages."""
     if request is None or request.signature is None or request.algorithm is None:
         raise BadRequestError("Internal request missing required signature")
     if request.algorithm not in algorithms or hash_name(request.algorithm) is None:

@@ -1,17 +1,13 @@
-"""What became of connectors and tasks, written into the status topic; and the topics they use.
-
-The herder's side of what executors tell: words about runs that are over, or of other workers by now, are not passed on.
-"""
+"""Statuses of this worker's connectors and tasks, written to the status topic."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from worker.config.secrets import SecretMask
-from worker.distributed.assignment_reconciler import LocalWork
-from worker.distributed.herder_loop import HerderLoop
+from worker.distributed.local_instances import Instance
 from worker.error_text import describe
 from worker.errors.trace import trace_of
 from worker.model import ConnectorStatus, Restarts, State, Status, TaskId
@@ -20,144 +16,104 @@ from worker.storage.status_store import StatusStore
 
 log = logging.getLogger(__name__)
 
-Instance = str | TaskId
-"""A connector by its name, or a task."""
 
-
-_GOES_ON = frozenset({State.RUNNING, State.PAUSED, State.RESTARTING})
-
-
-class StateListener(Protocol):
-    """Hears of states of what runs here, on the herder's thread, before they are written: what heals failures by itself."""
+class StateObserver(Protocol):
+    """Receives states before they are written, on the herder's thread: automatic restarts."""
 
     def on_state(self, instance: Instance, state: State, trace: str | None) -> Restarts | None:
-        """What the status is to tell of restarts."""
+        """Returns the restarts that the status shows."""
 
-    def begin_anew(self, name: str) -> None:
-        """Somebody has taken a connector in hand: what failed before counts no more."""
+    def reset(self, name: str) -> Sequence[tuple[Instance, str | None]]:
+        """Resets the restart counters of a connector. Returns its instances that stay FAILED, with their traces."""
 
 
 class StatusWriter:
-    """Implements :class:`worker.executor.ExecutorListener`. Its methods are for any thread, the others for the herder's."""
+    """Used by the herder's thread only."""
 
     def __init__(
-        self, store: StatusStore, loop: HerderLoop, worker_id: str, mask: SecretMask, *, tracks_topics: bool, graceful_s: float
+        self, store: StatusStore, worker_id: str, mask: SecretMask, observer: StateObserver, *, tracks_topics: bool
     ) -> None:
-        self.store = store
-        self.generation = 0
-        self.graceful_s = graceful_s
-        self.work: LocalWork | None = None
-        """Set when there is one."""
-        self.on_reconfiguration: Callable[[str], None] = _ignore
-        self.healing: StateListener | None = None
-        self._loop = loop
+        self._store = store
+        self._tracks_topics = tracks_topics
         self._worker_id = worker_id
         self._mask = mask
-        self._tracks_topics = tracks_topics
+        self._observer = observer
+        self._generation = 0
         self._versions: dict[Instance, str | None] = {}
+        self._restarting: set[Instance] = set()
 
-    # --- from executors
+    def set_generation(self, generation: int) -> None:
+        """Sets the generation of the group that statuses carry."""
+        self._generation = generation
 
-    def on_connector_state(self, run: int, name: str, state: State, trace: str | None, version: str | None) -> None:
-        self._loop.post(lambda: self._heard(run, name, state, trace, version))
-
-    def on_task_state(self, run: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
-        self._loop.post(lambda: self._heard(run, task, state, trace, version))
-
-    def on_reconfiguration_requested(self, run: int, name: str) -> None:
-        def ask() -> None:
-            if self._is_latest(name, run):
-                self.on_reconfiguration(name)
-
-        self._loop.post(ask)
-
-    def on_topics(self, run: int, task: TaskId, topics: Collection[str]) -> None:
-        if not self._tracks_topics:
-            return
-
-        def note() -> None:
-            # A task may say so on its way out, when the topics of its deleted connector are forgotten already.
-            if self._is_latest(task, run) and self.work is not None and self.work.exists(task.connector):
-                for topic in topics:
-                    self.store.add_topic(task.connector, task.task, topic)
-
-        self._loop.post(note)
-
-    def _heard(self, run: int, instance: Instance, state: State, trace: str | None, version: str | None) -> None:
-        if not self._is_latest(instance, run):
-            log.debug("%s said %s in a run that is over", instance, state.value)
-            return
+    def set_version(self, instance: Instance, version: str | None) -> None:
+        """Sets the plugin version that statuses of an instance carry."""
         self._versions[instance] = version
-        if state in _GOES_ON and self.work is not None and not self.work.is_wanted(instance, run):
-            # A start that was under way when it was to stop. Another worker may run it by now and have said so: this would hide
-            # that, and the word that it has ended here, which follows, would stay.
-            log.debug("%s said %s after it was to stop", instance, state.value)
-            return
-        if state is State.FAILED:
-            # Executors log the failure where it happens, with Python's own trace.
-            log.debug("%s failed", instance)
-            if self.work is not None and not self.work.is_wanted(instance, run):
-                # On its way out, as the executor did not know yet that it was to stop: that it has ended is all that counts.
-                state, trace = State.UNASSIGNED, None
-        self.tell(instance, state, trace)
 
-    def _is_latest(self, instance: Instance, run: int) -> bool:
-        return self.work is not None and self.work.is_latest(instance, run)
-
-    # --- from the herder
-
-    def tell(self, instance: Instance, state: State, trace: str | None = None) -> None:
-        """Writes a state of something that is, or just was, this worker's."""
-        # A restart is told without the version: the next one may be another (recording life_cycle).
+    def report(self, instance: Instance, state: State, trace: str | None = None) -> None:
+        """Writes the state of an instance that is, or just was, this worker's."""
+        # RESTARTING carries no version: the next one may differ (recording life_cycle).
         version = None if state is State.RESTARTING else self._versions.get(instance)
-        restarts = None if self.healing is None else self.healing.on_state(instance, state, trace)
-        status = Status(state, self._worker_id, trace, self.generation, version, restarts)
+        restarts = self._observer.on_state(instance, state, trace)
+        status = Status(state, self._worker_id, trace, self._generation, version, restarts)
         if state in (State.FAILED, State.UNASSIGNED):
-            self.store.put_safe(instance, status)
+            self._store.put_safe(instance, status)
         else:
-            self.store.put(instance, status)
+            self._store.put(instance, status)
 
-    def begin_anew(self, name: str) -> None:
-        """Somebody has taken a connector in hand: restarted it, changed it, paused or resumed it."""
-        if self.healing is not None:
-            self.healing.begin_anew(name)
+    def report_not_started(self, instance: Instance, error: BaseException) -> None:
+        """Writes FAILED for an instance that could not be asked to start."""
+        log.error("%s could not be started: %s", _label(instance), describe(error), exc_info=error)
+        self.report(instance, State.FAILED, trace_of(error, self._mask))
 
-    def failed(self, instance: Instance, error: BaseException) -> None:
-        """It could not be started, for a reason of the worker's."""
-        log.error("%s could not be started: %s", _called(instance), describe(error), exc_info=error)
-        self.tell(instance, State.FAILED, trace_of(error, self._mask))
+    def report_stopped(self, connector: str) -> None:
+        """Writes the state of a connector that has stopped: UNASSIGNED, then RESTARTING if it is being restarted."""
+        self.report(connector, State.UNASSIGNED)
+        self.report_if_restarting(connector)
+
+    def show_as_restarting(self, instances: Collection[Instance]) -> None:
+        """Has the next stop of these instances reported as RESTARTING."""
+        self._restarting.update(instances)
+
+    def report_if_restarting(self, instance: Instance) -> None:
+        """Writes RESTARTING, once, for an instance of :meth:`show_as_restarting`."""
+        if instance in self._restarting:
+            self._restarting.discard(instance)
+            self.report(instance, State.RESTARTING)
+
+    def reset_restarts(self, name: str) -> None:
+        """Resets the automatic restarts of a connector that somebody restarted, changed, paused, or resumed."""
+        for instance, trace in self._observer.reset(name):
+            # It is not restarted now, and its restarts begin as after a first failure.
+            self.report(instance, State.FAILED, trace)
 
     def connector_status(self, name: str) -> ConnectorStatus | None:
-        """As the status topic has it; the type is left open."""
-        connector = self.store.get(name)
+        """Returns the status in the status topic, with the type ``unknown``."""
+        connector = self._store.get(name)
         if connector is None:
             return None
-        return ConnectorStatus(name, connector, sorted(self.store.get_all(name).items()), "unknown")
+        return ConnectorStatus(name, connector, sorted(self._store.get_all(name).items()), "unknown")
 
     def reset_topics(self, name: str) -> None:
-        """Forgets the topics that a connector used."""
+        """Clears the topics that a connector used."""
         if self._tracks_topics:
-            self.store.reset_topics(name)
+            self._store.reset_topics(name)
 
     def remove_unknown(self, state: ConfigState) -> None:
-        """Removes statuses of what is configured no more; the leader does that after each round."""
-        for name in self.store.connectors():
-            gone = not state.contains(name)
-            configured = set(state.tasks(name)) if not gone else set()
-            for number in self.store.get_all(name):
+        """Removes statuses of connectors and tasks that are not configured; the leader's duty after each rebalance."""
+        for name in self._store.connectors():
+            is_configured = state.contains(name)
+            configured = set(state.tasks(name)) if is_configured else set()
+            for number in self._store.get_all(name):
                 task = TaskId(name, number)
                 if task not in configured:
-                    self.store.delete(task)
+                    self._store.delete(task)
                     self._versions.pop(task, None)
-            if gone:
+            if not is_configured:
                 self.reset_topics(name)
-                self.store.delete(name)
+                self._store.delete(name)
                 self._versions.pop(name, None)
 
 
-def _called(instance: Instance) -> str:
+def _label(instance: Instance) -> str:
     return f"Connector {instance}" if isinstance(instance, str) else f"Task {instance}"
-
-
-def _ignore(name: str) -> None:
-    pass

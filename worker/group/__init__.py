@@ -1,1 +1,1 @@
-"""Membership of a worker in its group: what members say to each other, who gets which work, and the seat at Kafka's table."""
+"""Membership of a worker in its group: the group protocol, assignment, and the client of Kafka's group coordinator."""

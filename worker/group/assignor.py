@@ -1,22 +1,22 @@
-"""The incremental cooperative assignor (KIP-415): who starts and who stops what, round by round, while all else runs on.
+"""The incremental cooperative assignor (KIP-415): a rebalance starts and stops only what changes; the rest keeps running.
 
-A leader calls :meth:`IncrementalCooperativeAssignor.assign` once a round. What changes hands takes two rounds: in the first its
-owner is told to stop it and to join again, in the second, when nobody says any more that it runs it, it is given away. What a
-departed worker held is kept back for a while, for a worker that is restarted comes back and takes its own again.
+A leader calls :meth:`IncrementalCooperativeAssignor.assign` once per rebalance. Moving an instance takes two rebalances: in the
+first its owner is told to stop it and to join again; in the second, when no member runs it, it is assigned. The instances of a
+departed worker stay unassigned for a while, because a worker that restarts comes back and gets them again.
 
-Apache's leader follows the same rules in the same order; names of its state are kept here. Followers accept any legal
-assignment, so the places where this one is better than its model do not show between workers:
+Apache's leader follows the same rules in the same order, and its state has the same names here. Followers accept any legal
+assignment, so these improvements over Apache's assignor are invisible between workers:
 
-- of equally loaded members, a task goes to the one with fewest tasks of its connector;
-- what is deleted stops in the same round also under a leader that has just been elected and knows nothing of earlier rounds.
+- among equally loaded members, a task goes to the one with the fewest tasks of its connector;
+- deleted instances stop in the same rebalance even under a newly elected leader, which does not know earlier rebalances.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from worker.group.balance import Work, deal, excess, give_connectors, give_tasks, held_more_than_once
-from worker.group.config_view import ConfigView, FreshConfig, newest_offset, view_to_assign_by
+from worker.group.balance import Work, distribute, excess, give_connectors, give_tasks, held_more_than_once
+from worker.group.config_view import ConfigView, FreshConfig, newest_offset, view_for_assignment
 from worker.group.protocol import CONFIG_MISMATCH, NO_ERROR, Assignment, Protocol, WorkerMetadata
 from worker.model import TaskId
 
@@ -25,10 +25,10 @@ _NO_GENERATION = -1
 
 
 class IncrementalCooperativeAssignor:
-    """The leader's memory from round to round. One object a worker, used by one thread at a time.
+    """The leader's state from rebalance to rebalance. One object per worker, used by one thread at a time.
 
-    ``max_delay_ms`` is ``scheduled.rebalance.max.delay.ms``: how long a departed worker's work waits for it; with 0 it is given
-    away at once. ``now_ms`` is a clock that only goes forward.
+    ``max_delay_ms`` is ``scheduled.rebalance.max.delay.ms``: how long the instances of a departed worker wait for it; with 0 they
+    are reassigned at once. ``now_ms`` is a monotonic clock.
     """
 
     def __init__(self, max_delay_ms: int, now_ms: Callable[[], int]) -> None:
@@ -40,14 +40,14 @@ class IncrementalCooperativeAssignor:
         self._previous_members: frozenset[str] = frozenset()
         self._revoked_in_previous = False
         self._successive_revocations = 0
-        # Members that came with empty hands while work was kept back; they are its owners under a new member id, most likely.
+        # Members that joined without instances while lost ones were unassigned: most likely their owners under a new member ID.
         self._candidates: dict[str, None] = {}
         self._scheduled_rebalance_ms = 0
         self._delay_ms = 0
 
     @property
     def delay_ms(self) -> int:
-        """After how long the group is to join again, as told in the last round; 0: need not."""
+        """The time after which the group has to join again, as of the last rebalance; 0 for never."""
         return self._delay_ms
 
     def assign(
@@ -61,21 +61,21 @@ class IncrementalCooperativeAssignor:
         generation: int,
         last_completed_generation: int,
     ) -> dict[str, Assignment]:
-        """One round: what each member is to start and to stop, as increments to what it says it runs.
+        """Returns what each member has to start and stop, as increments to its reported allocation.
 
-        ``members`` holds at least the leader. ``generation`` is the one being formed, ``last_completed_generation`` the last in
-        which this worker got its assignment: if the leader's last round is not that one, its outcome is unknown and it is
-        forgotten. Takes no decision, and tells all of the mismatch, when the configuration at hand is behind a member's.
+        ``members`` contains at least the leader. ``generation`` is the one being formed, ``last_completed_generation`` the last
+        in which this worker got its assignment: if that is not the leader's last rebalance, the outcome of the latter is
+        unknown and ignored. All members get a mismatch if the available configuration is behind a member's.
         """
         leader_url = members[leader_id].url
-        view = view_to_assign_by(members, config, fresh_config)
+        view = view_for_assignment(members, config, fresh_config)
         if view is None:
             mismatch = Assignment(protocol.version, CONFIG_MISMATCH, leader_id, leader_url, newest_offset(members))
             return dict.fromkeys(members, mismatch)
         if self._previous_generation != last_completed_generation:
             self._previous_assignment = Work()
         held = {member: _allocated(metadata) for member, metadata in sorted(members.items())}
-        next_loads, revoked = self._round(_configured(view), held)
+        next_loads, revoked = self._rebalance(_configured(view), held)
         self._previous_generation = generation
         self._previous_members = frozenset(members)
         result = {}
@@ -87,16 +87,16 @@ class IncrementalCooperativeAssignor:
             )  # fmt: skip
         return result
 
-    def _round(self, configured: Work, held: Mapping[str, Work]) -> tuple[dict[str, Work], dict[str, Work]]:
-        """What each member holds after the round, and what each is to stop."""
+    def _rebalance(self, configured: Work, held: Mapping[str, Work]) -> tuple[dict[str, Work], dict[str, Work]]:
+        """Returns what each member holds after the rebalance, and what each has to stop."""
         active = Work.union(held.values())
         if self._previous_revocation.common(active):
-            # Somebody was told to stop it and did not hear.
+            # A member did not receive the revocation.
             self._previous_assignment = active.copy()
         self._previous_revocation = Work()
 
         previous = self._previous_assignment
-        # Apache's looks at the previous assignment alone, which a new leader hasn't.
+        # Apache's assignor considers only the previous assignment, which a new leader does not have.
         deleted = Work.union((previous, active)).without(configured)
         lost = previous.without(active, deleted)
         created = configured.without(previous, active)
@@ -113,25 +113,25 @@ class IncrementalCooperativeAssignor:
 
         self._previous_revocation = Work.union(revoked.values())
         self._previous_assignment = Work.union(next_loads.values()).without(self._previous_revocation)
-        # What is kept back stays in memory, else it would pass for new in the next round.
+        # Unassigned lost instances stay recorded; otherwise they would look new in the next rebalance.
         self._previous_assignment.add(lost)
         return next_loads, revoked
 
     def _lost_to_reassign(self, lost: Work, next_loads: Mapping[str, Work]) -> Work:
-        """What of the lost work is given away like new work. Sets the delay; may hand lost work to candidates itself."""
+        """Returns the lost instances to assign like new ones. Sets the delay; may assign lost instances to candidates itself."""
         if not lost and not self._revoked_in_previous:
             self._reset_delay()
             return Work()
         now_ms = self._now_ms()
         if self._scheduled_rebalance_ms <= 0 and self._previous_members <= next_loads.keys():
-            # Nobody went: a member did not hear of its last assignment.
+            # No member left: one did not receive its last assignment.
             return lost
         if self._max_delay_ms == 0:
             return lost
         if 0 < self._scheduled_rebalance_ms <= now_ms:
             candidates = [next_loads[member] for member in self._candidates if member in next_loads]
             if candidates:
-                deal(candidates, lost)
+                distribute(candidates, lost)
                 lost = Work()
             self._reset_delay()
             self._revoked_in_previous = False
@@ -147,7 +147,7 @@ class IncrementalCooperativeAssignor:
         self._delay_ms = 0
 
     def _balancing_revocations(self, configured: Work, next_loads: Mapping[str, Work]) -> Mapping[str, Work]:
-        """What overloaded members give up in this round. Sets a growing delay instead when the round before revoked too."""
+        """Returns what overloaded members give up. Sets a growing delay instead if the previous rebalance revoked too."""
         if self._delay_ms > 0:
             self._revoked_in_previous = False
             return {}
@@ -167,7 +167,7 @@ class IncrementalCooperativeAssignor:
         return revocations
 
     def _backoff_ms(self) -> int:
-        # The exponent is bounded so that the number stays small; any delay is long reached by then.
+        # The exponent is bounded to keep the number small; it exceeds any delay by then.
         factor: int = _BACKOFF_FACTOR ** min(self._successive_revocations, 8)
         return min(self._max_delay_ms, factor)
 
@@ -175,7 +175,7 @@ class IncrementalCooperativeAssignor:
 def owner_urls(
     members: Mapping[str, WorkerMetadata], assignments: Mapping[str, Assignment]
 ) -> tuple[dict[str, str], dict[TaskId, str]]:
-    """The URL of the worker that runs each connector, and each task, once the round's assignments are carried out."""
+    """Returns the URLs of the workers that run each connector and each task after a rebalance."""
     connectors: dict[str, str] = {}
     tasks: dict[TaskId, str] = {}
     for member, assignment in assignments.items():

@@ -1,6 +1,6 @@
-"""Load of workers: what each holds, what an overloaded one must give up, and who gets new work.
+"""The load of workers: what each holds, what an overloaded one must give up, and who gets new instances.
 
-Connectors and tasks are balanced apart and by number alone. All is deterministic: the same input gives the same result.
+Connectors and tasks are balanced separately, by number. All functions are deterministic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class Work:
-    """Connectors and tasks, each once, in the order in which they came."""
+    """Connectors and tasks without duplicates, in insertion order."""
 
     connectors: dict[str, None] = field(default_factory=dict)
     tasks: dict[TaskId, None] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Work:
         return result
 
     def common(self, other: Work) -> Work:
-        """What is in both, in this one's order."""
+        """Returns the intersection, in this one's order."""
         return Work.of(
             (connector for connector in self.connectors if connector in other.connectors),
             (task for task in self.tasks if task in other.tasks),
@@ -64,11 +64,11 @@ class Work:
 
 
 Loads = Mapping[str, Work]
-"""What each member holds, by member id."""
+"""What each member holds, by member ID."""
 
 
 def held_more_than_once(loads: Loads) -> Work:
-    """What runs on two members or more."""
+    """Returns what runs on two or more members."""
     connectors = Counter(connector for work in loads.values() for connector in work.connectors)
     tasks = Counter(task for work in loads.values() for task in work.tasks)
     return Work.of(
@@ -78,7 +78,7 @@ def held_more_than_once(loads: Loads) -> Work:
 
 
 def excess(configured: Work, loads: Loads) -> dict[str, Work]:
-    """What members must give up so that each can have its share, by member; members that give up nothing are not in it."""
+    """Returns what members must give up so that each can have its share; only members that give up something are included."""
     connectors = _excess(len(configured.connectors), {member: work.connectors for member, work in loads.items()})
     tasks = _excess(len(configured.tasks), {member: work.tasks for member, work in loads.items()})
     return {
@@ -98,7 +98,7 @@ def _excess(total: int, held: Mapping[str, Collection[_T]]) -> dict[str, list[_T
             continue
         allowed = share
         if extras > 0:
-            # One of those that may keep one more than the others.
+            # One of the members that may keep one more than the others.
             extras -= 1
             allowed += 1
         if len(items) > allowed:
@@ -107,15 +107,16 @@ def _excess(total: int, held: Mapping[str, Collection[_T]]) -> dict[str, list[_T
 
 
 def give_connectors(loads: Loads, connectors: Iterable[str]) -> None:
-    """Adds each connector to the member that has fewest, of several to the first by id."""
+    """Adds each connector to the member with the fewest; ties go to the lowest member ID."""
     for connector in sorted(connectors):
         _least(loads, lambda work: (len(work.connectors),)).connectors[connector] = None
 
 
 def give_tasks(loads: Loads, tasks: Iterable[TaskId]) -> None:
-    """Adds each task to the member that has fewest, of several to the one with fewest tasks of the same connector.
+    """Adds each task to the member with the fewest; ties go to the one with the fewest tasks of the same connector.
 
-    Apache's workers look at the number of tasks alone, and one can end up with all of a connector (KAFKA-17049, KAFKA-10413).
+    Apache's assignor considers only the number of tasks, so one worker can get all tasks of a connector (KAFKA-17049,
+    KAFKA-10413).
     """
     same_connector = {id(work): Counter(task.connector for task in work.tasks) for work in loads.values()}
     for task in sorted(tasks):
@@ -128,8 +129,8 @@ def give_tasks(loads: Loads, tasks: Iterable[TaskId]) -> None:
         same_connector[id(chosen)][task.connector] += 1
 
 
-def deal(workers: Sequence[Work], work: Work) -> None:
-    """Adds connectors, and then tasks, to the workers in turn, whatever they hold."""
+def distribute(workers: Sequence[Work], work: Work) -> None:
+    """Adds connectors, and then tasks, to the workers in turn, regardless of their load."""
     for number, connector in enumerate(work.connectors):
         workers[number % len(workers)].connectors[connector] = None
     for number, task in enumerate(work.tasks):

@@ -16,7 +16,7 @@ from worker.kafka.security import sasl_settings
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 
-# The member's client takes the same things under snake_case names; defaults are those of a distributed worker.
+# The member's client takes these under snake_case names; defaults are those of a distributed worker.
 _NUMBERS = {
     "connections.max.idle.ms": 540_000,
     "metadata.max.age.ms": 300_000,
@@ -31,28 +31,28 @@ _NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """What a member needs to know. Times in ms."""
+    """Typed settings. Times are in ms."""
 
     group_id: str
     client_id: str
     protocol: Protocol
-    """The best it offers; see :meth:`Protocol.offered`."""
+    """The newest one that it offers; see :meth:`Protocol.offered`."""
     bootstrap: str
     session_timeout_ms: int = 10_000
     heartbeat_interval_ms: int = 3_000
     rebalance_timeout_ms: int = 60_000
-    """How long members have to join again, and after how long without a ``poll`` a member leaves by itself."""
+    """How long members have to join again; a member that is not polled for this long leaves by itself."""
     retry_backoff_ms: int = 100
     request_timeout_ms: int = 40_000
     client: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Connection and security as kafka-python takes them. Holds secrets: never print it."""
+    """Connection and security settings of kafka-python. Contains secrets: never print it."""
     token_endpoint: TokenEndpoint | None = None
 
     @classmethod
     def of(cls, worker_props: Mapping[str, str], *, client_id: str | None = None) -> GroupSettings:
-        """``client_id`` is used when the worker has no ``client.id``, by default ``connect-<group.id>``.
+        """Parses a worker's properties. ``client_id`` is the default of ``client.id``, instead of ``connect-<group.id>``.
 
-        Raises ConfigError for values that cannot be used, or would make the connection less secure than asked for.
+        Raises ConfigError for invalid values, and for values that would make the connection less secure than configured.
         """
         props = {key: str(value).strip() for key, value in worker_props.items()}
         group_id = props.get("group.id", "")
@@ -109,7 +109,7 @@ def _number(props: Mapping[str, str], key: str, default: int) -> int:
 def _socket_options(props: Mapping[str, str]) -> list[tuple[int, int, int]]:
     options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     for key, option in (("send.buffer.bytes", socket.SO_SNDBUF), ("receive.buffer.bytes", socket.SO_RCVBUF)):
-        # -1 leaves the size to the system, which is also the better choice when nothing is said: messages here are small.
+        # -1 leaves the size to the system, which is also the better default: messages here are small.
         if props.get(key, "-1") != "-1":
             options.append((socket.SOL_SOCKET, option, _number(props, key, 0)))
     return options
@@ -142,7 +142,7 @@ def _security(props: Mapping[str, str]) -> tuple[dict[str, Any], TokenEndpoint |
         if find_spec("gssapi") is None:
             raise ConfigError.invalid(
                 "sasl.mechanism", mechanism, "membership in a worker group needs the Python package gssapi for it, which is not "
-                "installed here: pip install gssapi, and run kinit for the principal",
+                "installed: pip install gssapi, and run kinit for the principal",
             )  # fmt: skip
         result["sasl_kerberos_service_name"] = sasl.get("sasl.kerberos.service.name", "kafka")
         return result, None

@@ -1,4 +1,4 @@
-"""What an assignor knows of the configuration: the connectors and tasks there are at one offset of the config topic."""
+"""An assignor's view of the configuration: the connectors and tasks at one offset of the config topic."""
 
 from __future__ import annotations
 
@@ -14,31 +14,33 @@ class ConfigView(Protocol):
 
     @property
     def offset(self) -> int:
-        """How far the topic was read: the last record's offset plus one; -1 before the first."""
+        """The last record's offset plus one; -1 before the first."""
 
     def connectors(self) -> Sequence[str]:
         """Names of the configured connectors, in any order."""
 
     def tasks(self, name: str) -> Sequence[TaskId]:
-        """Tasks of a connector, in any order; none while they are not completely written."""
+        """Tasks of a connector, in any order; none while they are not written completely."""
 
 
 FreshConfig = Callable[[], ConfigView]
-"""Gives the newest snapshot at hand. Called on the thread that keeps the member in its group, so it must not wait."""
+"""Returns the newest available snapshot. Called on the thread that sends heartbeats, so it must not block."""
 
 
 def newest_offset(members: Mapping[str, WorkerMetadata]) -> int:
-    """How far the member that read most has read."""
+    """Returns the highest config offset of all members."""
     return max(metadata.config_offset for metadata in members.values())
 
 
-def view_to_assign_by(members: Mapping[str, WorkerMetadata], config: ConfigView, fresh_config: FreshConfig) -> ConfigView | None:
-    """The leader's snapshot if it knows all that any member knows, else a newer one; None when that is behind too.
+def view_for_assignment(
+    members: Mapping[str, WorkerMetadata], config: ConfigView, fresh_config: FreshConfig
+) -> ConfigView | None:
+    """Returns the leader's snapshot if no member has read more, else a newer one; None if that is behind too.
 
-    A leader that assigned from older knowledge would take work away that another member was rightly told to do.
+    A leader that assigned by an older configuration would revoke instances that another member was rightly assigned.
     """
-    wanted = newest_offset(members)
-    if config.offset >= wanted:
+    required = newest_offset(members)
+    if config.offset >= required:
         return config
     config = fresh_config()
-    return config if config.offset >= wanted else None
+    return config if config.offset >= required else None

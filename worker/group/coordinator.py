@@ -1,10 +1,10 @@
 """A client of Kafka's group coordinator, and its IO thread.
 
-The only module that imports kafka-python, whose coordinator is open to any kind of group. Joining, heartbeats and the leader's
+The only module that imports kafka-python, whose coordinator supports any type of group. Joining, heartbeats, and the leader's
 assignment run on the IO thread, which the library starts and :meth:`CoordinatorLink.close` ends.
 
-What the library leaves to us: that a member hears when it has left the group because nobody polled, and that it notices within
-the session timeout when the coordinator no longer answers.
+This module adds what the library lacks: a member is notified when it left the group because nobody polled, and it notices within
+the session timeout when the coordinator no longer responds.
 """
 
 from __future__ import annotations
@@ -30,53 +30,53 @@ from kafka.net.wakeup_notifier import WakeupNotifier
 from connect.errors import ConnectError, UnreachableError
 from worker.group.config import GroupSettings
 from worker.group.membership import Membership
-from worker.group.oauth_tokens import Tokens
+from worker.group.oauth_tokens import OAuthTokens
 from worker.group.protocol import PROTOCOL_TYPE, Protocol, WorkerMetadata, encode_metadata
 
 log = logging.getLogger(__name__)
 
 _STOP_TIMEOUT_S = 5.0
-# Shorter disturbances are not worth a line in the log. The first join may have to wait for a new cluster's group topic.
-_TELL_AFTER_S, _TELL_FIRST_AFTER_S = 1.0, 5.0
-# A watch is set this often in a heartbeat interval, but no oftener than this.
-_WATCHES_PER_HEARTBEAT, _SHORTEST_WATCH_S = 5, 0.02
+# Shorter disturbances are not logged. The first join may have to wait for a new cluster's group topic.
+_LOG_AFTER_S, _LOG_FIRST_AFTER_S = 1.0, 5.0
+# The coordinator is checked this often in a heartbeat interval, but no more often than this.
+_CHECKS_PER_HEARTBEAT, _SHORTEST_CHECK_S = 5, 0.02
 
-# Waiting does not help before the first join, when something is set up wrongly.
+# Errors of wrong settings: waiting does not help before the first join.
 _WRONG_SETTINGS = {
     errors.InvalidSessionTimeoutError: "the broker does not allow session.timeout.ms={session}; it must be within the broker's "
     "group.min.session.timeout.ms and group.max.session.timeout.ms",
-    errors.InconsistentGroupProtocolError: "group.id={group} is in use by something else than workers of this cluster, or by "
-    "workers that share no connect.protocol with this one; give each cluster a group.id of its own",
-    errors.InvalidGroupIdError: "the broker does not take {group!r} as group.id",
+    errors.InconsistentGroupProtocolError: "group.id={group} is used by something other than workers of this "
+    "cluster, or by workers that share no connect.protocol with this one; give each cluster its own group.id",
+    errors.InvalidGroupIdError: "the broker rejects the group.id {group!r}",
     errors.GroupAuthorizationFailedError: "not authorized for group {group}; the worker's principal needs READ on it",
-    errors.SaslAuthenticationFailedError: "the broker refuses the login; check sasl.mechanism and sasl.jaas.config",
-    errors.UnsupportedSaslMechanismError: "the broker does not offer sasl.mechanism={mechanism}",
-    errors.IllegalSaslStateError: "the broker does not expect a login; check security.protocol={security}",
+    errors.SaslAuthenticationFailedError: "authentication failed; check sasl.mechanism and sasl.jaas.config",
+    errors.UnsupportedSaslMechanismError: "the broker does not support sasl.mechanism={mechanism}",
+    errors.IllegalSaslStateError: "the broker does not expect authentication; check security.protocol={security}",
     errors.IncompatibleBrokerVersion: "the broker is too old, or is a controller; check bootstrap.servers",
 }
 
 
-class Cure(Enum):
-    """What helps against an error of an attempt to join."""
+class JoinRetry(Enum):
+    """How to retry after a failed attempt to join."""
 
     WAIT = "wait"
-    """It passes."""
+    """The error is transient."""
     WAIT_LONGER = "wait longer"
-    """Somebody has to change something, at the broker most likely."""
+    """Somebody has to change something, most likely at the broker."""
     NEW_LINK = "new link"
-    """This client will not get over it."""
+    """This client cannot recover."""
 
 
 class CoordinatorLink:
-    """A client with its IO thread, and the coordinator's side of it."""
+    """A client with its IO thread, and its coordinator."""
 
     def __init__(
         self,
         settings: GroupSettings,
         membership: Membership,
         metadata: Callable[[], WorkerMetadata],
-        stir: Callable[[], None],
-        tokens: Tokens | None,
+        notify: Callable[[], None],
+        tokens: OAuthTokens | None,
     ) -> None:
         self._settings = settings
         config: dict[str, Any] = {
@@ -89,12 +89,12 @@ class CoordinatorLink:
         self._net = NetworkSelector(client_id=settings.client_id)
         self._manager = _Manager(self._net, **config)
         self._client = KafkaNetClient(net=self._net, manager=self._manager)
-        self.coordinator = _Coordinator(self._client, settings, membership, metadata, stir)
+        self.coordinator = _Coordinator(self._client, settings, membership, metadata, notify)
 
     def connect(self, timeout_s: float) -> None:
-        """Starts the IO thread and waits for a first answer of a broker."""
+        """Starts the IO thread and waits for the first response of a broker."""
         self._net.start()
-        done = self.soon(self._manager.bootstrap_async, timeout_s * 1000)
+        done = self.call_on_io_thread(self._manager.bootstrap_async, timeout_s * 1000)
         deadline = time.monotonic() + timeout_s
         finished = threading.Event()
         done.add_both(lambda _: finished.set())
@@ -110,17 +110,17 @@ class CoordinatorLink:
                 f"{f' ({cause})' if cause else ''}. Check bootstrap.servers and security.protocol, and that the broker runs"
             ) from cause
         self.coordinator.config["api_version"] = self._manager.broker_version
-        self.soon(self.coordinator.watch)
+        self.call_on_io_thread(self.coordinator.watch)
 
     def connect_in_background(self, api_version: tuple[int, ...]) -> None:
-        """As :meth:`connect` without waiting, for a member that has been connected before."""
+        """Connects without waiting, for a member that has been connected before."""
         self._net.start()
         self.coordinator.config["api_version"] = api_version
-        self.soon(self._manager.bootstrap_async)
-        self.soon(self.coordinator.watch)
+        self.call_on_io_thread(self._manager.bootstrap_async)
+        self.call_on_io_thread(self.coordinator.watch)
 
     def failure(self, error: BaseException) -> ConnectError | None:
-        """The error in our words when waiting does not help, else None."""
+        """Translates an error of wrong settings; returns None for others."""
         settings = self._settings
         words = {
             "group": settings.group_id,
@@ -134,39 +134,39 @@ class CoordinatorLink:
         cause = error.__cause__
         if isinstance(cause, ssl.SSLError) and not isinstance(cause, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
             return ConnectError(
-                f"joining worker group {settings.group_id}: no TLS connection with {settings.bootstrap}: {cause.reason}. Check "
+                f"joining worker group {settings.group_id}: no TLS connection to {settings.bootstrap}: {cause.reason}. Check "
                 "ssl.truststore.* and ssl.keystore.*, ssl.endpoint.identification.algorithm, and security.protocol"
             )
         return None
 
-    def cure(self, error: BaseException) -> Cure:
-        """What helps against an error of an attempt to join."""
+    def retry_after(self, error: BaseException) -> JoinRetry:
+        """Returns how to retry after a failed attempt to join."""
         if isinstance(error, errors.RetriableError):
-            return Cure.WAIT
-        # The library keeps a refused login for good, and only a new client asks again.
+            return JoinRetry.WAIT
+        # The library remembers failed authentication, and only a new client tries again.
         if isinstance(error, errors.SaslAuthenticationFailedError) or not isinstance(error, errors.KafkaError):
-            return Cure.NEW_LINK
-        return Cure.WAIT_LONGER
+            return JoinRetry.NEW_LINK
+        return JoinRetry.WAIT_LONGER
 
     @property
     def api_version(self) -> tuple[int, ...]:
-        """The broker's version, as far as it is known."""
+        """The broker's version, if it is known; otherwise the oldest supported one."""
         version: tuple[int, ...] = self.coordinator.config["api_version"]
         return version
 
-    def soon(self, call: Callable[..., Any], *args: object) -> Any:
-        """Runs it on the IO thread. A future of the library's."""
+    def call_on_io_thread(self, call: Callable[..., Any], *args: object) -> Any:
+        """Runs a call on the IO thread. Returns a future of the library."""
         return self._manager.call_soon(call, *args)
 
     def wake_in(self, delay_s: float, call: Callable[[], None]) -> None:
-        self.soon(lambda: self._net.call_later(delay_s, call))
+        self.call_on_io_thread(lambda: self._net.call_later(delay_s, call))
 
     def leave(self, reason: str) -> None:
-        """Waits until the broker knows, or a few seconds."""
+        """Leaves the group; waits for the broker, at most a few seconds."""
         self.coordinator.left = True
         left = threading.Event()
         try:
-            self.soon(self.coordinator.leave_async, reason, _STOP_TIMEOUT_S * 1000).add_both(lambda _: left.set())
+            self.call_on_io_thread(self.coordinator.leave_async, reason, _STOP_TIMEOUT_S * 1000).add_both(lambda _: left.set())
         except Exception as e:
             log.debug("The group could not be left", exc_info=e)
             return
@@ -177,9 +177,9 @@ class CoordinatorLink:
         self.coordinator.closing = True
         try:
             self.coordinator._close_heartbeat()
-            self.coordinator.gate_moved()
+            self.coordinator.recheck_join()
             closed = threading.Event()
-            self.soon(self._manager.close).add_both(lambda _: closed.set())
+            self.call_on_io_thread(self._manager.close).add_both(lambda _: closed.set())
             closed.wait(_STOP_TIMEOUT_S)
             self._net.stop(timeout_ms=_STOP_TIMEOUT_S * 1000)
             self._net.close()
@@ -188,9 +188,9 @@ class CoordinatorLink:
 
 
 class _Sockets(KafkaNetSocket):  # type: ignore[misc]  # the library has no types
-    """Sockets that are closed when the connection fails; the library leaves them to the garbage collector.
+    """Closes sockets when the connection fails; the library leaves them to the garbage collector.
 
-    It chooses the class by the scheme of a proxy's URL, and this one stands for no proxy.
+    The library chooses the class by the scheme of a proxy's URL; this scheme means no proxy.
     """
 
     SCHEMES = ("sluice-direct",)
@@ -204,7 +204,7 @@ class _Sockets(KafkaNetSocket):  # type: ignore[misc]  # the library has no type
 
 
 class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: OAuthTokens) -> None:
         super().__init__()
         self._tokens = tokens
 
@@ -225,11 +225,11 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # the library has
         connection = super().get_connection(node_id, **more)
         if is_new:
             connection.init_future.add_both(self._opened)
-            connection._sasl_authenticate = self._telling(connection._sasl_authenticate)
+            connection._sasl_authenticate = self._reporting_failures(connection._sasl_authenticate)
         return connection
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        """As the library's, but a connection whose handshake fails is closed."""
+        """Overrides the library's method, to close a connection whose handshake fails."""
         sock = await create_connection(
             self._net, node.host, node.port, self.config["socket_options"], self.config["proxy_url"], timeout_at
         )
@@ -243,22 +243,22 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # the library has
         except BaseException as e:
             (sock if transport is None else transport._sock).close()
             if isinstance(e, Exception):
-                # Its cause tells a broker that went away from a certificate that is wrong.
+                # The cause distinguishes an unavailable broker from a wrong certificate.
                 raise errors.KafkaConnectionError(f"Handshake failed: {e}") from e
             raise
         return transport
 
-    def _telling(self, authenticate: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-        """A broker that refuses a login hangs up as well, and the library may notice that first."""
+    def _reporting_failures(self, authenticate: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        """Notes failed authentication: the broker also disconnects, and the library may notice that first."""
 
-        async def tell(*args: Any) -> None:
+        async def authenticate_and_report(*args: Any) -> None:
             try:
                 await authenticate(*args)
             except Exception as e:
                 self._opened(e)
                 raise
 
-        return tell
+        return authenticate_and_report
 
     def _opened(self, outcome: object) -> None:
         self.last_failure = outcome if isinstance(outcome, BaseException) else None
@@ -267,7 +267,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # the library has
 
 
 class _Coordinator(BaseCoordinator):  # type: ignore[misc]  # the library has no types
-    """What Kafka's coordinator is told, and what it tells. All but the constructor runs on the IO thread."""
+    """The protocol with Kafka's coordinator. Everything but the constructor runs on the IO thread."""
 
     def __init__(
         self,
@@ -275,33 +275,33 @@ class _Coordinator(BaseCoordinator):  # type: ignore[misc]  # the library has no
         settings: GroupSettings,
         membership: Membership,
         metadata: Callable[[], WorkerMetadata],
-        stir: Callable[[], None],
+        notify: Callable[[], None],
     ) -> None:
         super().__init__(
             client,
             group_id=settings.group_id,
             session_timeout_ms=settings.session_timeout_ms,
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
-            # It is the rebalance timeout as well, as it is in Java.
+            # Also the rebalance timeout, as in Java.
             max_poll_interval_ms=settings.rebalance_timeout_ms,
             retry_backoff_ms=settings.retry_backoff_ms,
             request_timeout_ms=settings.request_timeout_ms,
-            # Replaced by what the broker says when it has answered; the first that had group members of this kind.
+            # Replaced by the broker's version once known; the first one that supports this group protocol.
             api_version=(2, 3),
         )
         self._settings = settings
         self._membership = membership
         self._worker_metadata = metadata
-        self._stir = stir
-        self._gate = WakeupNotifier(client._net)
+        self._notify = notify
+        self._recheck = WakeupNotifier(client._net)
         self._synced_at: float | None = None
-        self._told_unreachable = False
+        self._logged_unreachable = False
         self._attempts = 0
         self.unreachable_since: float | None = time.monotonic()
         self.left = False
         self.closing = False
 
-    # What the library asks.
+    # --- called by the library for input
 
     def protocol_type(self) -> str:
         return PROTOCOL_TYPE
@@ -312,18 +312,18 @@ class _Coordinator(BaseCoordinator):  # type: ignore[misc]  # the library has no
         return [(protocol.wire_name, encode_metadata(metadata, protocol)) for protocol in self._settings.protocol.offered()]
 
     def _perform_assignment(self, leader_id: str, protocol: str, members: Any) -> dict[str, bytes]:
-        said = {member.member_id: bytes(member.metadata) for member in members}
-        return self._membership.assignments(self._generation.generation_id, leader_id, protocol, said)
+        metadata = {member.member_id: bytes(member.metadata) for member in members}
+        return self._membership.assignments(self._generation.generation_id, leader_id, protocol, metadata)
 
     async def _on_join_prepare_async(self, generation: int, member_id: str, timeout_ms: float | None = None) -> None:
-        if self._membership.seat.protocol is Protocol.EAGER:
+        if self._membership.state.protocol is Protocol.EAGER:
             self._membership.revoke("the group rebalances", lost=False)
-        # Here and not later, for here heartbeats still flow while the herder stops its work.
-        await self._pass_gate()
+        # Here, because heartbeats are still sent while the herder stops its instances.
+        await self._await_permission_to_join()
 
     async def ensure_active_group_async(self, timeout_ms: float | None = None) -> bool:
         self._attempts += 1
-        self.gate_moved()
+        self.recheck_join()
         try:
             joined: bool = await super().ensure_active_group_async(timeout_ms)
             return joined
@@ -331,16 +331,16 @@ class _Coordinator(BaseCoordinator):  # type: ignore[misc]  # the library has no
             self._attempts -= 1
 
     async def _do_join_and_sync_async(self) -> bytes:
-        # The library joins again by itself when the broker does not know the member any more.
-        await self._pass_gate()
+        # The library rejoins by itself when the broker no longer knows the member.
+        await self._await_permission_to_join()
         assignment: bytes = await super()._do_join_and_sync_async()
-        # The attempt that began this may be over by now. An end that no attempt waits for the library forgets, and the next one
-        # would join anew: one more round for the whole group.
+        # The attempt that started this may have ended. The library drops a result that no attempt waits for, and the next attempt
+        # would join again: another rebalance for the whole group.
         answered_at = time.monotonic()
         while not self._attempts and not self.closing:
-            await self._gate(1.0)
+            await self._recheck(1.0)
         if time.monotonic() - answered_at > self._settings.session_timeout_ms / 1000:
-            # No heartbeats have been sent meanwhile: others may have its work.
+            # No heartbeats were sent meanwhile: others may run its instances.
             raise errors.RebalanceInProgressError("the herder did not poll for longer than a session")
         return assignment
 
@@ -350,42 +350,42 @@ class _Coordinator(BaseCoordinator):  # type: ignore[misc]  # the library has no
         if not self._membership.joined(generation, member_id, protocol, bytes(member_assignment_bytes)):
             self.request_rejoin()
 
-    # What the library learns.
+    # --- results that the library reports
 
     def request_rejoin(self) -> None:
         super().request_rejoin()
-        self._stir()
+        self._notify()
 
     def reset_generation(self, member_id: str = UNKNOWN_MEMBER_ID) -> None:
         super().reset_generation(member_id)
         self._synced_at = None
-        # With a member id it is still a member, one that missed a round; what it runs is its own.
+        # With a member ID it is still a member, which missed a rebalance; it still owns its instances.
         if member_id == UNKNOWN_MEMBER_ID and not self.left and not self.closing:
-            self._membership.revoke("the group's coordinator does not know this worker any more", lost=True)
-        self._stir()
+            self._membership.revoke("the group coordinator does not know this worker any more", lost=True)
+        self._notify()
 
     async def maybe_leave_group_async(self, reason: str | None = None, timeout_ms: float | None = None) -> None:
         # Only the library's heartbeats call it without a reason.
         if reason is None:
             waited_ms = self._settings.rebalance_timeout_ms
-            self._membership.revoke(f"it was busy with something else for more than rebalance.timeout.ms={waited_ms}", lost=True)
+            self._membership.revoke(f"its herder was blocked for more than rebalance.timeout.ms={waited_ms}", lost=True)
             reason, timeout_ms = "worker poll timeout has expired", self._settings.heartbeat_interval_ms
         await super().maybe_leave_group_async(reason, timeout_ms)
 
     def _handle_heartbeat_response(self, response: Any, send_time: float) -> None:
         super()._handle_heartbeat_response(response, send_time)
-        self._answered()
+        self._mark_reachable()
 
     def _process_join_group_response(self, response: Any, send_time: float) -> Any:
         result = super()._process_join_group_response(response, send_time)
-        self._answered()
+        self._mark_reachable()
         self._synced_at = time.monotonic()
         return result
 
     def _process_sync_group_response(self, response: Any, send_time: float) -> bytes:
         self._synced_at = None
         assignment: bytes = super()._process_sync_group_response(response, send_time)
-        self._answered()
+        self._mark_reachable()
         return assignment
 
     def coordinator_dead(self, error: object) -> None:
@@ -393,25 +393,25 @@ class _Coordinator(BaseCoordinator):  # type: ignore[misc]  # the library has no
         if self.unreachable_since is None:
             self.unreachable_since = time.monotonic()
 
-    # What we add.
+    # --- additions
 
     def keep_in_group(self) -> None:
-        """The herder is alive. Raises what ended the heartbeats, if something did."""
+        """Reports that the herder is alive. Raises the error that ended the heartbeats, if one did."""
         self.poll_heartbeat()
 
-    def gate_moved(self) -> None:
-        """Something changed for a join that waits. From any thread."""
+    def recheck_join(self) -> None:
+        """Has a waiting join check again whether it may continue. Any thread."""
         try:
-            self._gate.notify()
+            self._recheck.notify()
         except Exception as e:
-            # The IO thread has ended, and with it what waited.
-            log.debug("Nobody waits to join any more", exc_info=e)
+            # The IO thread has ended, and the waiting join with it.
+            log.debug("No join is waiting any more", exc_info=e)
 
     async def confirm(self) -> None:
-        """Returns when the coordinator has answered that this member is one of the group's generation, and that no round is under
-        way. Raises an error of the library's otherwise."""
+        """Returns when the coordinator has confirmed that this member belongs to the current generation, and that no rebalance is
+        underway. Otherwise raises an error of the library."""
         if not self.stable():
-            raise errors.RebalanceInProgressError("not in the group, or a round is under way")
+            raise errors.RebalanceInProgressError("not in the group, or a rebalance is underway")
         if self.coordinator_unknown():
             await self.lookup_coordinator()
         await self._send_heartbeat_request()
@@ -421,36 +421,36 @@ class _Coordinator(BaseCoordinator):  # type: ignore[misc]  # the library has no
         await self.maybe_leave_group_async(reason, timeout_ms)
 
     async def watch(self) -> None:
-        """Looks every moment whether the coordinator still answers; Java's members do so on their heartbeat thread.
+        """Checks frequently whether the coordinator still responds; Java's members do so on their heartbeat thread.
 
-        Promise 4: a member that the coordinator has given up stops its work, even when it can reach nobody who would tell it.
+        Promise 4: a member that the coordinator has removed stops its instances, even when no broker can tell it.
         """
-        pause_s = max(_SHORTEST_WATCH_S, self._settings.heartbeat_interval_ms / 1000 / _WATCHES_PER_HEARTBEAT)
+        pause_s = max(_SHORTEST_CHECK_S, self._settings.heartbeat_interval_ms / 1000 / _CHECKS_PER_HEARTBEAT)
         while not self.closing:
             await self._net.sleep(pause_s)
-            if self._session_is_over():
-                self._hang_up("no heartbeat was answered within the session timeout")
+            if self._has_session_expired():
+                self._disconnect("no heartbeat was answered within the session timeout")
                 self._membership.revoke(
-                    f"the group's coordinator did not answer for session.timeout.ms={self._settings.session_timeout_ms}",
+                    f"the group coordinator did not respond for session.timeout.ms={self._settings.session_timeout_ms}",
                     lost=True,
                 )
                 self.request_rejoin()
             elif self._is_reachable():
-                self._answered()
+                self._mark_reachable()
             elif self.unreachable_since is not None:
-                self._go_on_unreachable(time.monotonic() - self.unreachable_since)
+                self._handle_unreachable(time.monotonic() - self.unreachable_since)
 
-    def _session_is_over(self) -> bool:
+    def _has_session_expired(self) -> bool:
         session_s = self._settings.session_timeout_ms / 1000
         if self._synced_at is not None and time.monotonic() - self._synced_at > session_s:
-            return self._membership.may_have_work
-        return bool(self.stable() and self._membership.may_have_work and self.heartbeat.session_timeout_expired())
+            return self._membership.may_own_instances
+        return bool(self.stable() and self._membership.may_own_instances and self.heartbeat.session_timeout_expired())
 
     def _is_reachable(self) -> bool:
         return self.coordinator_id is not None and bool(self._client.connected(self.coordinator_id))
 
-    def _hang_up(self, why: str) -> None:
-        # A request on a connection that went silent would be waited for much longer than a session lasts.
+    def _disconnect(self, why: str) -> None:
+        # A request on a silent connection would block much longer than a session lasts.
         self._synced_at = None
         node_id = self.coordinator_id
         self.coordinator_dead(why)
@@ -458,28 +458,28 @@ class _Coordinator(BaseCoordinator):  # type: ignore[misc]  # the library has no
         if connection is not None:
             connection.close(errors.KafkaConnectionError(why))
 
-    def _go_on_unreachable(self, for_s: float) -> None:
+    def _handle_unreachable(self, for_s: float) -> None:
         interval_s = self._settings.heartbeat_interval_ms / 1000
-        patience_s = _TELL_AFTER_S if self._membership.has_ever_joined else _TELL_FIRST_AFTER_S
-        if for_s > max(interval_s, patience_s) and not self._told_unreachable:
-            self._told_unreachable = True
+        log_after_s = _LOG_AFTER_S if self._membership.has_ever_joined else _LOG_FIRST_AFTER_S
+        if for_s > max(interval_s, log_after_s) and not self._logged_unreachable:
+            self._logged_unreachable = True
             log.warning(
-                "No group coordinator answers for group %s (bootstrap.servers %s%s); waiting until one does",
+                "No group coordinator responds for group %s (bootstrap.servers %s%s); waiting until one does",
                 self._settings.group_id,
                 self._settings.bootstrap,
                 f"; {self._manager.last_failure}" if self._manager.last_failure else "",
             )
-        if for_s > interval_s and self._membership.revoke("the group's coordinator cannot be reached", lost=True):
+        if for_s > interval_s and self._membership.revoke("the group coordinator is unreachable", lost=True):
             self.request_rejoin()
 
-    def _answered(self) -> None:
+    def _mark_reachable(self) -> None:
         since, self.unreachable_since = self.unreachable_since, None
-        if self._told_unreachable and since is not None:
-            self._told_unreachable = False
-            log.info("The coordinator of group %s answers again after %.1f s", self._settings.group_id, time.monotonic() - since)
+        if self._logged_unreachable and since is not None:
+            self._logged_unreachable = False
+            log.info("The coordinator of group %s responds again after %.1f s", self._settings.group_id, time.monotonic() - since)
 
-    async def _pass_gate(self) -> None:
+    async def _await_permission_to_join(self) -> None:
         while (self._membership.on_hold or self.left) and not self.closing:
-            await self._gate(1.0)
+            await self._recheck(1.0)
         if self.closing:
             raise errors.Cancelled("closing")

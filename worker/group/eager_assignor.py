@@ -1,11 +1,11 @@
-"""The eager assignor: everything is dealt out anew at each join, one after the other (protocol ``default``)."""
+"""The eager assignor: reassigns everything, round-robin, at each rebalance (protocol ``default``)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import cycle
 
-from worker.group.config_view import ConfigView, FreshConfig, newest_offset, view_to_assign_by
+from worker.group.config_view import ConfigView, FreshConfig, newest_offset, view_for_assignment
 from worker.group.protocol import CONFIG_MISMATCH, Assignment, Protocol, WorkerMetadata
 from worker.model import TaskId
 
@@ -13,13 +13,13 @@ from worker.model import TaskId
 def assign_eagerly(
     members: Mapping[str, WorkerMetadata], *, leader_id: str, config: ConfigView, fresh_config: FreshConfig
 ) -> dict[str, Assignment]:
-    """All work for all members: connectors, then tasks, sorted, in turn to the members, sorted.
+    """Assigns connectors, then tasks, both sorted, to the sorted members in turn.
 
-    One turn runs through both, so that a member that got one connector fewer gets the first task. ``members`` holds at least the
-    leader. When the leader lags behind a member, all are told of the mismatch and get no work.
+    The turn continues from connectors to tasks, so a member with one connector fewer gets the first task. ``members`` contains at
+    least the leader. If the leader is behind a member, all get a mismatch and nothing is assigned.
     """
     version, leader_url = Protocol.EAGER.version, members[leader_id].url
-    view = view_to_assign_by(members, config, fresh_config)
+    view = view_for_assignment(members, config, fresh_config)
     if view is None:
         mismatch = Assignment(version, CONFIG_MISMATCH, leader_id, leader_url, newest_offset(members))
         return dict.fromkeys(members, mismatch)

@@ -1,4 +1,4 @@
-"""What a member of a group hears."""
+"""Events that a group member reports to the herder."""
 
 from __future__ import annotations
 
@@ -9,22 +9,19 @@ from worker.group.protocol import Assignment, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """All of this worker's work is to stop, and what it says it runs is to be what it runs then.
-
-    The member joins again only after ``GroupMember.work_stopped()`` was called.
-    """
+    """All connectors and tasks of this worker have to stop. The member joins again only after ``GroupMember.work_stopped()``."""
 
     lost: bool
-    """Whether it fell out of the group, and others may have its work already; False: it joins by the eager protocol."""
+    """True if it was removed from the group: others may run its instances already. False before an eager join."""
     reason: str
-    """A clause for the log, as ``the group's coordinator does not know this worker any more``."""
+    """A clause for the log, such as ``the group coordinator does not know this worker any more``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The member is in the group and has the leader's answer; for what it means see :class:`worker.group.protocol.Assignment`.
+    """The member has joined, and received an assignment from the leader (:class:`worker.group.protocol.Assignment`).
 
-    The same answer may come twice: a follower that joins again with nothing new to say gets the last one once more.
+    The same assignment may come twice: a follower that joins again with unchanged metadata gets the last one again.
     """
 
     generation: int

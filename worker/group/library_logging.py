@@ -1,4 +1,4 @@
-"""The log of the client library: in our words where it matters (:mod:`worker.group.member`), and the rest for debugging."""
+"""Redirects the log of the client library: :mod:`worker.group.member` reports what matters, the rest is for debugging."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 
 log = logging.getLogger(__name__)
 
-# Those of the group's library alone; the producers, consumers and admin clients of the other one log below "kafka" too.
+# Only those of the group's library; confluent-kafka's producers, consumers, and admin clients log below "kafka" too.
 _LIBRARY = ("kafka.coordinator", "kafka.net", "kafka.cluster", "kafka.protocol", "kafka.future")
 
 
@@ -16,10 +16,10 @@ class _AsDebug(logging.Handler):
             log.debug("%s: %s", record.name, record.getMessage(), exc_info=record.exc_info)
 
 
-def quieten() -> None:
-    """Everything the library says goes to this module's logger, at DEBUG. May be called again.
+def redirect_library_logs() -> None:
+    """Sends the library's messages to this module's logger, at DEBUG. May be called again.
 
-    What it says at DEBUG itself is never built: there it quotes requests byte by byte, those of a login too (promise 9).
+    The library's own DEBUG messages stay off: they contain requests byte by byte, including credentials (promise 9).
     """
     for name in _LIBRARY:
         logger = logging.getLogger(name)

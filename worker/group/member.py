@@ -1,4 +1,4 @@
-"""A member of a worker group, as the herder's thread drives it."""
+"""A member of a worker group, driven by the herder's thread."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import Any
 
 from connect.errors import IllegalStateError
 from worker.group.config import GroupSettings
-from worker.group.coordinator import CoordinatorLink, Cure
+from worker.group.coordinator import CoordinatorLink, JoinRetry
 from worker.group.events import GroupEvent
-from worker.group.library_logging import quieten
+from worker.group.library_logging import redirect_library_logs
 from worker.group.membership import Assign, Membership
-from worker.group.oauth_tokens import Tokens
+from worker.group.oauth_tokens import OAuthTokens
 from worker.group.protocol import Protocol, WorkerMetadata
 
 log = logging.getLogger(__name__)
 
-# How long one attempt to join runs before it asks whether anybody still polls.
+# How long one attempt to join runs before it checks whether the herder still polls.
 _ATTEMPT_MS = 1_000
-# After an error that waiting alone does not cure, as a login that is refused.
+# After an error that waiting does not resolve, such as failed authentication.
 _RETRY_AFTER_ERROR_S = 5.0
 _MAX_MISMATCH_PAUSE_S = 2.0
 
 
 class GroupMember:
-    """This worker's place in its group.
+    """This worker's membership in its group.
 
-    One thread, the herder's, calls the methods; properties may be read from any. ``metadata``, ``assign``, ``events`` and
+    One thread, the herder's, calls the methods; any thread may read the properties. ``metadata``, ``assign``, ``events``, and
     ``wake`` are called on the IO thread and must return at once, or heartbeats stop:
 
-    - ``metadata`` is asked for a snapshot of what this worker says of itself, each time it joins;
-    - ``assign`` is asked, on the leader, for everybody's assignment: (members, protocol, leader's id) to assignments. An error of
-      it is logged, and the members are told to join again. :attr:`forming_generation` is the one it assigns for;
-    - ``events`` hears :class:`Revoked` and :class:`Assigned`, in the order in which they came to be. After each Revoked the
-      member stays out until :meth:`work_stopped`;
-    - ``wake`` says that :meth:`poll` has something to do.
+    - ``metadata`` returns this worker's metadata, each time it joins;
+    - ``assign`` returns, on the leader, the assignments of all members: (members, protocol, leader's ID) to assignments. Its
+      errors are logged, and the members have to join again. :attr:`forming_generation` is the generation it assigns for;
+    - ``events`` receives :class:`Revoked` and :class:`Assigned`, in order. After each Revoked the member does not join until
+      :meth:`work_stopped`;
+    - ``wake`` announces that :meth:`poll` has something to do.
     """
 
     def __init__(
@@ -53,79 +53,79 @@ class GroupMember:
         self._metadata = metadata
         self._wake = wake
         self._changed = threading.Condition()
-        self._news = 0
-        self._membership = Membership(settings.group_id, assign, self._note(events))
-        self._tokens = Tokens(settings.token_endpoint) if settings.token_endpoint else None
+        self._event_count = 0
+        self._membership = Membership(settings.group_id, assign, self._notifying(events))
+        self._tokens = OAuthTokens(settings.token_endpoint) if settings.token_endpoint else None
         self._link: CoordinatorLink | None = None
         self._attempt: Any = None
         self._not_before = 0.0
-        self._told: type[BaseException] | None = None
+        self._last_logged: type[BaseException] | None = None
 
     @property
     def member_id(self) -> str:
-        """Empty when not in the group."""
-        return self._membership.seat.member_id
+        """Empty outside the group."""
+        return self._membership.state.member_id
 
     @property
     def generation(self) -> int:
-        """The last one in which this member got an assignment; -1 when not in the group."""
-        return self._membership.seat.generation
+        """The last generation in which this member got an assignment; -1 outside the group."""
+        return self._membership.state.generation
 
     @property
     def last_completed_generation(self) -> int:
-        """As :attr:`generation`, for the assignor: what it knows of a round before this one is worth nothing."""
+        """As :attr:`generation`, for the assignor: what it knows of earlier generations is outdated."""
         return self._membership.last_completed_generation
 
     @property
     def forming_generation(self) -> int:
-        """The generation that ``assign`` was asked about last."""
+        """The generation that ``assign`` was called for last."""
         return self._membership.forming_generation
 
     @property
     def protocol(self) -> Protocol | None:
-        """What the group speaks; None when not in it."""
-        return self._membership.seat.protocol
+        """The group's protocol; None outside the group."""
+        return self._membership.state.protocol
 
     @property
     def leader_id(self) -> str:
-        """The leader's member id; empty when not in the group."""
-        return self._membership.seat.leader_id
+        """The leader's member ID; empty outside the group."""
+        return self._membership.state.leader_id
 
     @property
     def is_leader(self) -> bool:
-        seat = self._membership.seat
-        return seat.member_id != "" and seat.member_id == seat.leader_id
+        state = self._membership.state
+        return state.member_id != "" and state.member_id == state.leader_id
 
     @property
-    def mismatch_rounds(self) -> int:
-        """How many rounds one after the other ended with the leader's words that it is behind.
+    def consecutive_mismatches(self) -> int:
+        """How many rebalances in a row ended because the leader was behind in the config topic.
 
-        One or two are a leader that lags. More, and the leader waits for what it will never read: then members of one group have
-        different config topics, as two clusters with one ``group.id`` do.
+        One or two mean that the leader lags. More mean that members read different config topics, for instance because two
+        clusters use the same ``group.id``.
         """
-        return self._membership.mismatch_rounds
+        return self._membership.consecutive_mismatches
 
     @property
     def coordinator_unreachable_since(self) -> float | None:
-        """``time.monotonic()`` when the coordinator ceased to answer; None while it answers, or before the start."""
+        """``time.monotonic()`` when the coordinator stopped responding; None while it responds, or before the start."""
         link = self._link
         return link.coordinator.unreachable_since if link else None
 
     @property
     def is_joining(self) -> bool:
-        """Whether the member wants to join, or to join again, and has not yet."""
+        """Whether the member is to join, or to join again, and has not yet."""
         link = self._link
         return link is None or bool(link.coordinator.need_rejoin())
 
     def start(self, timeout_s: float = 10.0) -> None:
-        """Connects to a broker. Does not join: :meth:`poll` does. Nothing happens when it is connected already.
+        """Connects to a broker. Does not join: :meth:`poll` does. Does nothing if it is connected already.
 
-        Raises UnreachableError when no broker answers within the time, and ConnectError when settings cannot be right, as with a
-        login that is refused; after either it can be called again.
+        Raises UnreachableError when no broker responds within the time, and ConnectError for wrong settings, such as rejected
+        credentials; it can be called again after either.
         """
         if self._link is not None:
             return
-        quieten()
+        redirect_library_logs()
         if self._tokens is not None:
             self._tokens.fetch()
         link = self._new_link()
@@ -137,11 +137,11 @@ class GroupMember:
         self._link = link
 
     def poll(self, timeout_s: float) -> None:
-        """Shows that the herder is alive, and joins where that is due. To be called at least once a ``rebalance.timeout.ms``.
+        """Shows that the herder is alive, and joins if that is due. Call it at least once per ``rebalance.timeout.ms``.
 
-        Returns at once when there is nothing to join. Else it waits for the join at most this long, or until there is an event,
-        or :meth:`interrupt` was called; the attempt goes on meanwhile, and ``wake`` is called when it ends. A broker that is away
-        is waited for. Raises ConnectError only before the first join, when settings cannot be right.
+        Returns at once if there is nothing to join. Otherwise waits for the join at most this long, or until an event or
+        :meth:`interrupt`; the attempt continues in the background, and ``wake`` is called when it ends. Waits until an
+        unavailable broker responds. Raises ConnectError only before the first join, for wrong settings.
         """
         link = self._link
         if link is None:
@@ -149,64 +149,64 @@ class GroupMember:
         if self._tokens is not None:
             self._tokens.renew_if_due()
         with self._changed:
-            seen = self._news
+            seen = self._event_count
         if link.coordinator.left:
             link.coordinator.left = False
-            link.coordinator.gate_moved()
+            link.coordinator.recheck_join()
         try:
             link.coordinator.keep_in_group()
             if self._attempt is None and link.coordinator.need_rejoin() and time.monotonic() >= self._not_before:
-                self._begin_attempt(link)
+                self._start_attempt(link)
         except Exception as e:
-            # The IO thread or the heartbeats have ended, which they never do on their own account.
+            # The IO thread or the heartbeats have ended, which never happens without an error.
             self._replace_link(link, e)
             return
         if self._attempt is not None:
             with self._changed:
-                self._changed.wait_for(lambda: self._attempt.is_done or self._news != seen, timeout_s)
-            self._end_attempt(link)
+                self._changed.wait_for(lambda: self._attempt.is_done or self._event_count != seen, timeout_s)
+            self._check_attempt(link)
 
     def interrupt(self) -> None:
-        """Makes a :meth:`poll` that waits return. From any thread."""
+        """Makes a waiting :meth:`poll` return. Any thread."""
         with self._changed:
-            self._news += 1
+            self._event_count += 1
             self._changed.notify_all()
 
     def confirm(self, timeout_s: float) -> bool:
-        """Whether the coordinator says, asked now, that this member is in the group, and that no round is under way: what it was
-        assigned is its own. False also when no answer comes in time. From any thread."""
+        """Asks the coordinator whether this member is in the group and no rebalance is underway, so that it owns what it was
+        assigned. Returns False also without a response in time. Any thread."""
         link = self._link
         if link is None:
             return False
         answered = threading.Event()
         try:
-            asked = link.soon(link.coordinator.confirm)
+            asked = link.call_on_io_thread(link.coordinator.confirm)
             asked.add_both(lambda _: answered.set())
         except Exception as e:
-            log.debug("The group's coordinator cannot be asked", exc_info=e)
+            log.debug("The group coordinator cannot be asked", exc_info=e)
             return False
         return answered.wait(timeout_s) and asked.exception is None
 
     def work_stopped(self) -> None:
-        """What was revoked has stopped, and ``metadata`` says so: the member may join."""
+        """Allows the member to join, because everything that was revoked has stopped and ``metadata`` reflects that."""
         self._membership.on_hold = False
         if self._link is not None:
-            self._link.coordinator.gate_moved()
+            self._link.coordinator.recheck_join()
 
     def request_rejoin(self, reason: str) -> None:
-        """The next :meth:`poll` joins again, keeping what runs."""
+        """Makes the next :meth:`poll` join again; everything keeps running."""
         if self._link is None:
             return
-        log.debug("This worker joins group %s again: %s", self._settings.group_id, reason)
+        log.debug("Rejoining group %s: %s", self._settings.group_id, reason)
         self._link.coordinator.request_rejoin()
 
     def leave(self, reason: str) -> None:
-        """Leaves the group; the others hear of it at once. No event. The next :meth:`poll` joins again."""
+        """Leaves the group, without an event; the other members are notified at once. The next :meth:`poll` joins again."""
         if self._link is not None:
             self._link.leave(reason)
 
     def close(self) -> None:
-        """Leaves the group and ends the IO thread. Afterwards :meth:`start` begins anew."""
+        """Leaves the group and ends the IO thread. :meth:`start` may be called again."""
         link, self._link = self._link, None
         if link is not None:
             link.leave("the worker shuts down")
@@ -215,55 +215,56 @@ class GroupMember:
             self._tokens.close()
         self._attempt = None
 
-    def _note(self, events: Callable[[GroupEvent], None]) -> Callable[[GroupEvent], None]:
-        def tell(event: GroupEvent) -> None:
+    def _notifying(self, events: Callable[[GroupEvent], None]) -> Callable[[GroupEvent], None]:
+        def notify(event: GroupEvent) -> None:
             events(event)
-            self._stir()
+            self._notify()
 
-        return tell
+        return notify
 
-    def _stir(self, _: object = None) -> None:
-        """There is something new: for a poll that waits, and for a herder that does not poll just now."""
+    def _notify(self, _: object = None) -> None:
+        """Wakes a waiting poll, and a herder that does not poll at the moment."""
         self.interrupt()
         self._wake()
 
     def _new_link(self) -> CoordinatorLink:
-        return CoordinatorLink(self._settings, self._membership, self._metadata, self._stir, self._tokens)
+        return CoordinatorLink(self._settings, self._membership, self._metadata, self._notify, self._tokens)
 
-    def _begin_attempt(self, link: CoordinatorLink) -> None:
-        self._attempt = link.soon(link.coordinator.ensure_active_group_async, _ATTEMPT_MS)
-        self._attempt.add_both(self._stir)
+    def _start_attempt(self, link: CoordinatorLink) -> None:
+        self._attempt = link.call_on_io_thread(link.coordinator.ensure_active_group_async, _ATTEMPT_MS)
+        self._attempt.add_both(self._notify)
 
-    def _end_attempt(self, link: CoordinatorLink) -> None:
+    def _check_attempt(self, link: CoordinatorLink) -> None:
         attempt = self._attempt
         if not attempt.is_done:
             return
         self._attempt = None
         if attempt.exception is None:
             if attempt.value:
-                self._told = None
-                # A leader that lags is given time to read, more each time.
-                pause_s = min(_MAX_MISMATCH_PAUSE_S, 0.02 * 2 ** min(self.mismatch_rounds, 10)) if self.mismatch_rounds > 1 else 0
+                self._last_logged = None
+                mismatches = self.consecutive_mismatches
+                # A lagging leader gets time to read, more each time.
+                pause_s = min(_MAX_MISMATCH_PAUSE_S, 0.02 * 2 ** min(mismatches, 10)) if mismatches > 1 else 0
                 self._pause(link, pause_s)
             else:
                 # The next attempt waits for the same join.
-                self._begin_attempt(link)
+                self._start_attempt(link)
             return
-        self._explain(link, attempt.exception)
+        self._handle_failure(link, attempt.exception)
 
-    def _explain(self, link: CoordinatorLink, error: BaseException) -> None:
-        cure = link.cure(error)
-        if cure is Cure.WAIT:
+    def _handle_failure(self, link: CoordinatorLink, error: BaseException) -> None:
+        retry = link.retry_after(error)
+        if retry is JoinRetry.WAIT:
             self._pause(link, self._settings.retry_backoff_ms / 1000)
             return
         failure = link.failure(error)
         if failure is not None and not self._membership.has_ever_joined:
             raise failure from error
-        if self._told is not type(error):
-            self._told = type(error)
+        if self._last_logged is not type(error):
+            self._last_logged = type(error)
             text = failure.message if failure else str(error)
-            log.error("This worker cannot join group %s and goes on trying: %s", self._settings.group_id, text)
-        if cure is Cure.WAIT_LONGER:
+            log.error("This worker cannot join group %s and keeps trying: %s", self._settings.group_id, text)
+        if retry is JoinRetry.WAIT_LONGER:
             self._pause(link, _RETRY_AFTER_ERROR_S)
         else:
             self._replace_link(link, error)
@@ -271,10 +272,10 @@ class GroupMember:
     def _pause(self, link: CoordinatorLink, pause_s: float) -> None:
         if pause_s > 0:
             self._not_before = time.monotonic() + pause_s
-            link.wake_in(pause_s, self._stir)
+            link.wake_in(pause_s, self._notify)
 
     def _replace_link(self, link: CoordinatorLink, error: BaseException) -> None:
-        log.debug("The group member's client is made anew", exc_info=error)
+        log.debug("Replacing the group member's client", exc_info=error)
         link.close()
         self._membership.revoke(f"its client failed ({type(error).__name__}: {error})", lost=True)
         self._attempt = None

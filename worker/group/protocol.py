@@ -1,10 +1,10 @@
-"""What the members of a worker group say to each other, in bytes (KIP-415, KIP-507).
+"""The wire format of the group protocol (KIP-415, KIP-507).
 
-Kafka's group coordinator carries these bytes without reading them: each member sends its metadata when it joins, the leader
-answers with an assignment for each. Big-endian; a string is an int16 length and UTF-8, an array an int32 count; task -1 stands
-for the connector's own instance.
+Kafka's group coordinator passes these bytes on without reading them: each member sends its metadata when it joins, and the leader
+returns an assignment for each. Big-endian; a string is an int16 length and UTF-8, an array an int32 count; task -1 is the
+connector's own instance.
 
-Promise 10: Apache's workers read what is written here, and the other way round; the tests hold real bytes of theirs.
+Promise 10: Apache's workers can read these bytes, and this module can read theirs; the tests contain recorded ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROTOCOL_TYPE = "connect"
 
 NO_ERROR = 0
 CONFIG_MISMATCH = 1
-"""The leader has not read as much of the config topic as some member has: read it to its end and join again."""
+"""The leader has read less of the config topic than some member: read it to its end and join again."""
 
 _CONNECTOR_ITSELF = -1
 
@@ -33,12 +33,12 @@ _T = TypeVar("_T")
 
 
 class Protocol(Enum):
-    """A form of the group protocol: its version on the wire, and the name it is offered by."""
+    """A version of the group protocol: its number on the wire, and the name it is offered by."""
 
     EAGER = (0, "default")
-    """Everything stops before each join; an assignment is the whole of a member's work."""
+    """Everything stops before each join; an assignment is complete."""
     COMPATIBLE = (1, "compatible")
-    """Work goes on while the group rebalances; an assignment says only what to start and what to stop."""
+    """Instances keep running while the group rebalances; an assignment says only what to start and what to stop."""
     SESSIONED = (2, "sessioned")
     """As COMPATIBLE, and requests between workers are signed with a session key."""
 
@@ -51,21 +51,21 @@ class Protocol(Enum):
         return self.value[1]
 
     def offered(self) -> tuple[Protocol, ...]:
-        """What a worker with this ``connect.protocol`` offers, the preferred first. The group takes the best that all offer."""
+        """Returns what a worker with this ``connect.protocol`` offers, best first. The group uses the best that all offer."""
         best_first = (Protocol.SESSIONED, Protocol.COMPATIBLE, Protocol.EAGER)
         return tuple(protocol for protocol in best_first if protocol.version <= self.version)
 
     @classmethod
     def of_wire_name(cls, name: str) -> Protocol:
-        """Raises DataError for a name that no worker offers."""
+        """Returns the protocol of a name on the wire. Raises DataError for an unknown name."""
         for protocol in cls:
             if protocol.wire_name == name:
                 return protocol
-        raise DataError(f"the group speaks protocol {name!r}; expected one of {', '.join(p.wire_name for p in cls)}")
+        raise DataError(f"the group uses protocol {name!r}; expected one of {', '.join(p.wire_name for p in cls)}")
 
     @classmethod
     def of_setting(cls, value: str) -> Protocol:
-        """The value of ``connect.protocol``: eager, compatible or sessioned, in any case. Raises DataError for another."""
+        """Parses ``connect.protocol``: eager, compatible, or sessioned, in any case. Raises DataError for other values."""
         try:
             return cls[value.strip().upper()]
         except KeyError as e:
@@ -74,16 +74,16 @@ class Protocol(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What the leader tells a member to do, and also what a member says it does (its allocation).
+    """What the leader assigns to a member, and also what a member reports to run (its allocation).
 
-    In versions 1 and 2 ``connectors`` and ``tasks`` of a leader's answer are only those to start anew, and the ``revoked`` ones
-    are to stop; in version 0 they are all there is to do.
+    In versions 1 and 2, ``connectors`` and ``tasks`` from the leader are only those to start, and the ``revoked`` ones have to
+    stop; in version 0, they are the complete assignment.
     """
 
     version: int
     error: int = NO_ERROR
     leader: str = ""
-    """Member id of the leader."""
+    """The leader's member ID."""
     leader_url: str = ""
     config_offset: int = -1
     """The offset up to which the config topic must be read to act on this."""
@@ -92,7 +92,7 @@ class Assignment:
     revoked_connectors: tuple[str, ...] = ()
     revoked_tasks: tuple[TaskId, ...] = ()
     delay_ms: int = 0
-    """After this time every member is to join again, for the leader wants to assign what it holds back; 0: need not."""
+    """The time after which every member has to join again, so that the leader can assign what it left unassigned; 0 for never."""
 
     @property
     def failed(self) -> bool:
@@ -100,26 +100,26 @@ class Assignment:
 
     @property
     def revokes(self) -> bool:
-        """Whether something is to stop, after which the member is to join again."""
+        """Whether something has to stop, after which the member has to join again."""
         return bool(self.revoked_connectors or self.revoked_tasks)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerMetadata:
-    """What a member says of itself when it joins."""
+    """What a member reports when it joins."""
 
     url: str
-    """Where the other workers reach its REST API; ends with a slash."""
+    """The URL of its REST API; ends with a slash."""
     config_offset: int
-    """How far it has read the config topic: the last record's offset plus one; -1 before the first."""
+    """The config offset that it has read: the last record's offset plus one; -1 before the first."""
     allocation: Assignment | None = None
-    """What it runs now. None: nothing yet, or never asked (version 0)."""
+    """What it runs now; None for nothing yet, and in version 0."""
 
 
 def allocation_after(held: Assignment | None, answer: Assignment) -> Assignment:
-    """What a member runs, and so says of itself at its next join, once it has done what the leader's answer tells it.
+    """Returns what a member runs, and reports at its next join, once it has carried out an assignment.
 
-    In versions 1 and 2 the answer adds to what it held and takes from it; in version 0 it stands for itself.
+    In versions 1 and 2, the assignment adds to the allocation and removes from it; in version 0, it replaces it.
     """
     if held is None or answer.version == Protocol.EAGER.version:
         return answer
@@ -130,18 +130,18 @@ def allocation_after(held: Assignment | None, answer: Assignment) -> Assignment:
         answer,
         connectors=tuple(dict.fromkeys((*answer.connectors, *connectors))),
         tasks=tuple(dict.fromkeys((*answer.tasks, *tasks))),
-        # Done by then; Apache's workers do not repeat it either (recording protocol_sessioned).
+        # Apache's workers do not report revocations either (recording protocol_sessioned).
         revoked_connectors=(),
         revoked_tasks=(),
     )
 
 
 def encode_metadata(metadata: WorkerMetadata, protocol: Protocol) -> bytes:
-    """The bytes a member joins with."""
+    """Encodes the metadata that a member joins with."""
     head = _int16(protocol.version) + _string(metadata.url) + _int64(metadata.config_offset)
     if protocol is Protocol.EAGER:
         return head
-    # Null, never zero bytes: Java takes any buffer for an assignment and fails to read its header.
+    # Null, not zero bytes: Java decodes any buffer as an assignment, and fails to read its header.
     if metadata.allocation is None or metadata.allocation == Assignment(metadata.allocation.version):
         return head + _int32(-1)
     allocation = encode_assignment(replace(metadata.allocation, version=protocol.version))
@@ -149,8 +149,8 @@ def encode_metadata(metadata: WorkerMetadata, protocol: Protocol) -> bytes:
 
 
 def decode_metadata(data: bytes) -> WorkerMetadata:
-    """Reads metadata of any version; one that is newer than these is read as the last. Raises DataError."""
-    reader = _Reader(data, "metadata of a worker group's member")
+    """Decodes metadata of any version; newer versions are read as the latest known. Raises DataError."""
+    reader = _GroupDataReader(data, "metadata of a worker group's member")
     version = reader.version()
     url, config_offset = reader.string(), reader.int64()
     if version == Protocol.EAGER.version or reader.at_end():
@@ -160,7 +160,7 @@ def decode_metadata(data: bytes) -> WorkerMetadata:
 
 
 def encode_assignment(assignment: Assignment) -> bytes:
-    """The bytes of an assignment in the form of its version."""
+    """Encodes an assignment in the format of its version."""
     head = b"".join(
         (
             _int16(assignment.version),
@@ -177,11 +177,11 @@ def encode_assignment(assignment: Assignment) -> bytes:
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """Reads an assignment of any version; what is missing at its end is empty, what is more than known is ignored.
+    """Decodes an assignment of any version; missing trailing fields are empty, and unknown ones are ignored.
 
-    Raises DataError for what is no assignment.
+    Raises DataError for invalid bytes.
     """
-    reader = _Reader(data, "assignment of a worker group")
+    reader = _GroupDataReader(data, "assignment of a worker group")
     version = reader.version()
     error, leader, leader_url, config_offset = reader.int16(), reader.string(), reader.string(), reader.int64()
     if version == Protocol.EAGER.version:
@@ -214,7 +214,7 @@ def _string(text: str) -> bytes:
 
 
 def _work(connectors: Iterable[str], tasks: Iterable[TaskId]) -> bytes:
-    """As Java groups it: first the connectors with an instance here, its tasks beside it, then those with tasks alone."""
+    """Encodes instances grouped as in Java: first the connectors assigned here, with their tasks, then those with tasks only."""
     numbers: dict[str, list[int]] = {connector: [_CONNECTOR_ITSELF] for connector in connectors}
     for task in tasks:
         numbers.setdefault(task.connector, []).append(task.task)
@@ -224,8 +224,8 @@ def _work(connectors: Iterable[str], tasks: Iterable[TaskId]) -> bytes:
     return b"".join(parts)
 
 
-class _Reader:
-    """Takes values off the front of bytes that came from the network."""
+class _GroupDataReader:
+    """Reads values from bytes that came from the network."""
 
     def __init__(self, data: bytes, what: str) -> None:
         self._data = data
@@ -236,14 +236,14 @@ class _Reader:
         return self._at >= len(self._data)
 
     def optional(self, read: Callable[[], _T], absent: _T) -> _T:
-        """What ``read`` takes, or ``absent`` when nothing is left."""
+        """Returns the result of ``read``, or ``absent`` at the end."""
         return absent if self.at_end() else read()
 
     def version(self) -> int:
         version = self.int16()
         if version < 0:
             raise self._garbage(f"version {version}")
-        # A later version only ever adds fields at the end, as Java's readers assume too.
+        # Later versions only add fields at the end, as Java's readers assume too.
         return min(version, Protocol.SESSIONED.version)
 
     def int16(self) -> int:
@@ -271,10 +271,10 @@ class _Reader:
         return None if length < 0 else self._take(length)
 
     def work(self) -> _Work:
-        """Connectors and tasks of a nullable array of {connector, tasks}."""
+        """Reads connectors and tasks from a nullable array of {connector, tasks}."""
         connectors: list[str] = []
         tasks: list[TaskId] = []
-        # Six bytes are the least that a connector takes, so a wrong count cannot make this run long.
+        # A connector takes at least six bytes, so a wrong count cannot make this loop long.
         for _ in range(self._count(6)):
             connector = self.string()
             count = self._count(4)
@@ -296,7 +296,7 @@ class _Reader:
     def _take(self, length: int) -> bytes:
         end = self._at + length
         if end > len(self._data):
-            raise self._garbage(f"{length} more bytes wanted")
+            raise self._garbage(f"{length} more bytes expected")
         taken = self._data[self._at : end]
         self._at = end
         return taken
@@ -304,5 +304,5 @@ class _Reader:
     def _garbage(self, found: str) -> DataError:
         return DataError(
             f"{self._what} cannot be read: {found} at byte {self._at} of {len(self._data)}; "
-            "is another kind of program a member under this group.id?"
+            "is a different type of program a member of this group.id?"
         )

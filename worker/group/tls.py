@@ -11,7 +11,7 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 
 
 def tls_context(java: Mapping[str, str]) -> ssl.SSLContext:
-    """A client's context. Raises ConfigError for what cannot be read or has no counterpart; secrets are not told."""
+    """Builds a client's context. Raises ConfigError, without secrets, for unreadable stores and unsupported settings."""
     settings = JavaTlsSettings.from_properties(java)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     versions = [name for name in _VERSIONS if name in settings.enabled_protocols] or list(_VERSIONS)

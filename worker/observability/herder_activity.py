@@ -1,6 +1,6 @@
-"""What a worker's own thread is doing: told to whoever waited for it in vain, in Apache's words.
+"""What a worker's herder thread is doing, reported by requests that time out, in Apache's words.
 
-The thread that carries out requests notes each stage of its work; REST adds the sentence to an answer that timed out.
+The thread records each operation; REST adds the sentence to the response of a request that timed out.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ TIMED_OUT = "Request timed out"
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """One piece of work, as ``reading to the end of the config topic``. Times are in ms since 1970."""
+class Operation:
+    """One operation, such as ``reading to the end of the config topic``. Times are in ms since 1970."""
 
     description: str
     started_ms: int
@@ -32,41 +32,41 @@ class Stage:
         )
 
 
-class CurrentStage:
-    """The stage that one thread is in, or was in last. Any thread may ask."""
+class HerderActivity:
+    """The current or last operation of one thread. Any thread may read it."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._now_ms = now_ms
         self._lock = threading.Lock()
-        self._stages: list[Stage] = []
-        self._last: Stage | None = None
+        self._operations: list[Operation] = []
+        self._last: Operation | None = None
 
     @contextmanager
-    def of(self, description: str) -> Iterator[None]:
-        """The block is this stage. Blocks may lie in each other: the innermost one is told."""
-        stage = Stage(description, self._now_ms())
+    def doing(self, description: str) -> Iterator[None]:
+        """Records the block as an operation. Blocks may be nested: the innermost one is reported."""
+        operation = Operation(description, self._now_ms())
         with self._lock:
-            self._stages.append(stage)
+            self._operations.append(operation)
         try:
             yield
         finally:
             with self._lock:
-                self._stages.remove(stage)
-                self._last = replace(stage, completed_ms=self._now_ms())
+                self._operations.remove(operation)
+                self._last = replace(operation, completed_ms=self._now_ms())
 
-    def now(self) -> Stage | None:
-        """The stage that goes on, else the last one; None before there was any."""
+    def now(self) -> Operation | None:
+        """Returns the current operation, else the last one; None before the first."""
         with self._lock:
-            return self._stages[-1] if self._stages else self._last
+            return self._operations[-1] if self._operations else self._last
 
     def timed_out(self) -> str:
-        """What an answer says after the request timeout."""
-        stage = self.now()
-        return TIMED_OUT if stage is None else f"{TIMED_OUT}. {stage.sentence()}"
+        """Returns the error message of a request that timed out."""
+        operation = self.now()
+        return TIMED_OUT if operation is None else f"{TIMED_OUT}. {operation.sentence()}"
 
 
 def _instant(ms: int) -> str:
-    """As Java's Instant prints it: no fraction where there is none."""
+    """Formats a time like Java's Instant, without a zero fraction."""
     moment = datetime.fromtimestamp(ms / 1000, UTC)
     text = moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds")
     return text.replace("+00:00", "Z")

@@ -1,8 +1,8 @@
-"""Failed connectors and tasks that restart by themselves: ``errors.restart.*``, which Apache's workers do not have.
+"""Automatic restarts of failed connectors and tasks: ``errors.restart.*``, an extension of Apache's workers.
 
 Off by default. When it is on, an instance that fails is restarted after a delay that doubles with each failure, until it has
-failed too often in a row; one that ran well for long begins anew. Counts are this worker's own: they are not kept over a restart
-of the worker, and a task that moves to another worker begins there with none.
+failed too often in a row; after a long run without a failure, counting starts over. Counts are local to this worker: they are
+lost when the worker restarts, and start at zero when a task moves to another worker.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from connect.config.definition import ConfigDef
+from connect.errors import ConnectError
 from worker.config.extension_keys import RESTART_KEYS
 from worker.config.worker_config import WorkerConfig
-from worker.model import Restarts
+from worker.model import ConnectorStatus, Restarts, State, Status
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ _KEYS = ConfigDef(RESTART_KEYS)
 _JITTER = 0.2
 _CONFIG_ERROR = "org.apache.kafka.common.config.ConfigException"
 
-Instance = tuple[str, int | None]
+InstanceKey = tuple[str, int | None]
 """A connector's name, and the number of a task or None for the connector itself."""
 
 
@@ -34,14 +35,15 @@ class RestartPolicy:
     """The keys of one connector, typed."""
 
     max_attempts: int = 0
-    """0: never, as Apache's workers; -1: without end."""
+    """0: never, as in Apache's workers; -1: unlimited."""
     initial_ms: int = 1000
     max_ms: int = 60_000
     reset_after_ms: int = 600_000
 
     @classmethod
     def of(cls, config: Mapping[str, str | None], worker: WorkerConfig) -> RestartPolicy:
-        """The connector's keys (with the values of config providers), or else the worker's of those names. Raises ConfigError."""
+        """Parses the connector's keys (with config provider values); the worker's keys of the same names are the defaults. Raises
+        ConfigError."""
         given = {key.name: config.get(key.name) or worker.originals.get(key.name) for key in RESTART_KEYS}
         values = _KEYS.parse({name: value for name, value in given.items() if value is not None})
         return cls(*(values[key.name] for key in RESTART_KEYS))
@@ -51,23 +53,25 @@ class RestartPolicy:
         return self.max_attempts != 0
 
     def delay_ms(self, count: int, spread: float) -> int:
-        """How long to wait after ``count`` restarts; ``spread``, from 0 to 1, keeps many that failed together apart."""
+        """Returns the delay after ``count`` restarts. ``spread``, from 0 to 1, shortens it, so that instances that failed at the
+        same time restart at different times."""
         delay = min(self.max_ms, self.initial_ms << min(count, 40))
         return int(delay * (1 - _JITTER * spread))
 
 
 @dataclass(frozen=True, slots=True)
 class RestartState:
-    """What is known of one instance. Pure: times, in seconds of any clock, come from outside."""
+    """The restarts of one instance. Pure: times are arguments, in seconds of any clock."""
 
     policy: RestartPolicy
     count: int = 0
     due_s: float | None = None
-    """When it will be restarted."""
+    """When it will be restarted; None if it will not."""
     running_since_s: float | None = None
 
     def failed(self, policy: RestartPolicy, now_s: float, spread: float) -> RestartState:
-        """It failed: the restart that follows, unless there were too many. A failure while one is awaited changes nothing."""
+        """Returns the state after a failure: a restart is due, unless there were too many. A failure while one is pending changes
+        nothing."""
         if self.due_s is not None:
             return replace(self, policy=policy)
         count = self.count_at(now_s)
@@ -77,26 +81,26 @@ class RestartState:
         return RestartState(policy, count, due_s)
 
     def running(self, now_s: float) -> RestartState:
-        """It runs, whoever started it."""
+        """Returns the state of an instance that runs, whoever started it."""
         since_s = now_s if self.running_since_s is None else self.running_since_s
         return replace(self, due_s=None, running_since_s=since_s)
 
     def restarted(self) -> RestartState:
-        """It is being restarted now."""
+        """Returns the state of an instance that is being restarted."""
         return replace(self, count=self.count + 1, due_s=None, running_since_s=None)
 
     def count_at(self, now_s: float) -> int:
-        """The restarts that count: none after it ran well for long enough."""
+        """Returns the restarts that count: none after it ran long enough."""
         since_s = self.running_since_s
-        well = since_s is not None and (now_s - since_s) * 1000 >= self.policy.reset_after_ms
-        return 0 if well else self.count
+        ran_long_enough = since_s is not None and (now_s - since_s) * 1000 >= self.policy.reset_after_ms
+        return 0 if ran_long_enough else self.count
 
 
-class Healer:
-    """One thread for all instances of a worker. Whoever makes it starts and closes it; the other methods are for any thread.
+class RestartScheduler:
+    """One thread for all instances of a worker. The creator starts and closes it; any thread may call the other methods.
 
-    ``restart`` is called on the healer's thread with an instance that is to be restarted. It must not block, and must look
-    whether that is still wanted: the instance may have been paused, stopped, deleted or restarted by somebody since.
+    ``restart`` is called on the scheduler's thread with an instance that is to be restarted. It must not block, and must check
+    whether the restart is still needed: the instance may have been paused, stopped, deleted, or restarted meanwhile.
     """
 
     def __init__(
@@ -112,16 +116,16 @@ class Healer:
         self._epoch_ms = epoch_ms
         self._spread = spread
         self._changed = threading.Condition()
-        self._states: dict[Instance, RestartState] = {}
-        self._thread = threading.Thread(target=self._work, name="self-healing", daemon=True)
+        self._states: dict[InstanceKey, RestartState] = {}
+        self._thread = threading.Thread(target=self._work, name="auto-restart", daemon=True)
         self._closed = False
 
     def start(self) -> None:
-        """Begins to look at the clock."""
+        """Starts the thread."""
         self._thread.start()
 
     def failed(self, connector: str, task: int | None, policy: RestartPolicy, trace: str | None = None) -> None:
-        """An instance is FAILED: it will be restarted as the policy says. ``trace`` is only for what the log tells."""
+        """Schedules the restart of an instance that is FAILED, as the policy says. ``trace`` is only logged."""
         if not policy.is_on:
             self._drop((connector, task))
             return
@@ -133,23 +137,24 @@ class Healer:
             state = self._states[connector, task] = old.failed(policy, now_s, self._spread())
             self._changed.notify()
         if old.due_s is None:
-            _tell(connector, task, state, now_s, trace)
+            _log_failure(connector, task, state, now_s, trace)
 
     def running(self, connector: str, task: int | None) -> None:
-        """An instance is RUNNING: a restart that was awaited is not needed any more."""
+        """Cancels the pending restart of an instance that is RUNNING."""
         with self._changed:
             state = self._states.get((connector, task))
             if state is not None:
                 self._states[connector, task] = state.running(self._clock())
 
-    def forget(self, connector: str) -> None:
-        """Forgets a connector and its tasks: it was paused, stopped, deleted, given another configuration, restarted by hand."""
+    def reset(self, connector: str) -> None:
+        """Drops the restarts of a connector and its tasks, because it was paused, stopped, deleted, changed, or restarted on
+        request."""
         with self._changed:
             for instance in [one for one in self._states if one[0] == connector]:
                 del self._states[instance]
 
     def state(self, connector: str, task: int | None) -> Restarts | None:
-        """What statuses show: None for an instance that has not failed yet, or whose connector is not to heal."""
+        """Returns the restarts of an instance; None if it has not failed yet, or its restarts are off."""
         now_s = self._clock()
         with self._changed:
             state = self._states.get((connector, task))
@@ -158,12 +163,8 @@ class Healer:
         next_ms = None if state.due_s is None else self._epoch_ms() + int((state.due_s - now_s) * 1000)
         return Restarts(state.count_at(now_s), next_ms)
 
-    def shown(self, connector: str, task: int | None, policy: RestartPolicy) -> Restarts | None:
-        """The same, and no restarts for an instance that has not failed yet under a policy that is on."""
-        return (self.state(connector, task) or Restarts(0, None)) if policy.is_on else None
-
     def run_due(self) -> float | None:
-        """Restarts what is due. Returns the seconds until the next one, None when there is none."""
+        """Restarts the instances that are due. Returns the seconds until the next restart, None without one."""
         now_s = self._clock()
         with self._changed:
             due = [one for one, state in self._states.items() if state.due_s is not None and state.due_s <= now_s]
@@ -173,7 +174,7 @@ class Healer:
             try:
                 self._restart(connector, task)
             except Exception as e:
-                log.warning("%s could not be restarted: %s", _named(connector, task), e)
+                log.warning("%s could not be restarted: %s", _label(connector, task), e)
         with self._changed:
             return self._next_s()
 
@@ -186,7 +187,7 @@ class Healer:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def _drop(self, instance: Instance) -> None:
+    def _drop(self, instance: InstanceKey) -> None:
         with self._changed:
             self._states.pop(instance, None)
 
@@ -196,7 +197,7 @@ class Healer:
             with self._changed:
                 if self._closed:
                     return
-                # Looked up again: something may have failed since.
+                # Computed again, because something may have failed since.
                 self._changed.wait(self._next_s())
 
     def _next_s(self) -> float | None:
@@ -204,15 +205,69 @@ class Healer:
         return max(0.0, min(due) - self._clock()) if due else None
 
 
-def _named(connector: str, task: int | None) -> str:
+class AutoRestart:
+    """Restarts the failed instances of a worker as their connectors' policies say. The creator starts and closes it; any thread
+    may call the other methods."""
+
+    def __init__(self, worker: WorkerConfig, restart: Callable[[str, int | None], None]) -> None:
+        """``restart`` as for :class:`RestartScheduler`."""
+        self._worker = worker
+        self._scheduler = RestartScheduler(restart)
+
+    def start(self) -> None:
+        self._scheduler.start()
+
+    def close(self) -> None:
+        self._scheduler.close()
+
+    def on_state(
+        self, connector: str, task: int | None, state: State, trace: str | None, config: Mapping[str, str | None]
+    ) -> Restarts | None:
+        """Follows the state of an instance; ``config`` is its connector's. Returns the restarts that its status shows."""
+        policy = self._policy(config)
+        if state is State.FAILED:
+            self._scheduler.failed(connector, task, policy, trace)
+        elif state is State.RUNNING:
+            self._scheduler.running(connector, task)
+        return self._restarts(connector, task, policy)
+
+    def reset(self, connector: str) -> None:
+        """See :meth:`RestartScheduler.reset`."""
+        self._scheduler.reset(connector)
+
+    def with_restarts(self, status: ConnectorStatus, config: Mapping[str, str | None]) -> ConnectorStatus:
+        """Adds the restarts of its instances to a status, if the connector restarts automatically."""
+        policy = self._policy(config)
+
+        def add(task: int | None, one: Status) -> Status:
+            return replace(one, restarts=self._restarts(status.name, task, policy))
+
+        if not policy.is_on:
+            return status
+        tasks = [(number, add(number, task)) for number, task in status.tasks]
+        return replace(status, connector=add(None, status.connector), tasks=tasks)
+
+    def _restarts(self, connector: str, task: int | None, policy: RestartPolicy) -> Restarts | None:
+        return (self._scheduler.state(connector, task) or Restarts(0, None)) if policy.is_on else None
+
+    def _policy(self, config: Mapping[str, str | None]) -> RestartPolicy:
+        try:
+            return RestartPolicy.of(config, self._worker)
+        except ConnectError as e:
+            # A config provider's value that is invalid by now; it was valid when the connector was configured.
+            log.debug("errors.restart.*: %s", e.message)
+            return RestartPolicy()
+
+
+def _label(connector: str, task: int | None) -> str:
     return f"Connector {connector}" if task is None else f"Task {connector}-{task}"
 
 
-def _tell(connector: str, task: int | None, state: RestartState, now_s: float, trace: str | None) -> None:
-    named, policy = _named(connector, task), state.policy
+def _log_failure(connector: str, task: int | None, state: RestartState, now_s: float, trace: str | None) -> None:
+    label, policy = _label(connector, task), state.policy
     if state.due_s is None:
-        log.error("%s failed and stays FAILED: it was restarted %d times (errors.restart.max.attempts)", named, state.count)
+        log.error("%s failed and stays FAILED: it was restarted %d times (errors.restart.max.attempts)", label, state.count)
         return
     limit = "" if policy.max_attempts < 0 else f" of {policy.max_attempts}"
-    hint = "; its configuration is to blame, so that it will hardly help" if (trace or "").startswith(_CONFIG_ERROR) else ""
-    log.warning("%s failed; restart %d%s in %.1f s%s", named, state.count + 1, limit, state.due_s - now_s, hint)
+    hint = "; its configuration is invalid, so a restart will hardly help" if (trace or "").startswith(_CONFIG_ERROR) else ""
+    log.warning("%s failed; restart %d%s in %.1f s%s", label, state.count + 1, limit, state.due_s - now_s, hint)

@@ -1,4 +1,4 @@
-"""What a restart of a connector with its tasks touches (KIP-745). Pure."""
+"""Which instances a restart of a connector with its tasks affects (KIP-745). Pure."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from worker.model import ConnectorStatus, State, Status
 
 
 def to_restart(status: ConnectorStatus, *, include_tasks: bool, only_failed: bool) -> tuple[bool, list[int]]:
-    """Whether the connector's instance, and which tasks."""
+    """Returns whether to restart the connector's instance, and which tasks."""
 
-    def chosen(one: Status) -> bool:
+    def is_included(one: Status) -> bool:
         return not only_failed or one.state is State.FAILED
 
-    return chosen(status.connector), [number for number, task in status.tasks if include_tasks and chosen(task)]
+    return is_included(status.connector), [number for number, task in status.tasks if include_tasks and is_included(task)]
 
 
 def planned_restart(status: ConnectorStatus, with_connector: bool, tasks: Collection[int]) -> ConnectorStatus:
-    """The status as the answer shows it: what is to be restarted is RESTARTING."""
+    """Returns the status in the response: everything that restarts is RESTARTING."""
     connector = replace(status.connector, state=State.RESTARTING) if with_connector else status.connector
     shown = [(n, replace(task, state=State.RESTARTING) if n in tasks else task) for n, task in status.tasks]
     return replace(status, connector=connector, tasks=shown)

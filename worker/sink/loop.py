@@ -20,7 +20,7 @@ from worker.sink.delivery import SinkDelivery
 from worker.sink.errant_reporter import ErrantReporter
 from worker.sink.pauses import ConsumptionPauses
 from worker.sink.positions import SinkPositions
-from worker.sink.rebalance import RebalanceCallbacks, RebalanceHandler
+from worker.sink.rebalance import RebalanceCallbacks, PartitionHandler
 from worker.sink.runtime import SinkTaskHandle, SinkTaskRuntime
 from worker.sink.topic_discovery import TopicDiscovery
 
@@ -78,7 +78,7 @@ class SinkLoop:
         rewind = self._delivery.rewind
         self._commits = SinkCommits(handle.id, task, consumer, errors, self._positions, rewind, interval_s, timeout_s)
         self._rebalance = callbacks
-        self._rebalance.handler = RebalanceHandler(
+        self._rebalance.handler = PartitionHandler(
             handle, task, consumer, self.context, self._positions, self._pauses, self._delivery, self._commits
         )
         self._next_lag = 0.0

@@ -25,7 +25,7 @@ _COMMITTED_TIMEOUT_S = _START_OFFSETS_TIMEOUT_S = 5.0
 _RETRY_S = 0.1
 
 
-class RebalanceHandler:
+class PartitionHandler:
     """Opens assigned partitions; commits and closes revoked ones. Used on the task's thread only."""
 
     def __init__(
@@ -112,7 +112,7 @@ class RebalanceCallbacks:
         """``is_cancelled`` says whether the task was cut off; it hears of no rebalance then."""
         self._is_cancelled = is_cancelled
         self._error: BaseException | None = None
-        self.handler: RebalanceHandler | None = None
+        self.handler: PartitionHandler | None = None
         """Set before the consumer subscribes."""
         self.rebalanced = False
         """Whether there was a rebalance since this was last set to False."""

@@ -1,4 +1,4 @@
-"""What tasks of a standalone worker ask of it: offsets in a file, and no exactly-once."""
+"""Services of a standalone worker for its tasks: offsets in a file, no exactly-once."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Properties = Mapping[str, str]
 def running(properties: Properties, failures: list[ConnectError]) -> Iterator[DistributedHerder]:
     """A worker in this process, without REST. What ends it is added to ``failures``."""
     config = WorkerConfig.for_cluster({**properties, "task.executors": "0", "task.shutdown.graceful.timeout.ms": "1000"})
-    parts = assemble(config, worker_id="w:1", url="http://w:1/", peers=RestLeaderClient(), on_fatal=failures.append)
+    parts = assemble(config, worker_id="w:1", url="http://w:1/", leader_client=RestLeaderClient(), on_fatal=failures.append)
     herder = DistributedHerder(parts)
     herder.start()
     try:

@@ -85,8 +85,8 @@ class Workers:
         own = {"group.id": group, "offset.storage.partitions": "1", "status.storage.partitions": "1"}
         config = WorkerConfig.for_cluster({**props, **own, **topics, **factors})
         server = RestServer.from_config(config)
-        peers = RestLeaderClient(WorkerClient.from_config(config))
-        parts = assemble(config, worker_id=server.worker_id, url=server.url, peers=peers, on_fatal=_fail)
+        leader_client = RestLeaderClient(WorkerClient.from_config(config))
+        parts = assemble(config, worker_id=server.worker_id, url=server.url, leader_client=leader_client, on_fatal=_fail)
         herder = DistributedHerder(parts)
         server.start(herder)
         herder.start()

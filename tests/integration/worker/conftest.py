@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from sluice.embedded.broker import EmbeddedBroker
 from worker.config.worker_config import WorkerConfig
 from worker.model import State, TaskId
-from worker.standalone.connector import ConnectorUnit
+from worker.standalone.connector import StandaloneConnector
 from worker.standalone.herder import StandaloneHerder
 
 if TYPE_CHECKING:
@@ -139,19 +139,21 @@ class Told:
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     told = Told()
-    of_connector, of_task = ConnectorUnit.on_connector_state, ConnectorUnit.on_task_state
+    of_connector, of_task = StandaloneConnector.on_connector_state, StandaloneConnector.on_task_state
 
     # Noted when the status shows it.
-    def on_connector_state(unit: ConnectorUnit, run: int, state: State, trace: str | None) -> None:
-        of_connector(unit, run, state, trace)
-        told.note(unit.definition.name, None, state)
+    def on_connector_state(connector: StandaloneConnector, run: int, state: State, trace: str | None) -> None:
+        of_connector(connector, run, state, trace)
+        told.note(connector.definition.name, None, state)
 
-    def on_task_state(unit: ConnectorUnit, run: int, number: int, state: State, trace: str | None, version: str | None) -> None:
-        of_task(unit, run, number, state, trace, version)
-        told.note(unit.definition.name, number, state)
+    def on_task_state(
+        connector: StandaloneConnector, run: int, number: int, state: State, trace: str | None, version: str | None
+    ) -> None:
+        of_task(connector, run, number, state, trace, version)
+        told.note(connector.definition.name, number, state)
 
-    monkeypatch.setattr(ConnectorUnit, "on_connector_state", on_connector_state)
-    monkeypatch.setattr(ConnectorUnit, "on_task_state", on_task_state)
+    monkeypatch.setattr(StandaloneConnector, "on_connector_state", on_connector_state)
+    monkeypatch.setattr(StandaloneConnector, "on_task_state", on_task_state)
     return told
 
 

@@ -1,4 +1,4 @@
-"""What operators have beyond Apache's, in a cluster: connectors of a directory, earlier configurations, self-healing."""
+"""Extensions of Apache's operations in a cluster: connectors.dir, config history, automatic restarts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def lines(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_clusters_connectors_follow_a_directory_whoever_leads(
+def test_connectors_of_a_cluster_follow_the_directory_of_any_leader(
     broker: EmbeddedBroker, tmp_path: Path, lines: Path, unique_name: Callable[[str], str]
 ) -> None:
     folder = tmp_path / "connectors"
@@ -64,7 +64,7 @@ def test_a_clusters_connectors_follow_a_directory_whoever_leads(
         cluster.wait_for_state("b", "RUNNING", tasks=1)
 
 
-def test_an_earlier_configuration_is_brought_back_through_any_worker(
+def test_rollback_works_through_any_worker(
     broker: EmbeddedBroker, tmp_path: Path, lines: Path, unique_name: Callable[[str], str]
 ) -> None:
     config = {"connector.class": FILE_SOURCE, "file": str(lines), "topic": unique_name("lines")}
@@ -85,7 +85,7 @@ def test_an_earlier_configuration_is_brought_back_through_any_worker(
         assert follower.client.config("a")["batch.size"] == "5"
 
 
-def test_a_task_that_fails_heals_and_every_worker_tells_how_often(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_failed_task_restarts_and_every_worker_shows_the_count(broker: EmbeddedBroker, tmp_path: Path) -> None:
     config = {
         "connector.class": "org.apache.kafka.connect.tools.MockSourceConnector",
         "mock_mode": "task-failure",

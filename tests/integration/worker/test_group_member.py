@@ -174,7 +174,7 @@ def shared(*herders: Herder) -> bool:
     return len(held) == len(all_tasks()) and set(held) == all_tasks() and len(generations) == 1 and -1 not in generations
 
 
-def test_members_come_share_and_go(start: Start) -> None:
+def test_members_share_the_tasks_as_they_join_and_leave(start: Start) -> None:
     one = start("w1")
     eventually(lambda: shared(one), "the first member has everything")
     assert one.member.is_leader
@@ -201,7 +201,7 @@ def test_members_come_share_and_go(start: Start) -> None:
     assert two.revoked() == []
 
 
-def test_a_new_configuration_reaches_all_when_one_joins_again(start: Start) -> None:
+def test_new_configuration_reaches_all_members_when_one_rejoins(start: Start) -> None:
     one, two = start("w1"), start("w2")
     eventually(lambda: shared(one, two), "both share")
     more = Config(9, {"a": 4, "b": 2, "c": 2})
@@ -209,15 +209,17 @@ def test_a_new_configuration_reaches_all_when_one_joins_again(start: Start) -> N
     before = leader.tasks, follower.tasks
     follower.config = more
     follower.member.request_rejoin("the configuration changed")
-    eventually(lambda: leader.member.mismatch_rounds > 1, "the leader says that it is behind")
+    eventually(lambda: leader.member.consecutive_mismatches > 1, "the leader says that it is behind")
     leader.config = more
     eventually(lambda: leader.tasks | follower.tasks == all_tasks(more), "the new tasks are given out")
     assert before[0] <= leader.tasks
     assert before[1] <= follower.tasks
-    eventually(lambda: leader.member.mismatch_rounds == 0 == follower.member.mismatch_rounds, "no mismatch any more")
+    eventually(
+        lambda: leader.member.consecutive_mismatches == 0 == follower.member.consecutive_mismatches, "no mismatch any more"
+    )
 
 
-def test_a_member_that_is_not_polled_stops_its_work_and_joins_again_when_it_is(start: Start) -> None:
+def test_member_that_is_not_polled_stops_and_rejoins_when_it_is(start: Start) -> None:
     one = start("w1", rebalance_timeout_ms="3000")
     two = start("w2", rebalance_timeout_ms="3000")
     eventually(lambda: shared(one, two), "both share")
@@ -231,7 +233,7 @@ def test_a_member_that_is_not_polled_stops_its_work_and_joins_again_when_it_is(s
     assert "rebalance.timeout.ms=3000" in stuck.revoked()[0].reason
 
 
-def test_a_join_that_ends_while_nobody_polls_is_not_joined_again(start: Start) -> None:
+def test_join_that_completes_while_nobody_polls_is_not_repeated(start: Start) -> None:
     slow = {"session_timeout_ms": "20000", "heartbeat_interval_ms": "2000"}
     one, two = start("w1", **slow), start("w2", **slow)
     eventually(lambda: shared(one, two), "both share")
@@ -247,7 +249,7 @@ def test_a_join_that_ends_while_nobody_polls_is_not_joined_again(start: Start) -
     assert leader.member.generation == generation + 1
 
 
-def test_after_a_revocation_it_stays_out_until_its_work_has_stopped(start: Start) -> None:
+def test_member_does_not_rejoin_until_revoked_instances_have_stopped(start: Start) -> None:
     one = start("w1", connect_protocol="eager", session_timeout_ms="4000")
     eventually(lambda: shared(one), "the first member has everything")
     one.acknowledges = False
@@ -296,7 +298,7 @@ def worker_log() -> Iterator[Log]:
     root.removeHandler(handler)
 
 
-def test_a_restarted_broker_is_waited_for(start: Start, broker: EmbeddedBroker, worker_log: Log) -> None:
+def test_members_wait_for_a_restarted_broker(start: Start, broker: EmbeddedBroker, worker_log: Log) -> None:
     one, two = start("w1"), start("w2")
     eventually(lambda: shared(one, two), "both share")
     worker_log.records.clear()
@@ -309,12 +311,12 @@ def test_a_restarted_broker_is_waited_for(start: Start, broker: EmbeddedBroker, 
     assert one.member.coordinator_unreachable_since is None
     # One line a disturbance, in our words.
     said = [record.getMessage() for record in worker_log.records]
-    assert sum(text.startswith("No group coordinator answers for group") for text in said) == 2
-    assert sum("answers again after" in text for text in said) == 2
+    assert sum(text.startswith("No group coordinator responds for group") for text in said) == 2
+    assert sum("responds again after" in text for text in said) == 2
     assert not [record for record in worker_log.records if record.name.startswith("kafka")]
 
 
-def test_a_coordinator_that_falls_silent_is_given_up_after_a_session(start: Start, broker: EmbeddedBroker) -> None:
+def test_silent_coordinator_is_abandoned_after_the_session_timeout(start: Start, broker: EmbeddedBroker) -> None:
     one = start("w1", session_timeout_ms="4000")
     eventually(lambda: shared(one), "it has everything")
     assert broker.pid is not None
@@ -327,11 +329,11 @@ def test_a_coordinator_that_falls_silent_is_given_up_after_a_session(start: Star
         os.kill(broker.pid, signal.SIGCONT)
     # The request would be waited for much longer than that.
     assert 2 < waited_s < 20
-    assert one.revoked() == [Revoked(True, "the group's coordinator did not answer for session.timeout.ms=4000")]
+    assert one.revoked() == [Revoked(True, "the group coordinator did not respond for session.timeout.ms=4000")]
     eventually(lambda: shared(one), "it has everything again")
 
 
-def test_nobody_there_is_told_in_time(unique_name: Callable[[str], str]) -> None:
+def test_unavailable_broker_raises_in_time(unique_name: Callable[[str], str]) -> None:
     (port,) = free_ports(1)
     herder = Herder("w1", {"bootstrap.servers": f"127.0.0.1:{port}", "group.id": unique_name("group")})
     with pytest.raises(UnreachableError, match=f"no Kafka broker answers at 127.0.0.1:{port}"):
@@ -339,7 +341,7 @@ def test_nobody_there_is_told_in_time(unique_name: Callable[[str], str]) -> None
     herder.member.close()
 
 
-def test_a_session_timeout_the_broker_refuses_is_told_with_advice(start: Start) -> None:
+def test_rejected_session_timeout_names_the_broker_settings(start: Start) -> None:
     one = start("w1", session_timeout_ms="500", heartbeat_interval_ms="100")
     eventually(lambda: one.failure is not None, "poll says what is wrong")
     assert one.failure is not None

@@ -83,25 +83,25 @@ def join(props: Mapping[str, str], within_s: float = 30.0) -> list[GroupEvent]:
 
 
 @pytest.mark.parametrize(("mechanism", "module"), [("PLAIN", "plain.Plain"), ("SCRAM-SHA-512", "scram.Scram")])
-def test_it_logs_in_and_joins(secured: Mapping[str, str], mechanism: str, module: str) -> None:
+def test_member_authenticates_and_joins(secured: Mapping[str, str], mechanism: str, module: str) -> None:
     jaas = JAAS.format(module=f"{module}LoginModule", password="s3cret")
     (event,) = join({**secured, "sasl.mechanism": mechanism, "sasl.jaas.config": jaas})
     assert isinstance(event, Assigned)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
-        ({"sasl.jaas.config": JAAS.format(module="plain.PlainLoginModule", password="wr0ng")}, "the broker refuses the login"),
-        ({"sasl.mechanism": "SCRAM-SHA-256"}, "the broker does not offer sasl.mechanism=SCRAM-SHA-256"),
+        ({"sasl.jaas.config": JAAS.format(module="plain.PlainLoginModule", password="wr0ng")}, "authentication failed"),
+        ({"sasl.mechanism": "SCRAM-SHA-256"}, "the broker does not support sasl.mechanism=SCRAM-SHA-256"),
         (
             {"ssl.truststore.certificates": certificates.make("another").pem},
-            "no TLS connection with .*: CERTIFICATE_VERIFY_FAILED",
+            "no TLS connection to .*: CERTIFICATE_VERIFY_FAILED",
         ),
     ],
 )
-def test_what_is_set_wrongly_is_told_at_the_start(secured: Mapping[str, str], wrong: dict[str, str], said: str) -> None:
-    with pytest.raises(ConnectError, match=said) as caught:
+def test_wrong_settings_fail_the_start(secured: Mapping[str, str], wrong: dict[str, str], message: str) -> None:
+    with pytest.raises(ConnectError, match=message) as caught:
         join({**secured, **wrong})
     assert not isinstance(caught.value, UnreachableError)
     assert "wr0ng" not in caught.value.message

@@ -17,7 +17,7 @@ from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.worker.conftest import STRING, StartWorker, Told, Worker, eventually
 from worker.config.worker_config import WorkerConfig
 from worker.model import OffsetEntry, Origin, State, TargetState
-from worker.operations.history.factory import history_of, history_topic
+from worker.operations.history.factory import create_history, history_topic
 from worker.operations.offsets.sink_groups import SinkGroups
 
 Name = Callable[[str], str]
@@ -40,7 +40,7 @@ def stop(worker: Worker, name: str) -> None:
 # --- offsets
 
 
-def test_a_source_that_was_set_back_reads_again(worker: Worker, tmp_path: Path, unique_name: Name) -> None:
+def test_source_with_reset_offsets_reads_again(worker: Worker, tmp_path: Path, unique_name: Name) -> None:
     name, file = unique_name("c"), tmp_path / "in.txt"
     file.write_text("one\ntwo\n")
     worker.create(name, {"connector.class": SOURCE, "file": str(file), "topic": name})
@@ -61,7 +61,7 @@ def test_a_source_that_was_set_back_reads_again(worker: Worker, tmp_path: Path, 
     assert worker.herder.offsets(name) == []
 
 
-def test_a_change_follows_a_stop_that_was_asked_for_just_before(worker: Worker, tmp_path: Path, unique_name: Name) -> None:
+def test_offset_change_waits_for_the_preceding_stop(worker: Worker, tmp_path: Path, unique_name: Name) -> None:
     name = unique_name("c")
     worker.create(name, {"connector.class": SOURCE, "file": str(tmp_path / "none"), "topic": name})
     worker.herder.set_target_state(name, TargetState.STOPPED)
@@ -73,7 +73,7 @@ def groups(bootstrap: str) -> SinkGroups:
     return SinkGroups(WorkerConfig.standalone({**props, "bootstrap.servers": bootstrap}))
 
 
-def test_single_partitions_of_a_group_are_moved_and_forgotten(broker: EmbeddedBroker, unique_name: Name) -> None:
+def test_single_partitions_of_a_group_are_changed_and_removed(broker: EmbeddedBroker, unique_name: Name) -> None:
     topic, name = unique_name("t"), unique_name("c")
     make_topic(broker, topic, 3)
     tps = [TopicPartition(topic, number) for number in range(3)]
@@ -94,7 +94,7 @@ def test_single_partitions_of_a_group_are_moved_and_forgotten(broker: EmbeddedBr
     assert sinks.offsets(name, config) == []
 
 
-def test_a_group_is_where_its_consumers_are(broker: EmbeddedBroker, unique_name: Name) -> None:
+def test_group_is_on_the_cluster_of_its_consumers(broker: EmbeddedBroker, unique_name: Name) -> None:
     topic, name = unique_name("t"), unique_name("c")
     make_topic(broker, topic)
     sinks = groups("127.0.0.1:1")  # the worker's own cluster is another one
@@ -125,7 +125,7 @@ def member(broker: EmbeddedBroker, unique_name: Name) -> Iterator[tuple[str, str
     consumer.close()
 
 
-def test_a_group_in_use_is_not_touched(broker: EmbeddedBroker, member: tuple[str, str]) -> None:
+def test_group_in_use_is_not_changed(broker: EmbeddedBroker, member: tuple[str, str]) -> None:
     topic, name = member
     sinks = groups(broker.bootstrap)
     said = "offsets for connector {} either because its tasks haven't stopped completely yet"
@@ -138,9 +138,7 @@ def test_a_group_in_use_is_not_touched(broker: EmbeddedBroker, member: tuple[str
             change()
 
 
-def test_a_sink_that_was_reset_reads_from_the_beginning(
-    worker: Worker, broker: EmbeddedBroker, tmp_path: Path, unique_name: Name
-) -> None:
+def test_reset_sink_reads_from_the_beginning(worker: Worker, broker: EmbeddedBroker, tmp_path: Path, unique_name: Name) -> None:
     name, out = unique_name("c"), tmp_path / "out.txt"
     make_topic(broker, name)
     worker.produce(name, ["a", "b"])
@@ -156,10 +154,10 @@ def test_a_sink_that_was_reset_reads_from_the_beginning(
     assert worker.herder.offsets(name) == []
 
 
-# --- self-healing
+# --- automatic restarts
 
 
-def test_a_task_that_fails_is_restarted_until_it_has_failed_too_often(
+def test_failed_task_is_restarted_up_to_the_maximum(
     start_worker: StartWorker, broker: EmbeddedBroker, told: Told, unique_name: Name
 ) -> None:
     worker, name = start_worker(errors_restart_delay_initial_ms="200"), unique_name("c")
@@ -184,7 +182,7 @@ def test_a_task_that_fails_is_restarted_until_it_has_failed_too_often(
     assert restarts() == (State.FAILED, None, None)
 
 
-def test_what_is_stopped_or_deleted_is_not_restarted(start_worker: StartWorker, unique_name: Name) -> None:
+def test_stopped_or_deleted_connector_is_not_restarted(start_worker: StartWorker, unique_name: Name) -> None:
     worker, name = start_worker(errors_restart_max_attempts="-1", errors_restart_delay_initial_ms="60000"), unique_name("c")
     worker.create(name, {"connector.class": SOURCE, "file": "/", "topic": name})  # a folder is no file
     worker.wait_for(name, State.FAILED)
@@ -200,13 +198,13 @@ def test_what_is_stopped_or_deleted_is_not_restarted(start_worker: StartWorker, 
     worker.herder.set_target_state(name, TargetState.STARTED)
     eventually(is_announced, "announced again after the pause")
     worker.herder.delete_connector(name)
-    assert worker.herder._healer.state(name, 0) is None
+    assert worker.herder._auto_restart._scheduler.state(name, 0) is None
 
 
 # --- connectors of a directory, and history
 
 
-def test_connectors_come_and_go_with_their_files(start_worker: StartWorker, tmp_path: Path, unique_name: Name) -> None:
+def test_connectors_follow_their_files(start_worker: StartWorker, tmp_path: Path, unique_name: Name) -> None:
     folder, name, other = tmp_path / "connectors", unique_name("c"), unique_name("d")
     folder.mkdir()
     worker = start_worker(connectors_dir=str(folder))
@@ -233,7 +231,7 @@ def test_connectors_come_and_go_with_their_files(start_worker: StartWorker, tmp_
     eventually(lambda: herder.connectors() == [other], "deleted, and the other one left alone")
 
 
-def test_earlier_configurations_come_back(worker: Worker, tmp_path: Path, unique_name: Name) -> None:
+def test_rollback_restores_an_earlier_configuration(worker: Worker, tmp_path: Path, unique_name: Name) -> None:
     name = unique_name("c")
     config = {"connector.class": SOURCE, "file": str(tmp_path / "in"), "topic": name}
     worker.create(name, config)
@@ -264,7 +262,7 @@ def test_workers_of_a_cluster_share_the_history(broker: EmbeddedBroker, unique_n
     configs = [WorkerConfig.for_cluster(props) for _ in range(2)]
     topic = history_topic(configs[0])
     assert topic == f"{group}-config-history"
-    one, other = [history_of(config) for config in configs]
+    one, other = [create_history(config) for config in configs]
     for history in (one, other):
         history.start()
     try:
@@ -282,7 +280,7 @@ def test_workers_of_a_cluster_share_the_history(broker: EmbeddedBroker, unique_n
     finally:
         one.close()
         other.close()
-    late = history_of(configs[0])
+    late = create_history(configs[0])
     late.start()
     assert [v.version for v in late.versions("c")] == [2, 3]
     late.close()

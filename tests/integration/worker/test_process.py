@@ -292,7 +292,7 @@ def test_a_rotated_secret_restarts_the_connector_and_is_shown_nowhere(
     rotated = one.folder / "rotated"
     rotated.write_text(f"topic={second}\n")
     rotated.rename(secrets)
-    restarted = "Connector src is restarted for new values of its config providers"
+    restarted = "Restarting connector src with new config provider values"
     eventually(lambda: restarted in one.text(), "the connector is restarted")
     # That is said before the task is stopped, which still takes what comes now to where it was told first.
     eventually(lambda: one.text().count(f"Opened {source} at position") == 2, "the next task has the file", explain=one.text)

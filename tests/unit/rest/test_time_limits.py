@@ -20,7 +20,7 @@ from rest.server.thread_pools import RequestKind
 from tests.integration.rest.replay import Answer, Target
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import ConnectorInfo
-from worker.observability.herder_activity import CurrentStage
+from worker.observability.herder_activity import HerderActivity
 
 Serve = Callable[[FakeHerder], Target]
 CREATE = {"name": "c", "config": {"connector.class": "x"}}
@@ -58,7 +58,7 @@ class _Hanging(FakeHerder):
     def __init__(self) -> None:
         super().__init__()
         self.release = threading.Event()
-        self.stages = CurrentStage(lambda: 0)
+        self.stages = HerderActivity(lambda: 0)
 
     def timeout_message(self) -> str:
         return self.stages.timed_out()
@@ -83,7 +83,7 @@ def test_timeout_names_the_workers_activity_and_cancels_queued_calls(
         answers.append(target.send({"method": "POST", "path": "/connectors", "body": CREATE}))
 
     callers = [threading.Thread(target=create) for _ in range(count)]
-    with herder.stages.of("counting sheep"):
+    with herder.stages.doing("counting sheep"):
         for caller in callers:
             caller.start()
         for caller in callers:

@@ -24,9 +24,8 @@ from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorFacts
 from worker.executors.local import LocalExecutor
 from worker.model import State, TargetState
-from worker.operations.auto_restart import Healer
-from worker.standalone.auto_restart import UnitHealing
-from worker.standalone.connector import ConnectorDefinition, ConnectorUnit, UnitTools
+from worker.operations.auto_restart import AutoRestart
+from worker.standalone.connector import ConnectorDefinition, ConnectorDependencies, StandaloneConnector
 from worker.standalone.herder import StandaloneHerder
 from worker.standalone.services import StandaloneServices
 from worker.storage.file_offset_store import OffsetFile
@@ -245,11 +244,11 @@ class Unit:
         given = {"connector.class": CONNECTOR, **given}
         executor = LocalExecutor(config, Plugins.discover(), StandaloneServices(self._store), self, mask)
         runs = itertools.count()
-        healing = UnitHealing(config, Healer(lambda *_: None))
-        tools = UnitTools("w:1", executor, values, mask, lambda: next(runs), healing)
+        auto_restart = AutoRestart(config, lambda *_: None)
+        dependencies = ConnectorDependencies("w:1", executor, values, mask, lambda: next(runs), auto_restart)
         config_with_values = {key: value or "" for key, value in values.for_check(given).values.items()}
         definition = ConnectorDefinition("c", given, config_with_values, ConnectorFacts(CONNECTOR, "source", None))
-        self.unit = ConnectorUnit(definition, tools, TargetState.STARTED)
+        self.unit = StandaloneConnector(definition, dependencies, TargetState.STARTED)
         self.run(self.unit.start)
 
     def on_connector_state(self, run: int, name: str, state: State, trace: str | None, version: str | None) -> None:
@@ -349,7 +348,9 @@ def test_what_runs_goes_on_when_a_provider_does_not_answer_and_it_is_asked_again
         patch.setattr(Turned, "get", fail)
         assert unit.wait(1) == 1.0
     assert unit.unit.status().connector.state is State.RUNNING
-    assert "Connector c goes on with the values it has: sealed (config provider 'p', for ${p:x} of plain)" in caplog.text
+    assert (
+        "Connector c keeps its current config provider values: sealed (config provider 'p', for ${p:x} of plain)" in caplog.text
+    )
     unit.wait(1)
     assert values_of_starts() == ["one", "one"]
 

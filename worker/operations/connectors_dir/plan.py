@@ -1,4 +1,4 @@
-"""What has to be done for connectors to be as the files of ``connectors.dir`` say. Pure."""
+"""Computes the steps that make the connectors match the files of ``connectors.dir``. Pure."""
 
 from __future__ import annotations
 
@@ -8,60 +8,60 @@ from enum import Enum
 
 
 class Step(Enum):
-    """What is done about a connector."""
+    """A kind of change to a connector."""
 
     CREATE = "create"
     CHANGE = "change"
     ADOPT = "adopt"
-    """It is as its file says already, and belongs to the file from now on."""
+    """It matches its file already, and the file manages it from now on."""
     DELETE = "delete"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A connector as its one file describes it."""
+class DesiredConnector:
+    """A connector as its file describes it."""
 
     file: str
     name: str
     config: Mapping[str, str | None] = field(repr=False)
     initial_state: str | None
     digest: str
-    """Of the file's bytes."""
+    """SHA-256 of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One step about one connector; ``wanted`` is None for a deletion."""
+    """A step for one connector; ``desired`` is None for a deletion."""
 
     step: Step
     name: str
-    wanted: Wanted | None = None
+    desired: DesiredConnector | None = None
 
 
 def plan(
-    wanted: Collection[Wanted],
+    desired: Collection[DesiredConnector],
     configs: Mapping[str, Mapping[str, str | None]],
     managed: Collection[str],
     *,
     claimed: Collection[str],
     may_delete: bool,
 ) -> list[Action]:
-    """The steps, deletions first so that what they free (a slot, a port) is free for what comes.
+    """Returns the steps, deletions first, because they may free resources (a slot, a port) that other connectors need.
 
-    ``configs`` are those that the worker has, ``managed`` the connectors whose configuration came from a file; ``claimed`` are
-    names of files that cannot be read at present: what they describe stays as it is. A connector that no file made is never
-    deleted, and not touched unless a file names it.
+    ``configs`` are the worker's configurations, ``managed`` the connectors whose configuration came from a file, ``claimed`` the
+    connectors of all files, including unreadable ones, which stay as they are. A connector that was not created from a file is
+    never deleted, and changed only if a file names it.
     """
-    named = {one.name for one in wanted}
+    named = {one.name for one in desired}
     steps = []
     if may_delete:
-        gone = sorted(name for name in managed if name in configs and name not in named and name not in claimed)
-        steps += [Action(Step.DELETE, name) for name in gone]
-    for one in sorted(wanted, key=lambda one: one.file):
-        there = configs.get(one.name)
-        if there is None:
+        deleted = sorted(name for name in managed if name in configs and name not in named and name not in claimed)
+        steps += [Action(Step.DELETE, name) for name in deleted]
+    for one in sorted(desired, key=lambda one: one.file):
+        config = configs.get(one.name)
+        if config is None:
             steps.append(Action(Step.CREATE, one.name, one))
-        elif dict(there) != dict(one.config):
+        elif dict(config) != dict(one.config):
             steps.append(Action(Step.CHANGE, one.name, one))
         elif one.name not in managed:
             steps.append(Action(Step.ADOPT, one.name, one))

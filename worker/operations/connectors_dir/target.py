@@ -1,4 +1,4 @@
-"""A herder as ``connectors.dir`` needs it, out of the few calls in which herders differ."""
+"""The herder's operations that ``connectors.dir`` uses."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from worker.operations.history.versions import Config, History
 
 
 @dataclass(frozen=True, slots=True)
-class FilesTarget:
+class HerderTarget:
     """Implements :class:`worker.operations.connectors_dir.sync.DirectoryTarget`. ``put_from`` creates or replaces a connector,
-    ``delete_from`` deletes one; the herder records where the change came from."""
+    ``delete_from`` deletes one; the herder records the origin of the change."""
 
     put_from: Callable[[Origin, str, Config, TargetState | None], object]
     delete_from: Callable[[Origin, str], object]
     given_configs: Callable[[], Mapping[str, Config]]
     history: History
     may_apply: Callable[[], bool] = lambda: True
-    """In a cluster: whether this worker is the leader and knows all configurations."""
+    """Returns, in a cluster, whether this worker is the leader and knows all configurations."""
 
     def applies_files(self) -> bool:
         return self.may_apply()

@@ -1,1 +1,1 @@
-"""Which configurations connectors have had: what can be looked at, and rolled back to."""
+"""The config history: earlier configurations of connectors, which can be listed and restored."""

@@ -1,6 +1,6 @@
 """Versions as records of the history topic: key ``["<connector>",<version>]``, value a JSON object, compact. Pure.
 
-A version is a record of its own, so that compaction keeps each, and one that gives way is a tombstone.
+Each version is a separate record, so that compaction retains it; a version that is dropped becomes a tombstone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def encode_value(version: ConfigVersion) -> bytes:
 
 
 def decode_key(data: bytes | None) -> VersionKey:
-    """Raises DataError for a key of another shape."""
+    """Decodes a key. Raises DataError for another format."""
     match _loads(data, "key"):
         case [str(connector), int(version)] if version > 0:
             return VersionKey(connector, version)
@@ -36,7 +36,7 @@ def decode_key(data: bytes | None) -> VersionKey:
 
 
 def decode_value(number: int, data: bytes) -> ConfigVersion:
-    """Raises DataError for a value of another shape. An origin of a later release counts as the cluster's."""
+    """Decodes a value. Raises DataError for another format. Unknown origins, of a later release, become CLUSTER."""
     match _loads(data, "value"):
         case {"at": int(at_ms), "origin": str(origin), "config": dict() | None as config}:
             if config is None or all(isinstance(value, str | None) for value in config.values()):

@@ -1,4 +1,4 @@
-"""Which history a worker has: a topic for a cluster, memory for a worker alone."""
+"""Creates a worker's config history: in a topic for a cluster, in memory for a standalone worker."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from worker.config.extension_keys import HISTORY_TOPIC
 from worker.config.worker_config import WorkerConfig
 from worker.kafka.settings import client_settings_of
 from worker.operations.history.memory import MemoryHistory
-from worker.operations.history.topic import Log, OnRecord, TopicHistory
+from worker.operations.history.topic import HistoryLog, OnRecord, TopicHistory
 from worker.operations.history.versions import History
 
 if TYPE_CHECKING:
     from worker.kafka.topic_log import TopicLogSettings
 
 
-def history_of(config: WorkerConfig) -> History:
-    """The history as the worker's properties ask for it, not started."""
+def create_history(config: WorkerConfig) -> History:
+    """Creates the history that the worker's properties configure. It is not started."""
     topic = history_topic(config)
     if topic is None:
         return MemoryHistory(config.config_history_size)
@@ -24,14 +24,14 @@ def history_of(config: WorkerConfig) -> History:
 
 
 def history_topic(config: WorkerConfig) -> str | None:
-    """The name of the topic; None when there is to be none."""
+    """Returns the name of the topic, or None without one."""
     if config.distributed is None:
         return None
     given = config.originals.get(HISTORY_TOPIC)
     return f"{config.distributed.config_topic.name}-history" if given is None else given.strip() or None
 
 
-def _log(config: WorkerConfig, topic: str, on_record: OnRecord) -> Log:
+def _log(config: WorkerConfig, topic: str, on_record: OnRecord) -> HistoryLog:
     from worker.kafka.topic_log import TopicLog
 
     return TopicLog(_log_settings(config, topic), lambda record: on_record(record.key, record.value))

@@ -1,7 +1,7 @@
-"""History in a compacted topic, for clusters: it outlives workers, and every worker can read it.
+"""Config history in a compacted topic, for clusters: it outlives workers, and every worker can read it.
 
-Only the leader writes, so that numbers are not given twice. Writing is nobody's wait: changes are queued, and a thread makes the
-topic at the first of them. A cluster that allows no such topic keeps the history in memory, with a warning.
+Only the leader writes, so that version numbers are unique. Nobody waits for writes: changes are queued, and a thread creates the
+topic with the first one. Without permission to create the topic, the history stays in memory, with a warning.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from worker.operations.history.versions import Config, find
 
 log = logging.getLogger(__name__)
 
-_MOST_QUEUED = 10_000
+_MAX_QUEUED = 10_000
 _READ_S = 10.0
 _RETRY_S = 5.0
 _CLOSE_S = 3.0
-"""How long what is still queued may take to be written when the worker ends."""
+"""How long writing the queued changes may take at shutdown."""
 
 
-class Log(Protocol):
+class HistoryLog(Protocol):
     """The topic; :class:`worker.kafka.topic_log.TopicLog` is one."""
 
     def start(self, timeout_s: float | None = None) -> None: ...
@@ -40,24 +40,24 @@ class Log(Protocol):
 
 
 OnRecord = Callable[[bytes | None, bytes | None], None]
-"""Takes key and value of each record of the topic, in their order."""
+"""Receives key and value of each record of the topic, in order."""
 
-_Job = Callable[[], object]
+_Change = Callable[[], object]
 
 
 class TopicHistory:
-    """Implements :class:`worker.operations.history.versions.History`. Whoever makes it starts and closes it."""
+    """Implements :class:`worker.operations.history.versions.History`. The creator starts and closes it."""
 
-    def __init__(self, topic: str, size: int, open_log: Callable[[OnRecord], Log]) -> None:
-        """``open_log`` makes the log of ``topic``, not started, that calls back with its records."""
+    def __init__(self, topic: str, size: int, open_log: Callable[[OnRecord], HistoryLog]) -> None:
+        """``open_log`` creates the log of ``topic``, not started, with a callback for its records."""
         self._topic = topic
         self._open_log = open_log
-        self._kept = MemoryHistory(size)
-        self._jobs: queue.Queue[_Job | None] = queue.Queue(_MOST_QUEUED)
+        self._versions = MemoryHistory(size)
+        self._jobs: queue.Queue[_Change | None] = queue.Queue(_MAX_QUEUED)
         self._opening = threading.Lock()
-        self._log: Log | None = None
-        self._newest: Log | None = None
-        """The same, also while it is being started."""
+        self._log: HistoryLog | None = None
+        self._newest: HistoryLog | None = None
+        """The log, also while it is being started."""
         self._in_memory_only = False
         self._stop = threading.Event()
         self._asked_to_open = False
@@ -71,7 +71,9 @@ class TopicHistory:
         try:
             self._jobs.put_nowait(lambda: self._write(name, given, origin))
         except queue.Full:
-            log.warning("A configuration of connector %s is not in the history: %d others wait for Kafka", name, _MOST_QUEUED)
+            log.warning(
+                "A configuration of connector %s is missing in the history: %d others are waiting for Kafka", name, _MAX_QUEUED
+            )
 
     def observe(self, name: str, config: Config | None) -> None:
         self.record(name, config, Origin.CLUSTER)
@@ -80,17 +82,17 @@ class TopicHistory:
         opened = self._opened()
         if opened is not None:
             opened.read_to_end(_READ_S)
-        return self._kept.versions(name)
+        return self._versions.versions(name)
 
     def version(self, name: str, number: int) -> ConfigVersion:
         return find(name, self.versions(name), number)
 
     def managed(self) -> frozenset[str]:
-        # None until the topic has been read, which takes the thread a moment: nothing is deleted for being nobody's meanwhile.
+        # Empty until the thread has read the topic; no connector is deleted as unmanaged meanwhile.
         if not self._asked_to_open and not self._jobs.full():
             self._asked_to_open = True
             self._jobs.put(self._opened)
-        return self._kept.managed()
+        return self._versions.managed()
 
     def close(self) -> None:
         if self._thread.ident is not None:
@@ -100,7 +102,7 @@ class TopicHistory:
         self._stop.set()
         opened = self._newest
         if opened is not None:
-            # Whoever waits for it, the thread too, waits no longer.
+            # Ends all waits for it, including the thread's.
             opened.ask_to_close()
         if self._thread.ident is not None:
             self._thread.join()
@@ -119,35 +121,35 @@ class TopicHistory:
                     job()
                     break
                 except UnreachableError as e:
-                    log.warning("The config history waits for Kafka: %s", e.message)
+                    log.warning("The config history is waiting for Kafka: %s", e.message)
                     self._stop.wait(_RETRY_S)
                 except Exception:
-                    log.exception("A configuration is not in the history")
+                    log.exception("A configuration is missing in the history")
                     break
 
     def _write(self, name: str, config: Config | None, origin: Origin) -> None:
         opened = self._opened()
         if opened is None:
-            self._kept.add(name, config, origin)
+            self._versions.add(name, config, origin)
             return
-        # What a leader before this one wrote last must be known, for the number and for the comparison.
+        # The last version of the previous leader is needed for the number and for the comparison.
         opened.read_to_end(_READ_S)
-        version, gone = self._kept.add(name, config, origin)
+        version, dropped = self._versions.add(name, config, origin)
         if version is None:
             return
         for key, value in [
             (encode_key(name, version.version), encode_value(version)),
-            *((encode_key(other, number), None) for other, number in gone),
+            *((encode_key(other, number), None) for other, number in dropped),
         ]:
-            opened.send(key, value).add_done_callback(lambda future: self._tell_of(name, future))
+            opened.send(key, value).add_done_callback(lambda future: self._log_failure(name, future))
 
-    def _tell_of(self, name: str, written: Future[Any]) -> None:
+    def _log_failure(self, name: str, written: Future[Any]) -> None:
         error = None if written.cancelled() else written.exception()
         if error is not None:
             log.warning("A configuration of connector %s could not be written to topic %s: %s", name, self._topic, error)
 
-    def _opened(self) -> Log | None:
-        """The log, started; None when there can be none. Raises UnreachableError."""
+    def _opened(self) -> HistoryLog | None:
+        """Returns the started log, or None if the topic is unusable. Raises UnreachableError."""
         with self._opening:
             if self._log is None and not self._in_memory_only:
                 opened = self._newest = self._open_log(self._take)
@@ -160,8 +162,8 @@ class TopicHistory:
                     opened.close()
                     self._in_memory_only = True
                     log.warning(
-                        "The config history is kept in memory only, for topic %s cannot be used: %s. "
-                        "(config.history.topic names another one; empty, there is none)",
+                        "The config history stays in memory, because topic %s is unusable: %s. (config.history.topic sets "
+                        "another topic; if it is empty, none is used)",
                         self._topic,
                         e.message,
                     )
@@ -173,8 +175,8 @@ class TopicHistory:
         try:
             connector, number = decode_key(key)
             if value is None:
-                self._kept.drop(connector, number)
+                self._versions.drop(connector, number)
             else:
-                self._kept.take(connector, decode_value(number, value))
+                self._versions.take(connector, decode_value(number, value))
         except DataError as e:
-            log.warning("Topic %s has a record that is not of a config history: %s", self._topic, e.message)
+            log.warning("Topic %s contains a record that does not belong to a config history: %s", self._topic, e.message)

@@ -1,4 +1,4 @@
-"""The versions of one connector's configuration, as values: what is added, what is left out, what changed. Pure."""
+"""Versions of a connector's configuration: which are added, which are skipped, and how they differ. Pure."""
 
 from __future__ import annotations
 
@@ -13,54 +13,54 @@ Config = Mapping[str, str | None]
 
 
 class History(Protocol):
-    """Versions of all connectors' configurations. Methods are for any thread."""
+    """Versions of all connectors' configurations. Any thread may call the methods."""
 
     def record(self, name: str, config: Config | None, origin: Origin) -> None:
-        """Notes a configuration that a connector was given, or None when it was deleted. Returns at once; nothing is noted when
-        it had it already. Never fails."""
+        """Adds a connector's new configuration, or None when it was deleted, unless it is unchanged. Returns at once; never
+        fails."""
 
     def observe(self, name: str, config: Config | None) -> None:
-        """Notes a configuration that was found in the cluster, if it is not the last one known (``Origin.CLUSTER``)."""
+        """Adds a configuration that was found in the cluster, unless it is the last one (``Origin.CLUSTER``)."""
 
     def versions(self, name: str) -> list[ConfigVersion]:
-        """The oldest first; empty for an unknown name. May read from Kafka."""
+        """Returns the versions, oldest first; none for an unknown name. May read from Kafka."""
 
     def version(self, name: str, number: int) -> ConfigVersion:
-        """One of them. Raises NotFoundError."""
+        """Returns one version. Raises NotFoundError."""
 
     def managed(self) -> frozenset[str]:
-        """Connectors whose present configuration came from ``connectors.dir``. Does not wait for anything."""
+        """Returns the connectors whose current configuration came from ``connectors.dir``. Does not block."""
 
     def start(self) -> None:
-        """Begins what it needs."""
+        """Starts the history."""
 
     def close(self) -> None:
-        """Ends it, within moments."""
+        """Closes the history, within seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
-    """How a version differs from the one before: keys only, for values may be secrets."""
+class ConfigDiff:
+    """How a version differs from its predecessor: keys only, because values may be secrets."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
     changed: tuple[str, ...]
 
 
-def changes(before: Config | None, after: Config | None) -> Changes:
-    """What is different, sorted. None counts as a configuration without keys."""
+def diff(before: Config | None, after: Config | None) -> ConfigDiff:
+    """Compares two configurations; the keys are sorted. None counts as a configuration without keys."""
     old, new = before or {}, after or {}
-    return Changes(
+    return ConfigDiff(
         tuple(sorted(new.keys() - old.keys())),
         tuple(sorted(old.keys() - new.keys())),
         tuple(sorted(key for key in old.keys() & new.keys() if old[key] != new[key])),
     )
 
 
-def following(versions: Sequence[ConfigVersion], config: Config | None, origin: Origin, at_ms: int) -> ConfigVersion | None:
-    """The version to add for a configuration; None when there is nothing new.
+def next_version(versions: Sequence[ConfigVersion], config: Config | None, origin: Origin, at_ms: int) -> ConfigVersion | None:
+    """Returns the version to add for a configuration, or None if nothing changed.
 
-    The same configuration again is nothing new, but for that of a connector that a file of ``connectors.dir`` names from now on.
+    An unchanged configuration is added only when a file of ``connectors.dir`` takes over the connector.
     """
     last = versions[-1] if versions else None
     if last is None:
@@ -73,30 +73,30 @@ def following(versions: Sequence[ConfigVersion], config: Config | None, origin: 
 
 
 def is_managed(versions: Sequence[ConfigVersion]) -> bool:
-    """Whether the last of them is of a file of ``connectors.dir``."""
+    """Returns whether the last version came from a file of ``connectors.dir``."""
     return bool(versions) and versions[-1].config is not None and versions[-1].origin is Origin.DIRECTORY
 
 
 def find(name: str, versions: Sequence[ConfigVersion], number: int) -> ConfigVersion:
-    """The version of a number. Raises NotFoundError that says which there are."""
+    """Returns the version with a number. Raises NotFoundError that names the available ones."""
     for version in versions:
         if version.version == number:
             return version
     if not versions:
-        raise unknown(name)
+        raise no_history(name)
     raise NotFoundError(
         f"Connector {name} has no version {number} in its history, which goes from {versions[0].version} to "
         f"{versions[-1].version}"
     )
 
 
-def unknown(name: str) -> NotFoundError:
-    """The error for a connector that nothing is known of."""
+def no_history(name: str) -> NotFoundError:
+    """Builds the error for a connector without history."""
     return NotFoundError(f"No history found for connector {name}")
 
 
 def config_to_restore(name: str, version: ConfigVersion) -> dict[str, str | None]:
-    """What a rollback gives the connector. Raises BadRequestError for a deletion."""
+    """Returns the configuration that a rollback restores. Raises BadRequestError for a deletion."""
     if version.config is None:
         raise BadRequestError(
             f"Version {version.version} of connector {name} is its deletion, which cannot be rolled back to: DELETE the "

@@ -1,1 +1,1 @@
-"""Source offsets: how they are written down, where they are kept, how they are looked up."""
+"""Stored offsets of connectors: reading, changing, and resetting them (KIP-875)."""

@@ -1,7 +1,7 @@
-"""Changing the stored offsets of a stopped connector (KIP-875), in the order of Apache's workers: first the connector is asked,
-which checks them and changes what it keeps itself, then the worker's own are written.
+"""Changes the stored offsets of a stopped connector (KIP-875), in the order of Apache's workers: first the connector checks them
+and changes those that it stores itself, then the worker's own are written.
 
-Both herders call these once they know that the connector is stopped (:func:`worker.operations.offsets.changes.require_stopped`).
+The caller ensures that the connector is stopped (:func:`worker.operations.offsets.changes.require_stopped`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from connect.errors import ConnectError, UnsupportedError
 from worker.executor import ConnectorSpec, Executor
 from worker.model import OffsetEntry
-from worker.operations.offsets.changes import SinkOffsets, outcome, sink_changes, sink_pairs, source_changes, unsupported
+from worker.operations.offsets.changes import SinkOffsets, result_message, sink_changes, sink_pairs, source_changes, unsupported
 from worker.operations.offsets.sink_groups import SinkGroups
 from worker.storage.offset_store import OffsetPair, OffsetStore
 
@@ -28,12 +28,12 @@ def alter_source_offsets(
     *,
     timeout_s: float = TIMEOUT_S,
 ) -> str:
-    """Changes offsets of a source, or forgets all of them for None; the sentence for REST. They are durable on return.
+    """Changes offsets of a source; None resets all of them. Returns the message for REST. The offsets are durable on return.
 
-    ``store`` is where the connector's tasks read and write theirs, and must be up to date: a worker's topic read to its end; for
-    a connector with a topic of its own that too; with exactly-once one whose ``put`` is a transaction after zombies were fenced.
+    ``store`` is the one that the connector's tasks use, and must be up to date: the worker's topic, and the connector's own if it
+    has one, read to the end; with exactly-once, a store whose ``put`` is a transaction after zombies were fenced.
 
-    Raises ConnectError and what the connector raises.
+    Raises ConnectError and the connector's errors.
     """
     reset = offsets is None
     if offsets is None:
@@ -42,7 +42,7 @@ def alter_source_offsets(
     did_all = _ask(executor, spec, pairs, "source", timeout_s)
     if pairs:
         store.put(spec.name, pairs)
-    return outcome(did_all, reset=reset)
+    return result_message(did_all, reset=reset)
 
 
 def alter_sink_offsets(
@@ -53,9 +53,9 @@ def alter_sink_offsets(
     *,
     timeout_s: float = TIMEOUT_S,
 ) -> str:
-    """The same for a sink, whose offsets are its consumer group's.
+    """Changes offsets of a sink, which are those of its consumer group.
 
-    A group that still has members is told of before the connector is asked, so that nothing has changed then (Apache finds out
+    A group that still has members raises before the connector is asked, so that nothing has changed (Apache's workers notice it
     afterwards).
     """
     reset = offsets is None
@@ -72,12 +72,12 @@ def alter_sink_offsets(
                 )
     groups.require_empty(spec.name, spec.config, reset=reset)
     did_all = _ask(executor, spec, sink_pairs(changes), "sink", timeout_s)
-    # Promise 6: a sink whose tables are the truth has written the offsets into them by now, so that it cannot put the group back.
+    # Promise 6: a sink whose tables are the source of truth has stored the offsets there by now, so it will not revert the group.
     if reset:
         groups.reset(spec.name, spec.config)
     else:
         groups.alter(spec.name, spec.config, changes)
-    return outcome(did_all, reset=reset)
+    return result_message(did_all, reset=reset)
 
 
 def _ask(executor: Executor, spec: ConnectorSpec, pairs: Sequence[OffsetPair], kind: str, timeout_s: float) -> bool:

@@ -1,7 +1,7 @@
-"""What a request to change stored offsets asks for (KIP-875), checked and put into one form. Pure.
+"""Checks and normalizes requests to change stored offsets (KIP-875). Pure.
 
-A source's partitions and offsets go through JSON once, as they do on their way into the store, so that what a connector is asked
-about is what its tasks will read. The texts are Apache's (recordings offsets-patch-*).
+A source's partitions and offsets are converted to JSON and back, as when they are stored, so that the connector checks what its
+tasks will read. The texts are Apache's (recordings offsets-patch-*).
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ PARTITION = "kafka_partition"
 OFFSET = "kafka_offset"
 
 SinkOffsets = Mapping[TopicPartition, int | None]
-"""New offsets of a sink's consumer group; None forgets the partition."""
+"""New offsets of a sink's consumer group; None removes the partition."""
 
 _INTEGER = re.compile(r"[+-]?\d+")
 _INT_BITS, _LONG_BITS = 31, 63
 
 
 def require_stopped(name: str, target: TargetState, task_count: int) -> None:
-    """Raises BadRequestError unless the connector is stopped and has given up its tasks: offsets that change under a running task
-    would be overwritten by it."""
+    """Raises BadRequestError unless the connector is stopped and has no tasks: a running task would overwrite changed offsets."""
     if target is not TargetState.STOPPED or task_count:
         raise BadRequestError(
             "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the specified "
@@ -41,16 +40,16 @@ def require_stopped(name: str, target: TargetState, task_count: int) -> None:
 
 
 def require_offsets(offsets: Sequence[OffsetEntry] | None) -> None:
-    """Raises BadRequestError for a request that changes nothing; looked at before the connector is (recording
+    """Raises BadRequestError for an empty request; checked before the connector is looked up (recording
     offsets-patch-unknown-connector-empty)."""
     if offsets is not None and not offsets:
         raise BadRequestError("Partitions / offsets need to be provided for an alter offsets request")
 
 
 def source_changes(connector: str, offsets: Sequence[OffsetEntry]) -> list[OffsetPair]:
-    """A source's new offsets as they will be stored; of a partition that is there twice the last counts.
+    """Returns a source's new offsets as they will be stored; the last entry of a duplicate partition counts.
 
-    Raises DataError for maps that cannot be stored: nested ones, numbers of more than 64 bits.
+    Raises DataError for maps that cannot be stored, such as nested ones and numbers of more than 64 bits.
     """
     found: dict[Any, OffsetPair] = {}
     for entry in as_java_map(offsets):
@@ -62,17 +61,17 @@ def source_changes(connector: str, offsets: Sequence[OffsetEntry]) -> list[Offse
 
 
 def shown_entries(connector: str, stored: Sequence[OffsetEntry]) -> list[OffsetEntry]:
-    """What REST shows of a source's stored offsets, as Apache's worker does: not that of a partition that is null."""
+    """Returns a source's stored offsets as REST shows them; like Apache's workers, without that of a null partition."""
     return [entry for entry in source_order(connector, stored) if entry.partition is not None]
 
 
 def sink_changes(offsets: Sequence[OffsetEntry]) -> dict[TopicPartition, int | None]:
-    """A sink's new offsets. Raises BadRequestError for maps of another shape than REST answers with."""
+    """Parses a sink's new offsets. Raises BadRequestError for maps of another form than REST returns."""
     return dict(_sink_change(entry.partition, entry.offset) for entry in as_java_map(offsets))
 
 
 def sink_entries(offsets: SinkOffsets) -> list[OffsetEntry]:
-    """The way back: what REST shows of a consumer group, in Apache's order."""
+    """Returns a consumer group's offsets as REST shows them, in Apache's order."""
     return [
         OffsetEntry({PARTITION: tp.partition, TOPIC: tp.topic}, None if (offset := offsets[tp]) is None else {OFFSET: offset})
         for tp in sink_order(offsets)
@@ -80,12 +79,12 @@ def sink_entries(offsets: SinkOffsets) -> list[OffsetEntry]:
 
 
 def sink_pairs(offsets: SinkOffsets) -> list[OffsetPair]:
-    """The same, as an executor is asked about them."""
+    """Returns a consumer group's offsets in the form that the executor takes."""
     return [(entry.partition, entry.offset) for entry in sink_entries(offsets)]
 
 
-def outcome(did_all: bool, *, reset: bool) -> str:
-    """The sentence for a change that worked; ``did_all`` is what the connector's ``alter_offsets`` returned."""
+def result_message(did_all: bool, *, reset: bool) -> str:
+    """Returns REST's message for a successful change; ``did_all`` is the result of the connector's ``alter_offsets``."""
     done = "reset" if reset else "altered"
     if did_all:
         return f"The offsets for this connector have been {done} successfully"
@@ -96,7 +95,7 @@ def outcome(did_all: bool, *, reset: bool) -> str:
 
 
 def unsupported(connector: str) -> ConnectError:
-    """The error for a connector that refuses all changes."""
+    """Builds the error for a connector that supports no changes."""
     return ConnectError(
         f"Failed to modify offsets for connector {connector} because it doesn't support external modification of offsets"
     )
@@ -121,7 +120,7 @@ def _sink_change(partition: Mapping[str, Any] | None, offset: Mapping[str, Any] 
 
 
 def _integer(value: Any, what: str, kind: str, bits: int) -> int:
-    # As text, for "10" and 10 are both taken, and 1.0 is neither.
+    # As text, because "10" and 10 are both valid, and 1.0 is not.
     text = java_text(None, value)
     if _INTEGER.fullmatch(text) and -(1 << bits) <= (number := int(text)) < 1 << bits:
         return number

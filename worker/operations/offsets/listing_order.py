@@ -1,6 +1,6 @@
-"""The order in which REST shows offsets: that in which Apache's workers walk the hash maps they collect them in.
+"""The order in which REST shows offsets: the iteration order of the hash maps in which Apache's workers collect them.
 
-Clients compare the list as it stands. Of offsets that share a bucket of the last map, the map before it decides.
+Clients compare the list with its order. Among offsets in the same bucket of the last map, the previous map decides.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _WORD = 0xFFFFFFFF
 
 
 def sink_order(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """The partitions of a consumer group, by ``TopicPartition.hashCode``; of one bucket, by topic and number."""
+    """Sorts the partitions of a consumer group by ``TopicPartition.hashCode``; within a bucket, by topic and number."""
     return map_order(sorted(partitions), lambda tp: 31 * (31 + tp.partition) + hash_code(tp.topic) & _WORD)
 
 
 def source_order(connector: str, entries: Sequence[OffsetEntry]) -> list[OffsetEntry]:
-    """A connector's stored offsets, by their partitions.
+    """Sorts a connector's stored offsets by their partitions.
 
-    They are looked up in the store by the bytes of their keys, and then collected in a map that is made for that many.
+    Apache looks them up by the bytes of their keys, and then collects them in a map with that initial capacity.
     """
 
     def key_hash(entry: OffsetEntry) -> int:

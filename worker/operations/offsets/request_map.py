@@ -1,7 +1,7 @@
-"""The offsets of a request as Apache has them: in a ``HashMap``, by their partitions.
+"""The offsets of a request in the order of Apache's ``HashMap`` of partitions.
 
-Of a partition that is there twice the last offset counts, before anything is checked; and the map's order decides which of
-several errors is told.
+The last offset of a duplicate partition counts, before anything is checked; and the map's order decides which of several errors
+is returned.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _WORD = 0xFFFFFFFF
 
 
 def as_java_map(offsets: Sequence[OffsetEntry]) -> list[OffsetEntry]:
-    """The entries that are left, in the map's order."""
-    left: dict[Any, OffsetEntry] = {}
+    """Returns the entries without duplicates, in the map's order."""
+    entries: dict[Any, OffsetEntry] = {}
     for entry in offsets:
         key = _equal_in_java(entry.partition)
-        first = left.get(key, entry)
-        left[key] = OffsetEntry(first.partition, entry.offset)
-    return map_order(left.values(), lambda entry: java_hash(entry.partition))
+        first = entries.get(key, entry)
+        entries[key] = OffsetEntry(first.partition, entry.offset)
+    return map_order(entries.values(), lambda entry: java_hash(entry.partition))
 
 
 def map_order(items: Iterable[Item], code_of: Callable[[Item], int], capacity: int = 16) -> list[Item]:
-    """Different items as a ``HashMap`` made with that capacity walks them, that were put into it in this order."""
+    """Returns distinct items in the iteration order of a ``HashMap`` with this initial capacity, filled in the given order."""
     listed = list(items)
     buckets = 1
     while buckets < capacity or len(listed) > buckets * 3 // 4:
@@ -43,7 +43,7 @@ def map_order(items: Iterable[Item], code_of: Callable[[Item], int], capacity: i
 
 
 def java_hash(value: Any) -> int:
-    """``hashCode`` of a value that came as JSON, as an unsigned number."""
+    """Returns ``hashCode`` of a JSON value, as an unsigned number."""
     match value:
         case None:
             return 0
@@ -72,7 +72,7 @@ def java_hash(value: Any) -> int:
 
 
 def long_hash(value: int) -> int:
-    """``Long.hashCode``, as an unsigned number."""
+    """Returns ``Long.hashCode``, as an unsigned number."""
     return _folded(value & 0xFFFFFFFFFFFFFFFF)
 
 
@@ -81,7 +81,7 @@ def _folded(bits: int) -> int:
 
 
 def _equal_in_java(value: Any) -> Any:
-    """A key that is the same for values that are equal in Java: 1, 1.0 and true are three."""
+    """Returns a key that is equal for values that are equal in Java, where 1, 1.0, and true differ."""
     if isinstance(value, Mapping):
         return frozenset((key, _equal_in_java(member)) for key, member in value.items())
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Offsets of sink connectors: what their consumer groups have committed, read and changed from outside."""
+"""Reads and changes the committed offsets of sink connectors' consumer groups."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from worker.operations.offsets.changes import SinkOffsets, sink_entries
 
 
 class SinkGroups:
-    """Consumer groups of a worker's sinks. Each call opens clients of its own; safe from any thread; blocks until the broker has
-    answered, about twenty seconds a request at most.
+    """Consumer groups of a worker's sinks. Each call opens its own clients, is safe from any thread, and blocks until the broker
+    responds, at most about twenty seconds per request.
 
-    The configurations are those with the values of config providers. A group is looked for where the connector's consumers are:
-    at ``admin.override.bootstrap.servers``, or else at ``consumer.override.bootstrap.servers``, or else at the worker's cluster.
+    Configurations contain config provider values. A group is on the cluster of the connector's consumers:
+    ``admin.override.bootstrap.servers``, else ``consumer.override.bootstrap.servers``, else the worker's cluster.
     """
 
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config
 
     def group(self, connector: str, config: Mapping[str, str]) -> str:
-        """The name of the group; a connector may override it."""
+        """Returns the name of the group, which a connector may override."""
         return client_properties(ClientKind.CONSUMER, self._config, connector, 0, config)["group.id"]
 
     def offsets(self, connector: str, config: Mapping[str, str]) -> list[OffsetEntry]:
-        """What the group has committed, in the order of Apache's answers. Raises UnreachableError, ConnectError."""
+        """Returns the committed offsets, in Apache's order. Raises UnreachableError, ConnectError."""
         return sink_entries(self.committed(connector, config))
 
     def committed(self, connector: str, config: Mapping[str, str]) -> dict[TopicPartition, int]:
-        """The same as a map."""
+        """Returns the committed offsets by partition."""
         from worker.kafka.group_offsets import committed
 
         found = committed(self._client(connector, config), self.group(connector, config))
         return {tp: one.offset for tp, one in found.items()}
 
     def require_empty(self, connector: str, config: Mapping[str, str], *, reset: bool) -> None:
-        """Raises ConnectError, in Apache's words, while the group has members: their commits would undo the change."""
+        """Raises ConnectError, with Apache's message, while the group has members: their commits would undo the change."""
         from worker.kafka.group_offsets import has_members
 
         if has_members(self._client(connector, config), self.group(connector, config)):
             raise _in_use(connector, reset=reset)
 
     def alter(self, connector: str, config: Mapping[str, str], offsets: SinkOffsets) -> None:
-        """Commits these offsets for the group, and forgets partitions with None. Raises ConnectError.
+        """Commits these offsets for the group, and removes partitions with None. Raises ConnectError.
 
-        The client has no call that forgets single partitions: the group is deleted then, and what it had committed for the others
-        is committed again. Everything is checked beforehand; should the broker go away between the two, the error tells what the
-        group had, and calling again with all of it mends it.
+        The client cannot remove single partitions: the group is deleted, and the offsets of its other partitions are committed
+        again. Everything is checked beforehand. If the broker becomes unavailable in between, the error lists the group's
+        offsets, so that the call can be repeated with all of them.
         """
         from worker.kafka.group_offsets import GroupInUseError, UnknownPartitionError, alter
 
@@ -60,13 +60,13 @@ class SinkGroups:
         except GroupInUseError as e:
             raise _in_use(connector, reset=False) from e
         except UnknownPartitionError as e:
-            # Apache does not say which (recording offsets-patch-sink-other-topic).
+            # Apache does not name the partition (recording offsets-patch-sink-other-topic).
             raise ConnectError(f"Failed to alter consumer group offsets for connector {connector}") from e
         except ConnectError as e:
             raise ConnectError(f"Failed to alter consumer group offsets for connector {connector}: {e.message}") from e
 
     def reset(self, connector: str, config: Mapping[str, str]) -> None:
-        """Deletes the group; one that is not there is fine. Raises ConnectError."""
+        """Deletes the group, if it exists. Raises ConnectError."""
         from worker.kafka.group_offsets import GroupInUseError, delete_group
 
         try:
@@ -81,7 +81,7 @@ class SinkGroups:
             ClientKind.ADMIN, self._config, connector, 0, config, client_id=f"connector-worker-adminclient-{connector}"
         )
         if "consumer.override.bootstrap.servers" in config and "admin.override.bootstrap.servers" not in config:
-            # The records are on another cluster, and so is the group; Apache would ask the worker's.
+            # The records, and so the group, are on another cluster; Apache would look on the worker's.
             consumer = client_properties(ClientKind.CONSUMER, self._config, connector, 0, config)
             java.update({**client_settings_of(consumer), "client.id": java["client.id"]})
         return java

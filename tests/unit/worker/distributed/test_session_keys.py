@@ -1,4 +1,4 @@
-"""Keys of requests between workers."""
+"""Session keys of requests between workers."""
 
 from __future__ import annotations
 
@@ -7,21 +7,12 @@ import base64
 import pytest
 
 from connect.errors import BadRequestError, ConfigError, ForbiddenError, NotReadyError
+from tests.unit.worker.distributed.fakes import PROPS
 from worker.config.distributed_config import DistributedSettings
 from worker.config.worker_config import WorkerConfig
-from worker.distributed.session_keys import expires_in_ms, is_due, new_session_key, signed, verify
+from worker.distributed.session_keys import expires_in_ms, is_due, new_session_key, sign, verify
 from worker.model import RequestSignature
 from worker.storage.record_codec import SessionKey
-
-PROPS = {
-    "bootstrap.servers": "localhost:1",
-    "group.id": "g",
-    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "config.storage.topic": "c",
-    "offset.storage.topic": "o",
-    "status.storage.topic": "s",
-}
 
 
 def settings(**more: str) -> DistributedSettings:
@@ -31,16 +22,16 @@ def settings(**more: str) -> DistributedSettings:
 
 
 @pytest.mark.parametrize(("algorithm", "size"), [("HmacSHA256", 32), ("HmacSHA512", 64), ("HmacSHA1", 64), ("HmacMD5", 64)])
-def test_a_key_is_as_long_as_javas(algorithm: str, size: int) -> None:
+def test_key_has_the_size_of_javas(algorithm: str, size: int) -> None:
     key = new_session_key(settings(inter_worker_key_generation_algorithm=algorithm), 7)
     assert (len(key.key), key.algorithm, key.creation_timestamp_ms) == (size, algorithm, 7)
 
 
-def test_two_keys_are_never_the_same() -> None:
+def test_keys_are_random() -> None:
     assert new_session_key(settings(), 1).key != new_session_key(settings(), 1).key
 
 
-def test_a_key_runs_out() -> None:
+def test_key_expires() -> None:
     own = settings(inter_worker_key_ttl_ms="1000")
     key = new_session_key(own, 5000)
     assert not is_due(key, own, 5999)
@@ -49,11 +40,11 @@ def test_a_key_runs_out() -> None:
 
 
 @pytest.mark.parametrize("more", [{"inter_worker_key_generation_algorithm": "HmacSHA512"}, {"inter_worker_key_size": "128"}])
-def test_a_key_of_other_settings_is_replaced(more: dict[str, str]) -> None:
+def test_key_of_other_settings_is_due(more: dict[str, str]) -> None:
     assert is_due(new_session_key(settings(), 0), settings(**more), 1)
 
 
-def test_without_a_key_one_is_due() -> None:
+def test_missing_key_is_due() -> None:
     assert is_due(None, settings(), 0)
 
 
@@ -63,37 +54,37 @@ RFC_BODY = b"what do ya want for nothing?"
 RFC_MAC = bytes.fromhex("5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843")
 
 
-def test_a_signature_is_the_hmac_of_the_body() -> None:
-    headers = signed(RFC_BODY, RFC_KEY, "HmacSHA256")
+def test_signature_is_the_hmac_of_the_body() -> None:
+    headers = sign(RFC_BODY, RFC_KEY, "HmacSHA256")
     assert base64.b64decode(headers.authorization) == RFC_MAC
     verify(RequestSignature(RFC_BODY, headers.authorization, headers.algorithm), RFC_KEY, ("HmacSHA256",))
 
 
 @pytest.mark.parametrize("request_", [None, RequestSignature(b"", None, "HmacSHA256"), RequestSignature(b"", "AAAA", None)])
-def test_a_signature_must_be_there(request_: RequestSignature | None) -> None:
+def test_missing_signature_is_rejected(request_: RequestSignature | None) -> None:
     with pytest.raises(BadRequestError, match="Internal request missing required signature"):
         verify(request_, RFC_KEY, ("HmacSHA256",))
 
 
-def test_only_agreed_algorithms_are_taken() -> None:
-    headers = signed(RFC_BODY, RFC_KEY, "HmacSHA1")
+def test_unsupported_algorithm_is_rejected() -> None:
+    headers = sign(RFC_BODY, RFC_KEY, "HmacSHA1")
     with pytest.raises(BadRequestError, match="does not support the 'HmacSHA1'"):
         verify(RequestSignature(RFC_BODY, headers.authorization, headers.algorithm), RFC_KEY, ("HmacSHA256",))
 
 
-def test_without_a_key_nothing_can_be_verified_yet() -> None:
+def test_nothing_is_verified_without_a_key() -> None:
     with pytest.raises(NotReadyError):
         verify(RequestSignature(RFC_BODY, "AAAA", "HmacSHA256"), None, ("HmacSHA256",))
 
 
 @pytest.mark.parametrize("signature", ["AAAA", "not base64!", base64.b64encode(RFC_MAC[:-1]).decode()])
-def test_a_wrong_signature_is_refused(signature: str) -> None:
+def test_wrong_signature_is_rejected(signature: str) -> None:
     with pytest.raises(ForbiddenError, match=r"Internal request contained invalid signature\."):
         verify(RequestSignature(RFC_BODY, signature, "HmacSHA256"), RFC_KEY, ("HmacSHA256",))
 
 
-def test_the_signature_is_about_the_very_body() -> None:
-    headers = signed(RFC_BODY, RFC_KEY, "HmacSHA256")
+def test_signature_of_another_body_is_rejected() -> None:
+    headers = sign(RFC_BODY, RFC_KEY, "HmacSHA256")
     with pytest.raises(ForbiddenError):
         verify(RequestSignature(RFC_BODY + b" ", headers.authorization, headers.algorithm), RFC_KEY, ("HmacSHA256",))
 
@@ -112,6 +103,6 @@ def test_the_signature_is_about_the_very_body() -> None:
         ("status.storage.replication.factor", "-2", "expected at least 1, or -1 for the broker's default"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(key: str, value: str, message: str) -> None:
+def test_invalid_settings_are_rejected(key: str, value: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         WorkerConfig.for_cluster({**PROPS, key: value})

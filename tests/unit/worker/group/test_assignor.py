@@ -21,7 +21,7 @@ def settled(*members: str, max_delay_ms: int = MAX_DELAY_MS, **task_counts: int)
     return cluster
 
 
-def test_the_first_member_gets_everything_in_one_round() -> None:
+def test_first_member_gets_everything_in_one_rebalance() -> None:
     cluster = Cluster(task_counts={"a": 2, "b": 1})
     cluster.join("w1")
     answer = cluster.round()["w1"]
@@ -31,7 +31,7 @@ def test_the_first_member_gets_everything_in_one_round() -> None:
     assert (answer.revokes, answer.delay_ms) == (False, 0)
 
 
-def test_a_second_member_gets_its_half_in_two_rounds() -> None:
+def test_second_member_gets_its_half_in_two_rebalances() -> None:
     cluster = settled("w1", a=4, b=4)
     cluster.join("w2")
     first = cluster.round()
@@ -46,7 +46,7 @@ def test_a_second_member_gets_its_half_in_two_rounds() -> None:
     cluster.assert_balanced()
 
 
-def test_a_new_connector_moves_nothing_that_runs() -> None:
+def test_new_connector_moves_no_running_instance() -> None:
     cluster = settled("w1", "w2", "w3", a=4, b=3)
     before = cluster.owners()
     cluster.configure("c", 5)
@@ -56,7 +56,7 @@ def test_a_new_connector_moves_nothing_that_runs() -> None:
     assert {item: owner for item, owner in cluster.owners().items() if item in before} == before
 
 
-def test_a_deleted_connector_is_stopped_and_the_rest_stays_where_that_is_balanced() -> None:
+def test_deleted_connector_stops_and_balanced_instances_stay() -> None:
     cluster = settled("w1", "w2", a=2, b=2, c=2, d=2)
     before = cluster.owners()
     cluster.delete("b")
@@ -79,7 +79,7 @@ def test_tasks_of_one_connector_are_spread_over_equally_loaded_workers() -> None
     cluster.assert_balanced()
 
 
-def test_of_equally_loaded_workers_the_one_without_the_connector_gets_its_task() -> None:
+def test_among_equally_loaded_workers_the_one_without_the_connector_gets_its_task() -> None:
     cluster = Cluster(task_counts={"a": 2, "b": 1})
     cluster.join("w1", "w2")
     cluster.allocations = {
@@ -89,7 +89,7 @@ def test_of_equally_loaded_workers_the_one_without_the_connector_gets_its_task()
     assert cluster.round()["w2"].tasks == (TaskId("a", 1),)
 
 
-def test_work_of_a_departed_worker_waits_for_the_delay_and_is_then_given_away() -> None:
+def test_instances_of_a_departed_worker_are_reassigned_after_the_delay() -> None:
     cluster = settled("w1", "w2", "w3", a=6)
     gone = cluster.tasks("w3")
     cluster.leave("w3")
@@ -105,7 +105,7 @@ def test_work_of_a_departed_worker_waits_for_the_delay_and_is_then_given_away() 
     cluster.assert_balanced()
 
 
-def test_a_worker_that_returns_with_its_work_in_hand_ends_the_delay() -> None:
+def test_worker_that_returns_with_its_instances_ends_the_delay() -> None:
     cluster = settled("w1", "w2", a=4)
     before, held = cluster.owners(), cluster.allocations["w2"]
     cluster.leave("w2")
@@ -117,7 +117,7 @@ def test_a_worker_that_returns_with_its_work_in_hand_ends_the_delay() -> None:
     assert cluster.owners() == before
 
 
-def test_a_worker_that_returns_empty_gets_the_work_of_the_departed_at_the_end_of_the_delay() -> None:
+def test_worker_that_returns_without_instances_gets_the_lost_ones_after_the_delay() -> None:
     cluster = settled("w1", "w2", "w3", a=6, b=3)
     gone = cluster.tasks("w3"), cluster.connectors("w3")
     others = cluster.tasks("w1"), cluster.tasks("w2")
@@ -132,7 +132,7 @@ def test_a_worker_that_returns_empty_gets_the_work_of_the_departed_at_the_end_of
     assert (cluster.tasks("w1"), cluster.tasks("w2")) == others
 
 
-def test_several_that_return_empty_share_it() -> None:
+def test_several_workers_that_return_without_instances_share_the_lost_ones() -> None:
     cluster = settled("w1", "w2", "w3", a=9, b=3)
     cluster.leave("w2", "w3")
     cluster.round()
@@ -144,7 +144,7 @@ def test_several_that_return_empty_share_it() -> None:
     cluster.assert_complete()
 
 
-def test_a_candidate_that_goes_again_is_passed_over() -> None:
+def test_candidate_that_leaves_again_gets_nothing() -> None:
     cluster = settled("w1", "w2", a=4)
     cluster.leave("w2")
     cluster.round()
@@ -156,7 +156,7 @@ def test_a_candidate_that_goes_again_is_passed_over() -> None:
     cluster.assert_complete()
 
 
-def test_no_balancing_while_work_is_kept_back() -> None:
+def test_nothing_is_balanced_during_the_delay() -> None:
     cluster = settled("w1", "w2", a=8)
     cluster.leave("w2")
     cluster.round()
@@ -164,7 +164,7 @@ def test_no_balancing_while_work_is_kept_back() -> None:
     assert not any(answer.revokes for answer in cluster.round().values())
 
 
-def test_what_is_new_is_assigned_also_while_work_is_kept_back() -> None:
+def test_new_instances_are_assigned_during_the_delay() -> None:
     cluster = settled("w1", "w2", "w3", a=6)
     cluster.leave("w3")
     cluster.round()
@@ -174,7 +174,7 @@ def test_what_is_new_is_assigned_also_while_work_is_kept_back() -> None:
     assert TaskId("fresh", 0) in cluster.owners()
 
 
-def test_what_is_deleted_while_it_is_kept_back_is_forgotten() -> None:
+def test_lost_instances_that_are_deleted_during_the_delay_are_dropped() -> None:
     cluster = settled("w1", "w2", a=2, b=2)
     cluster.leave("w2")
     cluster.round()
@@ -185,7 +185,7 @@ def test_what_is_deleted_while_it_is_kept_back_is_forgotten() -> None:
     assert cluster.owners() == {}
 
 
-def test_with_a_delay_of_0_lost_work_is_given_away_at_once() -> None:
+def test_lost_instances_are_reassigned_at_once_without_a_delay() -> None:
     cluster = settled("w1", "w2", "w3", max_delay_ms=0, a=6, b=2)
     cluster.leave("w3")
     cluster.round()
@@ -193,7 +193,7 @@ def test_with_a_delay_of_0_lost_work_is_given_away_at_once() -> None:
     cluster.assert_complete()
 
 
-def test_an_answer_that_was_not_heard_is_given_again_without_delay() -> None:
+def test_assignment_that_was_not_received_is_repeated_without_delay() -> None:
     cluster = settled("w1", "w2", a=2)
     cluster.configure("b", 2)
     cluster.round(unheard_by=["w2"])
@@ -202,7 +202,7 @@ def test_an_answer_that_was_not_heard_is_given_again_without_delay() -> None:
     cluster.assert_complete()
 
 
-def test_a_revocation_that_was_not_heard_is_given_again() -> None:
+def test_revocation_that_was_not_received_is_repeated() -> None:
     cluster = settled("w1", "w2", a=4)
     cluster.delete("a")
     first = cluster.round(unheard_by=["w2"])
@@ -211,7 +211,7 @@ def test_a_revocation_that_was_not_heard_is_given_again() -> None:
     assert cluster.owners() == {}
 
 
-def test_what_runs_twice_is_stopped_everywhere_and_then_given_to_one() -> None:
+def test_duplicate_instances_stop_everywhere_and_are_then_assigned_once() -> None:
     cluster = settled("w1", "w2", a=2)
     both = Assignment(2, connectors=("a",), tasks=(TaskId("a", 0), TaskId("a", 1)))
     cluster.allocations = {"w1": both, "w2": replace(both, tasks=(TaskId("a", 1),))}
@@ -223,7 +223,7 @@ def test_what_runs_twice_is_stopped_everywhere_and_then_given_to_one() -> None:
     cluster.assert_complete()
 
 
-def test_successive_revocations_are_put_off_longer_and_longer() -> None:
+def test_successive_revocations_are_delayed_with_backoff() -> None:
     cluster = settled("w1", a=60)
     delays = []
     for number in range(2, 12):
@@ -245,7 +245,7 @@ def test_successive_revocations_are_put_off_longer_and_longer() -> None:
     assert cluster.delay_ms == 40
 
 
-def test_with_a_delay_of_0_successive_revocations_are_not_put_off() -> None:
+def test_successive_revocations_are_not_delayed_with_a_maximum_of_0() -> None:
     cluster = settled("w1", max_delay_ms=0, a=12)
     for number in range(2, 5):
         cluster.join(f"w{number}")
@@ -253,7 +253,7 @@ def test_with_a_delay_of_0_successive_revocations_are_not_put_off() -> None:
         assert cluster.delay_ms == 0
 
 
-def test_a_new_leader_keeps_what_runs_and_gives_away_what_nobody_runs() -> None:
+def test_new_leader_keeps_running_instances_and_assigns_the_others() -> None:
     cluster = settled("w1", "w2", "w3", a=6)
     kept = cluster.tasks("w2"), cluster.tasks("w3")
     cluster.leave("w1")
@@ -264,7 +264,7 @@ def test_a_new_leader_keeps_what_runs_and_gives_away_what_nobody_runs() -> None:
     assert kept[1] <= cluster.tasks("w3")
 
 
-def test_a_new_leader_stops_what_was_deleted_before_it_led() -> None:
+def test_new_leader_stops_instances_deleted_before_it_led() -> None:
     cluster = settled("w1", "w2", a=4)
     cluster.delete("a")
     cluster.leave("w1")
@@ -272,7 +272,7 @@ def test_a_new_leader_stops_what_was_deleted_before_it_led() -> None:
     assert cluster.owners() == {}
 
 
-def test_a_round_whose_outcome_the_leader_never_saw_is_forgotten() -> None:
+def test_rebalance_whose_outcome_the_leader_did_not_see_is_ignored() -> None:
     members = {"w1": WorkerMetadata("u", 0)}
     config = Config(0, {"a": 1})
     assignor = IncrementalCooperativeAssignor(MAX_DELAY_MS, lambda: 0)
@@ -285,7 +285,7 @@ def test_a_round_whose_outcome_the_leader_never_saw_is_forgotten() -> None:
         assert (answer["w1"].version, answer["w1"].delay_ms) == (1, 0)
 
 
-def test_a_leader_behind_takes_a_fresh_look() -> None:
+def test_leader_that_is_behind_reads_a_fresh_snapshot() -> None:
     members = {"w1": WorkerMetadata("u1", 3), "w2": WorkerMetadata("u2", 5)}
     assignor = IncrementalCooperativeAssignor(MAX_DELAY_MS, lambda: 0)
     answers = assignor.assign(
@@ -296,7 +296,7 @@ def test_a_leader_behind_takes_a_fresh_look() -> None:
     assert {answer.config_offset for answer in answers.values()} == {6}
 
 
-def test_a_leader_that_stays_behind_tells_all_of_the_mismatch() -> None:
+def test_leader_that_stays_behind_sends_a_mismatch_to_all() -> None:
     members = {"w1": WorkerMetadata("u1", 3), "w2": WorkerMetadata("u2", 5)}
     assignor = IncrementalCooperativeAssignor(MAX_DELAY_MS, lambda: 0)
     answers = assignor.assign(
@@ -307,7 +307,7 @@ def test_a_leader_that_stays_behind_tells_all_of_the_mismatch() -> None:
     assert answers["w2"].failed
 
 
-def test_the_leader_knows_who_runs_what_after_the_round() -> None:
+def test_leader_knows_the_owners_after_the_rebalance() -> None:
     cluster = settled("w1", "w2", a=2)
     cluster.join("w3")
     cluster.configure("b", 1)
@@ -319,7 +319,7 @@ def test_the_leader_knows_who_runs_what_after_the_round() -> None:
 
 
 @pytest.mark.parametrize("protocol", [Protocol.COMPATIBLE, Protocol.SESSIONED])
-def test_answers_have_the_version_of_the_groups_protocol(protocol: Protocol) -> None:
+def test_assignments_have_the_version_of_the_group_protocol(protocol: Protocol) -> None:
     assignor = IncrementalCooperativeAssignor(0, lambda: 0)
     config = Config(-1, {})
     answers = assignor.assign(

@@ -81,7 +81,7 @@ def settled(counts: dict[str, int], members: list[str], max_delay_ms: int = 300_
 
 @settings(deadline=None)
 @given(task_counts, groups, st.integers(0, 9))
-def test_a_connector_added_moves_nothing(counts: dict[str, int], members: list[str], tasks: int) -> None:
+def test_added_connector_moves_nothing(counts: dict[str, int], members: list[str], tasks: int) -> None:
     cluster = settled(counts, members)
     before = cluster.owners()
     cluster.configure("new", tasks)
@@ -93,7 +93,7 @@ def test_a_connector_added_moves_nothing(counts: dict[str, int], members: list[s
 
 @settings(deadline=None)
 @given(task_counts.filter(bool), groups, st.data())
-def test_a_connector_deleted_moves_no_more_than_balance_needs(
+def test_deleted_connector_moves_only_what_balance_requires(
     counts: dict[str, int], members: list[str], data: st.DataObject
 ) -> None:
     cluster = settled(counts, members)
@@ -114,7 +114,7 @@ def test_a_connector_deleted_moves_no_more_than_balance_needs(
 
 @settings(deadline=None)
 @given(task_counts, groups.filter(lambda members: len(members) > 1), st.integers(0, 299_999), st.data())
-def test_a_worker_that_comes_back_within_the_delay_gets_its_work_back(
+def test_worker_that_returns_within_the_delay_gets_its_instances_back(
     counts: dict[str, int], members: list[str], away_ms: int, data: st.DataObject
 ) -> None:
     cluster = settled(counts, members)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from worker.group.events import Assigned, GroupEvent, Revoked
-from worker.group.library_logging import quieten
+from worker.group.library_logging import redirect_library_logs
 from worker.group.membership import Membership
 from worker.group.protocol import (
     CONFIG_MISMATCH,
@@ -25,7 +25,7 @@ def nobody(members: Mapping[str, WorkerMetadata], protocol: Protocol, leader: st
     raise AssertionError("not asked for")
 
 
-class Heard:
+class Recorded:
     """A membership and what it told."""
 
     def __init__(self) -> None:
@@ -38,57 +38,57 @@ class Heard:
         return self.membership.joined(generation, "m1", "sessioned", answer)
 
 
-def test_an_answer_is_told() -> None:
-    heard = Heard()
-    assert heard.join(7)
-    assert heard.events == [Assigned(7, "m1", "m2", Protocol.SESSIONED, Assignment(2, 0, "m2", "u", 3))]
-    seat = heard.membership.seat
-    assert (seat.generation, seat.member_id, seat.leader_id, seat.protocol) == (7, "m1", "m2", Protocol.SESSIONED)
-    assert heard.membership.last_completed_generation == 7
-    assert not heard.membership.on_hold
+def test_assignment_is_reported() -> None:
+    recorded = Recorded()
+    assert recorded.join(7)
+    assert recorded.events == [Assigned(7, "m1", "m2", Protocol.SESSIONED, Assignment(2, 0, "m2", "u", 3))]
+    state = recorded.membership.state
+    assert (state.generation, state.member_id, state.leader_id, state.protocol) == (7, "m1", "m2", Protocol.SESSIONED)
+    assert recorded.membership.last_completed_generation == 7
+    assert not recorded.membership.on_hold
 
 
-def test_falling_out_is_told_once_and_holds_the_member_back() -> None:
-    heard = Heard()
-    membership = heard.membership
+def test_removal_is_reported_once_and_puts_the_member_on_hold() -> None:
+    recorded = Recorded()
+    membership = recorded.membership
     assert not membership.revoke("nothing was ever assigned", lost=True)
-    heard.join()
+    recorded.join()
     assert membership.revoke("why", lost=True)
     assert not membership.revoke("again", lost=True)
-    assert heard.events[1:] == [Revoked(True, "why")]
+    assert recorded.events[1:] == [Revoked(True, "why")]
     assert membership.on_hold
-    assert (membership.seat.generation, membership.last_completed_generation) == (-1, -1)
+    assert (membership.state.generation, membership.last_completed_generation) == (-1, -1)
 
 
-def test_an_answer_to_what_was_said_before_a_revocation_is_dropped() -> None:
-    heard = Heard()
-    heard.join(1)
-    heard.membership.joining()
-    heard.membership.revoke("why", lost=True)
-    # The leader counts on work that has stopped since.
-    assert not heard.membership.joined(2, "m1", "sessioned", encode_assignment(Assignment(2)))
-    assert len(heard.events) == 2
-    assert heard.join(3)
+def test_assignment_for_metadata_from_before_a_revocation_is_ignored() -> None:
+    recorded = Recorded()
+    recorded.join(1)
+    recorded.membership.joining()
+    recorded.membership.revoke("why", lost=True)
+    # The leader assumes instances that have stopped since.
+    assert not recorded.membership.joined(2, "m1", "sessioned", encode_assignment(Assignment(2)))
+    assert len(recorded.events) == 2
+    assert recorded.join(3)
 
 
-def test_rounds_of_mismatch_are_counted_until_one_is_without() -> None:
-    heard = Heard()
+def test_consecutive_mismatches_are_counted() -> None:
+    recorded = Recorded()
     counts = []
     for error in (CONFIG_MISMATCH, CONFIG_MISMATCH, 0, CONFIG_MISMATCH):
-        heard.join(error=error)
-        counts.append(heard.membership.mismatch_rounds)
+        recorded.join(error=error)
+        counts.append(recorded.membership.consecutive_mismatches)
     assert counts == [1, 2, 0, 1]
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xff\xff"])
-def test_an_answer_that_cannot_be_read_is_asked_for_again(data: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    heard = Heard()
-    assert not heard.join(data=data)
-    assert heard.events == []
-    assert "sent no assignment that can be read" in caplog.text
+def test_unreadable_assignment_is_rejected(data: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    recorded = Recorded()
+    assert not recorded.join(data=data)
+    assert recorded.events == []
+    assert "sent an unreadable assignment" in caplog.text
 
 
-def test_the_leader_answers_all_also_whom_it_cannot_understand(caplog: pytest.LogCaptureFixture) -> None:
+def test_member_with_unreadable_metadata_gets_a_mismatch(caplog: pytest.LogCaptureFixture) -> None:
     asked: list[object] = []
 
     def assign(members: Mapping[str, WorkerMetadata], protocol: Protocol, leader: str) -> Mapping[str, Assignment]:
@@ -102,10 +102,10 @@ def test_the_leader_answers_all_also_whom_it_cannot_understand(caplog: pytest.Lo
     assert asked == [({"m1": own}, Protocol.SESSIONED, "m1", 4)]
     assert answers["m1"].connectors == ("a",)
     assert answers["m2"] == Assignment(2, CONFIG_MISMATCH, "m1", "u1", 5)
-    assert "Member m2 of worker group g gets no work" in caplog.text
+    assert "Member m2 of worker group g is not assigned anything" in caplog.text
 
 
-def test_an_error_of_the_assignor_is_logged_and_all_are_told_to_ask_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_error_of_the_assignor_is_logged_and_all_members_get_a_mismatch(caplog: pytest.LogCaptureFixture) -> None:
     def assign(members: Mapping[str, WorkerMetadata], protocol: Protocol, leader: str) -> Mapping[str, Assignment]:
         raise ValueError("a defect")
 
@@ -116,25 +116,25 @@ def test_an_error_of_the_assignor_is_logged_and_all_are_told_to_ask_again(caplog
     assert "a defect" in caplog.text
 
 
-def test_the_library_speaks_at_debug_level_alone() -> None:
-    quieten()
-    quieten()
+def test_library_messages_are_logged_at_debug_level_only() -> None:
+    redirect_library_logs()
+    redirect_library_logs()
     library = logging.getLogger("kafka.net.connection")
     ours = logging.getLogger("worker.group.library_logging")
-    heard: list[logging.LogRecord] = []
+    recorded: list[logging.LogRecord] = []
     handler = logging.Handler()
-    handler.emit = heard.append  # type: ignore[method-assign]  # the shortest handler there is
+    handler.emit = recorded.append  # type: ignore[method-assign]  # the shortest handler there is
     ours.addHandler(handler)
     level = ours.level
     try:
         ours.setLevel(logging.INFO)
         library.error("the connection is lost")
-        assert heard == []
+        assert recorded == []
         ours.setLevel(logging.DEBUG)
         library.error("the connection is %s", "lost")
-        # There it quotes logins byte by byte.
+        # The library's DEBUG messages contain credentials byte by byte.
         library.debug("Send: b'...'")
-        assert [(record.levelno, record.getMessage()) for record in heard] == [
+        assert [(record.levelno, record.getMessage()) for record in recorded] == [
             (logging.DEBUG, "kafka.net.connection: the connection is lost")
         ]
     finally:

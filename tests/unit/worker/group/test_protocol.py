@@ -53,7 +53,7 @@ def assignment_of(recorded: dict[str, Any]) -> Assignment:
 
 
 @pytest.mark.parametrize(("protocol", "member"), MEMBERS)
-def test_apaches_metadata_is_read_and_written_the_same(protocol: Protocol, member: dict[str, Any]) -> None:
+def test_apaches_metadata_is_decoded_and_encoded_identically(protocol: Protocol, member: dict[str, Any]) -> None:
     data, recorded = base64.b64decode(member["metadata_b64"]), member["metadata"]
     metadata = decode_metadata(data)
     allocation = recorded.get("allocation")
@@ -64,7 +64,7 @@ def test_apaches_metadata_is_read_and_written_the_same(protocol: Protocol, membe
 
 
 @pytest.mark.parametrize(("protocol", "member"), MEMBERS)
-def test_apaches_assignment_is_read_and_written_the_same(protocol: Protocol, member: dict[str, Any]) -> None:
+def test_apaches_assignment_is_decoded_and_encoded_identically(protocol: Protocol, member: dict[str, Any]) -> None:
     data = base64.b64decode(member["assignment_b64"])
     assignment = decode_assignment(data)
     assert assignment == assignment_of(member["assignment"])
@@ -94,7 +94,7 @@ offsets = st.integers(-1, 2**63 - 1)
         delay_ms=st.integers(0, 2**31 - 1),
     )
 )
-def test_an_assignment_survives_the_wire(assignment: Assignment) -> None:
+def test_assignment_round_trips(assignment: Assignment) -> None:
     back = decode_assignment(encode_assignment(assignment))
     # Tasks come back beside the others of their connector.
     assert set(back.tasks) == set(assignment.tasks)
@@ -106,7 +106,7 @@ def test_an_assignment_survives_the_wire(assignment: Assignment) -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=80))
-def test_garbage_is_a_data_error_or_a_value(data: bytes) -> None:
+def test_random_bytes_raise_data_error_or_decode(data: bytes) -> None:
     for decode in (decode_assignment, decode_metadata):
         try:
             decode(data)
@@ -117,7 +117,7 @@ def test_garbage_is_a_data_error_or_a_value(data: bytes) -> None:
         assert "worker group" in refusal
 
 
-def test_every_cut_of_a_real_assignment_is_read_or_refused() -> None:
+def test_every_prefix_of_an_assignment_decodes_or_raises() -> None:
     data = base64.b64decode(GROUPS[1]["members"][0]["assignment_b64"])
     whole = decode_assignment(data)
     fixed_part = len(encode_assignment(Assignment(0, leader=whole.leader, leader_url=whole.leader_url))) - 4
@@ -146,20 +146,20 @@ def test_null_arrays_are_empty() -> None:
     assert decode_assignment(nulls) == decode_assignment(data)
 
 
-def test_what_a_later_version_adds_is_ignored() -> None:
+def test_fields_of_later_versions_are_ignored() -> None:
     full = Assignment(2, leader="m", leader_url="u", connectors=("a",))
     later = b"\x00\x05" + encode_assignment(full)[2:] + b"more"
     assert decode_assignment(later) == full
 
 
-def test_nothing_allocated_is_null_and_not_zero_bytes() -> None:
+def test_empty_allocation_is_null_not_zero_bytes() -> None:
     for allocation in (None, Assignment(2)):
         assert encode_metadata(WorkerMetadata("u", -1, allocation), Protocol.SESSIONED).endswith(b"\xff\xff\xff\xff")
     zero_bytes = encode_metadata(WorkerMetadata("u", -1), Protocol.SESSIONED)[:-4] + bytes(4)
     assert decode_metadata(zero_bytes).allocation is None
 
 
-def test_an_allocation_has_the_version_of_the_protocol_it_is_sent_in() -> None:
+def test_allocation_has_the_version_of_the_protocol_it_is_sent_in() -> None:
     metadata = WorkerMetadata("u", 1, Assignment(2, leader="m", connectors=("a",)))
     allocation = decode_metadata(encode_metadata(metadata, Protocol.COMPATIBLE)).allocation
     assert allocation is not None
@@ -170,19 +170,19 @@ def test_an_allocation_has_the_version_of_the_protocol_it_is_sent_in() -> None:
 @pytest.mark.parametrize(
     ("data", "found"),
     [
-        (b"", "2 more bytes wanted at byte 0 of 0"),
+        (b"", "2 more bytes expected at byte 0 of 0"),
         (b"\xff\xff", "version -1"),
         (b"\x00\x02\xff\xff", "a string of length -1"),
         (b"\x00\x02\x00\x01\xff", "a string that is not UTF-8"),
         (b"\x00\x02\x00\x00" + bytes(8) + b"\xff\xff\xff\xf0", "bytes of length -16"),
     ],
 )
-def test_the_error_says_what_is_wrong_where(data: bytes, found: str) -> None:
+def test_error_names_the_problem_and_its_position(data: bytes, found: str) -> None:
     with pytest.raises(DataError, match=found):
         decode_metadata(data)
 
 
-def test_a_wrong_count_or_task_is_refused() -> None:
+def test_wrong_count_or_task_is_rejected() -> None:
     head = encode_assignment(Assignment(0))[:-4]
     with pytest.raises(DataError, match="an array of 2000000000 members"):
         decode_assignment(head + (2_000_000_000).to_bytes(4, "big"))
@@ -190,12 +190,12 @@ def test_a_wrong_count_or_task_is_refused() -> None:
         decode_assignment(head + b"\x00\x00\x00\x01\x00\x01a\x00\x00\x00\x01\xff\xff\xff\xfe")
 
 
-def test_a_name_too_long_for_the_wire_is_refused() -> None:
+def test_too_long_name_is_rejected() -> None:
     with pytest.raises(DataError, match="has 40000 bytes"):
         encode_assignment(Assignment(2, connectors=("x" * 40_000,)))
 
 
-def test_what_a_worker_offers_follows_from_its_setting() -> None:
+def test_offered_protocols_follow_from_the_setting() -> None:
     offers = {
         value: [p.wire_name for p in Protocol.of_setting(value).offered()] for value in ("eager", "COMPATIBLE", "sessioned")
     }
@@ -210,7 +210,7 @@ def test_what_a_worker_offers_follows_from_its_setting() -> None:
         Protocol.of_wire_name("range")
 
 
-def test_an_answer_adds_to_what_was_held_and_takes_from_it() -> None:
+def test_assignment_adds_to_the_allocation_and_removes_from_it() -> None:
     held = Assignment(2, connectors=("a", "b"), tasks=(TaskId("a", 0), TaskId("b", 0)), config_offset=3)
     answer = Assignment(
         2, leader="m", config_offset=5, connectors=("c",), tasks=(TaskId("c", 0),),

@@ -85,12 +85,12 @@ def shake_hands(client: ssl.SSLContext, files: dict[str, str], host: str = "127.
         ),
     ],
 )
-def test_stores_of_every_kind_are_taken(java: dict[str, str], client: str | None, files: dict[str, str]) -> None:
+def test_stores_of_every_type_are_supported(java: dict[str, str], client: str | None, files: dict[str, str]) -> None:
     settings = {key: files[value[1:-1]] if value.startswith("{") else value for key, value in java.items()}
     assert shake_hands(tls_context(settings), files) == client
 
 
-def test_the_host_name_is_checked_unless_the_algorithm_is_empty(files: dict[str, str]) -> None:
+def test_hostname_is_verified_unless_the_algorithm_is_empty(files: dict[str, str]) -> None:
     trust = {"ssl.truststore.location": files["trust.pem"]}
     with pytest.raises(ssl.SSLCertVerificationError):
         shake_hands(tls_context(trust), files, host="elsewhere.example")
@@ -106,14 +106,14 @@ def test_the_host_name_is_checked_unless_the_algorithm_is_empty(files: dict[str,
         ({"ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"}, ("TLSv1_2", "TLSv1_2")),
     ],
 )
-def test_versions_and_suites_are_no_others_than_asked_for(java: dict[str, str], versions: tuple[str, str]) -> None:
+def test_only_configured_versions_and_suites_are_enabled(java: dict[str, str], versions: tuple[str, str]) -> None:
     context = tls_context(java)
     assert (context.minimum_version.name, context.maximum_version.name) == versions
     older = [suite["name"] for suite in context.get_ciphers() if suite["protocol"] == "TLSv1.2"]
     assert older == ["ECDHE-ECDSA-AES256-GCM-SHA384"] if "ECDHE" in str(java) else len(older) > 3
 
 
-def test_an_unknown_authority_is_refused(files: dict[str, str]) -> None:
+def test_unknown_authority_is_rejected(files: dict[str, str]) -> None:
     other = certificates.make("another authority")
     with pytest.raises(ssl.SSLCertVerificationError):
         shake_hands(tls_context({"ssl.truststore.certificates": other.pem}), files)
@@ -141,7 +141,7 @@ def test_an_unknown_authority_is_refused(files: dict[str, str]) -> None:
         ({"ssl.engine.factory.class": "a.b.C"}, "names a Java class"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_the_way_out(java: dict[str, str], said: str, files: dict[str, str]) -> None:
+def test_unsupported_setting_is_rejected_with_a_suggestion(java: dict[str, str], said: str, files: dict[str, str]) -> None:
     settings = {key: files[value[1:-1]] if value.startswith("{") else value for key, value in java.items()}
     with pytest.raises(ConfigError) as caught:
         tls_context(settings)

@@ -17,7 +17,7 @@ from worker.model import ConfigVersion, Origin
 from worker.operations.history.codec import VersionKey, decode_key, decode_value, encode_key, encode_value
 from worker.operations.history.memory import MemoryHistory
 from worker.operations.history.topic import OnRecord, TopicHistory
-from worker.operations.history.versions import Changes, changes, config_to_restore, find
+from worker.operations.history.versions import ConfigDiff, config_to_restore, diff, find
 
 A, B = {"name": "c", "x": "1"}, {"name": "c", "y": "2"}
 
@@ -30,7 +30,7 @@ def numbers(history: MemoryHistory | TopicHistory, name: str = "c") -> list[int]
     return [one.version for one in history.versions(name)]
 
 
-def test_versions_are_counted_and_know_where_they_came_from() -> None:
+def test_versions_are_numbered_and_have_an_origin() -> None:
     history = memory()
     history.record("c", A, Origin.REST)
     history.record("c", B, Origin.ROLLBACK)
@@ -43,7 +43,7 @@ def test_versions_are_counted_and_know_where_they_came_from() -> None:
     assert history.versions("d") == []
 
 
-def test_the_same_configuration_again_is_no_new_version() -> None:
+def test_unchanged_configuration_is_not_a_new_version() -> None:
     history = memory()
     for _ in range(2):
         history.record("c", A, Origin.REST)
@@ -55,7 +55,7 @@ def test_the_same_configuration_again_is_no_new_version() -> None:
     assert history.versions("d") == []
 
 
-def test_a_file_takes_a_connector_over_without_changing_it() -> None:
+def test_file_takes_over_a_connector_without_changing_it() -> None:
     history = memory()
     history.record("c", A, Origin.REST)
     assert history.managed() == set()
@@ -71,7 +71,7 @@ def test_a_file_takes_a_connector_over_without_changing_it() -> None:
     assert history.managed() == set()
 
 
-def test_the_oldest_give_way_and_numbers_go_on() -> None:
+def test_oldest_versions_are_dropped_and_numbers_continue() -> None:
     history = memory(2)
     for i in range(5):
         history.record("c", {"x": str(i)}, Origin.REST)
@@ -83,13 +83,13 @@ def test_the_oldest_give_way_and_numbers_go_on() -> None:
         history.version("d", 1)
 
 
-def test_differences_are_told_by_key() -> None:
-    assert changes(A, {"name": "d", "y": "2"}) == Changes(("y",), ("x",), ("name",))
-    assert changes(None, A) == Changes(("name", "x"), (), ())
-    assert changes(A, None) == Changes((), ("name", "x"), ())
+def test_differences_are_listed_by_key() -> None:
+    assert diff(A, {"name": "d", "y": "2"}) == ConfigDiff(("y",), ("x",), ("name",))
+    assert diff(None, A) == ConfigDiff(("name", "x"), (), ())
+    assert diff(A, None) == ConfigDiff((), ("name", "x"), ())
 
 
-def test_a_deletion_cannot_be_restored() -> None:
+def test_deletion_cannot_be_restored() -> None:
     assert config_to_restore("c", ConfigVersion(1, 0, Origin.REST, A)) == A
     with pytest.raises(BadRequestError, match="Version 2 of connector c is its deletion"):
         config_to_restore("c", ConfigVersion(2, 0, Origin.REST, None))
@@ -105,18 +105,18 @@ def test_records_can_be_read_back(name: str, version: ConfigVersion) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"[]", b'["c"]', b'["c",0]', b'["c","1"]', None])
-def test_keys_of_another_shape_are_refused(data: bytes | None) -> None:
+def test_keys_of_another_format_are_rejected(data: bytes | None) -> None:
     with pytest.raises(DataError):
         decode_key(data)
 
 
 @pytest.mark.parametrize("data", [b"", b"1", b"{}", b'{"at":1,"origin":"rest","config":{"a":1}}'])
-def test_values_of_another_shape_are_refused(data: bytes) -> None:
+def test_values_of_another_format_are_rejected(data: bytes) -> None:
     with pytest.raises(DataError):
         decode_value(1, data)
 
 
-def test_an_origin_of_a_later_release_is_taken_for_the_clusters() -> None:
+def test_unknown_origin_becomes_cluster() -> None:
     assert decode_value(1, b'{"at":1,"origin":"moon","config":null}').origin is Origin.CLUSTER
 
 
@@ -169,7 +169,7 @@ class FakeLog:
         """Nothing runs."""
 
 
-def test_a_new_leader_goes_on_where_the_one_before_was() -> None:
+def test_new_leader_continues_the_version_numbers() -> None:
     topic = FakeTopic()
     one, other = (TopicHistory("h", 2, topic.log) for _ in range(2))
     for history in (one, other):
@@ -190,7 +190,7 @@ def test_a_new_leader_goes_on_where_the_one_before_was() -> None:
     assert "config-history" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_connectors_of_files_are_known_again_once_the_topic_was_read() -> None:
+def test_managed_connectors_are_known_after_the_topic_was_read() -> None:
     topic = FakeTopic()
     version = ConfigVersion(1, 5, Origin.DIRECTORY, A)
     topic.records = [(encode_key("c", 1), encode_value(version)), (b"junk", b"junk")]
@@ -202,7 +202,7 @@ def test_connectors_of_files_are_known_again_once_the_topic_was_read() -> None:
     history.close()
 
 
-def test_without_a_topic_the_history_is_kept_in_memory(caplog: pytest.LogCaptureFixture) -> None:
+def test_history_stays_in_memory_without_a_topic(caplog: pytest.LogCaptureFixture) -> None:
     topic = FakeTopic()
     topic.failure = ConfigError("not allowed to make topics")
     history = TopicHistory("h", 2, topic.log)
@@ -217,4 +217,4 @@ def test_without_a_topic_the_history_is_kept_in_memory(caplog: pytest.LogCapture
     assert topic.records == []
     warnings = [r.getMessage() for r in caplog.records]
     assert len(warnings) == 1
-    assert "kept in memory only, for topic h cannot be used: not allowed to make topics" in warnings[0]
+    assert "stays in memory, because topic h is unusable: not allowed to make topics" in warnings[0]

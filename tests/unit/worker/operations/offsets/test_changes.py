@@ -12,9 +12,9 @@ from connect.errors import BadRequestError, DataError
 from connect.record import TopicPartition
 from worker.model import OffsetEntry, TargetState
 from worker.operations.offsets.changes import (
-    outcome,
     require_offsets,
     require_stopped,
+    result_message,
     shown_entries,
     sink_changes,
     sink_entries,
@@ -37,7 +37,7 @@ def sink(partition: Any, offset: Any) -> OffsetEntry:
         ({"kafka_topic": "t", "kafka_partition": 0, "x": 1}, {"kafka_offset": 1, "y": 2}, {TopicPartition("t", 0): 1}),
     ],
 )
-def test_sink_offsets_are_read_from_numbers_and_text(partition: Any, offset: Any, expected: Any) -> None:
+def test_sink_offsets_are_parsed_from_numbers_and_text(partition: Any, offset: Any, expected: Any) -> None:
     assert sink_changes([sink(partition, offset)]) == expected
 
 
@@ -57,14 +57,14 @@ def test_sink_offsets_are_read_from_numbers_and_text(partition: Any, offset: Any
         ({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 2**63}, "'9223372036854775808'. Offset values"),
     ],
 )
-def test_sink_offsets_of_another_shape_are_refused(partition: Any, offset: Any, text: str) -> None:
+def test_sink_offsets_of_another_form_are_rejected(partition: Any, offset: Any, text: str) -> None:
     with pytest.raises(BadRequestError) as e:
         sink_changes([sink(partition, offset)])
     assert text in e.value.message
 
 
 @given(st.dictionaries(st.builds(TopicPartition, st.text(min_size=1), st.integers(0, 2**31 - 1)), st.integers(0, 2**63 - 1)))
-def test_what_rest_shows_of_a_sink_can_be_given_back(offsets: dict[TopicPartition, int]) -> None:
+def test_sink_offsets_round_trip_through_rest(offsets: dict[TopicPartition, int]) -> None:
     assert sink_changes(sink_entries(offsets)) == offsets
     assert sink_pairs(offsets) == [(entry.partition, entry.offset) for entry in sink_entries(offsets)]
 
@@ -85,14 +85,14 @@ def test_source_offsets_are_those_that_tasks_will_read() -> None:
 
 
 @pytest.mark.parametrize("bad", [{"a": {"b": 1}}, {"a": [1]}, {"a": 2**65}])
-def test_source_offsets_that_cannot_be_stored_are_refused(bad: dict[str, Any]) -> None:
+def test_source_offsets_that_cannot_be_stored_are_rejected(bad: dict[str, Any]) -> None:
     with pytest.raises(DataError):
         source_changes("c", [OffsetEntry({"f": 1}, bad)])
     with pytest.raises(DataError):
         source_changes("c", [OffsetEntry(bad, {"n": 1})])
 
 
-def test_of_a_partition_given_twice_the_last_offset_is_looked_at_alone() -> None:
+def test_only_the_last_offset_of_a_duplicate_partition_is_checked() -> None:
     place = {"kafka_topic": "t", "kafka_partition": 0}
     assert sink_changes([sink(place, {}), sink(place, {"kafka_offset": 1})]) == {TopicPartition("t", 0): 1}
     huge = OffsetEntry({"f": 1}, {"n": 2**65})
@@ -115,12 +115,12 @@ def test_hash_codes_are_those_of_java(value: Any, code: int) -> None:
     assert java_hash(value) == code
 
 
-def test_rest_does_not_show_the_offset_of_a_partition_that_is_null() -> None:
+def test_rest_does_not_show_the_offset_of_a_null_partition() -> None:
     kept = OffsetEntry({"f": 1}, {"n": 1})
     assert shown_entries("c", [OffsetEntry(None, {"n": 1}), kept]) == [kept]
 
 
-def test_only_connectors_without_tasks_have_offsets_that_can_be_changed() -> None:
+def test_offsets_can_only_be_changed_of_stopped_connectors_without_tasks() -> None:
     require_stopped("c", TargetState.STOPPED, 0)
     for target, tasks in ((TargetState.STARTED, 0), (TargetState.PAUSED, 0), (TargetState.STOPPED, 1)):
         with pytest.raises(BadRequestError, match="'PUT' request to the '/connectors/c/stop' endpoint"):
@@ -134,6 +134,8 @@ def test_a_request_must_change_something() -> None:
         require_offsets([])
 
 
-def test_the_sentence_says_what_was_done_and_by_whom() -> None:
-    assert outcome(True, reset=True) == "The offsets for this connector have been reset successfully"
-    assert outcome(False, reset=False).startswith("The Connect framework-managed offsets for this connector have been altered")
+def test_message_says_what_was_done_and_by_whom() -> None:
+    assert result_message(True, reset=True) == "The offsets for this connector have been reset successfully"
+    assert result_message(False, reset=False).startswith(
+        "The Connect framework-managed offsets for this connector have been altered"
+    )

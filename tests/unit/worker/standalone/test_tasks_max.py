@@ -1,4 +1,4 @@
-"""A connector that asks for more tasks than it may have."""
+"""A connector that returns more task configurations than tasks.max."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def herder(tmp_path: Path) -> Iterator[StandaloneHerder]:
 
 
 @pytest.mark.parametrize("enforce", [None, "true"])
-def test_too_many_tasks_are_refused(herder: StandaloneHerder, enforce: str | None) -> None:
+def test_too_many_tasks_are_rejected(herder: StandaloneHerder, enforce: str | None) -> None:
     config = CONFIG if enforce is None else {**CONFIG, "tasks.max.enforce": enforce}
     with pytest.raises(ConnectError) as raised:
         herder.put_connector("greedy", config, replace=False)
@@ -66,11 +66,11 @@ def test_too_many_tasks_are_refused(herder: StandaloneHerder, enforce: str | Non
     assert herder.task_infos("greedy") == []
 
 
-def test_too_many_tasks_are_started_with_a_warning_where_the_maximum_is_not_enforced(
+def test_too_many_tasks_start_with_a_warning_if_the_maximum_is_not_enforced(
     herder: StandaloneHerder, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "worker.executors.task_configs"):
         info, _ = herder.put_connector("greedy", {**CONFIG, "tasks.max.enforce": "false"}, replace=False)
     assert [task.task for task in info.tasks] == [0, 1, 2]
-    told = [r.getMessage() for r in caplog.records if r.name == "worker.executors.task_configs"]
-    assert told == [f"{REFUSAL} They start nevertheless, because tasks.max.enforce=false"]
+    messages = [r.getMessage() for r in caplog.records if r.name == "worker.executors.task_configs"]
+    assert messages == [f"{REFUSAL} They start nevertheless, because tasks.max.enforce=false"]

@@ -11,7 +11,7 @@ from worker.model import OffsetEntry
 from worker.operations.offsets.listing_order import sink_order, source_order
 
 
-def test_a_sinks_partitions_are_in_the_order_of_a_java_map() -> None:
+def test_sink_partitions_are_in_the_order_of_a_java_map() -> None:
     nine = [TopicPartition("rd-nine", number) for number in range(9)]
     five = [TopicPartition("rd-x", number) for number in (0, 3, 7, 15, 19)]
     shown = sink_order([*nine, *five])
@@ -33,12 +33,12 @@ def test_a_sinks_partitions_are_in_the_order_of_a_java_map() -> None:
         ],
     ],
 )  # fmt: skip
-def test_a_sources_partitions_are_in_the_order_of_a_java_map(shown: list[dict[str, Any]]) -> None:
+def test_source_partitions_are_in_the_order_of_a_java_map(shown: list[dict[str, Any]]) -> None:
     entries = [OffsetEntry(partition, {"position": 1}) for partition in shown]
     assert source_order("tie", sorted(entries, key=repr)) == entries
 
 
-def test_a_partition_that_is_null_and_no_partitions_have_their_place() -> None:
+def test_null_and_empty_partitions_have_their_position() -> None:
     assert source_order("c", []) == []
     null = OffsetEntry(None, {"n": 1})
     assert source_order("c", [null]) == [null]

@@ -12,7 +12,7 @@ import pytest
 
 from connect.errors import ConnectError, UnreachableError
 from sluice.embedded.ports import free_ports
-from worker.group.oauth_tokens import TokenEndpoint, Tokens
+from worker.group.oauth_tokens import OAuthTokens, TokenEndpoint
 
 
 class Server(http.server.HTTPServer):
@@ -51,11 +51,11 @@ def server() -> Iterator[Server]:
     server.server_close()
 
 
-def tokens_of(server: Server, scope: str | None = None) -> Tokens:
-    return Tokens(TokenEndpoint(f"http://127.0.0.1:{server.server_port}/token", "me", "s3cret", scope))
+def tokens_of(server: Server, scope: str | None = None) -> OAuthTokens:
+    return OAuthTokens(TokenEndpoint(f"http://127.0.0.1:{server.server_port}/token", "me", "s3cret", scope))
 
 
-def test_a_token_is_asked_for_with_the_clients_credentials(server: Server) -> None:
+def test_token_is_requested_with_the_client_credentials(server: Server) -> None:
     server.answers = [(200, '{"access_token": "t1", "expires_in": 3600}')]
     tokens = tokens_of(server, "kafka")
     with pytest.raises(ConnectError, match="no OAuth token yet"):
@@ -68,7 +68,7 @@ def test_a_token_is_asked_for_with_the_clients_credentials(server: Server) -> No
     assert len(server.asked) == 1
 
 
-def test_a_token_near_its_end_is_renewed_and_kept_when_that_fails(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+def test_expiring_token_is_renewed_and_retained_when_that_fails(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     server.answers = [
         (200, '{"access_token": "t1", "expires_in": 0}'),
         (200, '{"access_token": "t2", "expires_in": 0}'),
@@ -93,14 +93,16 @@ def test_a_token_near_its_end_is_renewed_and_kept_when_that_fails(server: Server
 @pytest.mark.parametrize(
     "answer", [(401, "{}"), (200, "no json"), (200, "[]"), (200, '{"access_token": "t", "expires_in": "x"}')]
 )
-def test_a_refusal_says_what_to_check(server: Server, answer: tuple[int, str]) -> None:
+def test_refusal_says_what_to_check(server: Server, answer: tuple[int, str]) -> None:
     server.answers = [answer]
-    with pytest.raises(ConnectError, match=f"answers {answer[0]} to client me. Check clientId, clientSecret and scope") as caught:
+    with pytest.raises(
+        ConnectError, match=f"returned {answer[0]} to client me. Check clientId, clientSecret and scope"
+    ) as caught:
         tokens_of(server).fetch()
     assert "s3cret" not in caught.value.message
 
 
-def test_an_endpoint_that_is_away_is_told() -> None:
+def test_unavailable_endpoint_raises() -> None:
     (port,) = free_ports(1)
-    with pytest.raises(UnreachableError, match="does not answer"):
-        Tokens(TokenEndpoint(f"http://127.0.0.1:{port}/", "me", "s3cret")).fetch()
+    with pytest.raises(UnreachableError, match="does not respond"):
+        OAuthTokens(TokenEndpoint(f"http://127.0.0.1:{port}/", "me", "s3cret")).fetch()

@@ -1,4 +1,4 @@
-"""What the answers to requests say while the herder's thread goes on with what they began."""
+"""Responses to requests while the herder's thread continues with their effects."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from worker.distributed.bootstrap import Parts
+from tests.unit.worker.distributed.fakes import PROPS
+from worker.config.worker_config import WorkerConfig
+from worker.distributed.bootstrap import WorkerComponents
+from worker.distributed.group_session import GroupGeneration
 from worker.distributed.herder import DistributedHerder
-from worker.distributed.herder_core import Membership
 from worker.distributed.herder_loop import HerderLoop
+from worker.distributed.local_instances import LocalInstances
 from worker.model import TargetState, TaskId
 from worker.storage.config_state import ConfigState, apply
 from worker.storage.record_codec import CommitRecord, ConfigRecord, ConnectorRecord, TaskRecord
@@ -21,7 +24,7 @@ CONFIG = {"name": "a", "connector.class": "x"}
 
 
 class Leading:
-    """A worker that leads, with a config topic in memory. Whatever follows a write is done before its answer is made."""
+    """A leader with a config topic in memory. The effects of a write happen before its response is built."""
 
     def __init__(self) -> None:
         self.state = ConfigState()
@@ -29,21 +32,28 @@ class Leading:
         self.loop = HerderLoop()
         self._stopping = False
         self._followed = threading.Event()
-        coordination = SimpleNamespace(
-            loop=self.loop,
-            store=self,
-            rejoining=False,
-            membership=Membership(generation=1, member_id="me", leader_id="me"),
-            leader=SimpleNamespace(write=lambda job: job()),
-        )
+        config = WorkerConfig.for_cluster(PROPS)
+        group = SimpleNamespace(is_rebalancing=False, is_ready=True, current=GroupGeneration(1, "me", "me"))
+        history = SimpleNamespace(record=lambda name, config, origin: self._wait_until_followed())
         parts = SimpleNamespace(
-            coordination=coordination,
-            config=SimpleNamespace(connectors_dir=None),
-            check=SimpleNamespace(require_valid=dict),
-            history=SimpleNamespace(record=lambda name, config, origin: self._wait_until_followed()),
-            facts=lambda config: SimpleNamespace(type="source"),
+            config=config,
+            worker_id="me:1",
+            url="http://me:1/",
+            loop=self.loop,
+            config_sync=SimpleNamespace(store=self),
+            group=group,
+            leader=SimpleNamespace(write=lambda job: job()),
+            instances=LocalInstances(),
+            reconciler=None,
+            restarts=None,
+            executor=SimpleNamespace(facts=lambda name, environment: SimpleNamespace(type="source")),
+            values=None,
+            loggers=None,
+            history=history,
+            cluster=None,
         )
-        self.herder = DistributedHerder(cast(Parts, parts))
+        self.herder = DistributedHerder(cast(WorkerComponents, parts))
+        self.herder._check = cast(Any, SimpleNamespace(require_valid=dict))
 
     def start(self) -> None:
         self.loop.start(self._run)
@@ -86,14 +96,14 @@ def leading() -> Iterator[Leading]:
     made.stop()
 
 
-def test_the_answer_to_a_new_connector_has_no_tasks_however_soon_they_are_there(leading: Leading) -> None:
+def test_response_to_a_new_connector_has_no_tasks_even_if_they_exist_already(leading: Leading) -> None:
     leading.follows = lambda: leading.configure(TaskRecord(TaskId("a", 0), {}), CommitRecord("a", 1))
     info, created = leading.herder.put_connector("a", CONFIG, replace=False)
     assert (info.config, info.tasks, created) == (CONFIG, [], True)
     assert leading.herder.connector_info("a").tasks == [TaskId("a", 0)]
 
 
-def test_a_connector_that_somebody_deletes_at_once_was_made(leading: Leading) -> None:
+def test_connector_that_is_deleted_at_once_is_reported_as_created(leading: Leading) -> None:
     leading.follows = lambda: leading.configure(ConnectorRecord("a", cast(Any, None)))
     info, created = leading.herder.put_connector("a", CONFIG, replace=False)
     assert (info.name, created) == ("a", True)

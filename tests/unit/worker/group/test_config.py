@@ -34,7 +34,7 @@ def test_defaults_are_those_of_a_distributed_worker() -> None:
     }
 
 
-def test_the_workers_own_values_are_taken() -> None:
+def test_worker_properties_override_the_defaults() -> None:
     settings = GroupSettings.of(
         {
             **BASE,
@@ -71,14 +71,14 @@ def test_the_workers_own_values_are_taken() -> None:
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "CRAM"}, "expected one of PLAIN, SCRAM-SHA-256"),
     ],
 )
-def test_what_cannot_be_used_is_refused(props: dict[str, str], said: str) -> None:
+def test_invalid_values_are_rejected(props: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         GroupSettings.of({**BASE, **props})
     assert said in caught.value.message
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "scram-sha-256", "SCRAM-SHA-512"])
-def test_a_login_by_password(mechanism: str) -> None:
+def test_password_authentication(mechanism: str) -> None:
     props = {"security.protocol": "sasl_plaintext", "sasl.mechanism": mechanism, "sasl.jaas.config": LOGIN}
     settings = GroupSettings.of({**BASE, **props})
     client = settings.client
@@ -87,7 +87,7 @@ def test_a_login_by_password(mechanism: str) -> None:
     assert "s3cret" not in repr(settings)
 
 
-def test_a_login_by_token() -> None:
+def test_token_authentication() -> None:
     jaas = 'org.apache.OAuthBearerLoginModule required clientId="c" clientSecret="s3cret" scope="kafka";'
     settings = GroupSettings.of(
         {
@@ -102,7 +102,7 @@ def test_a_login_by_token() -> None:
     assert "s3cret" not in repr(settings)
 
 
-def test_kerberos_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kerberos_requires_gssapi(monkeypatch: pytest.MonkeyPatch) -> None:
     props = {**BASE, "security.protocol": "SASL_PLAINTEXT", "sasl.kerberos.service.name": "kfk"}
     monkeypatch.setattr("worker.group.config.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="pip install gssapi"):

@@ -1,4 +1,4 @@
-"""A directory of connector files as desired state, over a herder that notes what it is told."""
+"""The connectors follow the files of ``connectors.dir``; doubtful cases change nothing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 
 from connect.errors import BadRequestError, NotFoundError
 from worker.model import ConnectorFileState, Origin, TargetState
-from worker.operations.connectors_dir.plan import Step, Wanted, plan
+from worker.operations.connectors_dir.plan import DesiredConnector, Step, plan
 from worker.operations.connectors_dir.sync import ConnectorDirectory
-from worker.operations.connectors_dir.target import FilesTarget
+from worker.operations.connectors_dir.target import HerderTarget
 from worker.operations.history.memory import MemoryHistory
 
 Config = Mapping[str, str | None]
@@ -62,7 +62,7 @@ class Target:
 
 
 class Scene:
-    """A directory that is looked at by hand. Files are old, unless it is said otherwise."""
+    """A directory that is scanned on request. Files are old by default."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -75,10 +75,10 @@ class Scene:
         path.write_text(text)
         os.utime(path, (NOW - age_s, NOW - age_s))
 
-    def look(self) -> list[tuple[object, ...]]:
-        """What was done in one look."""
+    def sync(self) -> list[tuple[object, ...]]:
+        """Returns what one scan did."""
         self.target.done.clear()
-        self.directory.look()
+        self.directory.sync()
         return list(self.target.done)
 
     def states(self) -> list[tuple[str, str | None, str]]:
@@ -90,190 +90,191 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-def test_connectors_are_created_changed_and_deleted_as_files_are(scene: Scene) -> None:
+def test_connectors_are_created_changed_and_deleted_with_their_files(scene: Scene) -> None:
     scene.write("a.properties", "name=a\nx=1\n")
     scene.write("b.json", json.dumps({"name": "b", "config": {"x": 2}, "initial_state": "stopped"}))
     scene.write("notes.txt", "name=c\n")
     scene.write(".hidden.properties", "name=d\n")
-    assert scene.look() == [("put", "a", None), ("put", "b", TargetState.STOPPED)]
+    assert scene.sync() == [("put", "a", None), ("put", "b", TargetState.STOPPED)]
     assert scene.target.there == {"a": {"name": "a", "x": "1"}, "b": {"name": "b", "x": "2"}}
     assert scene.states() == [("a.properties", "a", "applied"), ("b.json", "b", "applied")]
-    assert scene.look() == []
+    assert scene.sync() == []
     scene.write("a.properties", "name=a\nx=3\n", age_s=5)
-    assert scene.look() == [("put", "a", None)]
+    assert scene.sync() == [("put", "a", None)]
     (scene.folder / "b.json").unlink()
-    assert scene.look() == [("delete", "b")]
+    assert scene.sync() == [("delete", "b")]
     (scene.folder / "a.properties").unlink()
-    assert scene.look() == [("delete", "a")]
-    assert scene.look() == []
+    assert scene.sync() == [("delete", "a")]
+    assert scene.sync() == []
 
 
-def test_a_file_that_has_just_changed_is_left_for_the_next_look(scene: Scene) -> None:
+def test_file_that_has_just_changed_waits_for_the_next_scan(scene: Scene) -> None:
     scene.write("a.properties", "name=a\n", age_s=0.1)
-    assert scene.look() == []
+    assert scene.sync() == []
     assert scene.states() == [("a.properties", None, "pending")]
     scene.write("a.properties", "name=a\nx=1\n", age_s=0)
-    assert scene.look() == []
-    assert scene.look() == [("put", "a", None)]
+    assert scene.sync() == []
+    assert scene.sync() == [("put", "a", None)]
 
 
-def test_a_file_that_cannot_be_read_changes_nothing_and_is_told_of_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_file_changes_nothing_and_is_logged_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.write("a.json", '{"name": "a", "x": "1"}')
     scene.write("b.json", '{"name": "b"}')
-    scene.look()
+    scene.sync()
     scene.write("a.json", '{"name": "a", "x', age_s=5)
     (scene.folder / "b.json").unlink()
-    # The file is known to be about a: b is nobody's any more.
-    assert scene.look() == [("delete", "b")]
-    assert scene.look() == []
+    # The file is known to describe a; b has no file any more.
+    assert scene.sync() == [("delete", "b")]
+    assert scene.sync() == []
     (file,) = scene.directory.files()
     assert (file.connector, file.state) == ("a", "invalid")
     assert file.error is not None
     assert "not JSON" in file.error
-    assert len([r for r in caplog.records if "a.json is left as it is until it can be read" in r.getMessage()]) == 1
+    assert len([r for r in caplog.records if "ignoring a.json until it can be read" in r.getMessage()]) == 1
     scene.write("a.json", '{"name": "a", "x": "2"}', age_s=4)
-    assert scene.look() == [("put", "a", None)]
+    assert scene.sync() == [("put", "a", None)]
 
 
-def test_nothing_is_deleted_while_it_is_unknown_what_a_file_is_about(scene: Scene) -> None:
+def test_nothing_is_deleted_while_a_file_was_never_readable(scene: Scene) -> None:
     scene.target.there["a"] = {"name": "a"}
     scene.target.files.add("a")
     scene.write("a.json", "{")
     scene.write("b.json", '{"name": "b"}')
-    assert scene.look() == [("put", "b", None)]
+    assert scene.sync() == [("put", "b", None)]
     (scene.folder / "a.json").unlink()
-    assert scene.look() == [("delete", "a")]
+    assert scene.sync() == [("delete", "a")]
 
 
-def test_a_link_that_leads_nowhere_for_a_while_deletes_nothing(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_temporarily_dangling_link_deletes_nothing(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     there, away = scene.folder / "mounted", scene.folder / "unmounted"
     there.mkdir()
     scene.write("mounted/a.json", '{"name": "a", "x": "1"}')
     (scene.folder / "a.json").symlink_to(there / "a.json")
-    assert scene.look() == [("put", "a", None)]
+    assert scene.sync() == [("put", "a", None)]
     there.rename(away)
-    assert scene.look() == []
-    assert scene.look() == []
+    assert scene.sync() == []
+    assert scene.sync() == []
     (file,) = scene.directory.files()
-    assert (file.connector, file.state, file.error) == ("a", "invalid", "it is a link to nothing")
+    assert (file.connector, file.state, file.error) == ("a", "invalid", "it is a dangling link")
     assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
-        "connectors.dir: a.json is left as it is until it can be read: it is a link to nothing"
+        "connectors.dir: ignoring a.json until it can be read: it is a dangling link"
     ]
     away.rename(there)
-    assert scene.look() == []
+    assert scene.sync() == []
     assert scene.states() == [("a.json", "a", "applied")]
     (scene.folder / "a.json").unlink()
-    assert scene.look() == [("delete", "a")]
+    assert scene.sync() == [("delete", "a")]
 
 
-def test_two_files_of_one_name_are_both_refused_and_told_of_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_two_files_for_one_connector_are_both_rejected_and_logged_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.write("a.json", '{"name": "a", "x": "1"}')
-    scene.look()
+    scene.sync()
     scene.write("b.json", '{"name": "a", "x": "2"}')
-    assert scene.look() == []
-    assert scene.look() == []
+    assert scene.sync() == []
+    assert scene.sync() == []
     assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
-        "connectors.dir: Connector a is described by several files: a.json, b.json. It is left as it is until one of them is gone"
+        "connectors.dir: Connector a is described by several files: a.json, b.json. It stays unchanged until only one of them is "
+        "left"
     ]
     for file in scene.directory.files():
         assert file.state == "invalid"
         assert file.error is not None
         assert "described by several files: a.json, b.json" in file.error
     (scene.folder / "a.json").unlink()
-    assert scene.look() == [("put", "a", None)]
+    assert scene.sync() == [("put", "a", None)]
     assert scene.target.there["a"]["x"] == "2"
 
 
-def test_a_connector_that_no_file_made_is_left_alone_until_a_file_names_it(scene: Scene) -> None:
+def test_connector_without_a_file_is_unchanged_until_a_file_names_it(scene: Scene) -> None:
     scene.target.there = {"rest": {"name": "rest"}, "other": {"name": "other"}}
     scene.write("a.properties", "name=a\n")
-    assert scene.look() == [("put", "a", None)]
+    assert scene.sync() == [("put", "a", None)]
     scene.write("rest.properties", "name=rest\n")
-    assert scene.look() == [("adopt", "rest")]
+    assert scene.sync() == [("adopt", "rest")]
     (scene.folder / "rest.properties").unlink()
-    assert scene.look() == [("delete", "rest")]
+    assert scene.sync() == [("delete", "rest")]
     assert "other" in scene.target.there
 
 
-def test_a_connector_that_was_changed_elsewhere_is_put_back(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_connector_that_was_changed_elsewhere_is_restored(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     scene.write("a.properties", "name=a\nx=1\n")
-    scene.look()
+    scene.sync()
     scene.target.there["a"] = {"name": "a", "x": "9"}
-    assert scene.look() == [("put", "a", None)]
-    assert "connector a, which was changed elsewhere, is again as its file says (a.properties)" in caplog.text
+    assert scene.sync() == [("put", "a", None)]
+    assert "updated connector a, which was changed elsewhere, from a.properties" in caplog.text
     del scene.target.there["a"]
-    assert scene.look() == [("put", "a", None)]
+    assert scene.sync() == [("put", "a", None)]
 
 
-def test_what_the_worker_makes_of_a_file_is_no_difference(scene: Scene) -> None:
+def test_keys_that_the_worker_adds_are_not_a_difference(scene: Scene) -> None:
     scene.target.adds = {"added": "by the worker"}
     scene.write("a.properties", "name=a\n")
-    assert scene.look() == [("put", "a", None)]
-    assert scene.look() == []
+    assert scene.sync() == [("put", "a", None)]
+    assert scene.sync() == []
 
 
-def test_what_is_refused_is_told_of_once_and_tried_again_ever_more_seldom(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_rejected_file_is_logged_once_and_retried_with_backoff(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.target.refusal = "no class"
     scene.write("a.properties", "name=a\n")
-    assert scene.look() == [("put", "a", None)]
+    assert scene.sync() == [("put", "a", None)]
     assert scene.directory.files() == [ConnectorFileState("a.properties", "a", "failed", "no class")]
     tries = []
     for second in range(1, 40):
         scene.now_s = float(second)
-        if scene.look():
+        if scene.sync():
             tries.append(second)
     assert tries == [2, 6, 14, 30]
     assert len([r for r in caplog.records if r.levelno == logging.ERROR]) == 1
     scene.write("a.properties", "name=a\nx=1\n", age_s=5)
-    assert scene.look() == [("put", "a", None)]
+    assert scene.sync() == [("put", "a", None)]
     scene.target.refusal = None
     scene.now_s = 1000
-    scene.look()
+    scene.sync()
     assert scene.states() == [("a.properties", "a", "applied")]
 
 
 def test_only_the_leader_applies_its_files(scene: Scene) -> None:
     scene.target.leads = False
     scene.write("a.properties", "name=a\n")
-    assert scene.look() == []
+    assert scene.sync() == []
     assert scene.states() == [("a.properties", "a", "waiting")]
     scene.target.leads = True
-    assert scene.look() == [("put", "a", None)]
+    assert scene.sync() == [("put", "a", None)]
 
 
-def test_a_directory_that_is_gone_deletes_nothing(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_directory_deletes_nothing(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.write("a.properties", "name=a\n")
-    scene.look()
+    scene.sync()
     away = scene.folder.with_name("away")
     scene.folder.rename(away)
-    assert scene.look() == []
-    assert scene.look() == []
+    assert scene.sync() == []
+    assert scene.sync() == []
     assert scene.directory.files()[0].state == "invalid"
     # An empty one in its place is what an unmount leaves.
     scene.folder.mkdir()
-    assert scene.look() == []
-    assert "is empty, and was not when it was seen last" in caplog.text
+    assert scene.sync() == []
+    assert "is empty, but was not before" in caplog.text
     scene.folder.rmdir()
     away.rename(scene.folder)
-    assert scene.look() == []
+    assert scene.sync() == []
     (scene.folder / "a.properties").unlink()
-    assert scene.look() == [("delete", "a")]
+    assert scene.sync() == [("delete", "a")]
 
 
-def test_an_empty_directory_at_the_start_deletes_nothing(scene: Scene) -> None:
+def test_empty_directory_at_startup_deletes_nothing(scene: Scene) -> None:
     scene.target.there["a"] = {"name": "a"}
     scene.target.files.add("a")
-    assert scene.look() == []
+    assert scene.sync() == []
 
 
 def test_deletions_come_first() -> None:
-    wanted = [Wanted("n", "new", {"name": "new"}, None, "1")]
-    steps = plan(wanted, {"old": {}}, {"old", "gone"}, claimed=(), may_delete=True)
+    desired = [DesiredConnector("n", "new", {"name": "new"}, None, "1")]
+    steps = plan(desired, {"old": {}}, {"old", "gone"}, claimed=(), may_delete=True)
     assert [(one.step, one.name) for one in steps] == [(Step.DELETE, "old"), (Step.CREATE, "new")]
 
 
-def test_the_thread_looks_and_ends_when_it_is_closed(scene: Scene) -> None:
+def test_thread_scans_and_ends_when_closed(scene: Scene) -> None:
     scene.write("a.properties", "name=a\n")
     scene.directory.start()
     assert scene.target.has_put.wait(10)
@@ -281,14 +282,14 @@ def test_the_thread_looks_and_ends_when_it_is_closed(scene: Scene) -> None:
     assert "connectors-dir" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_a_herder_is_told_where_changes_come_from() -> None:
-    told: list[tuple[object, ...]] = []
+def test_herder_gets_the_origin_of_changes() -> None:
+    calls: list[tuple[object, ...]] = []
     history = MemoryHistory(5)
-    target = FilesTarget(
-        lambda *put: told.append(put), lambda *gone: told.append(gone), lambda: {"a": {}}, history, lambda: False
+    target = HerderTarget(
+        lambda *put: calls.append(put), lambda *deleted: calls.append(deleted), lambda: {"a": {}}, history, lambda: False
     )
     target.put("a", {"x": "1"}, TargetState.PAUSED)
     target.delete("b")
     target.adopt("c", {"name": "c"})
-    assert told == [(Origin.DIRECTORY, "a", {"x": "1"}, TargetState.PAUSED), (Origin.DIRECTORY, "b")]
+    assert calls == [(Origin.DIRECTORY, "a", {"x": "1"}, TargetState.PAUSED), (Origin.DIRECTORY, "b")]
     assert (target.managed(), target.configs(), target.applies_files()) == ({"c"}, {"a": {}}, False)

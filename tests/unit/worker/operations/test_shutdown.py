@@ -1,4 +1,4 @@
-"""The end of a worker's parts."""
+"""Components of a worker close in bounded time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from connect.errors import UnreachableError
 from worker.operations.shutdown import close_all
 
 
-def test_parts_are_closed_side_by_side_and_one_that_hangs_is_named_and_left(caplog: pytest.LogCaptureFixture) -> None:
+def test_components_close_in_parallel_and_one_that_hangs_is_named_and_abandoned(caplog: pytest.LogCaptureFixture) -> None:
     hold, closed = threading.Event(), threading.Event()
     try:
         assert close_all({"the tap": hold.wait, "the sink": closed.set}, 0.2) == ["the tap"]
@@ -18,11 +18,11 @@ def test_parts_are_closed_side_by_side_and_one_that_hangs_is_named_and_left(capl
         hold.set()
     assert closed.is_set()
     assert [record.getMessage() for record in caplog.records] == [
-        "The worker ends without the tap, which is not closed after 0.2 s"
+        "The worker shuts down without closing the tap, which did not close within 0.2 s"
     ]
 
 
-def test_a_part_that_fails_is_told_of_and_keeps_no_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_of_one_component_is_logged_and_others_still_close(caplog: pytest.LogCaptureFixture) -> None:
     def unreachable() -> None:
         raise UnreachableError("no broker answers")
 

@@ -67,20 +67,20 @@ def sink(told: Told, offsets: list[OffsetEntry] | None) -> str:
     return alter_sink_offsets(cast(Executor, told), cast(SinkGroups, told), SPEC, offsets, timeout_s=0.01)
 
 
-def test_a_source_is_asked_before_its_offsets_are_stored() -> None:
+def test_source_is_asked_before_its_offsets_are_stored() -> None:
     told = Told()
     assert "altered successfully" in source(told, [OffsetEntry({"f": "a"}, {"p": 1})])
     assert told.steps == [("asked", [({"f": "a"}, {"p": 1})]), ("stored", [({"f": "a"}, {"p": 1})])]
 
 
-def test_a_reset_forgets_every_partition_that_is_stored() -> None:
+def test_reset_removes_every_stored_partition() -> None:
     told = Told(answer=False)
     told.stored = [OffsetEntry({"f": "a"}, {"p": 1})]
     assert source(told, None).startswith("The Connect framework-managed offsets for this connector have been reset")
     assert told.steps == [("asked", [({"f": "a"}, None)]), ("stored", [({"f": "a"}, None)])]
 
 
-def test_a_reset_without_offsets_stores_nothing() -> None:
+def test_reset_without_offsets_stores_nothing() -> None:
     told = Told()
     source(told, None)
     assert told.steps == [("asked", [])]
@@ -96,27 +96,27 @@ def test_a_reset_without_offsets_stores_nothing() -> None:
         (None, ConnectError, "Timed out while calling the 'alterOffsets' method for (source|sink) connector c"),
     ],
 )
-def test_when_the_connector_refuses_nothing_is_changed(change: Any, answer: Any, kind: type[Exception], text: str) -> None:
+def test_nothing_changes_if_the_connector_rejects_the_request(change: Any, answer: Any, kind: type[Exception], text: str) -> None:
     told = Told(answer)
     with pytest.raises(kind, match=text):
         change(told, None)
     assert [step[0] for step in told.steps] == ["asked"]
 
 
-def test_a_sink_is_asked_before_its_group_is_changed() -> None:
+def test_sink_is_asked_before_its_group_is_changed() -> None:
     told = Told()
     sink(told, [OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7})])
     asked = ({"kafka_partition": 0, "kafka_topic": "t"}, {"kafka_offset": 7})
     assert told.steps == [("asked", [asked]), ("committed", {TP: 7})]
 
 
-def test_a_reset_of_a_sink_deletes_its_group() -> None:
+def test_reset_of_a_sink_deletes_its_group() -> None:
     told = Told()
     assert sink(told, None) == "The offsets for this connector have been reset successfully"
     assert told.steps == [("asked", [({"kafka_partition": 0, "kafka_topic": "t"}, None)]), "deleted"]
 
 
-def test_a_group_in_use_is_told_of_before_the_connector_changes_anything() -> None:
+def test_group_in_use_raises_before_the_connector_changes_anything() -> None:
     told = Told()
     told.members = True
     with pytest.raises(ConnectError, match="in use"):
@@ -124,6 +124,6 @@ def test_a_group_in_use_is_told_of_before_the_connector_changes_anything() -> No
     assert told.steps == []
 
 
-def test_a_negative_offset_of_a_sink_is_refused() -> None:
+def test_negative_offset_of_a_sink_is_rejected() -> None:
     with pytest.raises(ConnectError, match="Invalid negative offset -1 for t-0"):
         sink(Told(), [OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": -1})])

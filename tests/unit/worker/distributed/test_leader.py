@@ -1,4 +1,4 @@
-"""The leader fences producers of earlier tasks before new ones start, and takes the right to write back when it was fenced."""
+"""The leader fences producers of earlier tasks before new ones start, and reclaims write access when it was fenced itself."""
 
 from __future__ import annotations
 
@@ -10,23 +10,13 @@ from typing import Any
 import pytest
 
 from connect.errors import ConnectError, FencedError, IllegalStateError, NotFoundError
+from tests.unit.worker.distributed.fakes import PROPS
 from worker.config.worker_config import WorkerConfig
 from worker.distributed.herder_loop import HerderLoop
 from worker.distributed.leader import Leader
 from worker.model import TaskId
 from worker.storage.config_state import ConfigState, apply
 from worker.storage.record_codec import CommitRecord, ConfigRecord, ConnectorRecord, TaskCountRecord, TaskRecord
-
-PROPS = {
-    "bootstrap.servers": "localhost:1",
-    "group.id": "g",
-    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "config.storage.topic": "c",
-    "offset.storage.topic": "o",
-    "status.storage.topic": "s",
-    "exactly.once.source.support": "enabled",
-}
 
 
 class FakeStore:
@@ -74,17 +64,17 @@ class FakeStore:
 
 
 class Fencing:
-    """A leader over a fake store; :meth:`run` does a round to its end."""
+    """A leader over a fake store; :meth:`run` completes one fencing."""
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
-        settings = WorkerConfig.for_cluster(PROPS).distributed
+        settings = WorkerConfig.for_cluster({**PROPS, "exactly.once.source.support": "enabled"}).distributed
         assert settings is not None
         self.store: Any = FakeStore()
         self.store.configure(ConnectorRecord("a", {"name": "a"}))
         self.fenced: list[str] = []
         self.failure: ConnectError | None = None
         self.leader = Leader(settings, self.store, self._fence, pool)
-        self.leader.begin()
+        self.leader.take_over()
         self.loop = HerderLoop()
 
     def _fence(self, name: str, ids: Sequence[str]) -> None:
@@ -103,7 +93,7 @@ class Fencing:
             if future.done():
                 return
             self.loop.wait(0.01)
-        raise AssertionError("the round does not end")
+        raise AssertionError("the fencing does not end")
 
 
 @pytest.fixture
@@ -112,7 +102,7 @@ def fencing() -> Any:
         yield Fencing(pool)
 
 
-def test_the_first_tasks_fence_nobody_and_are_counted(fencing: Fencing) -> None:
+def test_first_tasks_are_counted_without_fencing(fencing: Fencing) -> None:
     fencing.store.tasks(2)
     fencing.run()
     assert (fencing.fenced, fencing.store.written) == ([], ["a 2"])
@@ -126,7 +116,7 @@ def test_producers_of_all_earlier_tasks_are_fenced_before_the_new_count_is_writt
     assert (fencing.fenced, fencing.store.written) == (["g-a-0", "g-a-1"], ["a 2", "a 3"])
 
 
-def test_one_task_after_one_fences_its_predecessor_itself(fencing: Fencing) -> None:
+def test_single_task_fences_its_single_predecessor_itself(fencing: Fencing) -> None:
     fencing.store.tasks(1)
     fencing.run()
     fencing.store.tasks(1)
@@ -134,14 +124,14 @@ def test_one_task_after_one_fences_its_predecessor_itself(fencing: Fencing) -> N
     assert (fencing.fenced, fencing.store.written) == ([], ["a 1", "a 1"])
 
 
-def test_the_same_tasks_are_not_fenced_twice(fencing: Fencing) -> None:
+def test_same_tasks_are_not_fenced_twice(fencing: Fencing) -> None:
     fencing.store.tasks(2)
     fencing.run()
     fencing.run()
     assert fencing.store.written == ["a 2"]
 
 
-def test_newer_tasks_end_the_round_without_a_count(fencing: Fencing) -> None:
+def test_newer_tasks_end_the_fencing_without_a_count(fencing: Fencing) -> None:
     fencing.store.tasks(2)
     fencing.run()
     fencing.store.tasks(3)
@@ -151,7 +141,7 @@ def test_newer_tasks_end_the_round_without_a_count(fencing: Fencing) -> None:
     assert fencing.store.written == ["a 2"]
 
 
-def test_tasks_that_another_leader_wrote_end_the_round_too(fencing: Fencing) -> None:
+def test_tasks_that_another_leader_wrote_end_the_fencing_too(fencing: Fencing) -> None:
     fencing.store.tasks(2)
     fencing.store.fenced = True
     fencing.store.on_refresh = lambda: fencing.store.claims == 2 and fencing.store.tasks(3)
@@ -160,7 +150,7 @@ def test_tasks_that_another_leader_wrote_end_the_round_too(fencing: Fencing) -> 
     assert (fencing.store.claims, fencing.store.written) == (2, [])
 
 
-def test_brokers_are_not_waited_for_on_the_herders_thread(fencing: Fencing) -> None:
+def test_herder_thread_does_not_wait_for_brokers(fencing: Fencing) -> None:
     fencing.store.tasks(2)
     asking: list[int] = []
     fencing.store.on_refresh = lambda: asking.append(threading.get_ident())
@@ -169,7 +159,7 @@ def test_brokers_are_not_waited_for_on_the_herders_thread(fencing: Fencing) -> N
     assert asking[0] != threading.get_ident()
 
 
-def test_a_fencing_that_fails_is_told_and_can_be_done_again(fencing: Fencing) -> None:
+def test_failed_fencing_raises_and_can_be_repeated(fencing: Fencing) -> None:
     fencing.store.tasks(2)
     fencing.run()
     fencing.store.tasks(3)
@@ -181,13 +171,13 @@ def test_a_fencing_that_fails_is_told_and_can_be_done_again(fencing: Fencing) ->
     assert fencing.store.written == ["a 2", "a 3"]
 
 
-def test_an_unknown_connector_has_nothing_to_fence(fencing: Fencing) -> None:
+def test_unknown_connector_raises_not_found(fencing: Fencing) -> None:
     fencing.store.configure(ConnectorRecord("a", None))
     with pytest.raises(NotFoundError):
         fencing.run()
 
 
-def test_a_leader_that_was_fenced_takes_the_right_to_write_back_and_writes_once_more(fencing: Fencing) -> None:
+def test_fenced_leader_reclaims_write_access_and_retries_the_write(fencing: Fencing) -> None:
     fencing.store.fenced = True
     fencing.leader.put_task_configs("a", [{}, {}])
     assert (fencing.store.claims, fencing.store.state.task_count("a")) == (2, 2)

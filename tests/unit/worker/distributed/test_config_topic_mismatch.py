@@ -1,10 +1,10 @@
-"""A leader's answer that does not come from this worker's config topic is known as such."""
+"""Assignments of a leader that reads another config topic are recognized."""
 
 from __future__ import annotations
 
 import pytest
 
-from worker.distributed.config_topic_mismatch import comes_from_another_topic
+from worker.distributed.config_topic_mismatch import is_from_another_topic
 from worker.group.protocol import Assignment
 from worker.model import TaskId
 from worker.storage.config_state import ConfigState, apply
@@ -19,11 +19,11 @@ def state_after(offset: int, *names: str) -> ConfigState:
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("assignment", "expected"),
     [
         (Assignment(1, config_offset=7), False),
         (Assignment(1, config_offset=6), False),  # the leader is a little behind
-        (Assignment(1, config_offset=8), True),  # it has read what is not there
+        (Assignment(1, config_offset=8), True),  # it has read records that do not exist here
         (Assignment(1, config_offset=7, connectors=("mine", "last"), tasks=(TaskId("mine", 0),)), False),
         (Assignment(1, config_offset=7, connectors=("theirs",)), True),
         (Assignment(1, config_offset=7, tasks=(TaskId("theirs", 0),)), True),
@@ -31,5 +31,5 @@ def state_after(offset: int, *names: str) -> ConfigState:
         (Assignment(1, config_offset=7, revoked_connectors=("theirs",)), False),
     ],
 )
-def test_an_answer_is_compared_with_the_topic_read_to_its_end(answer: Assignment, expected: bool) -> None:
-    assert comes_from_another_topic(answer, state_after(7, "mine")) is expected
+def test_assignment_is_compared_with_the_config_topic_read_to_its_end(assignment: Assignment, expected: bool) -> None:
+    assert is_from_another_topic(assignment, state_after(7, "mine")) is expected

@@ -18,7 +18,7 @@ EAGER = [pytest.param(group["members"], id=group["after_step"]) for group in REC
 
 
 @pytest.mark.parametrize("recorded", EAGER)
-def test_it_deals_as_apaches_leader_does(recorded: list[dict[str, str]]) -> None:
+def test_assignments_equal_those_of_apaches_leader(recorded: list[dict[str, str]]) -> None:
     members = {one["member_id"]: decode_metadata(base64.b64decode(one["metadata_b64"])) for one in recorded}
     answers = {one["member_id"]: decode_assignment(base64.b64decode(one["assignment_b64"])) for one in recorded}
     some = next(iter(answers.values()))
@@ -36,7 +36,7 @@ def as_sets(answer: Assignment) -> tuple[object, ...]:
     return (*head, set(answer.connectors), set(answer.tasks))
 
 
-def test_one_turn_runs_through_connectors_and_tasks() -> None:
+def test_turn_continues_from_connectors_to_tasks() -> None:
     config = Config(4, {"b": 2, "a": 2})
     members = {name: WorkerMetadata(f"http://{name}/", 4) for name in ("m3", "m1", "m2")}
     answers = assign_eagerly(members, leader_id="m2", config=config, fresh_config=lambda: config)
@@ -45,7 +45,7 @@ def test_one_turn_runs_through_connectors_and_tasks() -> None:
     assert answers["m3"] == Assignment(0, 0, "m2", "http://m2/", 4, (), (TaskId("a", 0), TaskId("b", 1)))
 
 
-def test_a_leader_behind_deals_nothing() -> None:
+def test_leader_that_is_behind_assigns_nothing() -> None:
     members = {"m1": WorkerMetadata("u1", 2), "m2": WorkerMetadata("u2", 9)}
     answers = assign_eagerly(members, leader_id="m1", config=Config(2, {"a": 1}), fresh_config=lambda: Config(8, {"a": 1}))
     assert answers == dict.fromkeys(members, Assignment(0, CONFIG_MISMATCH, "m1", "u1", 9))

@@ -1,0 +1,72 @@
+"""The herder's view of its group: the current generation, and whether a rebalance is awaited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from worker.distributed.config_sync import ConfigSync
+from worker.distributed.herder_loop import HerderLoop
+from worker.group.events import Assigned
+from worker.group.member import GroupMember
+from worker.group.protocol import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class GroupGeneration:
+    """This worker's generation of the group. Immutable, so any thread may read the current one."""
+
+    number: int = -1
+    """-1 outside the group."""
+    member_id: str = ""
+    leader_id: str = ""
+    leader_url: str = ""
+    protocol: Protocol | None = None
+
+    @property
+    def is_leader(self) -> bool:
+        return self.number >= 0 and self.member_id == self.leader_id
+
+
+class GroupSession:
+    """Changed by the herder's thread; properties may be read by any."""
+
+    def __init__(self, member: GroupMember, loop: HerderLoop, config: ConfigSync) -> None:
+        self.member = member
+        self.current = GroupGeneration()
+        self.is_ready = False
+        """Whether the worker has joined the group once and runs its share."""
+        self._loop = loop
+        self._config = config
+        self._awaits_rebalance = True
+        self._required_offset = -1
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """Whether the result of a rebalance is awaited."""
+        return self._awaits_rebalance or self.member.is_joining
+
+    def rejoin(self, reason: str) -> None:
+        """Requests a rebalance that considers the configuration that this worker goes by now."""
+        self._awaits_rebalance = True
+        self._required_offset = max(self._required_offset, self._config.state.offset)
+        self.member.request_rejoin(reason)
+        self._loop.wake()  # the thread may be about to wait, and joining is its next step
+
+    def joined(self, event: Assigned) -> None:
+        """Notes the result of a rebalance."""
+        leader_url = event.assignment.leader_url
+        self.current = GroupGeneration(event.generation, event.member_id, event.leader_id, leader_url, event.protocol)
+        self._awaits_rebalance = False
+
+    def misses_config(self, offset: int) -> bool:
+        """Whether a rebalance at this config offset ignored a configuration for which :meth:`rejoin` was called."""
+        return offset < self._required_offset
+
+    def revoked(self) -> None:
+        """Notes that the current assignment is void until the next rebalance."""
+        self.current = replace(self.current, number=-1)
+        self._awaits_rebalance = True
+
+    def left(self) -> None:
+        """Notes that the worker has left the group for good."""
+        self.current = GroupGeneration()

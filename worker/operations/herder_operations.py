@@ -1,0 +1,180 @@
+"""The herder operations that standalone and distributed workers carry out in the same way."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from connect.errors import ForbiddenError
+from worker.config.resolved_config import ProvidedValues
+from worker.config.worker_config import WorkerConfig
+from worker.executor import ConnectorSpec, Executor
+from worker.kafka.cluster import Cluster
+from worker.model import (
+    ConfigVersion,
+    ConnectorFileState,
+    ConnectorInfo,
+    LoggerLevel,
+    OffsetEntry,
+    Origin,
+    ServerInfo,
+    TargetState,
+)
+from worker.observability.loggers import Loggers
+from worker.operations.connectors_dir.sync import ConnectorDirectory
+from worker.operations.connectors_dir.target import HerderTarget
+from worker.operations.history.versions import History, config_to_restore, no_history
+from worker.operations.offsets.alter import alter_sink_offsets, alter_source_offsets
+from worker.operations.offsets.changes import shown_entries
+from worker.operations.offsets.sink_groups import SinkGroups
+from worker.storage.offset_store import OffsetStore
+from worker.validation.config_check import ConfigCheck
+from worker.version import server_info
+
+
+class HerderOperations(ABC):
+    """A part of :class:`worker.herder.Herder`, which REST sees as one object; the subclasses are the herders."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        worker_id: str,
+        executor: Executor,
+        values: ProvidedValues,
+        loggers: Loggers,
+        history: History,
+        cluster: Cluster,
+        applies_files: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """``applies_files`` says whether this worker applies ``connectors.dir`` at the moment."""
+        self.loggers = loggers
+        self._config = config
+        self._worker_id = worker_id
+        self._executor = executor
+        self._mask = config.providers.mask
+        self._check = ConfigCheck(executor, values, self._mask)
+        self._history = history
+        self._cluster = cluster
+        self._sink_groups = SinkGroups(config)
+        self._directory: ConnectorDirectory | None = None
+        if config.connectors_dir is not None:
+            target = HerderTarget(self._put_from, self._delete_from, self._stored_configs, history, applies_files)
+            self._directory = ConnectorDirectory(config.connectors_dir, target)
+
+    # --- what the herders do each in their own way
+
+    @abstractmethod
+    def put_connector(
+        self,
+        name: str,
+        config: Mapping[str, str | None],
+        *,
+        replace: bool,
+        target_state: TargetState | None = None,
+        origin: Origin = Origin.REST,
+    ) -> tuple[ConnectorInfo, bool]: ...
+
+    @abstractmethod
+    def delete_connector(self, name: str, *, origin: Origin = Origin.REST) -> None: ...
+
+    @abstractmethod
+    def _stored_configs(self) -> Mapping[str, Mapping[str, str | None]]:
+        """Returns the configurations of all connectors, variables unresolved."""
+
+    @abstractmethod
+    def _stored_config(self, name: str) -> Mapping[str, str | None]:
+        """Returns a connector's configuration, variables unresolved. Raises NotFoundError."""
+
+    def _require_writable(self) -> None:
+        """Raises NotLeaderError when another worker changes connectors."""
+
+    # --- worker
+
+    @property
+    def worker_id(self) -> str:
+        return self._worker_id
+
+    def server_info(self) -> ServerInfo:
+        return server_info(self._cluster.cluster_id)
+
+    # --- plugins
+
+    def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
+        return self._executor.plugins(connectors_only=connectors_only)
+
+    def plugin_config(self, plugin: str, version: str | None = None) -> list[dict[str, Any]]:
+        return self._executor.plugin_config(plugin, version)
+
+    def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        # The class that the configuration names counts, not the one in the path (recording validate-empty).
+        return self._check.answer(config)[0]
+
+    # --- loggers
+
+    def all_loggers(self) -> dict[str, LoggerLevel]:
+        return self.loggers.all_loggers()
+
+    def logger(self, name: str) -> LoggerLevel | None:
+        return self.loggers.logger(name)
+
+    def set_worker_logger(self, namespace: str, level: str) -> list[str]:
+        return self.loggers.set_worker_logger(namespace, level)
+
+    # --- configurations
+
+    def patch_connector(self, name: str, changes: Mapping[str, str | None]) -> ConnectorInfo:
+        self._require_writable()
+        config = dict(self._stored_config(name))
+        for key, value in changes.items():
+            if value is None:
+                config.pop(key, None)
+            else:
+                config[key] = value
+        return self.put_connector(name, config, replace=True)[0]
+
+    def history(self, name: str) -> list[ConfigVersion]:
+        versions = self._history.versions(name)
+        if not versions and name not in self._stored_configs():
+            raise no_history(name)
+        return versions
+
+    def rollback(self, name: str, version: int) -> tuple[ConnectorInfo, bool]:
+        self._require_writable()
+        config = config_to_restore(name, self._history.version(name, version))
+        return self.put_connector(name, config, replace=True, origin=Origin.ROLLBACK)
+
+    def connector_files(self) -> list[ConnectorFileState]:
+        return [] if self._directory is None else self._directory.files()
+
+    def _put_from(self, origin: Origin, name: str, config: Mapping[str, str | None], state: TargetState | None) -> None:
+        self.put_connector(name, config, replace=True, target_state=state, origin=origin)
+
+    def _delete_from(self, origin: Origin, name: str) -> None:
+        self.delete_connector(name, origin=origin)
+
+    # --- offsets and topics
+
+    def _read_offsets(
+        self, spec: ConnectorSpec, connector_type: str, source_store: Callable[[], OffsetStore]
+    ) -> list[OffsetEntry]:
+        if connector_type == "sink":
+            return self._sink_groups.offsets(spec.name, spec.config)
+        return shown_entries(spec.name, source_store().entries(spec.name))
+
+    def _change_offsets(
+        self,
+        spec: ConnectorSpec,
+        connector_type: str,
+        source_store: Callable[[], OffsetStore],
+        offsets: Sequence[OffsetEntry] | None,
+    ) -> str:
+        if connector_type == "sink":
+            return alter_sink_offsets(self._executor, self._sink_groups, spec, offsets)
+        return alter_source_offsets(self._executor, source_store(), spec, offsets)
+
+    def _require_topic_tracking(self, *, reset: bool = False) -> None:
+        if not self._config.topic_tracking_enable:
+            raise ForbiddenError("Topic tracking is disabled.")
+        if reset and not self._config.topic_tracking_allow_reset:
+            raise ForbiddenError("Topic tracking reset is disabled.")
