@@ -8,7 +8,7 @@ from connect import ConfigError
 from worker.executors.task_factory import parse_subscription
 
 
-def test_subscriptions() -> None:
+def test_a_subscription_is_parsed_from_topics_or_a_pattern() -> None:
     assert parse_subscription({"topics": "a, b"}, 1).topics == {"a", "b"}
     pattern = parse_subscription({"topics.regex": "a|b.*"}, 1).pattern
     assert pattern is not None
