@@ -33,8 +33,8 @@ ALERT = KafkaError(
         (
             TIMED_OUT,
             LOGIN,
-            "x: the broker at b:9093 rejects authentication: SASL authentication error: Authentication failed: Invalid username or "
-            "password. Check sasl.mechanism and sasl.jaas.config of this client",
+            "x: the broker at b:9093 rejects authentication: SASL authentication error: Authentication failed: Invalid username "
+            "or password. Check sasl.mechanism and sasl.jaas.config of this client",
         ),
         (
             TIMED_OUT,
