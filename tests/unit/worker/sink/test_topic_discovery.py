@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect import ConfigError
-from worker.executors.task_factory import parse_subscription
+from worker.sink.topic_discovery import parse_subscription
 
 
 def test_a_subscription_is_parsed_from_topics_or_a_pattern() -> None:
