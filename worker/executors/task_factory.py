@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from connect.connector import SinkConnector, SourceConnector
 from connect.converters.api import Converter, HeaderConverter
-from connect.errors import ConfigError
-from connect.java.regex import RegexError, compile_java_regex
 from connect.plugins import Plugins
 from connect.sink import SinkTask
 from connect.source import SourceTask
@@ -35,7 +33,7 @@ from worker.kafka.transactions import Transactions
 from worker.model import ErrorCounts, TaskId
 from worker.sink.runtime import SinkTaskRuntime
 from worker.sink.task import SinkWorkerTask
-from worker.sink.topic_discovery import Subscription
+from worker.sink.topic_discovery import parse_subscription
 from worker.source.runtime import FlushTiming, SourceTaskRuntime, TransactionRuntime
 from worker.source.task import SourceWorkerTask
 from worker.source.transaction_boundary import parse_boundary
@@ -215,15 +213,3 @@ class TaskFactory:
     def chain(self, config: Mapping[str, str]) -> TransformationChain:
         """Creates the connector's transformations."""
         return TransformationChain(build_steps(config, self._plugins))
-
-
-def parse_subscription(config: Mapping[str, str], refresh_s: float) -> Subscription:
-    """Reads a sink's ``topics`` or ``topics.regex``. Raises ConfigError."""
-    topics = frozenset(part.strip() for part in config.get("topics", "").split(",") if part.strip())
-    regex = config.get("topics.regex", "").strip()
-    if bool(topics) == bool(regex):
-        raise ConfigError("Must configure one of topics or topics.regex", key="topics")
-    try:
-        return Subscription(topics, compile_java_regex(regex) if regex else None, refresh_s)
-    except RegexError as e:
-        raise ConfigError.invalid("topics.regex", regex, f"not a regular expression: {e}") from e

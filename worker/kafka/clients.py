@@ -47,17 +47,17 @@ UNAUTHORIZED = frozenset(
 )
 _AUTHENTICATION_FAILED = frozenset({KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION})
 _CHECK_CREDENTIALS = (
-    "Check sasl.mechanism and sasl.jaas.config of this client (below producer., consumer. or admin. in the worker's file, or "
-    ".override. in the connector's, where it has its own)"
+    "Check sasl.mechanism and sasl.jaas.config of this client (with the prefix producer., consumer., or admin. in the worker's "
+    "file, or .override. in the connector's, where it has its own)"
 )
 _NO_TOKEN = "OAUTHBEARER token"
 _CHECK_TOKEN = (
-    "Check sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.credentials.* and, where the client stands there, "
+    "Check sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.credentials.* and, if it has the client credentials, "
     "sasl.jaas.config of this client"
 )
 _CHECK_TLS = "Check ssl.truststore.*, ssl.keystore.* and ssl.endpoint.identification.algorithm, and security.protocol"
 _NEEDED = {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "READ on the topic to read it, WRITE to write it, CREATE to make it",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "READ on the topic to read it, WRITE to write it, CREATE to create it",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "READ on the group",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "WRITE and DESCRIBE on the transactional id",
 }

@@ -61,7 +61,7 @@ class Committed(NamedTuple):
 
 def committed(java: Mapping[str, str], group: str) -> dict[TopicPartition, Committed]:
     """Returns the group's committed offsets; empty if there is no such group. Raises UnreachableError, ConnectError."""
-    return _patiently(lambda: _committed(java, group))
+    return _retry_coordinator(lambda: _committed(java, group))
 
 
 def _committed(java: Mapping[str, str], group: str) -> dict[TopicPartition, Committed]:
@@ -72,7 +72,7 @@ def _committed(java: Mapping[str, str], group: str) -> dict[TopicPartition, Comm
     try:
         found = consumer.committed(every, timeout=_TIMEOUT_S) if every else []
     except KafkaException as e:
-        raise _refusal(e.args[0], f"reading the offsets of consumer group {group}", java) from e
+        raise _convert_error(e.args[0], f"reading the offsets of consumer group {group}", java) from e
     finally:
         consumer.close()
     return {TopicPartition(one.topic, one.partition): Committed(one.offset, one.metadata) for one in found if one.offset >= 0}
@@ -87,8 +87,8 @@ def has_members(java: Mapping[str, str], group: str) -> bool:
         return bool(_result(request[group], f"describing consumer group {group}", java).members)
 
     try:
-        return _patiently(ask)
-    except _KafkaRefusal as e:
+        return _retry_coordinator(ask)
+    except _BrokerError as e:
         if e.code == KafkaError.GROUP_ID_NOT_FOUND:
             return False
         raise
@@ -103,8 +103,8 @@ def delete_group(java: Mapping[str, str], group: str) -> None:
         _result(request[group], f"deleting consumer group {group}", java)
 
     try:
-        _patiently(delete)
-    except _KafkaRefusal as e:
+        _retry_coordinator(delete)
+    except _BrokerError as e:
         if e.code != KafkaError.GROUP_ID_NOT_FOUND:
             raise
 
@@ -134,10 +134,10 @@ def alter(java: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, 
     kept = {tp: one for tp, one in had.items() if tp not in forgotten}
     after = {**kept, **new}
     if after:
-        _commit_again(java, group, after)
+        _restore(java, group, after)
 
 
-def _commit_again(java: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
+def _restore(java: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
     for attempt in range(1, _WRITE_ATTEMPTS + 1):
         try:
             _commit(java, group, offsets)
@@ -145,28 +145,28 @@ def _commit_again(java: Mapping[str, str], group: str, offsets: Mapping[TopicPar
         except ConnectError as e:
             if attempt < _WRITE_ATTEMPTS:
                 continue
-            told = ", ".join(f"{tp.topic}-{tp.partition}: {one.offset}" for tp, one in sorted(offsets.items()))
-            log.error("Consumer group %s was deleted and its offsets could not be committed again. They are: %s", group, told)
+            stored = ", ".join(f"{tp.topic}-{tp.partition}: {one.offset}" for tp, one in sorted(offsets.items()))
+            log.error("Consumer group %s was deleted and its offsets could not be committed again. They are: %s", group, stored)
             raise ConnectError(
-                f"{e.message}. The group has no offsets now; alter them once more, with all of these: {told}"
+                f"{e.message}. The group has no offsets now; alter them once more, with all of these: {stored}"
             ) from e
 
 
-def _patiently(ask: Callable[[], T]) -> T:
+def _retry_coordinator(ask: Callable[[], T]) -> T:
     """Returns the answer; retries while the group's coordinator is moving or being created, as on a cluster without any group."""
     deadline = time.monotonic() + _TIMEOUT_S
     pause = threading.Event()
     while True:
         try:
             return ask()
-        except _KafkaRefusal as e:
+        except _BrokerError as e:
             if e.code not in _MOVING or time.monotonic() >= deadline:
                 raise
         pause.wait(_AGAIN_S)
 
 
 def _commit(java: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
-    _patiently(lambda: _commit_once(java, group, offsets))
+    _retry_coordinator(lambda: _commit_once(java, group, offsets))
 
 
 def _commit_once(java: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
@@ -182,10 +182,10 @@ def _commit_once(java: Mapping[str, str], group: str, offsets: Mapping[TopicPart
     answer = _result(request[group], what, java)
     for part in answer.topic_partitions:
         if part.error is not None:
-            raise _refusal(part.error, f"{what}, {part.topic}-{part.partition}", java)
+            raise _convert_error(part.error, f"{what}, {part.topic}-{part.partition}", java)
 
 
-class _KafkaRefusal(ConnectError):
+class _BrokerError(ConnectError):
     """Converts an error of the broker that has a special meaning for the caller."""
 
     def __init__(self, message: str, code: int) -> None:
@@ -193,20 +193,20 @@ class _KafkaRefusal(ConnectError):
         self.code = code
 
 
-def _refusal(error: KafkaError, what: str, java: Mapping[str, str]) -> ConnectError:
-    told = kafka_error(error, what, _bootstrap(java))
+def _convert_error(error: KafkaError, what: str, java: Mapping[str, str]) -> ConnectError:
+    found = kafka_error(error, what, _bootstrap(java))
     if error.code() in _IN_USE:
-        return GroupInUseError(told.message)
+        return GroupInUseError(found.message)
     if error.code() in _NO_PARTITION:
-        return UnknownPartitionError(told.message)
-    return told if isinstance(told, UnreachableError) else _KafkaRefusal(told.message, error.code())
+        return UnknownPartitionError(found.message)
+    return found if isinstance(found, UnreachableError) else _BrokerError(found.message, error.code())
 
 
 def _result(future: Future[T], what: str, java: Mapping[str, str]) -> T:
     try:
         return future.result(_TIMEOUT_S + 5)
     except KafkaException as e:
-        raise _refusal(e.args[0], what, java) from e
+        raise _convert_error(e.args[0], what, java) from e
     except TimeoutError as e:
         raise UnreachableError(f"{what}: no answer from {_bootstrap(java)} within {_TIMEOUT_S + 5:g} s") from e
 

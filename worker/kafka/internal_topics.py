@@ -96,8 +96,8 @@ class InternalTopics:
             raise ConfigError(
                 f"Topic '{topic.name}' supplied via the '{topic.setting}' property is required to have a single partition in "
                 f"order to guarantee consistency of {topic.contents}, but found {partitions} partitions. Partitions cannot be "
-                f"taken away: name another topic in {topic.setting}, or delete this one if nothing in it is needed "
-                f"(sluice topic delete {topic.name}) and it will be made anew",
+                f"removed: name another topic in {topic.setting}, or delete this one if its contents are not needed "
+                f"(sluice topic delete {topic.name}) and it will be recreated",
                 key=topic.setting,
             )
         return partitions

@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from connect.errors import ConfigError
+from connect.java.regex import RegexError, compile_java_regex
 from worker.kafka.sink_consumer import SinkConsumer
 from worker.model import TaskId
 
@@ -23,6 +26,18 @@ class Subscription:
     pattern: re.Pattern[str] | None
     refresh_s: float
     """How often to look for topics that match the pattern."""
+
+
+def parse_subscription(config: Mapping[str, str], refresh_s: float) -> Subscription:
+    """Reads a sink's ``topics`` or ``topics.regex``. Raises ConfigError."""
+    topics = frozenset(part.strip() for part in config.get("topics", "").split(",") if part.strip())
+    regex = config.get("topics.regex", "").strip()
+    if bool(topics) == bool(regex):
+        raise ConfigError("Must configure one of topics or topics.regex", key="topics")
+    try:
+        return Subscription(topics, compile_java_regex(regex) if regex else None, refresh_s)
+    except RegexError as e:
+        raise ConfigError.invalid("topics.regex", regex, f"not a regular expression: {e}") from e
 
 
 class TopicDiscovery:

@@ -120,7 +120,7 @@ def test_clients_of_connectors_that_are_refused_fail_their_tasks_and_nothing_els
         f"{cluster}-topic": ({**source, "topic": "elsewhere"}, "topic elsewhere .*not authorized .*WRITE to write it"),
         f"{cluster}-creation": (
             {**source, **creation, "topic": "elsewhere"},
-            r"creating topic elsewhere as topic\.creation\.\* says: not authorized .*CREATE to make it",
+            r"creating topic elsewhere as topic\.creation\.\* says: not authorized .*CREATE to create it",
         ),
         f"{cluster}-sink-topic": ({**sink, "topics": "elsewhere"}, "elsewhere: .*not authorized|not authorized .*elsewhere"),
         f"elsewhere-{cluster}": (sink, "GROUP_AUTHORIZATION_FAILED.* needs READ on the group"),

@@ -212,7 +212,7 @@ def test_a_damaged_offset_file_is_exit_code_2(process: Callable[..., Process]) -
     one = process()
     Path(one.settings["offset.storage.file.filename"]).write_bytes(b"not this")
     assert one.start().exit_code() == 2
-    assert "is no offset file, or is damaged" in one.text()
+    assert "it is damaged or not an offset file" in one.text()
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def failure(error: BaseException, stage: RecordStage = RecordStage.VALUE_CONVERT
 # --- retries
 
 
-def test_waits_double_from_300_ms_and_are_of_any_length_below_the_greatest_beyond_it() -> None:
+def test_retry_delays_double_from_300_ms_and_have_jitter_beyond_the_maximum() -> None:
     waits = Waits()
     handler = handler_of(waits, ErrorSettings(retry_timeout_ms=-1, retry_delay_max_ms=2000))
     assert handler.attempt(failing(5, RetriableError("not yet"))) == "done"
@@ -100,7 +100,7 @@ def test_waits_double_from_300_ms_and_are_of_any_length_below_the_greatest_beyon
     assert (handler.counts.failures, handler.counts.retries) == (5, 5)
 
 
-def test_the_last_wait_ends_with_the_time_that_retries_have() -> None:
+def test_the_last_retry_delay_ends_at_the_retry_timeout() -> None:
     waits = Waits()
     handler = handler_of(waits, ErrorSettings(retry_timeout_ms=1000))
     with pytest.raises(RetriableError, match="not yet"):
@@ -125,7 +125,7 @@ def test_only_retriable_errors_are_retried() -> None:
     assert handler.counts.retries == 0
 
 
-def test_a_stop_ends_the_wait_and_the_record_is_neither_done_nor_failed() -> None:
+def test_a_stop_ends_a_retry_delay_without_a_failure() -> None:
     waits = Waits()
     waits.stop_at = 2
     handler = handler_of(waits, ErrorSettings(tolerant=True, retry_timeout_ms=-1))
@@ -137,7 +137,7 @@ def test_a_stop_ends_the_wait_and_the_record_is_neither_done_nor_failed() -> Non
 # --- tolerance
 
 
-def test_a_failure_that_is_not_tolerated_is_reported_and_ends_the_task_whoever_swallows_it() -> None:
+def test_a_failure_that_is_not_tolerated_fails_the_task_even_if_it_is_caught() -> None:
     letters = Letters()
     handler = handler_of(Waits(), ErrorSettings(), letters)
     error = failure(DataError("wrong"))
@@ -162,7 +162,7 @@ def test_a_tolerated_failure_is_counted_as_skipped() -> None:
     assert (counts.failures, counts.errors, counts.skipped, counts.last_error_ms) == (1, 1, 1, waits.clock.time_ms())
 
 
-def test_a_retriable_error_whose_retries_are_used_up_is_counted_once() -> None:
+def test_a_retriable_error_without_retries_left_is_counted_once() -> None:
     handler = handler_of(Waits(), ErrorSettings(tolerant=True, retry_timeout_ms=500))
     error = RetriableError("not yet")
     with pytest.raises(RetriableError):
@@ -171,7 +171,7 @@ def test_a_retriable_error_whose_retries_are_used_up_is_counted_once() -> None:
     assert (handler.counts.failures, handler.counts.errors, handler.counts.skipped) == (3, 1, 1)
 
 
-def test_what_a_task_reports_is_a_failure_but_not_skipped_by_the_worker() -> None:
+def test_a_record_reported_by_the_task_is_not_counted_as_skipped() -> None:
     letters = Letters()
     handler = handler_of(Waits(), ErrorSettings(tolerant=True), letters)
     handler.handle_failure(failure(DataError("wrong"), RecordStage.TASK_PUT), RECORD)
@@ -179,7 +179,7 @@ def test_what_a_task_reports_is_a_failure_but_not_skipped_by_the_worker() -> Non
     assert (counts.failures, counts.errors, counts.skipped, counts.dead_letters) == (1, 0, 0, 1)
 
 
-def test_no_offset_is_committed_once_a_report_could_not_be_made() -> None:
+def test_no_offset_is_committed_after_a_report_failed() -> None:
     letters = Letters()
     handler = handler_of(Waits(), ErrorSettings(tolerant=True), letters)
     handler.handle_failure(failure(DataError("wrong")), RECORD)
@@ -193,13 +193,13 @@ def test_no_offset_is_committed_once_a_report_could_not_be_made() -> None:
         handler.check()
 
 
-def test_the_dead_letter_topic_is_made_before_anything_else() -> None:
+def test_the_dead_letter_topic_is_created_first() -> None:
     letters = Letters()
     handler_of(Waits(), ErrorSettings(), letters)
     assert letters.ensured == ["dlq"]
 
 
-def test_the_log_tells_of_the_record_only_where_that_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_shows_the_record_only_if_configured(caplog: pytest.LogCaptureFixture) -> None:
     for include in (False, True):
         handler = handler_of(Waits(), ErrorSettings(tolerant=True, log=True, log_messages=include))
         handler.handle_failure(failure(DataError("wrong")), RECORD)
@@ -228,7 +228,7 @@ def reporter_of(handler: ErrorHandler) -> ErrantReporter:
     return ErrantReporter(MemorySinkTask(), Converters(*converters), handler)
 
 
-def test_a_record_that_the_task_made_is_reported_as_converters_write_it() -> None:
+def test_a_record_created_by_the_task_is_reported_as_converters_write_it() -> None:
     letters = Letters()
     reporter = reporter_of(handler_of(Waits(), ErrorSettings(tolerant=True), letters))
     record = SinkRecord("made", 1, None, "k", None, 5, 9, 123, "CreateTime")
@@ -237,7 +237,7 @@ def test_a_record_that_the_task_made_is_reported_as_converters_write_it() -> Non
     assert letters.sent == [(b"k", b"5", [("a", b"b")], 123)]
 
 
-def test_an_undecoded_record_is_reported_as_it_is() -> None:
+def test_an_undecoded_record_is_reported_unchanged() -> None:
     letters = Letters()
     handler = handler_of(Waits(), ErrorSettings(tolerant=True), letters, headers=True)
     reporter_of(handler).report_raw(RawRecord("t", 3, 4, None, b"\x00", 5, [("h", b"x")]), ValueError("full"))
@@ -250,7 +250,7 @@ def test_an_undecoded_record_is_reported_as_it_is() -> None:
     assert [found[f"__connect.errors.{name}"] for name in ("topic", "partition", "offset")] == [b"t", b"3", b"4"]
 
 
-def test_a_report_fails_the_task_where_nothing_is_tolerated() -> None:
+def test_a_report_fails_the_task_if_failures_are_not_tolerated() -> None:
     letters = Letters()
     handler = handler_of(Waits(), ErrorSettings(), letters)
     with pytest.raises(ToleranceExceededError):
@@ -263,7 +263,7 @@ def test_a_report_fails_the_task_where_nothing_is_tolerated() -> None:
 # --- settings
 
 
-def test_settings_of_a_sink_and_of_a_source_name_their_own_queue() -> None:
+def test_sinks_and_sources_have_separate_dead_letter_keys() -> None:
     config = {
         "errors.tolerance": "all",
         "errors.deadletterqueue.topic.name": " dlq ",

@@ -31,7 +31,7 @@ TRANSFORMS: list[dict[str, str]] = [
 
 @pytest.mark.parametrize("settings", TRANSFORMS, ids=lambda settings: settings["type"].rpartition(".")[2])
 @pytest.mark.parametrize("schemaless", [False, True])
-def test_of_a_transformation(settings: dict[str, str], schemaless: bool) -> None:
+def test_a_failed_transformation_names_the_field(settings: dict[str, str], schemaless: bool) -> None:
     records = [_record(i, schemaless, "abc" if i == 5 else "2020") for i in range(8)]
     chain = TransformationChain(
         build_steps({"transforms": "x", **{f"transforms.x.{k}": v for k, v in settings.items()}}, Plugins.discover())
@@ -53,7 +53,7 @@ def _record(i: int, schemaless: bool, amount: Any) -> SinkRecord:
     return SinkRecord("orders", 3, None, None, ROW, Struct(ROW, [i, amount]), i)
 
 
-def test_of_a_masked_field() -> None:
+def test_a_failed_mask_names_the_field() -> None:
     settings = {"transforms.x.type": "MaskFieldValue", "transforms.x.fields": "amount", "transforms.x.replacement": "x"}
     chain = TransformationChain(build_steps({"transforms": "x", **settings}, Plugins.discover()))
     failures = BatchFailures()
@@ -63,7 +63,7 @@ def test_of_a_masked_field() -> None:
     assert "field amount" in failure.message
 
 
-def test_of_a_value_inside_of_another_in_json() -> None:
+def test_a_failed_nested_json_value_names_the_field() -> None:
     converter = JsonConverter()
     converter.configure({}, False)
     inner = {"type": "struct", "field": "address", "fields": [{"type": "int32", "field": "zip"}]}
@@ -77,7 +77,7 @@ def test_of_a_value_inside_of_another_in_json() -> None:
     )
 
 
-def test_a_field_that_the_message_names_is_not_named_twice() -> None:
+def test_a_field_is_named_once() -> None:
     error = DataError('Invalid value: null used for required field: "id"')
     error.in_field("id")
     assert unnamed_field(error) is None
@@ -85,7 +85,7 @@ def test_a_field_that_the_message_names_is_not_named_twice() -> None:
     assert unnamed_field(error) == "row.id"
 
 
-def test_a_message_that_announces_a_reason_is_followed_by_it() -> None:
+def test_a_message_that_ends_with_a_colon_gets_its_reason() -> None:
     converter = JsonConverter()
     converter.configure({"schemas.enable": "false"}, False)
     with pytest.raises(DataError) as raised:

@@ -8,7 +8,7 @@ from worker.errors.stages import RecordStage, StageError, TaskPutError, Toleranc
 from worker.errors.trace import trace_of
 
 
-def test_a_trace_begins_with_apaches_class_and_the_cause() -> None:
+def test_a_trace_starts_with_apaches_class_and_the_message() -> None:
     mask = SecretMask()
     assert trace_of(RetriableError("later"), mask).startswith("org.apache.kafka.connect.errors.RetriableException: later\n")
     assert trace_of(ConfigError("wrong"), mask).startswith("org.apache.kafka.common.config.ConfigException: wrong\n")
@@ -21,13 +21,13 @@ def test_a_trace_begins_with_apaches_class_and_the_cause() -> None:
     )
 
 
-def test_a_trace_can_be_written_whatever_bytes_a_name_has() -> None:
+def test_a_trace_with_surrogates_can_be_encoded() -> None:
     trace = trace_of(OSError("no file a\udcff"), SecretMask())
     assert trace.splitlines()[0] == "org.apache.kafka.connect.errors.ConnectException: OSError: no file a\\udcff"
     assert trace.encode()
 
 
-def test_a_trace_of_a_failed_record_begins_with_apaches_words_and_goes_on_with_what_happened() -> None:
+def test_a_trace_of_a_failed_record_starts_like_apaches_and_adds_the_reason() -> None:
     failure = StageError(RecordStage.VALUE_CONVERTER, object(), "topic t", DataError("no such field"))
     assert trace_of(ToleranceExceededError(failure), SecretMask()).splitlines()[:2] == [
         "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler: no such field "

@@ -52,14 +52,14 @@ ALERT = KafkaError(
         ),
     ],
 )
-def test_a_refusal_is_told_with_its_cause_and_its_cure(error: KafkaError, cause: KafkaError | None, told: str) -> None:
+def test_a_rejection_names_its_cause_and_a_fix(error: KafkaError, cause: KafkaError | None, told: str) -> None:
     found = kafka_error(error, "x", "b:9093", cause)
     assert found.message.startswith(told)
     assert not isinstance(found, UnreachableError)
     assert "ssl.ca.location" not in found.message
 
 
-def test_a_broker_that_is_away_is_no_refusal() -> None:
+def test_an_unavailable_broker_is_not_a_rejection() -> None:
     found: ConnectError = kafka_error(TIMED_OUT, "x", "b:9093", KafkaError(KafkaError._TRANSPORT, "Connection refused"))
     assert isinstance(found, UnreachableError)
     assert found.message == (
@@ -68,7 +68,7 @@ def test_a_broker_that_is_away_is_no_refusal() -> None:
     )
 
 
-def test_the_last_report_is_the_one_that_tells_why() -> None:
+def test_the_last_report_has_the_reason() -> None:
     report = LastReport()
     report(LOGIN)
     report(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))

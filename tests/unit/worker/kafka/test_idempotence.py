@@ -49,7 +49,7 @@ def worker_of(kafka: MockKafka, **more: str) -> WorkerConfig:
     return WorkerConfig.standalone({"bootstrap.servers": kafka.bootstrap, **required, "offset.flush.interval.ms": "50", **named})
 
 
-def test_a_batch_that_is_refused_for_a_while_is_not_overtaken(kafka: MockKafka) -> None:
+def test_a_temporarily_rejected_batch_keeps_its_order(kafka: MockKafka) -> None:
     java = with_idempotence(
         client_properties(ClientKind.PRODUCER, worker_of(kafka), "c", 0, {"producer.override.batch.size": "20000"})
     )
@@ -142,7 +142,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Scene], Scene]]
 Start = Callable[[Scene], Scene]
 
 
-def test_a_principal_that_is_given_no_numbers_writes_without_them(
+def test_a_principal_without_permission_writes_without_idempotence(
     kafka: MockKafka, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.refuse(Request.INIT_PRODUCER_ID, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
@@ -153,7 +153,7 @@ def test_a_principal_that_is_given_no_numbers_writes_without_them(
 
 
 @pytest.mark.parametrize("config", [{}, {"errors.tolerance": "all"}])
-def test_a_producer_that_lost_its_numbers_is_replaced_from_what_was_acknowledged(
+def test_a_producer_with_a_sequence_error_is_replaced_after_the_last_acknowledged_record(
     kafka: MockKafka, start: Start, caplog: pytest.LogCaptureFixture, config: dict[str, str]
 ) -> None:
     scene = start(Scene(kafka, config))
@@ -166,7 +166,7 @@ def test_a_producer_that_lost_its_numbers_is_replaced_from_what_was_acknowledged
     assert scene.listener.error is None
 
 
-def test_one_that_comes_to_nothing_fails(kafka: MockKafka, start: Start) -> None:
+def test_a_task_whose_producers_keep_failing_fails(kafka: MockKafka, start: Start) -> None:
     kafka.refuse(Request.PRODUCE, *[KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER] * 50)
     scene = start(Scene(kafka, {}))
     assert scene.listener.ended.wait(60)
@@ -174,7 +174,7 @@ def test_one_that_comes_to_nothing_fails(kafka: MockKafka, start: Start) -> None
     assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in str(scene.listener.error)
 
 
-def test_numbers_that_somebody_has_asked_for_are_not_given_up(kafka: MockKafka, start: Start) -> None:
+def test_configured_idempotence_is_not_disabled(kafka: MockKafka, start: Start) -> None:
     kafka.refuse(Request.INIT_PRODUCER_ID, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
     scene = start(Scene(kafka, {"producer.override.enable.idempotence": "true"}))
     assert scene.listener.ended.wait(60)
@@ -193,6 +193,6 @@ def test_numbers_that_somebody_has_asked_for_are_not_given_up(kafka: MockKafka, 
         ({"enable.idempotence": "false"}, False),
     ],
 )
-def test_nothing_is_numbered_that_is_not_to_be(given: dict[str, str], numbered: bool) -> None:
+def test_idempotence_is_enabled_unless_settings_contradict_it(given: dict[str, str], numbered: bool) -> None:
     assert (with_idempotence(given).get("enable.idempotence") == "true") is numbered
     assert {**with_idempotence(given), **given} == with_idempotence(given)

@@ -49,7 +49,7 @@ def topics_with(monkeypatch: pytest.MonkeyPatch) -> Any:
     return make
 
 
-def test_offsets_are_told_by_partition(topics_with: Any) -> None:
+def test_offsets_are_returned_by_partition(topics_with: Any) -> None:
     topics, _ = topics_with(7)
     assert topics.end_offsets("t", 2, 1.0, committed=True) == {0: 7, 1: 7}
 
@@ -60,14 +60,14 @@ def test_an_answer_without_an_offset_is_no_answer(topics_with: Any) -> None:
         topics.end_offsets("t", 2, 1.0, committed=True)
 
 
-def test_a_client_that_knows_an_old_leader_is_made_to_look_again(topics_with: Any) -> None:
+def test_a_client_with_an_outdated_leader_refreshes_its_metadata(topics_with: Any) -> None:
     topics, client = topics_with(KafkaError(KafkaError.FENCED_LEADER_EPOCH))
     with pytest.raises(UnreachableError, match="FENCED_LEADER_EPOCH"):
         topics.end_offsets("t", 1, 1.0, committed=False)
     assert client.looked == 1
 
 
-def test_a_refusal_is_told_as_it_is(topics_with: Any) -> None:
+def test_a_rejection_is_reported_unchanged(topics_with: Any) -> None:
     topics, _ = topics_with(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(ConnectError, match="not authorized") as caught:
         topics.begin_offsets("t", 1, 1.0)

@@ -51,15 +51,13 @@ def written(writer: LogWriter, kafka: MockKafka, *refused: int) -> list[int]:
     return [future.result().offset for future in futures]
 
 
-def test_a_record_that_is_refused_for_a_while_is_not_overtaken(writer: LogWriter, kafka: MockKafka) -> None:
+def test_a_temporarily_rejected_record_keeps_its_order(writer: LogWriter, kafka: MockKafka) -> None:
     writer.send_all([(b"first", b"")], 30)
     found = written(writer, kafka, *[KafkaError.NOT_LEADER_FOR_PARTITION] * 9)
     assert found == sorted(found)
 
 
-def test_a_client_that_can_go_on_no_more_is_replaced(
-    writer: LogWriter, kafka: MockKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_client_is_replaced(writer: LogWriter, kafka: MockKafka, caplog: pytest.LogCaptureFixture) -> None:
     writer.send_all([(b"first", b"")], 30)
     found = written(writer, kafka, OUT_OF_ORDER)
     assert found == sorted(found)
@@ -73,7 +71,7 @@ def no_numbers(kafka: MockKafka) -> None:
 
 
 @pytest.mark.usefixtures("no_numbers")
-def test_without_the_right_to_number_records_they_are_written_without(
+def test_records_are_written_without_idempotence_if_the_permission_is_missing(
     writer: LogWriter, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = writer.send_all([(b"%d" % number, None) for number in range(50)], 30)
@@ -81,13 +79,13 @@ def test_without_the_right_to_number_records_they_are_written_without(
     assert "IDEMPOTENT_WRITE" in caplog.text
 
 
-def test_when_no_client_can_go_on_it_is_an_error(kafka: MockKafka, writer: LogWriter) -> None:
+def test_records_fail_after_several_failed_clients(kafka: MockKafka, writer: LogWriter) -> None:
     kafka.refuse(Request.PRODUCE, *[OUT_OF_ORDER] * 20)
     with pytest.raises(ConnectError, match=r"a record for topic t \(key k\) was not written: .*OUT_OF_ORDER"):
         writer.send_all([(b"k", b"v")], 60)
 
 
-def test_what_is_not_written_at_the_close_fails(kafka: MockKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritten_records_fail_when_the_writer_closes(kafka: MockKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("worker.kafka.log_writer._CLOSE_TIMEOUT_S", 0.1)
     writer = LogWriter({"bootstrap.servers": "127.0.0.1:1"}, "t")
     future = writer.send(b"k", b"v")

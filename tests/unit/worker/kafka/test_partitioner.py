@@ -8,7 +8,7 @@ from tests.unit.worker.storage import recorded
 from worker.kafka.partitioner import murmur2, partition_of
 
 
-def test_every_recorded_record_lies_in_its_partition() -> None:
+def test_every_recorded_record_is_in_its_partition() -> None:
     checked = 0
     for topic, partitions in recorded.PARTITIONS.items():
         for record in recorded.records(topic):

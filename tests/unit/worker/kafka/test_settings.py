@@ -72,12 +72,12 @@ def test_consumer_settings(java: dict[str, str], expected: dict[str, str]) -> No
     assert librdkafka_settings(ClientKind.CONSUMER, java) == expected
 
 
-def test_a_number_that_is_none_is_refused_by_its_java_name() -> None:
+def test_an_invalid_number_is_rejected_with_its_java_name() -> None:
     with pytest.raises(ConfigError, match=r"Invalid value lots for configuration buffer\.memory"):
         librdkafka_settings(ClientKind.PRODUCER, {"buffer.memory": "lots"})
 
 
-def test_a_java_partitioner_class_is_refused_with_what_there_is() -> None:
+def test_a_java_partitioner_class_is_rejected_with_alternatives() -> None:
     with pytest.raises(ConfigError, match="murmur2_random"):
         librdkafka_settings(ClientKind.PRODUCER, {"partitioner.class": "com.example.MyPartitioner"})
 
@@ -103,7 +103,7 @@ def test_a_jaas_line_becomes_user_and_password(module: str, mechanism: str) -> N
     }
 
 
-def test_a_jaas_line_that_cannot_be_read_is_refused_without_being_shown() -> None:
+def test_an_invalid_jaas_line_is_rejected_without_being_shown() -> None:
     with pytest.raises(ConfigError) as caught:
         jaas_options("hunter2")
     assert "hunter2" not in str(caught.value)
@@ -124,7 +124,7 @@ def test_oauth_with_a_token_endpoint_is_translated() -> None:
     assert settings["sasl.oauthbearer.scope"] == "kafka"
 
 
-def test_oauth_by_a_java_handler_is_refused_with_the_way_out() -> None:
+def test_an_oauth_java_handler_is_rejected_with_an_alternative() -> None:
     java = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "sasl.login.callback.handler.class": "x.Y"}
     with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.token\.endpoint\.url"):
         librdkafka_settings(ClientKind.PRODUCER, java)
@@ -165,7 +165,7 @@ def test_an_empty_endpoint_identification_means_none() -> None:
     }
 
 
-def test_an_unknown_key_is_left_out_with_a_warning_that_names_the_nearest(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unknown_key_is_ignored_with_a_warning_that_names_the_nearest(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         make_producer({"bootstrap.servers": "127.0.0.1:1", "linger.sm": "3"}).close()
     assert "linger.sm" in caplog.text
@@ -177,7 +177,7 @@ def test_a_bad_value_is_an_error_that_does_not_show_secrets() -> None:
         make_consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "auto.offset.reset": "sometimes"})
 
 
-def test_settings_that_exclude_each_other_are_named() -> None:
+def test_contradicting_settings_are_named() -> None:
     with pytest.raises(ConfigError, match=r"`acks` must be set to `all` when `enable\.idempotence` is true"):
         make_producer({"bootstrap.servers": "127.0.0.1:1", "enable.idempotence": "true", "acks": "1"})
 
@@ -193,14 +193,14 @@ def test_defaults_then_worker_prefix_then_override() -> None:
     assert "key.converter" not in props
 
 
-def test_a_client_of_another_name_keeps_it_unless_the_worker_or_the_connector_gives_one() -> None:
+def test_a_client_id_can_be_overridden_by_the_worker_or_the_connector() -> None:
     name = "connector-dlq-producer-c-2"
     for config, expected in (({}, name), ({"producer.override.client.id": "mine"}, "mine")):
         worker = WorkerConfig.standalone(WORKER)
         assert client_properties(ClientKind.PRODUCER, worker, "c", 2, config, client_id=name)["client.id"] == expected
 
 
-def test_a_sink_reads_in_the_group_of_its_connector_from_the_start() -> None:
+def test_a_sink_consumes_in_the_group_of_its_connector_from_the_earliest_offset() -> None:
     props = client_properties(ClientKind.CONSUMER, WorkerConfig.standalone(WORKER), "c", 0, {})
     assert props["group.id"] == "connect-c"
     assert props["auto.offset.reset"] == "earliest"
@@ -231,6 +231,6 @@ def test_policies_let_a_connector_set(policy: str, allowlist: str, allowed: set[
         client_properties(ClientKind.PRODUCER, worker, "c", 0, {"producer.override.acks": "0"})
 
 
-def test_only_connection_settings_of_the_worker_go_to_its_clients() -> None:
+def test_clients_get_only_the_connection_settings_of_the_worker() -> None:
     props = {"bootstrap.servers": "b:1", "offset.flush.interval.ms": "1", "sasl.mechanism": "PLAIN", "producer.acks": "1"}
     assert client_settings_of(props) == {"bootstrap.servers": "b:1", "sasl.mechanism": "PLAIN"}

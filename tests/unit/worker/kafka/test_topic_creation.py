@@ -48,6 +48,6 @@ def test_the_first_group_that_matches_counts_and_inherits_from_default() -> None
         ),
     ],
 )
-def test_incomplete_or_wrong_topic_rules(config: dict[str, str], message: str) -> None:
+def test_incomplete_or_invalid_topic_rules_are_rejected(config: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         topic_creation_rules(config)

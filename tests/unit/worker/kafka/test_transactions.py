@@ -42,7 +42,7 @@ def transactions_of(producer: RecordProducer, timeout_ms: str) -> Transactions:
     return Transactions(producer, java, "c-0", stopping=lambda: False, last_s=1)
 
 
-def test_the_record_that_is_to_blame_is_told_of_though_another_came_first(producer: RecordProducer) -> None:
+def test_the_record_at_fault_is_reported_although_another_failed_first(producer: RecordProducer) -> None:
     producer.record_error(KafkaError(KafkaError._PURGE_QUEUE), Delivered("others"))
     producer.record_error(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), Delivered("to-blame"))
     producer.record_error(KafkaError(KafkaError.INVALID_RECORD), Delivered("later"))
@@ -50,14 +50,14 @@ def test_the_record_that_is_to_blame_is_told_of_though_another_came_first(produc
         producer.raise_error()
 
 
-def test_what_an_abort_throws_away_is_no_failure(producer: RecordProducer) -> None:
+def test_records_discarded_by_an_abort_are_no_failures(producer: RecordProducer) -> None:
     producer.record_error(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), Delivered("aborted"))
     with producer.discarding():
         producer.record_error(KafkaError(KafkaError._PURGE_QUEUE), Delivered("aborted"))
     producer.raise_error()
 
 
-def test_a_transaction_that_has_expired_is_not_aborted_for_its_id_may_be_anothers(
+def test_an_expired_transaction_is_not_aborted_because_its_id_may_have_a_new_owner(
     producer: RecordProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = Client()
@@ -90,7 +90,7 @@ MEANINGS = [
 
 
 @pytest.mark.parametrize(("code", "young", "expired"), MEANINGS)
-def test_what_becomes_of_a_task_whose_commit_fails(
+def test_the_error_of_a_failed_commit(
     producer: RecordProducer, monkeypatch: pytest.MonkeyPatch, code: int, young: type[ConnectError], expired: type[ConnectError]
 ) -> None:
     client = Client(KafkaError(code, "said", False, False, True))

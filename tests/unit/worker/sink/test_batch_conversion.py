@@ -98,7 +98,7 @@ def decoded(given: Sequence[Message], failures: BatchFailures, using: Converters
     return decode(using or converters(), PLACE, given, failures)  # type: ignore[arg-type]  # a double
 
 
-def test_the_good_records_among_bad_ones_are_decoded_in_order() -> None:
+def test_good_records_among_bad_ones_are_decoded_in_order() -> None:
     bad = {3, 40, 41, 99}
     given = [Message(i, b"bad" if i in bad else str(i).encode()) for i in range(100)]
     failures = BatchFailures(tolerant=True)
@@ -110,20 +110,20 @@ def test_the_good_records_among_bad_ones_are_decoded_in_order() -> None:
     assert failure.message == "field x is bad (in value converter Picky, topic t, partition 0, offset 3)"
 
 
-def test_of_a_record_that_is_bad_twice_the_key_is_told() -> None:
+def test_the_key_is_reported_if_key_and_value_both_fail() -> None:
     failures = BatchFailures(tolerant=True)
     assert decoded([Message(0, b"bad", b"bad"), Message(1, b"a", b"k")], failures)[0] is None
     assert [failure.stage for _, failure in failures] == [RecordStage.KEY_CONVERTER]
 
 
-def test_nothing_after_the_first_failure_counts_where_it_is_not_tolerated() -> None:
+def test_records_after_a_failure_that_is_not_tolerated_are_ignored() -> None:
     failures = BatchFailures()
     found = decoded([Message(i, b"bad" if i in (30, 60) else b"a") for i in range(100)], failures)
     assert [r is not None for r in found] == [i < 30 for i in range(100)]
     assert [place for place, _ in failures] == [30]
 
 
-def test_a_bad_header_is_the_failure_of_its_record() -> None:
+def test_a_bad_header_fails_its_record() -> None:
     class Refusing(SimpleHeaderConverter):
         def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
             if data == b"bad":
@@ -140,7 +140,7 @@ def test_a_bad_header_is_the_failure_of_its_record() -> None:
     assert next(iter(failures))[1].message == "no number (in header converter Refusing, header h, topic t, partition 0, offset 1)"
 
 
-def test_a_converter_that_wants_headers_reads_them_as_they_are_in_kafka() -> None:
+def test_a_converter_that_wants_headers_gets_their_bytes() -> None:
     given = [Message(0, b"a", None, [("id", b"7")]), Message(1, b"b"), Message(2, b"bad", None, [("id", b"8")])]
     failures = BatchFailures(tolerant=True)
     found = decoded(given, failures, converters(ByHeader()))
@@ -148,7 +148,7 @@ def test_a_converter_that_wants_headers_reads_them_as_they_are_in_kafka() -> Non
     assert [place for place, _ in failures] == [2]
 
 
-def test_a_converter_that_wants_headers_adds_to_those_that_are_written() -> None:
+def test_a_converter_can_add_headers() -> None:
     records = [SourceRecord(None, None, "t", value=text) for text in ("a", "b")]
     records.append(SourceRecord(None, None, "u", value="c"))
     records[0].ensure_headers().add("mine", 5)
@@ -159,7 +159,7 @@ def test_a_converter_that_wants_headers_adds_to_those_that_are_written() -> None
     ]
 
 
-def test_the_good_records_among_bad_and_dropped_ones_are_encoded_in_order() -> None:
+def test_good_records_among_bad_and_dropped_ones_are_encoded_in_order() -> None:
     bad, dropped = {5, 6, 33}, {0, 34}
     records = [
         None if i in dropped else SourceRecord(None, None, "tu"[i % 40 > 20], value="bad" if i in bad else str(i))
@@ -174,7 +174,7 @@ def test_the_good_records_among_bad_and_dropped_ones_are_encoded_in_order() -> N
     assert {index for index, _ in failures} == bad
 
 
-def test_a_conversion_is_retried_as_the_attempt_says() -> None:
+def test_a_conversion_is_retried_by_attempt() -> None:
     class Slow(Picky):
         left = 2
 
@@ -215,7 +215,7 @@ def test_failures_are_isolated_with_few_calls() -> None:
     assert asked == list(range(64, 80))
 
 
-def test_after_a_failure_that_is_not_tolerated_nothing_more_is_tried() -> None:
+def test_nothing_is_processed_after_a_failure_that_is_not_tolerated() -> None:
     tried: list[Sequence[int]] = []
 
     def whole(places: Sequence[int]) -> list[int]:
@@ -230,7 +230,7 @@ def test_after_a_failure_that_is_not_tolerated_nothing_more_is_tried() -> None:
 
 
 @pytest.mark.parametrize(("kind", "timestamp"), [(0, None), (1, 1700), (2, 1700)])
-def test_a_record_knows_the_message_it_came_from(kind: int, timestamp: int | None) -> None:
+def test_a_record_has_the_message_it_was_decoded_from(kind: int, timestamp: int | None) -> None:
     message: Any = Message(9, b"v", b"k", [("h", None)], kind)
     record = ConsumedSinkRecord.from_record(
         SinkRecord("routed", 3, None, 1, None, 2, 9, original_topic="t", original_partition=0), message

@@ -13,12 +13,12 @@ from worker.sink.loop import wait_slice_s
 
 
 @pytest.mark.parametrize(("quiet_s", "slice_s"), [(0.0, 0.25), (5.0, 0.25), (10.0, 0.5), (20.0, 1.0), (86_400.0, 1.0)])
-def test_a_sink_waits_longer_the_longer_its_topics_are_quiet(quiet_s: float, slice_s: float) -> None:
+def test_a_sink_waits_longer_the_longer_its_topics_are_idle(quiet_s: float, slice_s: float) -> None:
     assert wait_slice_s(quiet_s) == pytest.approx(slice_s)
 
 
 @pytest.mark.parametrize(("given", "used"), [({}, "false"), ({"enable.metrics.push": "true"}, "true")])
-def test_clients_push_metrics_only_if_asked_to(given: Mapping[str, str], used: str) -> None:
+def test_clients_push_metrics_only_if_configured(given: Mapping[str, str], used: str) -> None:
     def client(settings: dict[str, Any]) -> dict[str, Any]:
         return settings
 

@@ -92,7 +92,7 @@ class Client:
         """To all there is."""
 
 
-def test_messages_of_a_partition_that_went_meanwhile_are_not_taken_for_those_of_the_one_that_is_left() -> None:
+def test_messages_of_a_partition_revoked_during_the_poll_are_ignored() -> None:
     host, task = Host(), Task()
     strings = StringConverter()
     strings.configure({}, False)

@@ -8,7 +8,7 @@ from worker.sink.positions import SinkPositions
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def test_only_changed_offsets_within_what_was_put_are_committed() -> None:
+def test_only_changed_and_delivered_offsets_are_committed() -> None:
     positions = SinkPositions()
     positions.add([P0, P1], {P0: 10})
     assert positions.to_pre_commit([P0, P1]) == {P0: 10}
@@ -21,7 +21,7 @@ def test_only_changed_offsets_within_what_was_put_are_committed() -> None:
     assert positions.to_commit({P0: 15}, asked, "c-0") == {}
 
 
-def test_the_first_change_brings_partitions_along_that_nothing_has_come_from() -> None:
+def test_the_first_change_also_commits_partitions_that_nothing_was_read_from() -> None:
     positions = SinkPositions()
     positions.add([P0, P1], {}, {P0: 7, P1: 3})
     asked = positions.to_pre_commit([P0, P1])
@@ -36,7 +36,7 @@ def test_the_first_change_brings_partitions_along_that_nothing_has_come_from() -
     assert positions.to_commit(asked, asked, "c-0") == {}
 
 
-def test_a_failure_goes_back_to_the_commit_or_to_where_reading_began() -> None:
+def test_a_failure_rewinds_to_the_last_commit_or_to_where_reading_started() -> None:
     positions = SinkPositions()
     positions.add([P0, P1], {P0: 10})
     positions.set_first(P0, 10)
@@ -49,7 +49,7 @@ def test_a_failure_goes_back_to_the_commit_or_to_where_reading_began() -> None:
     assert positions.to_pre_commit([P0]) == {P0: 7}
 
 
-def test_a_commit_of_what_a_task_rewound_to_repairs_the_group() -> None:
+def test_committing_a_rewound_offset_repairs_the_group() -> None:
     positions = SinkPositions()
     positions.add([P0], {P0: 10})
     positions.rewind(P0, 4)  # promise 6: the table is behind the group

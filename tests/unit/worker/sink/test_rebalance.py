@@ -32,7 +32,7 @@ def test_offsets_requested_in_open_take_precedence(rig: Rig) -> None:
     assert rig.client.commits == [{P0: 3}]  # the group is repaired
 
 
-def test_group_offsets_are_asked_for_until_the_broker_answers(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+def test_group_offsets_are_requested_until_the_broker_answers(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     rig.client.committed_error = KafkaError(KafkaError._TIMED_OUT)
     rig.assign(P0)
     assert rig.client.assigned_at == {P0: 10}
@@ -80,7 +80,7 @@ def test_nothing_is_committed_for_lost_partitions(rig: Rig) -> None:
     assert not rig.loop.context.assignment()
 
 
-def test_a_task_that_was_cut_off_hears_of_no_rebalance(rig: Rig) -> None:
+def test_a_task_that_was_cut_off_is_not_notified_of_rebalances(rig: Rig) -> None:
     rig.assign(P0)
     rig.iterate(*messages_of(P0, [10]))
     rig.events.clear()

@@ -110,7 +110,7 @@ def test_a_stop_while_the_queue_is_full_tracks_only_what_was_sent(monkeypatch: p
     assert rig.pending() == 2
 
 
-def test_a_stop_amid_a_batch_of_several_topics_tracks_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_during_a_batch_with_several_topics_tracks_none_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Sender(monkeypatch)
     rig.client.refuses = {b"3": BufferError()}
     rig.handle.control.stop()

@@ -142,7 +142,7 @@ def start() -> Iterator[Callable[[Scene], SourceWorkerTask]]:
 Start = Callable[[Scene], SourceWorkerTask]
 
 
-def test_a_lost_transaction_is_no_failure(start: Start) -> None:
+def test_a_task_restarts_after_a_lost_transaction(start: Start) -> None:
     scene = Scene([None, LOST, LOST, LOST])
     start(scene)
     assert scene.all_done.wait(30)
@@ -150,7 +150,7 @@ def test_a_lost_transaction_is_no_failure(start: Start) -> None:
     assert scene.services.asked_anew == 3
 
 
-def test_a_task_that_comes_to_nothing_fails(start: Start) -> None:
+def test_a_task_without_progress_fails_after_several_restarts(start: Start) -> None:
     scene = Scene([None, LOST, LOST, LOST, LOST, LOST])
     start(scene)
     assert scene.ended.wait(30)
@@ -158,14 +158,14 @@ def test_a_task_that_comes_to_nothing_fails(start: Start) -> None:
     assert (scene.instances, str(scene.error)) == (5, "The transaction is over")
 
 
-def test_while_a_broker_is_away_it_is_tried_without_end(start: Start) -> None:
+def test_restarts_are_unlimited_while_a_broker_is_unavailable(start: Start) -> None:
     scene = Scene([LOST] * 20, broker_unavailable=True)
     start(scene)
     assert scene.all_done.wait(30)
     assert (scene.instances, scene.error) == (21, None)
 
 
-def test_it_is_waited_until_the_group_says_whose_the_task_is(start: Start) -> None:
+def test_a_task_waits_to_restart_until_its_ownership_is_known(start: Start) -> None:
     scene = Scene([LOST])
     scene.services.answers = [UnreachableError("the coordinator does not answer"), UnreachableError("nor now"), None]
     start(scene)
@@ -173,7 +173,9 @@ def test_it_is_waited_until_the_group_says_whose_the_task_is(start: Start) -> No
     assert (scene.instances, scene.services.asked_anew, scene.error) == (2, 3, None)
 
 
-def test_a_task_that_others_have_by_now_takes_nothing_from_them_and_ends(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_task_that_was_reassigned_does_not_restart_and_reports_no_failure(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
     scene = Scene([LOST])
     scene.services.answers = [ConnectError("it was revoked")]
     told = threading.Event()
@@ -186,14 +188,14 @@ def test_a_task_that_others_have_by_now_takes_nothing_from_them_and_ends(start: 
     assert (scene.instances, scene.error) == (1, None)
 
 
-def test_a_fenced_producer_ends_its_task_at_once(start: Start) -> None:
+def test_a_fenced_producer_fails_its_task_at_once(start: Start) -> None:
     scene = Scene([ProducerFencedError("There is a newer producer")], broker_unavailable=True)
     start(scene)
     assert scene.ended.wait(30)
     assert (scene.instances, scene.services.asked_anew, str(scene.error)) == (1, 0, "There is a newer producer")
 
 
-def test_a_stop_while_it_waits_is_an_end_in_order(start: Start) -> None:
+def test_a_stop_during_the_wait_is_no_failure(start: Start) -> None:
     scene = Scene([LOST])
     scene.services.answers = [UnreachableError("the coordinator does not answer")]
     task = start(scene)

@@ -28,17 +28,17 @@ def records(count: int) -> list[SourceRecord]:
         ({"transaction.boundary": "CONNECTOR"}, BoundarySettings(Boundary.CONNECTOR, 60)),
     ],
 )
-def test_boundaries_of_a_configuration(config: dict[str, str], expected: BoundarySettings) -> None:
+def test_boundaries_are_parsed(config: dict[str, str], expected: BoundarySettings) -> None:
     assert parse_boundary(config, 60) == expected
 
 
 @pytest.mark.parametrize("config", [{"transaction.boundary": "batch"}, {"transaction.boundary.interval.ms": "soon"}])
-def test_a_boundary_that_there_is_not_is_refused(config: dict[str, str]) -> None:
+def test_an_invalid_boundary_is_rejected(config: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=next(iter(config.values()))):
         parse_boundary(config, 60)
 
 
-def test_a_batch_ends_a_transaction_after_each_record_that_says_so() -> None:
+def test_a_batch_is_split_after_each_record_that_ends_a_transaction() -> None:
     batch, requested = records(5), RequestedBoundaries()
     requested.commit_transaction(batch[1])
     requested.abort_transaction(batch[2])
@@ -48,14 +48,14 @@ def test_a_batch_ends_a_transaction_after_each_record_that_says_so() -> None:
     assert [(len(part.records), part.end) for part in requested.split(batch)] == [(5, TransactionEnd.NONE)]
 
 
-def test_a_boundary_may_be_asked_for_ahead_of_the_batch_that_has_the_record() -> None:
+def test_a_boundary_may_be_requested_before_the_batch_of_its_record() -> None:
     batch, requested = records(2), RequestedBoundaries()
     requested.commit_transaction(batch[1])
     assert [part.end for part in requested.split(records(2))] == [TransactionEnd.NONE]
     assert [part.end for part in requested.split(batch)] == [TransactionEnd.COMMIT]
 
 
-def test_what_is_asked_for_a_batch_counts_once_and_not_both_ways() -> None:
+def test_a_request_for_a_batch_applies_once_and_must_not_contradict_another() -> None:
     requested = RequestedBoundaries()
     requested.abort_transaction()
     assert [requested.take_end_after_batch(), requested.take_end_after_batch()] == [TransactionEnd.ABORT, TransactionEnd.NONE]
@@ -89,7 +89,7 @@ def test_a_transactional_producer_keeps_its_id_and_its_guarantees(caplog: pytest
     ]
 
 
-def test_deliveries_have_as_long_as_their_transaction() -> None:
+def test_the_delivery_timeout_is_at_most_the_transaction_timeout() -> None:
     settings = with_transactions({"delivery.timeout.ms": "2147483647", "transaction.timeout.ms": "300000"}, "id")
     assert settings["delivery.timeout.ms"] == "300000"
     assert with_transactions({"delivery.timeout.ms": "5000"}, "id")["delivery.timeout.ms"] == "5000"

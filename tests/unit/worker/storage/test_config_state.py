@@ -44,7 +44,7 @@ def replayed(scenario: str) -> dict[str, ConfigState]:
 
 
 @pytest.mark.parametrize("scenario", [name for name in recorded.SCENARIOS if name != "own_offsets_topic"])
-def test_the_offset_is_what_workers_told_their_group(scenario: str) -> None:
+def test_the_offset_is_the_one_that_workers_sent_to_their_group(scenario: str) -> None:
     states = replayed(scenario)
     # A worker tells the offset it knew when it joined: -1 before the leader of a new cluster wrote its key.
     told = [(states[step.name].offset, step.config_offset) for step in recorded.steps(scenario) if step.config_offset is not None]
@@ -53,7 +53,7 @@ def test_the_offset_is_what_workers_told_their_group(scenario: str) -> None:
         assert config_offset == (offset if offset > 1 else -1)
 
 
-def test_the_life_of_a_connector() -> None:
+def test_the_life_cycle_of_a_connector() -> None:
     states = replayed("life_cycle")
     created = states["create a file source (3 lines in the file)"]
     assert created.connectors() == ["lines-src"]
@@ -97,7 +97,7 @@ def test_the_life_of_a_connector() -> None:
     assert last.target_state("numbers") is None
 
 
-def test_applied_and_present_configuration_differ_until_new_tasks_are_committed() -> None:
+def test_the_applied_config_differs_from_the_current_one_until_new_tasks_are_committed() -> None:
     states = replayed("life_cycle")
     before = states["update the source with PUT config"]
     state, _ = after(record_codec.connector_record("lines-src", {"name": "lines-src", "new": "1"}), state=before)
@@ -125,7 +125,7 @@ def test_rounds_of_fencing_are_counted() -> None:
     assert deleted.task_count_record("numbers") == 1  # a connector of the same name must fence its producers
 
 
-def test_session_keys_are_kept() -> None:
+def test_session_keys_are_stored() -> None:
     key = replayed("life_cycle")["start the first worker"].session_key
     assert key is not None
     assert (key.algorithm, len(key.key), key.creation_timestamp_ms) == ("HmacSHA256", 32, 1795237054714)
@@ -135,7 +135,7 @@ CONNECTOR = record_codec.connector_record("c", {"a": "1"})
 TASK_0, TASK_1 = (record_codec.task_record(TaskId("c", n), {"n": str(n)}) for n in range(2))
 
 
-def test_what_records_mean_to_workers() -> None:
+def test_records_become_changes_for_workers() -> None:
     key = SessionKey(b"k", "HmacSHA256", 1)
     _, updates = after(
         record_codec.target_state_record("c", TargetState.PAUSED),  # the initial state of a connector to come: nothing yet
@@ -164,7 +164,7 @@ def test_what_records_mean_to_workers() -> None:
     ]
 
 
-def test_task_configurations_count_from_their_commit_on() -> None:
+def test_task_configs_are_valid_after_their_commit() -> None:
     state, _ = after(CONNECTOR, TASK_0)
     assert state.tasks("c") == []
     assert state.task_config(TaskId("c", 0)) is None
@@ -172,7 +172,7 @@ def test_task_configurations_count_from_their_commit_on() -> None:
     assert state.task_config(TaskId("c", 0)) == {"n": "0"}
 
 
-def test_a_set_with_holes_makes_the_connector_inconsistent_until_a_whole_one_comes() -> None:
+def test_an_incomplete_set_makes_the_connector_inconsistent_until_a_complete_one_follows() -> None:
     state, updates = after(CONNECTOR, TASK_1, record_codec.commit_record("c", 2))
     assert state.inconsistent == {"c"}
     assert state.tasks("c") == []
@@ -186,7 +186,7 @@ def test_a_set_with_holes_makes_the_connector_inconsistent_until_a_whole_one_com
     assert state.tasks("c") == [TaskId("c", 0), TaskId("c", 1)]
 
 
-def test_tasks_that_compaction_left_over_do_not_count() -> None:
+def test_task_records_left_by_compaction_are_ignored() -> None:
     # Two tasks, then one: compaction took the first set's commit, and left its second task.
     state, _ = after(CONNECTOR, TASK_1, TASK_0, record_codec.commit_record("c", 1))
     assert state.inconsistent == frozenset()
@@ -200,20 +200,20 @@ def test_tasks_of_a_deleted_connector_are_ignored_after_compaction() -> None:
     assert state.tasks("c") == []
 
 
-def test_a_forgotten_target_state_of_a_connector_that_is_there_is_started() -> None:
+def test_a_deleted_target_state_of_an_existing_connector_means_started() -> None:
     state, _ = after(
         CONNECTOR, record_codec.target_state_record("c", TargetState.PAUSED), record_codec.target_state_tombstone("c")
     )  # fmt: skip
     assert state.target_state("c") is TargetState.STARTED
 
 
-def test_a_connector_of_the_same_name_begins_anew() -> None:
+def test_a_recreated_connector_starts_from_scratch() -> None:
     state, _ = after(CONNECTOR, TASK_0, record_codec.commit_record("c", 1), record_codec.connector_tombstone("c"), CONNECTOR)
     assert state.tasks("c") == []
     assert state.applied_config("c") is None
 
 
-def test_records_that_mean_nothing_move_the_offset_and_are_told() -> None:
+def test_invalid_records_advance_the_offset_and_are_reported() -> None:
     state, update, problem = apply(EMPTY, decode_config(b"nonsense", b"{}"), 41)
     assert (state.offset, update) == (42, None)
     assert problem is not None

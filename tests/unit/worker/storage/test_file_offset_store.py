@@ -30,7 +30,7 @@ JAVA_NONE = (
 )
 
 
-def test_what_java_wrote_is_read_and_written_byte_for_byte() -> None:
+def test_a_file_of_java_is_read_and_written_byte_for_byte() -> None:
     assert serialized_map.decode(JAVA_ONE) == {b'["c",{"f":0}]': b'{"p":0}'}
     assert serialized_map.encode({b'["c",{"f":0}]': b'{"p":0}'}) == JAVA_ONE
     assert serialized_map.decode(JAVA_NONE) == {}
@@ -38,7 +38,7 @@ def test_what_java_wrote_is_read_and_written_byte_for_byte() -> None:
 
 
 @given(st.dictionaries(st.binary(max_size=40), st.none() | st.binary(max_size=40), max_size=40))
-def test_any_map_comes_back(entries: dict[bytes, bytes | None]) -> None:
+def test_any_map_survives_a_round_trip(entries: dict[bytes, bytes | None]) -> None:
     assert serialized_map.decode(serialized_map.encode(entries)) == entries
 
 
@@ -49,7 +49,7 @@ def test_a_file_that_ends_early_is_an_error(size: int) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_rubbish_is_an_error(data: bytes) -> None:
+def test_invalid_data_is_an_error(data: bytes) -> None:
     with pytest.raises(DataError):
         serialized_map.decode(data)
 
@@ -111,7 +111,7 @@ def test_stored_offsets_are_there_after_a_restart(tmp_path: Path) -> None:
         assert store.get("other", {"filename": "ä"}) == {"position": 1}
 
 
-def test_a_key_keeps_the_bytes_it_was_stored_under(tmp_path: Path) -> None:
+def test_a_key_keeps_its_stored_bytes(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     path.write_bytes(serialized_map.encode({b'["c",{"b":1,"a":2}]': b'{"p":1}'}))
     with OffsetFile(path) as store:
@@ -120,14 +120,14 @@ def test_a_key_keeps_the_bytes_it_was_stored_under(tmp_path: Path) -> None:
     assert serialized_map.decode(path.read_bytes()) == {b'["c",{"b":1,"a":2}]': b'{"p":2}'}
 
 
-def test_a_second_worker_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
+def test_a_second_worker_is_rejected_with_the_owner_of_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     with OffsetFile(path), pytest.raises(ConfigError, match=rf"in use by another worker \(process {os.getpid()}\)"):
         OffsetFile(path)
     OffsetFile(path).close()
 
 
-def test_a_full_disk_at_the_start_is_told_and_locks_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_at_the_start_is_reported_and_releases_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_room(fd: int, data: bytes, offset: int) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -139,7 +139,7 @@ def test_a_full_disk_at_the_start_is_told_and_locks_nobody_out(tmp_path: Path, m
     OffsetFile(path).close()
 
 
-def test_a_damaged_file_says_where_what_and_what_to_do(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_with_the_position_and_a_fix(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     path.write_bytes(JAVA_ONE[:60])
     with pytest.raises(ConfigError) as caught:
@@ -151,7 +151,7 @@ def test_a_damaged_file_says_where_what_and_what_to_do(tmp_path: Path) -> None:
     OffsetFile(path).close()  # the refusal has given the lock back
 
 
-def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"offset\.storage\.file\.filename"):
         OffsetFile(tmp_path / "none" / "offsets")
 

@@ -17,7 +17,7 @@ from worker.storage.offset_codec import decode_key, decode_value, encode_key, en
 from worker.storage.offset_store import OffsetPair, OffsetRecord
 
 
-def test_every_recorded_offset_is_read_and_written_again_byte_for_byte() -> None:
+def test_every_recorded_offset_survives_a_round_trip_byte_for_byte() -> None:
     for topic in ("offsets", "own"):
         for record in recorded.records(topic):
             key = decode_key(record.key)
@@ -27,7 +27,7 @@ def test_every_recorded_offset_is_read_and_written_again_byte_for_byte() -> None
 
 
 @pytest.mark.parametrize("scenario", recorded.SCENARIOS)
-def test_what_is_left_is_what_was_written_last(scenario: str) -> None:
+def test_the_last_written_offset_is_read(scenario: str) -> None:
     stored = StoredOffsets()
     last: dict[bytes, bytes | None] = {}
     for step in recorded.steps(scenario):
@@ -66,7 +66,7 @@ def test_a_partition_is_found_whatever_the_order_of_its_members() -> None:
     ("key", "value"),
     [(None, b"{}"), (b"c", b"{}"), (b'["c"]', b"{}"), (b'["c",[]]', b"{}"), (b'["c",{}]', b"[1]"), (b'["c",{}]', b"{")],
 )
-def test_what_is_no_offset_is_left_out(key: bytes | None, value: bytes) -> None:
+def test_records_that_are_no_offsets_are_skipped(key: bytes | None, value: bytes) -> None:
     stored = StoredOffsets()
     assert not stored.take(key, value, 1)
     assert stored.entries("c") == []
@@ -112,7 +112,7 @@ KEPT: OffsetPair = ({"p": 1}, {"at": 1})
 FORGOTTEN: OffsetPair = ({"p": 2}, None)
 
 
-def test_a_connectors_own_topic_comes_first_and_the_workers_fills_the_gaps(both: Both) -> None:
+def test_a_connectors_own_topic_takes_precedence_over_the_workers(both: Both) -> None:
     offsets, own, of_worker, _ = both
     own.stored = [OffsetEntry({"p": 1}, {"at": 10})]
     of_worker.stored = [OffsetEntry({"p": 1}, {"at": 1}), OffsetEntry({"p": 2}, {"at": 2})]
@@ -123,13 +123,13 @@ def test_a_connectors_own_topic_comes_first_and_the_workers_fills_the_gaps(both:
     assert [record.topic for record in offsets.records("c", [KEPT])] == ["own"]
 
 
-def test_what_is_forgotten_is_forgotten_in_the_workers_topic_first(both: Both) -> None:
+def test_offsets_are_deleted_in_the_workers_topic_first(both: Both) -> None:
     offsets, _, _, done = both
     offsets.put("c", [KEPT, FORGOTTEN])
     assert done == [("worker", [FORGOTTEN]), ("own", [KEPT, FORGOTTEN]), ("worker", [KEPT])]
 
 
-def test_a_workers_topic_that_is_away_does_not_fail_what_is_stored(both: Both) -> None:
+def test_an_unavailable_worker_topic_does_not_fail_a_write_to_the_own_topic(both: Both) -> None:
     offsets, _, of_worker, done = both
     of_worker.away = True
     offsets.put("c", [KEPT])

@@ -71,7 +71,7 @@ def encoded_status(record: StatusTopicRecord) -> KeyValue:
             raise AssertionError(reason)
 
 
-def test_every_recorded_config_record_is_read_and_written_again_byte_for_byte() -> None:
+def test_every_recorded_config_record_survives_a_round_trip_byte_for_byte() -> None:
     kinds = set()
     for record in recorded.records("configs"):
         decoded = decode_config(record.key, record.value)
@@ -80,7 +80,7 @@ def test_every_recorded_config_record_is_read_and_written_again_byte_for_byte() 
     assert kinds == set(ConfigRecord.__args__) - {Unreadable}
 
 
-def test_every_recorded_status_record_is_read_and_written_again_byte_for_byte() -> None:
+def test_every_recorded_status_record_survives_a_round_trip_byte_for_byte() -> None:
     kinds = set()
     for record in recorded.records("status"):
         decoded = decode_status(record.key, record.value)
@@ -89,7 +89,7 @@ def test_every_recorded_status_record_is_read_and_written_again_byte_for_byte() 
     assert kinds == {StatusRecord, TopicStatusRecord}
 
 
-def test_names_may_hold_dashes_blanks_colons_and_letters_beyond_ascii() -> None:
+def test_names_may_have_dashes_spaces_colons_and_non_ascii_letters() -> None:
     name = "task-1-sp ace é:connector-x"
     assert decode_config(*record_codec.task_record(TaskId(name, 12), {"a": None})) == TaskRecord(TaskId(name, 12), {"a": None})
     assert decode_config(*record_codec.connector_record(name, {"k": "ü"})) == ConnectorRecord(name, {"k": "ü"})
@@ -100,16 +100,16 @@ def test_names_may_hold_dashes_blanks_colons_and_letters_beyond_ascii() -> None:
     assert decode_status(*record_codec.topic_status_record(topic)) == TopicStatusRecord("orders", name, topic)
 
 
-def test_old_workers_take_a_stopped_connector_for_paused() -> None:
+def test_old_workers_see_a_stopped_connector_as_paused() -> None:
     record = record_codec.target_state_record("c", TargetState.STOPPED)
     assert json.loads(record.value or b"") == {"state": "PAUSED", "state.v2": "STOPPED"}
 
 
-def test_a_target_state_of_an_old_worker_is_read() -> None:
+def test_a_target_state_of_an_old_worker_can_be_read() -> None:
     assert decode_config(b"target-state-c", b'{"state":"PAUSED"}') == TargetStateRecord("c", TargetState.PAUSED)
 
 
-def test_members_of_a_restart_request_that_are_no_booleans_are_false() -> None:
+def test_restart_request_members_that_are_not_booleans_are_false() -> None:
     assert decode_config(b"restart-connector-c", b'{"include-tasks":"true"}') == RestartRequest("c", False, False)
 
 
@@ -136,7 +136,7 @@ def test_members_of_a_restart_request_that_are_no_booleans_are_false() -> None:
         (b"logger-cluster-x", b'{"level":null}', "'level'"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_reason(key: bytes | None, value: bytes | None, reason: str) -> None:
+def test_invalid_config_records_have_a_reason(key: bytes | None, value: bytes | None, reason: str) -> None:
     found = decode_config(key, value)
     assert isinstance(found, Unreadable)
     assert reason in found.reason
@@ -155,13 +155,13 @@ def test_what_cannot_be_read_is_told_with_its_reason(key: bytes | None, value: b
         (b"connector-c", b"{}", "no known kind"),
     ],
 )
-def test_statuses_that_cannot_be_read_are_told_with_their_reason(key: bytes, value: bytes, reason: str) -> None:
+def test_invalid_status_records_have_a_reason(key: bytes, value: bytes, reason: str) -> None:
     found = decode_status(key, value)
     assert isinstance(found, Unreadable)
     assert reason in found.reason
 
 
-def test_a_status_without_version_as_older_workers_write_it_is_read() -> None:
+def test_a_status_of_an_old_worker_without_a_version_can_be_read() -> None:
     value = b'{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":2}'
     assert decode_status(b"status-connector-c", value) == StatusRecord("c", Status(State.RUNNING, "w:1", None, 2, None))
 
@@ -171,7 +171,7 @@ def test_a_session_key_is_not_shown() -> None:
 
 
 @given(st.one_of(st.none(), st.binary(max_size=30)), st.one_of(st.none(), st.binary(max_size=60)))
-def test_no_record_whatever_makes_the_codec_raise(tail: bytes | None, value: bytes | None) -> None:
+def test_the_codec_never_raises_for_any_record(tail: bytes | None, value: bytes | None) -> None:
     for prefix in (b"", b"connector-", b"task-", b"commit-", b"target-state-", b"session-key", b"status-task-", b"status-topic-"):
         key = None if tail is None else prefix + tail
         assert decode_config(key, value) is not None
@@ -191,7 +191,7 @@ json_values = st.recursive(
     ),
     st.dictionaries(st.sampled_from(["state", "state.v2", "properties", "tasks", "task-count", "key", "level"]), json_values),
 )
-def test_no_json_whatever_makes_the_codec_raise(key: str, members: dict[str, object]) -> None:
+def test_the_codec_never_raises_for_any_json(key: str, members: dict[str, object]) -> None:
     value = json.dumps(members).encode()
     assert decode_config(key.encode(), value) is not None
     assert decode_status(b"status-" + key.encode(), value) is not None

@@ -71,7 +71,7 @@ def settle(workers: tuple[Worker, Worker], first: list[Sent]) -> int:
 
 
 @pytest.mark.parametrize("instance", [TASK, "c"], ids=["task", "connector"])
-def test_late_words_do_not_hide_who_runs_it_now(workers: tuple[Worker, Worker], instance: str | TaskId) -> None:
+def test_a_late_status_does_not_hide_the_current_one(workers: tuple[Worker, Worker], instance: str | TaskId) -> None:
     old, new = workers
     for state, generation in ((State.UNASSIGNED, 5), (State.RUNNING, 6), (State.UNASSIGNED, 7)):
         old.says(state, generation, instance)
@@ -81,7 +81,7 @@ def test_late_words_do_not_hide_who_runs_it_now(workers: tuple[Worker, Worker], 
         assert worker.store.get(instance) == Status(State.RUNNING, "new", None, 8)
 
 
-def test_in_good_order_nothing_is_said_twice(workers: tuple[Worker, Worker]) -> None:
+def test_statuses_in_order_are_written_once(workers: tuple[Worker, Worker]) -> None:
     old, new = workers
     old.says(State.RUNNING, 6)
     old.says(State.UNASSIGNED, 7)
@@ -89,7 +89,7 @@ def test_in_good_order_nothing_is_said_twice(workers: tuple[Worker, Worker]) -> 
     assert settle(workers, old.taken() + new.taken()) == 3
 
 
-def test_who_has_let_go_says_nothing_more(workers: tuple[Worker, Worker]) -> None:
+def test_a_worker_that_released_an_instance_writes_no_more(workers: tuple[Worker, Worker]) -> None:
     old, new = workers
     old.says(State.RUNNING, 9)
     old.says(State.UNASSIGNED, 9)
@@ -98,7 +98,7 @@ def test_who_has_let_go_says_nothing_more(workers: tuple[Worker, Worker]) -> Non
     assert new.store.get(TASK) == Status(State.RUNNING, "new", None, 8)
 
 
-def test_two_that_think_it_is_theirs_come_to_an_end(workers: tuple[Worker, Worker]) -> None:
+def test_two_workers_that_both_claim_an_instance_stop_writing(workers: tuple[Worker, Worker]) -> None:
     old, new = workers
     old.says(State.RUNNING, 7)
     new.says(State.RUNNING, 7)
@@ -109,9 +109,7 @@ def test_two_that_think_it_is_theirs_come_to_an_end(workers: tuple[Worker, Worke
     assert old.taken() == []
 
 
-def test_what_is_said_again_does_not_come_behind_what_is_said_meanwhile(
-    workers: tuple[Worker, Worker], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rewritten_status_does_not_follow_a_newer_one(workers: tuple[Worker, Worker], monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = workers
     old.says(State.UNASSIGNED, 7)
     new.says(State.RUNNING, 8)
@@ -137,7 +135,7 @@ def test_what_is_said_again_does_not_come_behind_what_is_said_meanwhile(
         assert worker.store.get(TASK) == Status(State.FAILED, "new", None, 8)
 
 
-def test_a_deleted_one_is_not_brought_back(workers: tuple[Worker, Worker]) -> None:
+def test_a_deleted_status_is_not_written_again(workers: tuple[Worker, Worker]) -> None:
     old, new = workers
     old.says(State.RUNNING, 6)
     new.says(State.RUNNING, 8)
@@ -161,5 +159,5 @@ def test_a_deleted_one_is_not_brought_back(workers: tuple[Worker, Worker]) -> No
         (State.UNASSIGNED, "new", 7, False),
     ],
 )
-def test_what_is_late(state: State, worker: str, generation: int, late: bool) -> None:
+def test_which_statuses_are_late(state: State, worker: str, generation: int, late: bool) -> None:
     assert hides(Status(state, worker, None, generation), Status(State.RUNNING, "new", None, 8)) is late

@@ -29,7 +29,7 @@ RUNNING_AT_B = status(State.RUNNING, "b", 5)
         (RUNNING_AT_B, "a", 4, False),
     ],
 )
-def test_a_late_word_is_not_written_over_a_newer_one_of_another_worker(
+def test_a_late_status_does_not_overwrite_a_newer_one_of_another_worker(
     known: Status | None, worker: str, generation: int, written: bool
 ) -> None:
     assert may_write(known, status(State.FAILED, worker, generation)) is written
@@ -47,11 +47,11 @@ def test_a_late_word_is_not_written_over_a_newer_one_of_another_worker(
         (status(State.PAUSED, "b", 5), status(State.UNASSIGNED, "a", 4), False),
     ],
 )
-def test_a_late_unassigned_is_not_believed_of_a_task_that_runs(known: Status | None, read: Status, late: bool) -> None:
+def test_a_late_unassigned_is_ignored_for_a_running_task(known: Status | None, read: Status, late: bool) -> None:
     assert is_late(known, read) is late
 
 
-def test_of_a_recorded_cluster_no_state_of_a_stopped_task_is_taken_for_late() -> None:
+def test_no_recorded_status_of_a_stopped_task_is_late() -> None:
     # In the recordings each UNASSIGNED is either of the worker that ran the task, or newer.
     known: dict[object, Status] = {}
     for step in recorded.steps("life_cycle"):
@@ -102,9 +102,7 @@ def test_topics_have_apaches_partitions_and_the_workers_settings() -> None:
 
 
 @pytest.mark.parametrize(("support", "leads", "committed"), [("disabled", 0, 0), ("preparing", 1, 0), ("enabled", 1, 1)])
-def test_only_with_exactly_once_a_leader_writes_transactions_and_they_are_read_as_such(
-    support: str, leads: bool, committed: bool
-) -> None:
+def test_transactions_are_used_only_with_exactly_once(support: str, leads: bool, committed: bool) -> None:
     config = worker(exactly_once_source_support=support)
     settings = topic_logs.config_log(config)
     assert (settings.leader is not None) == leads
@@ -114,14 +112,14 @@ def test_only_with_exactly_once_a_leader_writes_transactions_and_they_are_read_a
     assert topic_logs.status_log(config).consumer.get("isolation.level") is None
 
 
-def test_settings_for_connectors_clients_are_not_those_of_the_worker() -> None:
+def test_connector_client_settings_do_not_apply_to_the_worker() -> None:
     settings = topic_logs.config_log(worker(security_protocol="SSL", max_request_size="2000000"))
     assert "acks" not in settings.producer
     assert settings.producer["max.request.size"] == "2000000"
     assert settings.consumer["security.protocol"] == "SSL"
 
 
-def test_a_connectors_own_topic_has_its_clients_and_is_read_committed() -> None:
+def test_a_connectors_own_topic_uses_its_clients_and_is_read_committed() -> None:
     client = {"bootstrap.servers": "other:1", "client.id": "x"}
     settings = topic_logs.own_offset_log(worker(), "own", {**client, "group.id": "connect-c"}, client, client)
     assert (settings.topic.name, settings.topic.partitions, settings.topic.setting) == ("own", 25, "offsets.storage.topic")

@@ -154,7 +154,7 @@ def test_dropped_records_leave_a_gap_and_are_seen_by_no_later_step() -> None:
 
 
 @pytest.mark.parametrize(("negate", "expected"), [("false", ["xa!", "y"]), ("TRUE", ["xa", "y!"])])
-def test_a_predicate_chooses_and_negate_turns_it_round(negate: str, expected: list[str]) -> None:
+def test_a_predicate_selects_records_and_negate_inverts_it(negate: str, expected: list[str]) -> None:
     chain = chain_of(
         transforms="a",
         transforms__a__type="Append",
@@ -168,7 +168,7 @@ def test_a_predicate_chooses_and_negate_turns_it_round(negate: str, expected: li
     assert values(applied(chain, records("xa", "y"))) == expected
 
 
-def test_a_failing_record_is_named_with_step_and_place() -> None:
+def test_a_failed_record_is_reported_with_its_step_and_location() -> None:
     chain = chain_of(transforms="first", transforms__first__type="Append")
     failures = BatchFailures()
     assert values(applied(chain, records("a", "explode", "b"), failures)) == ["a", None, None]
@@ -184,7 +184,7 @@ def test_a_failing_record_is_named_with_step_and_place() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Append", "AppendBatch"])
-def test_where_failures_are_tolerated_the_others_go_on(kind: str) -> None:
+def test_other_records_continue_if_failures_are_tolerated(kind: str) -> None:
     chain = chain_of(
         transforms="a,b", transforms__a__type=kind, transforms__a__text="1", transforms__b__type=kind, transforms__b__text="2"
     )
@@ -198,7 +198,7 @@ def test_where_failures_are_tolerated_the_others_go_on(kind: str) -> None:
     assert [place for place, _ in failures] == [0, 17, 18, 150, 199]
 
 
-def test_of_several_failures_the_first_record_counts_though_it_fails_in_a_later_step() -> None:
+def test_the_first_failed_record_counts_even_if_it_fails_in_a_later_step() -> None:
     chain = chain_of(
         transforms="a,b", transforms__a__type="AppendBatch", transforms__b__type="Append", transforms__b__text="!",
         transforms__b__predicate="p",
@@ -217,7 +217,7 @@ def test_a_transformation_without_a_batch_method_sees_each_record_once() -> None
     assert found == ["a!", "b!", "c!", None, "d!", "e!", "f!"]
 
 
-def test_a_retried_transformation_goes_on_where_it_was() -> None:
+def test_a_retried_transformation_continues_with_the_same_record() -> None:
     Flaky.left = 2
     chain = chain_of(transforms="a", transforms__a__type="Flaky")
 
@@ -235,7 +235,7 @@ def test_a_retried_transformation_goes_on_where_it_was() -> None:
     assert Flaky.seen == ["x", "later", "later", "later", "y"]
 
 
-def test_a_predicate_that_fails_is_the_failure_of_its_record() -> None:
+def test_a_failing_predicate_fails_its_record() -> None:
     chain = chain_of(
         transforms="a", transforms__a__type="Append", transforms__a__text="!", transforms__a__predicate="p",
         predicates="p", predicates__p__type="StartsWith", predicates__p__text="x",
@@ -247,13 +247,13 @@ def test_a_predicate_that_fails_is_the_failure_of_its_record() -> None:
     assert [(place, type(failure.reason)) for place, failure in failures] == [(1, AttributeError)]
 
 
-def test_a_batch_method_that_loses_records_is_told() -> None:
+def test_a_batch_method_that_loses_records_is_an_error() -> None:
     chain = chain_of(transforms="a", transforms__a__type="Forgetful")
     failures = BatchFailures(tolerant=True)
     assert values(applied(chain, records(*"abcdefghijkl"), failures)) == list("abcdefghijkl")
 
 
-def test_settings_go_to_the_step_without_those_of_the_framework() -> None:
+def test_a_step_gets_its_settings_without_those_of_the_framework() -> None:
     Kept.made.clear()
     chain_of(
         transforms="a",
