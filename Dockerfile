@@ -1,4 +1,4 @@
-# A worker with everything it needs: Python, a Java runtime for Spark, and Spark's jars, so that no start downloads anything.
+# A worker with Python, a Java runtime for Spark, and Spark's JARs, so that it starts without downloads.
 FROM python:3.11-slim-bookworm
 
 RUN apt-get update \
@@ -23,13 +23,13 @@ COPY rest rest
 COPY sluice sluice
 COPY configs configs
 
-# The folder's name carries a digest; the link gives it a fixed one.
+# The directory's name contains a digest; the link gives it a fixed name.
 RUN python -c "from sluice.embedded import jars; jars.ensure_jars('spark')" \
     && ln -s "$(python -c "from sluice.embedded import jars; print(jars.folder_of(jars.jar_set('spark')))")" "$SLUICE_SPARK_JARS" \
     && mkdir -p /tmp/sluice && chown sluice: /tmp/sluice
 
 USER sluice
 EXPOSE 8083
-# Spark's JVM is a grandchild: something has to reap it.
+# Reaps Spark's JVM, which is a grandchild process.
 ENTRYPOINT ["tini", "--"]
 CMD ["connect-standalone", "configs/connect-standalone.properties"]

@@ -1,4 +1,4 @@
-# Every target sets up what it needs. Repeated runs are instant: stamps in .make/ say what is done.
+# Every target sets up what it needs. Repeated runs are fast: stamps in .make/ record completed steps.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,45 +9,49 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .make
 
-# The folders that hold Python code, as far as they exist.
-CODE := $(wildcard connect connectors worker rest sluice tests benchmarks)
+# Directories with Python code.
+CODE := connect connectors worker rest sluice scripts tests benchmarks
 
-.PHONY: help setup demo up down test check bench clean
+.PHONY: help setup demo up down test unit check bench clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/parts ## Create .venv, install everything, fetch Java, Kafka and Spark parts
+setup: $(STAMPS)/services ## Create .venv, install everything, fetch Java, Kafka, and Spark
 
-demo: setup ## Copy a PostgreSQL shop into Spark tables, with live changes, and prove it equal
+demo: setup ## Replicate a PostgreSQL shop into Spark tables with live changes, and verify the result
 	$(BIN)/sluice demo
 
-up: setup ## Start an embedded broker, database and worker, for trying things out
+up: setup ## Start an embedded broker, database, and worker
 	$(BIN)/sluice up
 
-down: setup ## Stop what 'make up' started
+down: setup ## Stop the services that 'make up' started
 	$(BIN)/sluice down
 
-# In two processes, a file in one of them: most tests wait for real parts. In order, for the longest come first. Compiled before,
-# for workers start by the hundred, and where PYTHONDONTWRITEBYTECODE is set each would compile what it imports.
-test: setup ## Run every test, with the real broker, database and Spark
+# Two processes, one file at a time each: most tests wait for services. In file order, because the longest come first. Compiled
+# before, because tests start hundreds of workers, and with PYTHONDONTWRITEBYTECODE each would compile its imports.
+test: setup $(STAMPS)/test-services ## Run every test, with real brokers, databases, and Spark
 	$(BIN)/python -m compileall -q $(CODE)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-check: $(STAMPS)/packages ## Lint, formatting, types and the import rule
+unit: $(STAMPS)/packages ## Run the unit tests: no broker, no JVM, less than a minute
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" tests/unit
+
+check: $(STAMPS)/packages ## Check formatting, types, imports, and structure
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_structure.py
 
-bench: setup ## Run the benchmarks; each prints one JSON line
+bench: setup $(STAMPS)/test-services ## Run the benchmarks; each prints one JSON line
 	$(BIN)/python -m benchmarks
 
-clean: ## Remove .venv, caches and build leftovers (downloaded jars stay in the user's cache)
+clean: ## Remove .venv, caches, and build files (downloads stay in the user's cache)
 	rm -rf $(VENV) $(STAMPS) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A .venv without pip is one that was interrupted, or made while the venv module was incomplete: made again.
+# Recreates a .venv without pip, which was interrupted or created while the venv module was incomplete.
 $(STAMPS)/venv: scripts/create_venv.sh
 	@mkdir -p $(STAMPS)
 	@bash scripts/create_venv.sh "$(PYTHON)" "$(VENV)"
@@ -58,6 +62,11 @@ $(STAMPS)/packages: $(STAMPS)/venv constraints.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-$(STAMPS)/parts: $(STAMPS)/packages sluice/embedded/jarsets.py
+$(STAMPS)/services: $(STAMPS)/packages sluice/embedded/jar_sets.py
 	@$(BIN)/sluice setup
+	@touch $@
+
+# Servers that only tests start, fetched before, so that no test waits for a download.
+$(STAMPS)/test-services: $(STAMPS)/services tests/support/jar_sets.py
+	@$(BIN)/python -m tests.support.fetch
 	@touch $@

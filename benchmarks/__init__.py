@@ -1,1 +1,1 @@
-"""Benchmarks: each prints one JSON line, beside its limit in the same run. ``make bench`` runs them all."""
+"""Benchmarks: each prints one JSON line with its result and a baseline measured in the same run. ``make bench`` runs them all."""

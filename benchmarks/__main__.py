@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME ...]``: runs the named benchmarks, or all, each in a process of its own."""
+"""``python -m benchmarks [NAME ...]``: runs the named benchmarks, or all, each in its own process."""
 
 from __future__ import annotations
 

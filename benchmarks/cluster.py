@@ -1,4 +1,4 @@
-"""Distributed workers for benchmarks: their processes, their REST API over one kept connection, their memory and threads."""
+"""Distributed workers for benchmarks: processes, REST API over one persistent connection, memory, and threads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.environment import STRING, BenchmarkEnvironment, free_port
 from benchmarks.measure import Measured, tree
-from benchmarks.scene import STRING, Scene, free_port
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
@@ -23,14 +23,14 @@ FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 
 @dataclass
 class ClusterWorker:
-    """A worker process and a connection to its REST API. For one thread."""
+    """A worker process and a connection to its REST API. Not thread-safe."""
 
     port: int
     process: Measured
     _connection: http.client.HTTPConnection | None = None
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
-        """Status and body; a connection that was closed is opened again."""
+        """Returns status and body; reopens a closed connection."""
         for attempt in (1, 2):
             if self._connection is None:
                 self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -53,7 +53,7 @@ class ClusterWorker:
         return json.loads(body)
 
     def change(self, method: str, path: str, body: Any = None) -> None:
-        """A request that must succeed."""
+        """Sends a request that must succeed."""
         status, answer = self.ask(method, path, body)
         if status >= 400:
             raise RuntimeError(f"{method} {path}: {status} {answer.decode()}")
@@ -68,29 +68,29 @@ class ClusterWorker:
         return {name: one["status"] for name, one in self.get("/connectors?expand=status").items()}
 
     def all_running(self, count: int) -> bool:
-        """Whether so many connectors run, each with a task that runs."""
+        """Returns whether this number of connectors run, each with a running task."""
         found = self.statuses()
         return sum(map(runs, found.values())) == len(found) == count
 
     def milliseconds(self, path: str, times: int) -> list[float]:
-        """How long so many GETs took, one after the other over one connection; sorted."""
+        """Returns the sorted durations of consecutive GETs over one connection."""
         found = []
         for _ in range(times):
-            begun = time.perf_counter()
+            started_at = time.perf_counter()
             self.ask("GET", path)
-            found.append((time.perf_counter() - begun) * 1000)
+            found.append((time.perf_counter() - started_at) * 1000)
         return sorted(found)
 
 
 def runs(status: Mapping[str, Any]) -> bool:
-    """Whether a connector and its task are RUNNING."""
+    """Returns whether a connector and its task are RUNNING."""
     states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
     return len(states) > 1 and set(states) == {"RUNNING"}
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Of a process tree: shared pages count in full with RSS, by their share with PSS."""
+    """Memory of a process tree: RSS counts shared pages in full, PSS proportionally."""
 
     processes: int
     threads: int
@@ -113,9 +113,9 @@ def memory(root: int) -> Memory:
 
 @dataclass
 class BenchCluster:
-    """Settings of a cluster over a scene's broker; workers are started one by one."""
+    """Settings of a cluster over a environment's broker; workers are started one by one."""
 
-    scene: Scene
+    environment: BenchmarkEnvironment
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -127,7 +127,7 @@ class BenchCluster:
         self._number += 1
         port = free_port()
         settings = {
-            "bootstrap.servers": self.scene.broker.bootstrap,
+            "bootstrap.servers": self.environment.broker.bootstrap,
             "group.id": self.name,
             "key.converter": STRING,
             "value.converter": STRING,
@@ -136,7 +136,7 @@ class BenchCluster:
             "listeners": f"http://127.0.0.1:{port}",
             **self.settings,
         }
-        path = self.scene.home / f"{self.name}-{self._number}.properties"
+        path = self.environment.home / f"{self.name}-{self._number}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
         return [sys.executable, "-m", "sluice.run.distributed", str(path)], port
 
@@ -147,7 +147,7 @@ class BenchCluster:
             found = []
             for _ in range(count):
                 command, port = self.command()
-                process = stack.enter_context(Measured(command, self.scene.home / f"{self.name}-{port}.log"))
+                process = stack.enter_context(Measured(command, self.environment.home / f"{self.name}-{port}.log"))
                 found.append(ClusterWorker(port, process))
             for worker in found:
                 worker.process.wait_until(worker.healthy, 60, poll_s=0.01)
@@ -155,6 +155,6 @@ class BenchCluster:
 
 
 def seconds_until(worker: ClusterWorker, condition: Callable[[], bool], timeout_s: float) -> float:
-    begun = time.monotonic()
+    started_at = time.monotonic()
     worker.process.wait_until(condition, timeout_s, poll_s=0.01)
-    return time.monotonic() - begun
+    return time.monotonic() - started_at

@@ -1,5 +1,5 @@
-"""600 file sources on one distributed worker, and on two: how long creating them takes, the lists of REST, and what one connector
-more or one less costs; that nothing else restarts for it. One line a number of workers."""
+"""600 file sources on one and on two distributed workers: time to create them, REST lists, and the cost of adding and removing
+one connector, which must restart nothing else. One line for each number of workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.cluster import FILE_SOURCE, BenchCluster, ClusterWorker, runs, seconds_until
-from benchmarks.scene import Scene, scene
+from benchmarks.environment import BenchmarkEnvironment, environment
 
 COUNT = 600
 MORE = 5
@@ -19,7 +19,7 @@ ASKED = {"list_p50_ms": 20, "added_s": 2, "restarts": 0}
 APACHE = {"connectors": 100, "list_p50_ms": 3.3}
 
 
-def config(here: Scene, number: int) -> Mapping[str, Any]:
+def config(here: BenchmarkEnvironment, number: int) -> Mapping[str, Any]:
     path = here.home / f"in-{number}.txt"
     path.touch()
     return {"connector.class": FILE_SOURCE, "tasks.max": "1", "file": str(path), "topic": "lines"}
@@ -38,30 +38,30 @@ def until_gone(worker: ClusterWorker, name: str) -> float:
 
 
 def starts(workers: list[ClusterWorker]) -> int:
-    """How many connectors and tasks were started in all, as the logs tell."""
+    """Returns the total number of started connectors and tasks, from the logs."""
     return sum(worker.process.log.read_text(errors="replace").count("Starting file source connector") for worker in workers)
 
 
-def measured(here: Scene, count: int) -> dict[str, Any]:
+def measured(here: BenchmarkEnvironment, count: int) -> dict[str, Any]:
     with BenchCluster(here).workers(count) as workers:
         worker = workers[0]
-        begun = time.monotonic()
+        started_at = time.monotonic()
         for number in range(COUNT):
             worker.change("PUT", f"/connectors/c{number:03}/config", config(here, number))
-        created_s = time.monotonic() - begun
+        created_s = time.monotonic() - started_at
         last_s = seconds_until(worker, lambda: worker.all_running(COUNT), 300)
         lists = {kind: round(statistics.median(worker.milliseconds(path, 100)), 1) for kind, path in LISTS.items()}
         before, started, added, removed = worker.statuses(), starts(workers), [], []
         for number in range(COUNT, COUNT + MORE):
-            name, begun = f"c{number:03}", time.monotonic()
+            name, started_at = f"c{number:03}", time.monotonic()
             worker.change("PUT", f"/connectors/{name}/config", config(here, number))
             until_running(worker, name)
-            added.append(time.monotonic() - begun)
+            added.append(time.monotonic() - started_at)
         for number in range(COUNT, COUNT + MORE):
-            name, begun = f"c{number:03}", time.monotonic()
+            name, started_at = f"c{number:03}", time.monotonic()
             worker.change("DELETE", f"/connectors/{name}")
             until_gone(worker, name)
-            removed.append(time.monotonic() - begun)
+            removed.append(time.monotonic() - started_at)
         after = worker.statuses()
         return {
             "workers": count,
@@ -80,7 +80,7 @@ def measured(here: Scene, count: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    with scene() as here:
+    with environment() as here:
         here.create_topic("lines")
         for count in (1, 2):
             print(json.dumps({"benchmark": "cluster_scale", **measured(here, count)}), flush=True)

@@ -1,5 +1,6 @@
-"""From launching a distributed worker to its REST API telling that it is healthy, that is joined to its group, on a quiet broker:
-the first of a new cluster, which makes the three topics, and starts of one that was there before. Medians of five."""
+"""Time from launching a distributed worker until its REST API reports that it is healthy (has joined its group), on an idle
+broker:
+for a new cluster, which creates three topics, and for an existing one. Medians of five."""
 
 from __future__ import annotations
 
@@ -8,22 +9,22 @@ import statistics
 import time
 
 from benchmarks.cluster import BenchCluster
-from benchmarks.scene import scene
+from benchmarks.environment import environment
 
 STARTS = 5
 
 
 def main() -> None:
-    with scene() as here:
+    with environment() as here:
         fresh: list[float] = []
         again: list[float] = []
         cpu: list[float] = []
         for _ in range(STARTS):
             cluster = BenchCluster(here)
             for seconds in (fresh, again):
-                begun = time.monotonic()
+                started_at = time.monotonic()
                 with cluster.workers() as (worker,):
-                    seconds.append(time.monotonic() - begun)
+                    seconds.append(time.monotonic() - started_at)
                     cpu.append(worker.process.cpu_s())
         line = {
             "benchmark": "cluster_start",

@@ -1,5 +1,5 @@
-"""Tasks whose work is Python's own and holds the interpreter: one such task, and two of them on a worker with two executor
-processes, and for comparison on a worker whose tasks are threads. Asked: two do at least 1.7 times the work of one."""
+"""CPU-bound tasks in pure Python: one task, two on a worker with two executor processes, and two on a worker with threads for
+comparison. Goal: two do at least 1.7 times the work of one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.cluster import BenchCluster, seconds_until
-from benchmarks.scene import Scene, scene
+from benchmarks.environment import BenchmarkEnvironment, environment
 
 RUN_S = 10.0
 BARE_S = 5.0
@@ -67,8 +67,8 @@ class Work:
     """Processor seconds a second. On a machine that others use too it tells how much of it there was to be had."""
 
 
-def work(here: Scene, executors: str, tasks: int) -> Work:
-    """What tasks that run already get done."""
+def work(here: BenchmarkEnvironment, executors: str, tasks: int) -> Work:
+    """Measures the work of running tasks."""
     topic = here.create_topic(f"burned-{executors}-{tasks}-{time.monotonic_ns()}")
     settings = {"task.executors": executors, "plugin.path": str(here.home / "plugins")}
     with BenchCluster(here, settings).workers() as (worker,):
@@ -76,9 +76,9 @@ def work(here: Scene, executors: str, tasks: int) -> Work:
         worker.change("PUT", "/connectors/burner/config", config)
         seconds_until(worker, lambda: worker.all_running(1), 60)
         seconds_until(worker, lambda: here.end_offset(topic) >= 20, 60)
-        before, cpu_s, begun = here.end_offset(topic), worker.process.cpu_s(), time.monotonic()
+        before, cpu_s, started_at = here.end_offset(topic), worker.process.cpu_s(), time.monotonic()
         time.sleep(RUN_S)
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - started_at
         return Work((here.end_offset(topic) - before) / seconds, (worker.process.cpu_s() - cpu_s) / seconds)
 
 
@@ -94,19 +94,19 @@ print(done)
 """
 
 
-def bare(processes: int) -> int:
-    """What so many processes get done side by side that do the same work and nothing else: the machine's own limit."""
+def run_processes(processes: int) -> int:
+    """Measures parallel processes that do only this work: the machine's limit."""
     command = [sys.executable, "-c", _BARE, str(BARE_S)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
     return sum(int(one.communicate()[0]) for one in running)
 
 
 def main() -> None:
-    with scene() as here:
+    with environment() as here:
         folder = Path(here.home / "plugins")
         folder.mkdir()
         (folder / "burning.py").write_text(PLUGIN, encoding="utf-8")
-        # In turn, so that a machine that others use too is as busy for all of them; the best of each.
+        # In turn, so that other load on the machine affects all alike; the best of each.
         runs = [(executors, tasks) for _ in range(ROUNDS) for executors, tasks in (("2", 1), ("2", 2), ("0", 2))]
         found: dict[tuple[str, int], Work] = {}
         for run in runs:
@@ -114,7 +114,7 @@ def main() -> None:
             if run not in found or done.pieces_per_s > found[run].pieces_per_s:
                 found[run] = done
     one, two, threads = found["2", 1], found["2", 2], found["0", 2]
-    limits = [bare(2) / bare(1) for _ in range(ROUNDS)]
+    limits = [run_processes(2) / run_processes(1) for _ in range(ROUNDS)]
     line = {
         "benchmark": "executors",
         "one_task_per_s": round(one.pieces_per_s, 1),

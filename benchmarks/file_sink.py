@@ -1,4 +1,4 @@
-"""Topic -> file: 1,000,000 records of 99 bytes with StringConverter, beside a bare client that writes the same file."""
+"""Topic -> file: 1,000,000 records of 99 bytes with StringConverter, beside a plain client that writes the same file."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 
 from confluent_kafka import Consumer
 
+from benchmarks.environment import STRING, BenchmarkEnvironment, environment, produce_lines, write_lines
 from benchmarks.measure import Measured, measure_here, report
-from benchmarks.scene import STRING, Scene, produce_lines, scene, write_lines
 
 RECORDS = 1_000_000
 
 
-def _bare(scene_: Scene, topic: str, out: Path) -> None:
+def _baseline(scene_: BenchmarkEnvironment, topic: str, out: Path) -> None:
     consumer = Consumer(
         {
             "bootstrap.servers": scene_.broker.bootstrap,
@@ -35,11 +35,11 @@ def _bare(scene_: Scene, topic: str, out: Path) -> None:
 
 
 def main() -> None:
-    with scene() as here:
+    with environment() as here:
         lines = write_lines(here.home / "lines.txt", RECORDS)
         topic = here.create_topic("lines")
         produce_lines(here.producer(), topic, lines)
-        limit = measure_here(RECORDS, lambda: _bare(here, topic, here.home / "limit.txt"))
+        limit = measure_here(RECORDS, lambda: _baseline(here, topic, here.home / "limit.txt"))
         out, size = here.home / "out.txt", lines.stat().st_size
         connector = {
             "name": "file-sink",

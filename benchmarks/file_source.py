@@ -1,15 +1,15 @@
-"""File -> topic: 1,000,000 lines of 100 bytes with StringConverter, beside a bare client that produces the same lines."""
+"""File -> topic: 1,000,000 lines of 100 bytes with StringConverter, beside a plain client that produces the same lines."""
 
 from __future__ import annotations
 
+from benchmarks.environment import STRING, environment, produce_lines, wait_for_end, write_lines
 from benchmarks.measure import Measured, measure_here, report
-from benchmarks.scene import STRING, produce_lines, scene, wait_for_end, write_lines
 
 RECORDS = 1_000_000
 
 
 def main() -> None:
-    with scene() as here:
+    with environment() as here:
         lines = write_lines(here.home / "lines.txt", RECORDS)
         limit_topic = here.create_topic("limit")
         limit = measure_here(RECORDS, lambda: produce_lines(here.producer(), limit_topic, lines))

@@ -51,7 +51,7 @@ def _record(i: int, *, typed: bool) -> ConnectRecord:
 
 
 def _rate(work: Callable[[], object]) -> int:
-    """Records per CPU second, the best of three stretches."""
+    """Returns records per CPU second, the best of three runs."""
     work()
     best = 0.0
     for _ in range(3):
@@ -64,7 +64,7 @@ def _rate(work: Callable[[], object]) -> int:
 
 
 def main() -> None:
-    gc.set_threshold(50_000, 20, 100)  # as a worker has it
+    gc.set_threshold(50_000, 20, 100)  # like a worker
     rates: dict[str, int] = {}
     rows = [dict(zip(ROW.field_names, _values(i), strict=True)) for i in range(BATCH)]
     rates["add_one, bare, each on a copy"] = _rate(lambda: [add_one(row.copy()) for row in rows])

@@ -1,15 +1,15 @@
-"""100 connectors that have nothing to do, on one distributed worker with default settings: memory, threads and processor time of
-all its processes. Sources whose files are quiet, and sinks whose topic is; Apache's worker was measured with such sources."""
+"""100 idle connectors on one distributed worker with default settings: memory, threads, and CPU time of all its processes.
+Sources of unchanging files, and sinks of an idle topic; Apache's worker was measured with such sources."""
 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 
 from benchmarks.cluster import FILE_SINK, FILE_SOURCE, BenchCluster, memory, seconds_until
-from benchmarks.scene import Scene, scene
+from benchmarks.environment import BenchmarkEnvironment, environment
 
 COUNT = 100
 IDLE_S = 30.0
@@ -19,8 +19,8 @@ APACHE = {"rss_mb": 534, "threads": 335, "idle_cores": 0.065}
 ASKED = {"rss_mb": 300, "idle_cores": 0.05}
 
 
-def sources(here: Scene) -> list[Mapping[str, str]]:
-    found = []
+def sources(here: BenchmarkEnvironment) -> list[Mapping[str, str]]:
+    found: list[Mapping[str, str]] = []
     for number in range(COUNT):
         path = here.home / f"in-{number}.txt"
         path.write_text("a line\n", encoding="ascii")
@@ -28,7 +28,7 @@ def sources(here: Scene) -> list[Mapping[str, str]]:
     return found
 
 
-def sinks(here: Scene) -> list[Mapping[str, str]]:
+def sinks(here: BenchmarkEnvironment) -> list[Mapping[str, str]]:
     return [
         {"connector.class": FILE_SINK, "tasks.max": "1", "file": str(here.home / f"out-{number}.txt"), "topics": "lines"}
         for number in range(COUNT)
@@ -38,18 +38,18 @@ def sinks(here: Scene) -> list[Mapping[str, str]]:
 def main() -> None:
     for kind, configs in (("source", sources), ("sink", sinks)):
         for executors in (None, "0"):
-            with scene() as here:
+            with environment() as here:
                 here.create_topic("lines")
                 settings = {} if executors is None else {"task.executors": executors}
                 with BenchCluster(here, settings).workers() as (worker,):
                     alone = memory(worker.process.child.pid)
                     for number, config in enumerate(configs(here)):
                         worker.change("PUT", f"/connectors/{kind}-{number}/config", config)
-                    started_s = seconds_until(worker, lambda worker=worker: worker.all_running(COUNT), 120)
+                    started_s = seconds_until(worker, partial(worker.all_running, COUNT), 120)
                     time.sleep(SETTLE_S)
-                    cpu_s, begun = worker.process.cpu_s(), time.monotonic()
+                    cpu_s, started_at = worker.process.cpu_s(), time.monotonic()
                     time.sleep(IDLE_S)
-                    cores = (worker.process.cpu_s() - cpu_s) / (time.monotonic() - begun)
+                    cores = (worker.process.cpu_s() - cpu_s) / (time.monotonic() - started_at)
                     found = memory(worker.process.child.pid)
                 line = {
                     "benchmark": f"idle_{kind}_connectors",
@@ -69,4 +69,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

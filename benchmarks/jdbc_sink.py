@@ -1,4 +1,4 @@
-"""Upserts of a ten-column topic into a table by the JDBC sink, JSON with schemas; beside a loop over the bare driver.
+"""Upserts of a ten-column topic into a table by the JDBC sink, JSON with schemas; beside a loop over the plain driver.
 
 500,000 records into PostgreSQL, as flat rows and as Debezium's envelopes by Debezium's JDBC sink class, 200,000 into MariaDB and
 SQLite; one line each. The database's own time is not in the figures, but for SQLite, which has no server.
@@ -16,9 +16,9 @@ from typing import Any
 import orjson
 from confluent_kafka import Consumer, TopicPartition
 
+from benchmarks.environment import JSON, BenchmarkEnvironment, environment, produce_values
 from benchmarks.jdbc_tables import TARGETS, Target
 from benchmarks.measure import Figures, Measured, measure_here, report
-from benchmarks.scene import JSON, Scene, produce_values, scene
 from connect.converters.json.converter import JsonConverter
 from connect.data.logical import decimal_schema, timestamp_schema
 from connect.data.schema import Schema, SchemaBuilder
@@ -65,16 +65,19 @@ def _records(rows: int, envelopes: bool) -> Iterator[bytes]:
     for i in range(1, rows + 1):
         value = Struct(row, _values(i))
         if envelopes:
-            block = Struct(schema.field("source").schema, list(source))
-            value = Struct(schema, [None, Struct(schema.field("after").schema, value.values), block, "r", 1])
+            source_field, after_field = schema.field("source"), schema.field("after")
+            assert source_field is not None
+            assert after_field is not None
+            block = Struct(source_field.schema, list(source))
+            value = Struct(schema, [None, Struct(after_field.schema, value.values), block, "r", 1])
         data = converter.from_connect_data("t", schema, value)
         assert data is not None
         yield data
 
 
-def _bare(here: Scene, target: Target, topic: str, rows: int, envelopes: bool) -> None:
+def _baseline(here: BenchmarkEnvironment, target: Target, topic: str, rows: int, envelopes: bool) -> None:
     """Values by consume and orjson, rows by executemany of the driver with an upsert, a commit a batch."""
-    consumer = Consumer({"bootstrap.servers": here.broker.bootstrap, "group.id": "bare", "enable.auto.commit": False})
+    consumer = Consumer({"bootstrap.servers": here.broker.bootstrap, "group.id": "plain", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
     done = 0
     with contextlib.closing(target.connect()) as connection:
@@ -96,7 +99,7 @@ def _driver_value(column: str, value: Any) -> Any:
     return 0 if column == "balance" else value
 
 
-def _sink(here: Scene, target: Target, topic: str, rows: int, connector: dict[str, str]) -> Figures:
+def _sink(here: BenchmarkEnvironment, target: Target, topic: str, rows: int, connector: dict[str, str]) -> Figures:
     common = {
         "name": f"jdbc-sink-{target.name}-{topic}",
         "tasks.max": "1",
@@ -115,11 +118,11 @@ def _sink(here: Scene, target: Target, topic: str, rows: int, connector: dict[st
         return worker.figures(rows)
 
 
-def _run(here: Scene, target: Target, rows: int, *, envelopes: bool) -> None:
+def _run(here: BenchmarkEnvironment, target: Target, rows: int, *, envelopes: bool) -> None:
     topic = here.create_topic(f"people-{target.name}{'-envelopes' if envelopes else ''}")
     produce_values(here.producer(), topic, _records(rows, envelopes))
     target.create_table()
-    limit = measure_here(rows, lambda: _bare(here, target, topic, rows, envelopes))
+    limit = measure_here(rows, lambda: _baseline(here, target, topic, rows, envelopes))
     target.create_table()
     if envelopes:
         connector = {
@@ -137,7 +140,7 @@ def _run(here: Scene, target: Target, rows: int, *, envelopes: bool) -> None:
 
 def main() -> None:
     chosen = sys.argv[1:] or list(TARGETS)
-    with scene() as here:
+    with environment() as here:
         for name in chosen:
             with TARGETS[name](here) as target:
                 _run(here, target, ROWS[name], envelopes=False)

@@ -1,4 +1,4 @@
-"""A ten-column table into a topic by the JDBC source, JSON without schemas; beside a loop over the bare driver.
+"""A ten-column table into a topic by the JDBC source, JSON without schemas; beside a loop over the plain driver.
 
 PostgreSQL with 1,000,000 rows, MariaDB and SQLite with 300,000; one line each. The database's own time is not in the figures.
 """
@@ -14,9 +14,9 @@ from typing import Any
 
 import orjson
 
+from benchmarks.environment import JSON, BenchmarkEnvironment, environment, produce_values
 from benchmarks.jdbc_tables import COLUMNS, TARGETS, Target
 from benchmarks.measure import Measured, measure_here, report
-from benchmarks.scene import JSON, Scene, produce_values, scene
 
 ROWS = {"postgresql": 1_000_000, "mariadb": 300_000, "sqlite": 300_000}
 
@@ -29,7 +29,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(type(value).__name__)
 
 
-def _bare(here: Scene, target: Target, topic: str) -> None:
+def _baseline(here: BenchmarkEnvironment, target: Target, topic: str) -> None:
     """Rows by fetchmany of the driver's ordinary cursor, JSON by orjson, one record each."""
     produce_values(here.producer(), topic, _bare_values(target))
 
@@ -43,10 +43,10 @@ def _bare_values(target: Target) -> Iterator[bytes]:
                 yield orjson.dumps(dict(zip(COLUMNS, row, strict=True)), default=_plain, option=orjson.OPT_PASSTHROUGH_DATETIME)
 
 
-def _run(here: Scene, target: Target, rows: int) -> None:
+def _run(here: BenchmarkEnvironment, target: Target, rows: int) -> None:
     target.fill_table(rows)
     limit_topic = here.create_topic(f"limit-{target.name}")
-    limit = measure_here(rows, lambda: _bare(here, target, limit_topic))
+    limit = measure_here(rows, lambda: _baseline(here, target, limit_topic))
     prefix = f"bench-{target.name}-"
     topic = here.create_topic(f"{prefix}people")
     plain = {"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false"}
@@ -70,7 +70,7 @@ def _run(here: Scene, target: Target, rows: int) -> None:
 
 def main() -> None:
     chosen = sys.argv[1:] or list(TARGETS)
-    with scene() as here:
+    with environment() as here:
         for name in chosen:
             with TARGETS[name](here) as target:
                 _run(here, target, ROWS[name])

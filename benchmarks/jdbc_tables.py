@@ -1,4 +1,4 @@
-"""What the benchmarks of the JDBC connectors share: one ten-column table, in three databases."""
+"""Shared by the benchmarks of the JDBC connectors: a ten-column table in three databases."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.scene import Scene
-from sluice.embedded.mariadb import EmbeddedMariaDB
+from benchmarks.environment import BenchmarkEnvironment
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.mariadb import EmbeddedMariaDB
 
 COLUMNS = ("id", "name", "email", "city", "balance", "score", "visits", "active", "created_at", "notes")
 
@@ -24,7 +24,7 @@ _ROW = (
 
 @dataclass
 class Target:
-    """A database with the table ``people``. ``connect`` gives a connection of the bare driver."""
+    """A database with the table ``people``. ``connect`` gives a connection of the plain driver."""
 
     name: str
     url: str
@@ -69,7 +69,7 @@ def _on_conflict() -> str:
 
 
 @contextlib.contextmanager
-def postgres(here: Scene) -> Iterator[Target]:
+def postgres(here: BenchmarkEnvironment) -> Iterator[Target]:
     import psycopg
 
     with EmbeddedPostgres(here.home / "jdbc-postgres", dies_with_parent=True) as server:
@@ -88,7 +88,7 @@ def postgres(here: Scene) -> Iterator[Target]:
 
 
 @contextlib.contextmanager
-def mariadb(here: Scene) -> Iterator[Target]:
+def mariadb(here: BenchmarkEnvironment) -> Iterator[Target]:
     with EmbeddedMariaDB(here.home / "jdbc-mariadb", dies_with_parent=True) as server:
         server.create_database("bench")
         row = _ROW.format(id="seq", cat="concat", money="(seq % 10000) / 100", even="seq % 2 = 0", moment="now(3)")
@@ -105,7 +105,7 @@ def mariadb(here: Scene) -> Iterator[Target]:
 
 
 @contextlib.contextmanager
-def sqlite(here: Scene) -> Iterator[Target]:
+def sqlite(here: BenchmarkEnvironment) -> Iterator[Target]:
     path: Path = here.home / "people.db"
     row = (
         "id, 'name ' || id, 'user' || id || '@example.com', 'Springfield', (id % 10000) / 100.0, id / 7.0, id % 1000,"

@@ -1,4 +1,4 @@
-"""JsonConverter without schemas, both ways, beside the bare codec: batches of 500 records, flat ones of ten columns and change
+"""JsonConverter without schemas, both ways, beside the plain codec: batches of 500 records, flat ones of ten columns and change
 events around them; as plain values, and with a schema on Connect's side."""
 
 from __future__ import annotations
@@ -106,11 +106,11 @@ def main() -> None:
             f"read_{name}": (_measured(payloads, lambda batch: converter.decode_batch("t", batch)), bare_read),
         }
         for way, pair in pairs.items():
-            ours, bare = pair
+            ours, plain = pair
             ways[way] = {
                 "us_per_record": round(ours.cpu_s / RECORDS * 1e6, 2),
-                "codec_us_per_record": round(bare.cpu_s / RECORDS * 1e6, 2),
-                "times_codec": round(ours.cpu_s / bare.cpu_s, 2),
+                "codec_us_per_record": round(plain.cpu_s / RECORDS * 1e6, 2),
+                "times_codec": round(ours.cpu_s / plain.cpu_s, 2),
             }
             totals = [_added(total, one) for total, one in zip(totals, pair, strict=True)]
     report("json_converter", totals[0], totals[1], ways=ways)

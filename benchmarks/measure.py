@@ -1,7 +1,7 @@
 """Measures a process tree: wall seconds, CPU seconds, peak memory. Reads Linux's /proc.
 
-CPU seconds are the honest figure on a shared machine. They count user and system time of the process, its live children, and
-children that ended and were waited for.
+CPU seconds are the reliable figure on a shared machine. They include user and system time of the process, its live children, and
+reaped children.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def tree_cpu_s(root: int) -> float:
 
 @dataclass(frozen=True)
 class Figures:
-    """What one run took."""
+    """Measurements of one run."""
 
     records: int
     wall_s: float
@@ -105,7 +105,7 @@ class Measured:
             self._peak = max(self._peak, sum(rss for _, _, rss in tree(self.child.pid).values()))
 
     def mark_first(self) -> None:
-        """Call when the first record is seen at the destination."""
+        """Records the time of the first record at the destination."""
         if self._first is None:
             self._first = time.monotonic()
 
@@ -120,7 +120,7 @@ class Measured:
             time.sleep(poll_s)
 
     def figures(self, records: int) -> Figures:
-        """The figures up to now."""
+        """Returns the measurements so far."""
         now = time.monotonic()
         startup = None if self._first is None else self._first - self._started
         return Figures(records, now - self._started, tree_cpu_s(self.child.pid), self._peak / 2**20, startup)
@@ -161,7 +161,7 @@ def measure_here(records: int, work: Callable[[], None]) -> Figures:
 
 
 def report(name: str, ours: Figures, limit: Figures | None, **more: Any) -> None:
-    """Prints the one line of a benchmark."""
+    """Prints the result line of a benchmark."""
     line: dict[str, Any] = {"benchmark": name, **ours.as_dict()}
     if limit is not None:
         line["limit"] = limit.as_dict()

@@ -1,4 +1,4 @@
-"""Snapshot of 500,000 nine-column rows into a topic, JSON without schemas; beside COPY into a bare producer."""
+"""Snapshot of 500,000 nine-column rows into a topic, JSON without schemas; beside COPY into a plain producer."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ from collections.abc import Iterator
 
 import psycopg
 
+from benchmarks.environment import (
+    JSON,
+    BenchmarkEnvironment,
+    customers_table,
+    database,
+    environment,
+    produce_values,
+    source_config,
+)
 from benchmarks.measure import Measured, measure_here, report
-from benchmarks.scene import JSON, Scene, customers_table, database, produce_values, scene, source_config
 from sluice.embedded.postgres import EmbeddedPostgres
 
 ROWS = 500_000
 
 
-def _bare(scene_: Scene, server: EmbeddedPostgres, topic: str) -> None:
+def _baseline(scene_: BenchmarkEnvironment, server: EmbeddedPostgres, topic: str) -> None:
     """The rows as the database writes them, split into lines, one record each: no types, no envelope, no JSON."""
     produce_values(scene_.producer(), topic, _bare_values(server))
 
@@ -27,10 +35,10 @@ def _bare_values(server: EmbeddedPostgres) -> Iterator[bytes]:
 
 
 def main() -> None:
-    with scene() as here, database(here.home) as server:
+    with environment() as here, database(here.home) as server:
         customers_table(server, ROWS)
         limit_topic = here.create_topic("limit")
-        limit = measure_here(ROWS, lambda: _bare(here, server, limit_topic))
+        limit = measure_here(ROWS, lambda: _baseline(here, server, limit_topic))
         topic = here.create_topic("bench.public.customers")
         plain = {"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false"}
         worker_settings = {"key.converter": JSON, "value.converter": JSON, **plain}

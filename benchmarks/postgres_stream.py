@@ -1,4 +1,4 @@
-"""300,000 updates of one transaction streamed into a topic, JSON without schemas; beside a bare receiver of the same stream.
+"""300,000 updates of one transaction streamed into a topic, JSON without schemas; beside a plain receiver of the same stream.
 
 A second part commits single rows at 1,000 a second for ten seconds and reports the time from commit to topic.
 """
@@ -14,17 +14,17 @@ import psycopg2
 import psycopg2.extras
 from confluent_kafka import Consumer, TopicPartition
 
+from benchmarks.environment import JSON, BenchmarkEnvironment, customers_table, database, environment, rest, source_config
 from benchmarks.measure import Figures, Measured, measure_here, report
-from benchmarks.scene import JSON, Scene, customers_table, database, rest, scene, source_config
 from sluice.embedded.postgres import EmbeddedPostgres
 
 ROWS, UPDATES, COMMITS = 500_000, 300_000, 10_000
 
 
-def _bare(server: EmbeddedPostgres) -> None:
+def _baseline(server: EmbeddedPostgres) -> None:
     connection = psycopg2.connect(server.dsn(), connection_factory=psycopg2.extras.LogicalReplicationConnection)
     cursor = connection.cursor()
-    cursor.start_replication("bare", decode=False, options={"proto_version": "1", "publication_names": "bench_pub"})
+    cursor.start_replication("plain", decode=False, options={"proto_version": "1", "publication_names": "bench_pub"})
     seen = 0
     deadline = time.monotonic() + 120
     while seen < UPDATES and time.monotonic() < deadline:
@@ -53,7 +53,7 @@ def _commit_singly(dsn: str) -> None:
                 time.sleep(left)
 
 
-def _latencies_ms(here: Scene, topic: str, start: int, end: int) -> list[float]:
+def _latencies_ms(here: BenchmarkEnvironment, topic: str, start: int, end: int) -> list[float]:
     """Per record: from the commit in the database to the timestamp the producer gave it, in ms."""
     consumer = Consumer({"bootstrap.servers": here.broker.bootstrap, "group.id": "latency", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, start)])
@@ -67,10 +67,10 @@ def _latencies_ms(here: Scene, topic: str, start: int, end: int) -> list[float]:
 
 
 def main() -> None:
-    with scene() as here, database(here.home) as server:
+    with environment() as here, database(here.home) as server:
         customers_table(server, ROWS)
         with server.connect() as connection:
-            connection.execute("SELECT pg_create_logical_replication_slot('bare', 'pgoutput')")
+            connection.execute("SELECT pg_create_logical_replication_slot('plain', 'pgoutput')")
         topic = here.create_topic("bench.public.customers", **{"message.timestamp.type": "LogAppendTime"})
         plain = {"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false"}
         worker_settings = {"key.converter": JSON, "value.converter": JSON, **plain}
@@ -80,14 +80,14 @@ def main() -> None:
             worker.wait_until(lambda: _is_streaming(port), 60)
             cpu_before = worker.cpu_s()
             _update_all(server)
-            begun = time.monotonic()
+            started_at = time.monotonic()
             worker.wait_until(lambda: here.end_offset(topic) >= UPDATES, 180)
-            wall = time.monotonic() - begun
+            wall = time.monotonic() - started_at
             figures = worker.figures(UPDATES)
             ours = Figures(UPDATES, wall, figures.cpu_s - cpu_before, figures.peak_rss_mb)
             _commit_singly(server.dsn())
             worker.wait_until(lambda: here.end_offset(topic) >= UPDATES + COMMITS, 60)
-        limit = measure_here(UPDATES, lambda: _bare(server))
+        limit = measure_here(UPDATES, lambda: _baseline(server))
         spread = statistics.quantiles(_latencies_ms(here, topic, UPDATES, UPDATES + COMMITS), n=100)
         report("postgres_stream", ours, limit, latency_ms={"p50": round(spread[49], 1), "p99": round(spread[98], 1)})
 

@@ -10,8 +10,8 @@ import os
 import sys
 from pathlib import Path
 
+from benchmarks.environment import JSON, BenchmarkEnvironment, environment
 from benchmarks.measure import Figures, Measured, report
-from benchmarks.scene import JSON, Scene, scene
 from sluice.embedded.jars import ensure_jars, folder_of, jar_set
 
 RECORDS = int(os.environ.get("SLUICE_BENCH_RECORDS", "1000000"))
@@ -47,7 +47,7 @@ def rows_in(table: Path) -> int:
     return rows
 
 
-def _fill(here: Scene, topic: str) -> float:
+def _fill(here: BenchmarkEnvironment, topic: str) -> float:
     producer, size = here.producer(), 0
     for i in range(RECORDS):
         value = change(i)
@@ -62,7 +62,7 @@ def _fill(here: Scene, topic: str) -> float:
     return size / RECORDS
 
 
-def _ours(here: Scene, topic: str, jars: str) -> Figures:
+def _ours(here: BenchmarkEnvironment, topic: str, jars: str) -> Figures:
     lake = here.home / "ours"
     connector = {
         "name": "lake",
@@ -85,7 +85,7 @@ def _ours(here: Scene, topic: str, jars: str) -> Figures:
         return measured.figures(RECORDS)
 
 
-def _theirs(here: Scene, topic: str, jars: str) -> Figures:
+def _theirs(here: BenchmarkEnvironment, topic: str, jars: str) -> Figures:
     lake = here.home / "theirs"
     command = [sys.executable, "-m", "benchmarks.structured_streaming", here.broker.bootstrap, topic, str(lake), jars, _MEMORY]
     with Measured(command, here.home / "theirs.log") as measured:
@@ -96,7 +96,7 @@ def _theirs(here: Scene, topic: str, jars: str) -> Figures:
 def main() -> None:
     ensure_jars("spark")
     jars = str(folder_of(jar_set("spark")))
-    with scene() as here:
+    with environment() as here:
         topic = here.create_topic("changes")
         size = _fill(here, topic)
         theirs = _theirs(here, topic, jars)

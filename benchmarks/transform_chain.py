@@ -1,5 +1,5 @@
 """File -> four transformations -> JSON -> topic: 1,000,000 lines of 100 bytes through HoistField, InsertField, ReplaceField and
-Cast into JsonConverter without schemas, beside a bare client that produces the same JSON, and the same chain in Apache Connect.
+Cast into JsonConverter without schemas, beside a plain client that produces the same JSON, and the same chain in Apache Connect.
 
 The job is measured twice in one worker: from its start to a million records (``cold``), and another million that come once the
 first are through (``flowing``).
@@ -12,8 +12,8 @@ from pathlib import Path
 from confluent_kafka import Producer
 from orjson import dumps
 
+from benchmarks.environment import JSON, environment, produce_values, wait_for_end, write_lines
 from benchmarks.measure import Measured, measure_here, report
-from benchmarks.scene import JSON, produce_values, scene, wait_for_end, write_lines
 
 RECORDS = 1_000_000
 # The same machine class, per million of these records: from a cold start, and after the first record.
@@ -40,7 +40,7 @@ def produce_json(producer: Producer, topic: str, path: Path) -> None:
 
 
 def main() -> None:
-    with scene() as here:
+    with environment() as here:
         lines = write_lines(here.home / "lines.txt", RECORDS)
         limit_topic = here.create_topic("limit")
         limit = measure_here(RECORDS, lambda: produce_json(here.producer(), limit_topic, lines))

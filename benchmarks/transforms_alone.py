@@ -114,7 +114,7 @@ def _records(schema: Schema, *, typed: bool) -> list[ConnectRecord]:
 
 
 def _rate(work: Callable[[Sequence[ConnectRecord]], object], records: Sequence[ConnectRecord]) -> int:
-    """Records per CPU second, the best of three stretches."""
+    """Returns records per CPU second, the best of three runs."""
     work(records)
     best = 0.0
     for _ in range(3):
@@ -128,14 +128,14 @@ def _rate(work: Callable[[Sequence[ConnectRecord]], object], records: Sequence[C
 
 
 def main() -> None:
-    gc.set_threshold(50_000, 20, 100)  # as a worker has it
+    gc.set_threshold(50_000, 20, 100)  # like a worker
     plugins = Plugins.discover()
     rates: dict[str, int] = {}
     for case in CASES:
         for side in ("$Key", "$Value") if case.is_sided else ("",):
             for typed in (True, False):
                 if case.name == "SetSchemaMetadata" and not typed:
-                    continue  # refuses data without a schema
+                    continue  # rejects data without a schema
                 transformation = plugins.new_transformation(f"{_PACKAGE}.{case.name}{side}")
                 transformation.configure(case.config)
                 label = f"{case.name}{side}{'' if typed else ' schemaless'}"

@@ -1,7 +1,7 @@
-"""The language of Sluice: what a connector author imports.
+"""The public API for connector authors: Kafka Connect's API in Python.
 
-Records, schemas, configuration tables, converters, transforms, errors, and the connector API, in the shape of Kafka Connect's.
-There is no Kafka client, web framework, database or Spark in here.
+Records, schemas, configuration definitions, converters, transformations, errors, and the connector and task classes. The package
+needs no Kafka client, web framework, database, or Spark.
 """
 
 from connect.config.definition import NO_DEFAULT, ConfigDef, ConfigKey, ConfigValue, Importance, Width

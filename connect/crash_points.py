@@ -1,8 +1,8 @@
-"""Named points at which a crash test ends the process, as a power cut would.
+"""Named points at which a crash test kills the process, as a power failure would.
 
-``SLUICE_CRASH_AT=name`` (or ``name:n`` for the n-th time) in the environment makes :func:`point` send SIGKILL to its own process
-there; with ``worker/name`` the whole worker goes, also where the point is passed in one of its executors. Without the variable a
-point costs one comparison. The points stand where a promise is at stake; tests/chaos goes through all of them.
+With ``SLUICE_CRASH_AT=name`` (or ``name:n`` for the n-th time) in the environment, :func:`point` sends SIGKILL to its own process
+there; with ``worker/name``, the whole worker dies, even if one of its executors reaches the point. Without the variable, a point
+costs one comparison. The points are where a promise is at stake; tests/chaos covers all of them.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import signal
 import threading
 
 POINTS = (
-    "source.polled",  # records are read, none is produced
-    "source.produced",  # the broker has acknowledged them, no offset is written
+    "source.polled",  # records were polled, none is produced
+    "source.produced",  # the broker has acknowledged them, no offset is stored
     "offsets.drafted",  # the new offset file is written beside the old one
-    "offsets.written",  # offsets are durable, the source does not know yet
+    "offsets.written",  # offsets are durable, the source was not notified
     "postgres.snapshot",  # in the middle of the initial snapshot
     "postgres.confirmed",  # the source has confirmed its position to the database
-    "spark.staged",  # records lie in a staging file, no table has them
-    "spark.committed",  # a table has them, neither the next table nor the consumer group knows
-    "jdbc.written",  # a transaction has a batch of records, and is not committed
-    "jdbc.committed",  # it is, the consumer group does not know
-    "errors.reported",  # a failed record was given to the dead letter queue, which has not acknowledged it
-    "errors.acknowledged",  # the dead letter queue has it, no offset is committed or stored
-    "sink.precommitted",  # the task has said what is durable, the group's offsets are not committed
-    "cluster.tasks_written",  # a leader has written tasks of a connector, not the record that makes them count
-    "cluster.tasks_stopped",  # a worker has stopped tasks that were taken from it, the group does not know
-    "cluster.fenced",  # a leader has fenced producers of earlier tasks, and has not noted it
+    "spark.staged",  # records are in a staging file and in no table
+    "spark.committed",  # one table is committed, but not the next table or the consumer group's offsets
+    "jdbc.written",  # a transaction has written a batch and is not committed
+    "jdbc.committed",  # the transaction is committed, the consumer group's offsets are not
+    "errors.reported",  # an errant record was sent to the dead letter queue and is not acknowledged
+    "errors.acknowledged",  # the dead letter queue has acknowledged it, no offset is committed or stored
+    "sink.precommitted",  # the task has returned its durable offsets, the group's offsets are not committed
+    "cluster.tasks_written",  # a leader has written a connector's task configs, but not the commit record
+    "cluster.tasks_stopped",  # a worker has stopped revoked tasks and has not rejoined the group
+    "cluster.fenced",  # a leader has fenced producers of earlier tasks and has not recorded it
 )
 
 VARIABLE = "SLUICE_CRASH_AT"
@@ -41,13 +41,13 @@ _control_pid: int | None = None
 
 
 def in_executor_of(control_pid: int) -> None:
-    """This process is an executor of a worker whose control process is that one."""
+    """Declares this process an executor of the worker with this control process."""
     global _control_pid
     _control_pid = control_pid
 
 
 def point(name: str) -> None:
-    """Ends the process here and now if this is the point, and the time, that the environment asks for."""
+    """Kills the process if the environment names this point and it is reached for the n-th time."""
     if name != _name:
         return
     global _left

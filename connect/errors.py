@@ -1,30 +1,30 @@
-"""Every error that the product raises on purpose.
+"""The tree of errors.
 
-    ConnectError                     something failed; the task that raised it fails
-    ├── RetriableError               the same call may succeed later; the worker calls again
-    ├── DataError                    a value cannot be converted without loss, or is not what was expected
-    │   └── SchemaError              a schema itself is wrong, or two schemas do not fit
-    ├── ConfigError                  a configuration is wrong: key, value, what was expected (exit code 2)
-    │   └── PluginNotFoundError      no class of that name; says what there is
-    ├── NotFoundError                a connector, task or topic that does not exist (REST 404)
-    ├── AlreadyExistsError           a name that is taken (REST 409)
-    ├── BadRequestError              a REST request that cannot be meant (REST 400)
-    ├── IllegalStateError            the call does not fit the state the thing is in (REST 409)
-    ├── ForbiddenError               a request that is switched off, or not signed rightly (REST 403)
-    ├── NotReadyError                the worker cannot answer this yet (REST 503)
-    ├── NotLeaderError               another worker has to answer; says which one (REST forwards to it)
-    ├── FencedError                  another has taken over what this one was writing
-    ├── UnsupportedError             the connector does not offer this operation
-    └── UnreachableError             broker, database or worker does not answer (exit code 3)
+    ConnectError                     an operation failed; the task that raised it fails
+    ├── RetriableError               the same call may succeed later; the worker repeats it
+    ├── DataError                    a value cannot be converted without loss, or is invalid
+    │   └── SchemaError              a schema is invalid, or two schemas are incompatible
+    ├── ConfigError                  a configuration is invalid: key, value, what was expected (exit code 2)
+    │   └── PluginNotFoundError      no plugin has that name; lists the known ones
+    ├── NotFoundError                a connector, task, or topic does not exist (REST 404)
+    ├── AlreadyExistsError           a name is taken (REST 409)
+    ├── BadRequestError              a REST request is invalid (REST 400)
+    ├── IllegalStateError            a call is not allowed in the current state (REST 409)
+    ├── ForbiddenError               a request is disabled or wrongly signed (REST 403)
+    ├── NotReadyError                the worker cannot answer yet (REST 503)
+    ├── NotLeaderError               another worker must answer; names it (REST forwards to it)
+    ├── FencedError                  another writer has taken over
+    ├── UnsupportedError             the connector does not support an operation
+    └── UnreachableError             a broker, database, or worker does not answer (exit code 3)
 
-Whether a failure may be retried is a matter of its class, never of its text.
+The class of an error, never its text, decides whether to retry.
 """
 
 from __future__ import annotations
 
 
 class ConnectError(Exception):
-    """Base of all errors here. The message names the thing, the value (unless secret) and what was expected."""
+    """Base class of all errors. The message names the object, the value (unless secret), and what was expected."""
 
     @property
     def message(self) -> str:
@@ -32,28 +32,28 @@ class ConnectError(Exception):
 
 
 class RetriableError(ConnectError):
-    """The operation failed for a reason that may pass. The worker calls again with the same input."""
+    """The operation failed for a reason that may be temporary. The worker repeats the call with the same input."""
 
 
 class DataError(ConnectError):
-    """A value or record that cannot be converted or used. ``errors.tolerance`` decides what follows."""
+    """A value or record cannot be converted or used. ``errors.tolerance`` decides what happens next."""
 
     field: str | None = None
-    """The path of the field it is about, for whoever tells of the error: messages that are Apache's do not name it."""
+    """The path of the field in question, for reports of the error: Apache's messages do not name it."""
 
     def in_field(self, name: str) -> None:
-        """Notes that the error is about this field, or about something inside of it."""
+        """Records that the error concerns this field or a value inside it."""
         self.field = name if self.field is None else f"{name}.{self.field}"
 
 
 class SchemaError(DataError):
-    """A schema that is malformed, or does not fit the value or the other schema."""
+    """A schema is malformed, or does not match a value or another schema."""
 
 
 class ConfigError(ConnectError):
-    """A wrong configuration. With ``key`` (and ``value``, never for secrets) when one key is to blame.
+    """A configuration is invalid. ``key`` is set when one key is wrong.
 
-    The text has Kafka's form: ``Invalid value V for configuration K: <reason>``.
+    The message has Kafka's form: ``Invalid value V for configuration K: <reason>``.
     """
 
     def __init__(self, message: str, *, key: str | None = None) -> None:
@@ -62,18 +62,18 @@ class ConfigError(ConnectError):
 
     @classmethod
     def invalid(cls, key: str, value: object, reason: str | None = None) -> ConfigError:
-        """The error for one bad value, in Kafka's words."""
+        """Returns the error for one invalid value, in Kafka's words."""
         shown = "null" if value is None else value
         text = f"Invalid value {shown} for configuration {key}"
         return cls(f"{text}: {reason}" if reason else text, key=key)
 
 
 class PluginNotFoundError(ConfigError):
-    """No plugin answers to that class name or alias. The message lists the nearest and all known names."""
+    """No plugin has that class name or alias. The message lists the nearest and all known names."""
 
 
 class NotFoundError(ConnectError):
-    """The named connector, task, plugin or topic does not exist."""
+    """The named connector, task, plugin, or topic does not exist."""
 
 
 class AlreadyExistsError(ConnectError):
@@ -85,34 +85,34 @@ class BadRequestError(ConnectError):
 
 
 class IllegalStateError(ConnectError):
-    """The call does not fit the present state, as a second ``start``."""
+    """The call is not allowed in the current state, such as a second ``start``."""
 
 
 class ForbiddenError(ConnectError):
-    """The request is not allowed: what it asks for is switched off, or its signature is wrong."""
+    """The request is not allowed: the feature is disabled, or the signature is wrong."""
 
 
 class NotReadyError(ConnectError):
-    """The worker has not read yet what it needs to answer."""
+    """The worker has not yet read the state that it needs to answer."""
 
 
 class NotLeaderError(ConnectError):
-    """The request is for another worker of the cluster: the leader, or the one that runs the connector."""
+    """Another worker of the cluster must handle the request: the leader, or the one that runs the connector."""
 
     def __init__(self, message: str, forward_url: str | None) -> None:
-        """``forward_url`` is None while no worker is known that could answer."""
+        """``forward_url`` is None while no such worker is known."""
         super().__init__(message)
         self.forward_url = forward_url
 
 
 class FencedError(ConnectError):
-    """A transactional writer may write no more: another took its place, or a transaction of it failed. What it was writing may be
-    asked for again once the right to write was claimed anew."""
+    """A transactional writer may no longer write: another writer has taken over, or one of its transactions failed. The write may
+    be repeated after the writer has reinitialized its transactions."""
 
 
 class UnsupportedError(ConnectError):
-    """The connector does not support what was asked."""
+    """The connector does not support the operation."""
 
 
 class UnreachableError(ConnectError):
-    """A system we need does not answer. The message says which address was tried and what to check."""
+    """A required system does not answer. The message names the address and what to check."""

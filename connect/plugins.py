@@ -1,23 +1,21 @@
-"""Plugins by name: which there are, and which one a name in a configuration means.
+"""Discovers plugins and resolves their names.
 
-Two kinds of entry points make a plugin known. A *table* (group ``connect.tables``) names a tuple of :class:`PluginEntry`, one
-table a package, beside the classes, in a module that imports nothing heavy: it says what Java names stand for which class. A
-single class (groups ``connect.connectors``, ``connect.converters``, ...) is the short way for a third party; the entry point's
-name is its alias. Reading them imports no plugin: only :meth:`Plugins.load` does.
+Plugins register with two kinds of entry points. A *table* (group ``connect.tables``) names a tuple of :class:`PluginEntry`: one
+table per package, in a module next to the classes that imports nothing heavy. It maps Java names to classes. A single class
+(groups ``connect.connectors``, ``connect.converters``, ...) is the short form for third parties; the entry point's name is its
+alias. Discovery imports no plugin: only :meth:`Plugins.load` does.
 
 Names resolve as in Apache's workers (KIP-898's aliases): a full Java name, a Python path ``package.module:Class``, an alias, the
-simple class name, and that without ``Connector``, ``Converter`` and so on, as long as it means one class only.
+simple class name, and that without ``Connector``, ``Converter``, and so on, as long as it is unambiguous.
 """
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, EntryPoint, entry_points
@@ -27,25 +25,25 @@ from connect.config.providers.api import ConfigProvider
 from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.converters.api import Converter, HeaderConverter
 from connect.errors import ConfigError, PluginNotFoundError
+from connect.plugin_entry import Kind, PluginEntry
+from connect.suggestions import nearest
 from connect.transforms.api import Predicate, Transformation
+
+__all__ = [
+    "APACHE_VERSION",
+    "TABLES",
+    "Kind",
+    "PluginDesc",
+    "PluginEntry",
+    "Plugins",
+]
 
 TABLES = "connect.tables"
 APACHE_VERSION = "4.3.1"
-"""The version of Apache Kafka whose classes ours stand in for. They show it as their own: a configuration that asks for it
-(``transforms.x.plugin.version``, KIP-891) gets it."""
+"""The version of Apache Kafka whose classes ours replace. They report it as their own, so that a configuration that requires it
+(``transforms.x.plugin.version``, KIP-891) works."""
 _APACHE = "org.apache.kafka."
 _log = logging.getLogger(__name__)
-
-
-class Kind(Enum):
-    """The kinds of plugin. ``value`` is the entry-point group of single classes."""
-
-    CONNECTOR = "connect.connectors"
-    CONVERTER = "connect.converters"
-    HEADER_CONVERTER = "connect.header_converters"
-    TRANSFORMATION = "connect.transforms"
-    PREDICATE = "connect.predicates"
-    CONFIG_PROVIDER = "connect.config_providers"
 
 
 _BASES: dict[Kind, type] = {
@@ -75,42 +73,27 @@ _NOUNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class PluginEntry:
-    """One line of a package's table. ``type`` is ``source`` or ``sink`` for connectors and needs no word for other kinds."""
-
-    kind: Kind
-    path: str
-    """``package.module:Class``."""
-    java_names: tuple[str, ...] = ()
-    """Full names of the classes it stands in for; the first is the one shown."""
-    aliases: tuple[str, ...] = ()
-    type: str = ""
-    former_paths: tuple[str, ...] = ()
-    """Paths that the class had in earlier releases; configs may still use them."""
-
-
-@dataclass(frozen=True, slots=True)
 class PluginDesc:
-    """What is known of a plugin without importing it."""
+    """Description of a plugin, known without importing it."""
 
     kind: Kind
     path: str
     java_names: tuple[str, ...]
     aliases: tuple[str, ...]
     type: str
-    """As REST names it: ``source``, ``sink``, ``converter``, ``header_converter``, ``transformation``, ``predicate``."""
+    """As in REST: ``source``, ``sink``, ``converter``, ``header_converter``, ``transformation``, ``predicate``."""
     version: str
-    """Of the distribution; of Apache Kafka for what stands in for a class of its."""
+    """Version of the distribution; of Apache Kafka for a class that replaces one of Apache's."""
     distribution: str
     former_paths: tuple[str, ...] = ()
 
     @property
     def class_name(self) -> str:
-        """The name REST shows: the Java name where there is one, else the Python path."""
+        """The name that REST shows: the Java name if there is one, else the Python path."""
         return self.java_names[0] if self.java_names else self.path
 
     def names(self) -> Iterator[str]:
-        """Every name that means this plugin, whatever other plugins there are."""
+        """Yields the names that mean this plugin regardless of other plugins."""
         for path in (self.path, *self.former_paths):
             yield path
             yield path.replace(":", ".")
@@ -118,7 +101,7 @@ class PluginDesc:
         yield from self.aliases
 
     def short_names(self) -> Iterator[str]:
-        """Names that mean it only if they mean no other: simple class names, also without the suffix of the kind."""
+        """Yields the names that mean this plugin if no other has them: simple class names, with and without the kind's suffix."""
         for simple in {self.path.rpartition(":")[2], *(name.rpartition(".")[2].rpartition("$")[2] for name in self.java_names)}:
             yield simple
             position = simple.rfind(_SUFFIXES[self.kind])
@@ -127,7 +110,7 @@ class PluginDesc:
 
 
 class Plugins:
-    """The plugins of this environment. Immutable; safe from any thread."""
+    """The installed plugins. Immutable and thread-safe."""
 
     def __init__(self, descs: Iterable[PluginDesc]) -> None:
         self._descs = sorted(descs, key=lambda d: (d.class_name, d.kind.value))
@@ -146,14 +129,15 @@ class Plugins:
 
     @classmethod
     def discover(cls) -> Plugins:
-        """The plugins of every installed distribution. Read once a process; nothing heavy is imported."""
+        """Returns the plugins of every installed distribution. Read once per process; imports nothing heavy."""
         return _discover()
 
     def all(self) -> list[PluginDesc]:
-        """Every plugin, sorted by the name shown."""
+        """Returns every plugin, sorted by displayed name."""
         return list(self._descs)
 
     def of(self, kind: Kind) -> list[PluginDesc]:
+        """Returns the plugins of a kind."""
         return [d for d in self._descs if d.kind is kind]
 
     def connectors(self) -> list[PluginDesc]:
@@ -172,8 +156,8 @@ class Plugins:
         return self.of(Kind.PREDICATE)
 
     def resolve(self, kind: Kind, name: str) -> PluginDesc:
-        """The plugin of that name. A Python path need not be registered. Raises PluginNotFoundError, which tells the nearest
-        and all known names."""
+        """Returns the plugin of that name. A Python path need not be registered. Raises PluginNotFoundError, which lists the
+        nearest and all known names."""
         found = self._by_name.get((kind, name.strip()))
         if found is not None:
             return found
@@ -186,7 +170,7 @@ class Plugins:
         raise PluginNotFoundError(self._unknown(kind, name))
 
     def find(self, name: str) -> PluginDesc:
-        """The plugin of that name, of whatever kind; connectors first. Raises PluginNotFoundError."""
+        """Returns the plugin of that name, of any kind; connectors first. Raises PluginNotFoundError."""
         for kind in Kind:
             found = self._by_name.get((kind, name))
             if found is not None:
@@ -198,21 +182,21 @@ class Plugins:
         known = ", ".join(_shown(d) for d in self.of(kind)) or "none"
         text = f"Failed to find any class that implements {base} and which name matches {name}, available {noun}s are: {known}"
         names = {n: d for (k, n), d in self._by_name.items() if k is kind}
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-        if not near:
-            simple = {n.rpartition(".")[2]: n for n in names}
-            near = [simple[n] for n in difflib.get_close_matches(name.rpartition(".")[2], simple, n=1, cutoff=0.7)]
-        return f"{text}. Did you mean {near[0]}?" if near else text
+        found = nearest(name, names)
+        if found is None:
+            by_simple_name = {n.rpartition(".")[2]: n for n in names}
+            found = by_simple_name.get(nearest(name.rpartition(".")[2], by_simple_name, cutoff=0.7) or "")
+        return f"{text}. Did you mean {found}?" if found else text
 
     def load(self, desc: PluginDesc) -> type[Any]:
-        """The class itself; imports its module. Raises PluginNotFoundError when that fails, ConfigError when it is of
-        another kind."""
+        """Imports the plugin's module and returns its class. Raises PluginNotFoundError when that fails, ConfigError when the
+        class is of another kind."""
         module, _, attribute = desc.path.partition(":")
         try:
             found: Any = importlib.import_module(module)
             for part in attribute.split("."):
                 found = getattr(found, part)
-        except (Exception, SystemExit) as e:  # what a module does when it is imported is its author's
+        except (Exception, SystemExit) as e:  # a third party's module may raise anything on import
             reason = str(e) if isinstance(e, ImportError | AttributeError) else f"{type(e).__name__}: {e}"
             raise PluginNotFoundError(
                 f"The {_NOUNS[desc.kind]} {desc.class_name} cannot be loaded from {desc.path}: {reason}"
@@ -227,7 +211,7 @@ class Plugins:
         return made
 
     def new_converter(self, name: str) -> Converter:
-        """A converter that still has to be configured."""
+        """Creates a converter, not configured yet."""
         made: Converter = self._new(Kind.CONVERTER, name)
         return made
 
@@ -244,7 +228,7 @@ class Plugins:
         return made
 
     def new_config_provider(self, name: str) -> ConfigProvider:
-        """A config provider that still has to be configured."""
+        """Creates a config provider, not configured yet."""
         made: ConfigProvider = self._new(Kind.CONFIG_PROVIDER, name)
         return made
 
@@ -273,7 +257,7 @@ def _discover() -> Plugins:
         try:
             table = _read_table(point)
         except (ImportError, AttributeError) as e:
-            # One broken distribution must not hide all others.
+            # One broken distribution must not hide the others.
             _log.warning("The plugin table %s of %s cannot be read: %s", point.value, point.dist and point.dist.name, e)
             continue
         for entry in table:
@@ -286,8 +270,8 @@ def _discover() -> Plugins:
 
 
 def _read_table(point: EntryPoint) -> Iterable[PluginEntry]:
-    """The tuple an entry point names. Only the module with the table is run, not the packages around it: they import their
-    connectors, and those their drivers."""
+    """Returns the tuple that an entry point names. Executes only the module with the table, not its packages: they import their
+    connectors, and those import drivers."""
     top, *rest = point.module.split(".")
     name, spec = top, importlib.util.find_spec(top)
     for part in rest:
@@ -322,7 +306,7 @@ def _of_point(kind: Kind, point: EntryPoint) -> PluginDesc:
     desc = PluginDesc(kind, point.value, (), (point.name,), _default_type(kind), version, name)
     if kind is not Kind.CONNECTOR:
         return desc
-    # Whether it is a source or a sink only the class can tell; a table says it without this import.
+    # Only the class tells whether it is a source or a sink; a table would save this import.
     try:
         return _typed_by_class(desc, point.load())
     except (ImportError, AttributeError, TypeError):

@@ -1,4 +1,4 @@
-"""Records: what a source gives and a sink gets. Slotted and plain, for they are made by the million."""
+"""Records: what sources produce and sinks consume. Slotted plain classes, because millions of them are created."""
 
 from __future__ import annotations
 
@@ -7,6 +7,20 @@ from typing import Any, NamedTuple
 
 from connect.data.headers import Headers
 from connect.data.schema import Schema
+from connect.data.schema_and_value import NULL, SchemaAndValue
+
+__all__ = [
+    "CREATE_TIME",
+    "LOG_APPEND_TIME",
+    "NO_TIMESTAMP_TYPE",
+    "NULL",
+    "ConnectRecord",
+    "RawBatch",
+    "SchemaAndValue",
+    "SinkRecord",
+    "SourceRecord",
+    "TopicPartition",
+]
 
 NO_TIMESTAMP_TYPE = "NoTimestampType"
 CREATE_TIME = "CreateTime"
@@ -23,20 +37,10 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-class SchemaAndValue(NamedTuple):
-    """A value with its schema; ``schema`` None means schemaless."""
-
-    schema: Schema | None
-    value: Any
-
-
-NULL = SchemaAndValue(None, None)
-
-
 class ConnectRecord:
-    """What source and sink records share. ``timestamp`` is in ms since 1970 UTC, or None.
+    """Base class of source and sink records. ``timestamp`` is in ms since 1970 UTC, or None.
 
-    ``headers`` is None while a record has none, which spares an object a record; use :meth:`ensure_headers` to add some.
+    ``headers`` is None while a record has none, which saves one object per record; use :meth:`ensure_headers` to add some.
     """
 
     __slots__ = (
@@ -60,17 +64,17 @@ class ConnectRecord:
     headers: Headers | None
 
     def ensure_headers(self) -> Headers:
-        """The headers of this record, made when there were none."""
+        """Returns the headers of this record; creates them if there are none."""
         if self.headers is None:
             self.headers = Headers()
         return self.headers
 
 
 class SourceRecord(ConnectRecord):
-    """A record on its way into a topic.
+    """A record to be written to a topic.
 
-    ``source_partition`` names the place it was read from and ``source_offset`` the position after it; both are flat dicts
-    of str to primitive, and may be shared between records. ``partition`` None leaves the choice to the producer (by key).
+    ``source_partition`` identifies where it was read and ``source_offset`` the position after it; both are flat dicts of str to
+    primitive values, and records may share them. With ``partition`` None, the producer chooses one (by key).
     """
 
     __slots__ = ("source_offset", "source_partition")
@@ -107,7 +111,7 @@ class SourceRecord(ConnectRecord):
 
 
 class SinkRecord(ConnectRecord):
-    """A record out of a topic. ``original_*`` tell where it really lay, whatever transforms did to topic and partition."""
+    """A record read from a topic. ``original_*`` are its topic and partition in Kafka, whatever transformations changed."""
 
     __slots__ = ("offset", "original_partition", "original_topic", "timestamp_type")
 

@@ -1,8 +1,8 @@
-"""Records as lines of JSON that lose nothing: what ``sluice preview`` reads and prints, and the conformance vectors hold.
+"""Lossless JSON format of records, used by ``sluice preview`` and the conformance vectors.
 
-A record is ``{"topic", "partition", "timestamp", "key", "value", "headers", ...}``; keys, values and headers are
-``{"schema", "payload"}``. With a schema a payload is what JsonConverter writes (floats that are no number as text, maps with
-other than string keys as pairs); without one, whatever JSON cannot tell apart is ``{"$t": type, "v": value}``.
+A record is ``{"topic", "partition", "timestamp", "key", "value", "headers", ...}``; keys, values, and headers are
+``{"schema", "payload"}``. With a schema, the payload is like JsonConverter's (NaN and infinities as text, maps without string
+keys as pairs); without one, a value that JSON cannot represent unambiguously is ``{"$t": type, "v": value}``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from connect.data.logical import (
     millis_to_time,
 )  # fmt: skip
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32
-from connect.data.struct import Struct
-from connect.data.validation import validate_value
+from connect.data.struct import Struct, validate_value
 from connect.errors import DataError
-from connect.java.text import decimal_text
+from connect.java.number_text import decimal_text
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32
 from connect.record import NO_TIMESTAMP_TYPE, ConnectRecord, SchemaAndValue, SinkRecord, SourceRecord
 
 _NARROW: dict[str, type[int]] = {"int8": Int8, "int16": Int16, "int32": Int32}
@@ -47,7 +46,7 @@ _SPECIAL_FLOATS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": f
 
 
 def schema_from_json(node: Any) -> Schema | None:
-    """The schema of parsed JSON; a missing element, key or value schema stays None."""
+    """Returns the schema of parsed JSON; a missing element, key, or value schema remains None."""
     if node is None:
         return None
     if not isinstance(node, dict) or node.get("type") not in _TYPES:
@@ -95,7 +94,7 @@ def schema_to_json(schema: Schema | None) -> Any:
 
 
 def payload_from_json(schema: Schema | None, node: Any) -> Any:
-    """The value of a payload. Raises DataError when it does not fit the schema."""
+    """Returns the value of a payload. Raises DataError when it does not match the schema."""
     if schema is None or (isinstance(node, dict) and "$t" in node):
         return _plain_from_json(node)
     if node is None:
@@ -172,7 +171,7 @@ def _plain_from_json(node: Any) -> Any:
 
 
 def payload_to_json(schema: Schema | None, value: Any) -> Any:
-    """The payload of a value; one that does not fit its schema is written as without."""
+    """Returns the payload of a value. A value that does not match its schema is written like a schemaless one."""
     if value is None:
         return None
     if schema is None:
@@ -181,7 +180,7 @@ def payload_to_json(schema: Schema | None, value: Any) -> Any:
         validate_value(schema, value)
         return _typed_to_json(schema, value)
     except DataError:
-        # What is wrong may be one member of many: only that one is written as without a schema.
+        # Maybe only one member is wrong: then only that one is written like a schemaless value.
         inside = isinstance(value, Struct) and value.schema == schema
         if inside or (schema.type in (Type.ARRAY, Type.MAP) and isinstance(value, list | dict)):
             return _typed_to_json(schema, value)
@@ -238,7 +237,7 @@ def _plain_to_json(value: Any) -> Any:
             if all(isinstance(k, str) for k in value) and "$t" not in value:
                 return {k: _plain_to_json(value[k]) for k in sorted(value)}
             return {"$t": "map", "v": _pairs([_plain_to_json(k), _plain_to_json(v)] for k, v in value.items())}
-    raise DataError(f"A value of type {type(value).__name__} has no form in a record")
+    raise DataError(f"A value of type {type(value).__name__} cannot be written in a record")
 
 
 def _pairs(pairs: Any) -> list[list[Any]]:
@@ -264,11 +263,11 @@ def _short(node: Any) -> str:
 
 
 def data_from_json(node: Any) -> SchemaAndValue:
-    """A ``{"schema", "payload"}`` pair; null is both null."""
+    """Returns the data of a ``{"schema", "payload"}`` pair; null means that both are null."""
     if node is None:
         return SchemaAndValue(None, None)
     written = node.get("schema")
-    # Of many records with the same schema all get one object, for which transformations have one plan.
+    # Records with the same schema share one object, for which transformations compile one plan.
     schema = _schema_of_text(json.dumps(written)) if isinstance(written, dict) else schema_from_json(written)
     return SchemaAndValue(schema, payload_from_json(schema, node.get("payload")))
 
@@ -283,7 +282,7 @@ def data_to_json(schema: Schema | None, value: Any) -> dict[str, Any]:
 
 
 def record_from_json(node: dict[str, Any]) -> SinkRecord | SourceRecord:
-    """A record of parsed JSON: with ``offset`` a sink record, else a source record."""
+    """Returns the record of parsed JSON: with ``offset``, a sink record, otherwise a source record."""
     key, value = data_from_json(node.get("key")), data_from_json(node.get("value"))
     headers = None
     if node.get("headers"):
@@ -300,7 +299,7 @@ def record_from_json(node: dict[str, Any]) -> SinkRecord | SourceRecord:
 
 
 def record_to_json(record: ConnectRecord) -> dict[str, Any]:
-    """A record as JSON, members in the order of the format."""
+    """Returns the JSON of a record, with its members in the order of the format."""
     node: dict[str, Any] = {"topic": record.topic, "partition": record.partition, "timestamp": record.timestamp}
     if isinstance(record, SinkRecord):
         node |= {"timestampType": record.timestamp_type, "offset": record.offset}

@@ -1,4 +1,4 @@
-"""Sink tasks: they deliver records to a system. Source of the contract: KIP-26, KIP-610, Kafka Connect's API."""
+"""Sink tasks: deliver records to a system. Source of the contract: KIP-26, KIP-610, Kafka Connect's API."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from connect.errors import IllegalStateError
 from connect.record import NO_TIMESTAMP_TYPE, RawBatch, SinkRecord, TopicPartition
 
 Offsets = dict[TopicPartition, int]
-"""Per partition the offset of the next record to be read: last delivered + 1."""
+"""For each partition, the offset of the next record to read: the last delivered one + 1."""
 
 
 class RawRecord(NamedTuple):
-    """One undecoded record, as :class:`connect.record.RawBatch` has them in columns."""
+    """One undecoded record; :class:`connect.record.RawBatch` holds many of them in columns."""
 
     topic: str
     partition: int
@@ -30,51 +30,52 @@ class RawRecord(NamedTuple):
 
 
 class ErrantRecordReporter(Protocol):
-    """Takes records that the task could not deliver (KIP-610). May be called from any thread.
+    """Reports errant records, which the task could not deliver (KIP-610). May be called from any thread.
 
-    What is reported counts as done with: the worker commits offsets only after the report is durable. With
-    ``errors.tolerance=none`` the report is made, and then raises ConnectError, which the task lets through (or fails by with its
-    next ``put``).
+    A reported record counts as processed: the worker commits its offset only after the report is durable. With
+    ``errors.tolerance=none``, the record is reported, and then ConnectError is raised. The task should let it propagate; its next
+    ``put`` fails otherwise.
     """
 
     def report(self, record: SinkRecord, error: Exception) -> Future[None]:
-        """Hands the record to the dead letter queue and log; the future ends when it is there.
+        """Sends the record to the dead letter queue and the log. The future completes when the report is durable.
 
-        ``record`` is one that ``put`` was given: its bytes in Kafka are reported, whatever transformations made of it. Any other
-        is converted to bytes first, which may raise DataError.
+        For a record that ``put`` received, its original bytes from Kafka are reported, whatever the transformations changed. Any
+        other record is converted to bytes first, which may raise DataError.
         """
 
     def report_raw(self, record: RawRecord, error: Exception) -> Future[None]:
-        """The same for a task that takes undecoded records (``put_raw``)."""
+        """Reports an undecoded record, for a task with ``put_raw``."""
 
 
 class SinkTaskContext(Protocol):
-    """What the worker offers a sink task. Call only on the task's own thread."""
+    """The worker's services for a sink task. Call them only on the task's own thread."""
 
     def configs(self) -> Mapping[str, str]:
-        """The task's configuration, variables resolved now."""
+        """Returns the task's configuration, with variables resolved at the time of the call."""
 
     def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions again from the given offsets. Takes effect before the next ``put``; call it in ``open``,
-        ``put`` or ``pre_commit``. What the task holds of these partitions beyond the offset, it must forget."""
+        """Rewinds these partitions to the given offsets before the next ``put``. Call it in ``open``, ``put``, or
+        ``pre_commit``. The task must discard buffered records of these partitions from that offset on."""
 
     def timeout(self, timeout_ms: int) -> None:
-        """Call ``put`` again after at most this long, with no records if there are none."""
+        """Asks for the next ``put`` within this time, without records if there are none."""
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that the task has now."""
+        """Returns the partitions that are assigned to the task."""
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Deliver nothing of these partitions until ``resume``."""
+        """Pauses delivery from these partitions until ``resume``."""
 
-    def resume(self, *partitions: TopicPartition) -> None: ...
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Resumes delivery from these partitions."""
 
     def request_commit(self) -> None:
-        """Commit offsets (call ``pre_commit``) before the next ``put``, without waiting for the interval."""
+        """Asks for an offset commit (``pre_commit``) before the next ``put``, without waiting for the interval."""
 
     @property
     def errant_record_reporter(self) -> ErrantRecordReporter | None:
-        """None unless the connector has a dead letter queue or logs errors."""
+        """The reporter of errant records; None unless the connector has a dead letter queue or logs errors."""
 
     @property
     def key_converter(self) -> Converter: ...
@@ -84,25 +85,24 @@ class SinkTaskContext(Protocol):
 
     @property
     def raw_allowed(self) -> bool:
-        """True when nothing stands between the topic and the task: no transforms, and no tolerance or dead letter queue for
-        single records, unless the task sees to that itself (:attr:`SinkTask.reports_raw`). Only then may
-        :meth:`SinkTask.wants_raw` say yes."""
+        """Whether :meth:`SinkTask.wants_raw` may return True: there are no transformations, and no tolerance or dead letter queue
+        for single records unless the task handles errant records itself (:attr:`SinkTask.reports_raw`)."""
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets after the last record of each partition now, for showing lag; partitions unknown are left out."""
+        """Returns the current end offset of each partition, for computing lag; unknown partitions are omitted."""
 
 
 class SinkTask(ABC):
-    """Takes batches of records and delivers them.
+    """Delivers batches of records to a system.
 
-    Threads: all methods on the task's own thread, except ``stop``, which says so. Order: ``initialize``, ``start``, ``open``,
-    then ``put`` and now and then ``pre_commit``; on rebalance ``pre_commit``, ``close_partitions``, ``open``; at the end
-    ``pre_commit``, ``close_partitions``, ``close``.
+    Threads: all methods are called on the task's own thread, except ``stop``, ``lag``, and ``progress``. Call order:
+    ``initialize``, ``start``, ``open``, then ``put`` with ``pre_commit`` at intervals; in a rebalance ``pre_commit``,
+    ``close_partitions``, ``open``; at the end ``pre_commit``, ``close_partitions``, ``close``.
     """
 
     reports_raw: ClassVar[bool] = False
-    """Set to True by a task whose ``put_raw`` gives each record that it cannot decode to
-    ``context.errant_record_reporter.report_raw``, or skips it where there is no reporter and ``errors.tolerance=all``."""
+    """Set to True in a task whose ``put_raw`` passes each record that it cannot decode to
+    ``context.errant_record_reporter.report_raw``, or skips it if there is no reporter and ``errors.tolerance=all``."""
 
     context: SinkTaskContext
 
@@ -112,55 +112,57 @@ class SinkTask(ABC):
 
     @abstractmethod
     def start(self, config: Mapping[str, str]) -> None:
-        """Opens what the task needs. No partitions are assigned yet."""
+        """Opens the task's resources. No partitions are assigned yet."""
 
     def wants_raw(self) -> bool:
-        """True to be given :meth:`put_raw` instead of :meth:`put`. Asked once, after ``start``; read
-        ``self.context.raw_allowed`` and the converters to decide."""
+        """Returns True to receive :meth:`put_raw` instead of :meth:`put`. Called once, after ``start``; decide by
+        ``self.context.raw_allowed`` and the converters."""
         return False
 
     def open(self, partitions: Collection[TopicPartition]) -> None:
-        """These partitions were added; nothing of them was put yet. ``self.context.offset`` may move where reading starts."""
+        """Called when these partitions were assigned, before any ``put`` with their records. ``self.context.offset`` may change
+        where reading starts."""
 
     @abstractmethod
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Takes the next records, in order per partition; may be empty. Delivery may be now or later, see ``pre_commit``.
+        """Takes the next records, in order per partition; may be empty. The task may deliver them now or later: see
+        ``pre_commit``.
 
-        Raises RetriableError to be given the same records again; what was delivered of them must not do harm twice. Any
-        other error fails the task. Must not block longer than the consumer's ``max.poll.interval.ms`` (5 minutes).
+        Raises RetriableError to receive the same records again; delivering some of them twice must then be harmless. Any other
+        error fails the task. Must not block longer than the consumer's ``max.poll.interval.ms`` (5 minutes).
         """
 
     def put_raw(self, batches: Sequence[RawBatch]) -> None:
-        """As :meth:`put`, with undecoded columns."""
+        """Takes the next records undecoded, in columns; otherwise like :meth:`put`."""
         raise IllegalStateError(f"{type(self).__name__}.wants_raw() is true, but the task does not define put_raw()")
 
     def flush(self, offsets: Offsets) -> None:
-        """Delivers everything that was put, durably. ``offsets`` is what was put so far."""
+        """Delivers all records that ``put`` received, durably. ``offsets`` are the offsets after them."""
 
     def pre_commit(self, offsets: Offsets) -> Offsets:
-        """The offsets that are safe to commit (promise 2): all records below them are delivered and durable.
+        """Returns the offsets that are safe to commit (promise 2): all records below them are delivered durably.
 
-        The base flushes and returns what it was given. A task that commits by itself returns what its own store holds; an
-        empty dict commits nothing. An error makes the worker rewind to the last committed offsets.
+        The default flushes and returns ``offsets``. A task that stores offsets with its data returns those; an empty dict
+        commits nothing. After an error, the worker rewinds to the last committed offsets.
         """
         self.flush(offsets)
         return offsets
 
     def close_partitions(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:
-        """These partitions go to another task. Their offsets are committed right after. ``lost``: they went already, so
-        nothing more may be written for them."""
+        """Called when these partitions are revoked; their offsets are already committed. With ``lost``, another task may own them
+        already, so nothing more may be written for them."""
 
     def lag(self) -> dict[TopicPartition, int] | None:
-        """Per partition the records that were put and are not visible at the destination yet, for a task that delivers later
-        than it takes; None otherwise. The worker adds what was not put yet. May be called from any thread."""
+        """Returns, per partition, the number of records that ``put`` received and that are not visible at the destination yet;
+        None for a task that delivers immediately. The worker adds the records not yet put. May be called from any thread."""
         return None
 
     def progress(self) -> Mapping[str, Any]:
-        """What the task can tell about itself, as plain JSON-able values; see :meth:`SourceTask.progress`."""
+        """Returns the task's progress as values that JSON can hold. Called from any thread; must not block."""
         return {}
 
     def stop(self) -> None:
-        """A request to end, from another thread, while ``put`` may be running. Must not block or close anything."""
+        """Asks the task to stop. Called from another thread while ``put`` may be running; must not block or release resources."""
 
     def close(self) -> None:
-        """Releases everything. Called on the task thread, once, last, also after a failed ``start``."""
+        """Releases all resources. Called once on the task thread, last, also after a failed ``start``."""

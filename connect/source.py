@@ -1,4 +1,4 @@
-"""Source tasks: they copy records out of a system. Source of the contract: KIP-26, KIP-618, Kafka Connect's API."""
+"""Source tasks: read records from a system. Source of the contract: KIP-26, KIP-618, Kafka Connect's API."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from connect.record import SourceRecord
 
 
 class OffsetReader(Protocol):
-    """Reads stored source offsets. May block on the offset store; safe from any thread."""
+    """Reads stored source offsets. May block on the offset store; thread-safe."""
 
     def offset(self, partition: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The stored offset of a source partition, or None. Integers come back as int, whatever stored them."""
+        """Returns the stored offset of a source partition, or None. Integers are returned as int, whatever type was stored."""
 
     def offsets(self, partitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
-        """The same for several, in their order, in one read."""
+        """Returns the stored offsets of several source partitions, in their order, with one read."""
 
 
 class TransactionContext(Protocol):
-    """For sources that set their own transaction boundaries (``transaction.boundary=connector``). Call it in ``poll``, before
-    that returns the records it is about. What is not ended when the task stops is aborted, and its offsets are not stored."""
+    """Sets transaction boundaries for sources with ``transaction.boundary=connector``. Call it in ``poll``, before that returns
+    the records in question. A transaction that is open when the task stops is aborted, and its offsets are not stored."""
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None:
-        """Commit after the batch that ``poll`` returns next, or after this record of it."""
+        """Commits after the batch that ``poll`` returns next, or after this record of it."""
 
     def abort_transaction(self, record: SourceRecord | None = None) -> None:
-        """Abort after the next batch, or after this record; its records are thrown away, their offsets kept."""
+        """Aborts after the next batch, or after this record. The records are discarded, but their offsets are stored."""
 
 
 class SourceTaskContext(Protocol):
-    """What the worker offers a source task."""
+    """The worker's services for a source task."""
 
     def configs(self) -> Mapping[str, str]:
-        """The task's configuration, variables resolved now."""
+        """Returns the task's configuration, with variables resolved at the time of the call."""
 
     @property
     def offset_reader(self) -> OffsetReader: ...
@@ -47,12 +47,12 @@ class SourceTask(ABC):
     """Polls a system and returns records.
 
     Threads: every method is called on the task's own thread, except ``stop``, which the worker calls once from another
-    thread while ``poll`` may be running. Order: ``initialize``, ``start``, then ``poll`` with ``commit`` in between, and
-    after ``stop`` no more ``poll`` but possibly one last ``commit``, then ``close``.
+    thread while ``poll`` may be running. Call order: ``initialize``, ``start``, then ``poll`` with ``commit`` in between. After
+    ``stop`` there is no further ``poll``; one last ``commit`` may follow, then ``close``.
     """
 
     wants_commit_record: ClassVar[bool] = False
-    """Set to True to have ``commit_record`` called; it costs a callback a record, so most tasks use ``commit``."""
+    """Set to True to have ``commit_record`` called. This costs a callback per record, so most tasks use ``commit`` instead."""
 
     context: SourceTaskContext
 
@@ -62,40 +62,40 @@ class SourceTask(ABC):
 
     @abstractmethod
     def start(self, config: Mapping[str, str]) -> None:
-        """Opens what the task needs. Read stored offsets here through ``self.context.offset_reader``.
+        """Opens the task's resources. Read stored offsets here through ``self.context.offset_reader``.
 
-        Raises ConfigError or ConnectError to fail the task; nothing needs closing then but what ``close`` will close.
+        Raises ConfigError or ConnectError to fail the task; ``close`` is still called.
         """
 
     @abstractmethod
     def poll(self) -> Sequence[SourceRecord] | None:
-        """The next records, in order; None or empty when there are none now.
+        """Returns the next records, in order; None or an empty sequence when there are none now.
 
-        May block, but comes back within about a second so that the task can be paused; returns at once after ``stop``.
-        The unit of work downstream is this batch: return hundreds or thousands when there are so many. Raises
-        RetriableError to be called again; any other error fails the task. The worker does not change the list.
+        May block, but must return within about a second so that the task can be paused, and promptly after ``stop``. The
+        returned batch is the unit of work downstream: return hundreds or thousands of records when available. Raises
+        RetriableError to be called again; any other error fails the task. The worker does not modify the sequence.
         """
 
     def commit(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
-        """The given (source partition, source offset) pairs are stored and durable: everything up to them was acknowledged
-        by the broker (promise 1). A source may now release it at the other end (confirm an LSN, acknowledge a message).
+        """Called after an offset flush that stored these (source partition, source offset) pairs durably.
 
-        Called on the task thread after each successful offset flush that stored something. An error here is logged, and
-        does not fail the task.
+        The broker has acknowledged every record up to them (promise 1), so the source may release its log (confirm an LSN,
+        acknowledge a message). Called on the task thread. An error here is logged and does not fail the task.
         """
 
     def commit_record(self, record: SourceRecord, metadata: Any | None) -> None:
-        """One record was acknowledged, or dropped by a transform or thrown away with its transaction (``metadata`` None). With
-        exactly-once this is called when its transaction is committed. Only with ``wants_commit_record``."""
+        """Called when a record was acknowledged, or, with ``metadata`` None, dropped by a transformation or discarded with its
+        transaction. With exactly-once delivery, called when its transaction commits. Requires ``wants_commit_record``."""
 
     def progress(self) -> Mapping[str, Any]:
-        """What the task can tell about its own progress (snapshot tables, rows, estimate), as plain JSON-able values; shown by
-        tools. Called from any thread while the task runs, so it must be quick and not block."""
+        """Returns the task's progress (snapshot tables, rows, estimate) as values that JSON can hold; tools show it. Called from
+        any thread while the task runs, so it must be quick and must not block."""
         return {}
 
     @abstractmethod
     def stop(self) -> None:
-        """Asks the task to end: makes a blocked ``poll`` return. Called from another thread; must not block or close."""
+        """Asks the task to stop and makes a blocked ``poll`` return. Called from another thread; must not block or release
+        resources."""
 
     def close(self) -> None:
-        """Releases everything. Called on the task thread, once, last, also after a failed ``start``."""
+        """Releases all resources. Called once on the task thread, last, also after a failed ``start``."""

@@ -1,12 +1,12 @@
-"""``conversion.strict``: what the original loses in silence becomes an error.
+"""``conversion.strict``: conversions that would silently lose data raise an error.
 
-Promise 8: where an Apache class loses something (an int8 read from 300 becomes 44) its namesake here answers the same. With
-``conversion.strict=true`` on a connector the same place raises DataError that names the field. ``docs/compatibility.md`` lists
-every such place.
+Promise 8: where an Apache class loses data (300 as int8 becomes 44), its counterpart returns the same result. With
+``conversion.strict=true`` on a connector, it raises a DataError that names the field instead. ``docs/compatibility.md`` lists
+every such case.
 
-The worker hands the key to every converter, and the chain to every transformation and predicate, among their own settings; no
-table lists it there, so that validation answers as Apache's. A class asks once, in ``configure``, and picks its functions then:
-what is not strict pays nothing a record.
+The worker passes the key to every converter, and the chain passes it to every transformation and predicate, together with their
+own settings. Their ConfigDefs do not list it, so that validation answers like Apache's. A class reads it once, in ``configure``,
+and selects its functions then, so that the default costs nothing per record.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ STRICT_KEY = ConfigKey(
 
 
 def is_strict(configs: Mapping[str, Any]) -> bool:
-    """Whether these settings ask for strict conversion. Raises ConfigError for a value that is neither true nor false."""
+    """Returns whether these settings ask for strict conversion. Raises ConfigError for a value that is not a boolean."""
     return bool(parse_value(STRICT, configs.get(STRICT), ConfigType.BOOLEAN))
 
 
 def strict_settings(config: Mapping[str, Any]) -> dict[str, str]:
-    """What a part of a connector is given of this key: itself when it is set, nothing otherwise."""
+    """Returns the settings to pass on to a component of a connector: the key if it is true, nothing otherwise."""
     return {STRICT: "true"} if is_strict(config) else {}

@@ -1,1 +1,1 @@
-"""The door: the REST API over the herder, and later the pages it serves."""
+"""The REST API over the herder, its server, and its client."""

@@ -1,9 +1,8 @@
-"""The FastAPI app over a herder, and the layers in front of it."""
+"""Builds the FastAPI app over a herder and the middleware around it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
@@ -13,13 +12,13 @@ from starlette.types import ASGIApp
 
 from rest.extensions import ClusterView
 from rest.forwarding.forwarder import Forwarder
-from rest.forwarding.worker_client import Outgoing
-from rest.middleware.cors import Cors
-from rest.middleware.jetty_compat import Front
-from rest.middleware.request_body import RequestBody
-from rest.middleware.response_headers import ResponseHeaders
+from rest.forwarding.worker_client import WorkerClient
+from rest.middleware.cors import CorsMiddleware
+from rest.middleware.jetty_compat import JettyCompatMiddleware
+from rest.middleware.request_body import RequestBodyLimit
+from rest.middleware.response_headers import ResponseHeadersMiddleware
 from rest.openapi import ConnectApi
-from rest.responses import http_error
+from rest.responses import http_error_response
 from rest.routes.connectors import add_connectors_routes
 from rest.routes.history import add_history_routes
 from rest.routes.internal import add_internal_routes
@@ -29,8 +28,8 @@ from rest.routes.progress import add_progress_routes
 from rest.routes.root import add_root_routes
 from rest.routes.routing import add_options_routes, route_class
 from rest.routes.tasks import add_tasks_routes
-from rest.server.thread_pools import Lanes
-from rest.settings import DoorSettings
+from rest.server.thread_pools import ThreadPools
+from rest.settings import RestSettings
 from worker.herder import Herder
 
 TITLE = "Sluice"
@@ -51,24 +50,24 @@ ADMIN: tuple[AddRoutes, ...] = (add_loggers_routes,)
 
 def build_api(
     herder: Herder,
-    parts: Sequence[AddRoutes] = (*PUBLIC, *ADMIN),
-    lanes: Lanes | None = None,
-    outgoing: Outgoing | None = None,
+    routes: Sequence[AddRoutes] = (*PUBLIC, *ADMIN),
+    pools: ThreadPools | None = None,
+    worker_client: WorkerClient | None = None,
 ) -> FastAPI:
-    """The FastAPI app: routes, OpenAPI document, Apache's answers for what no route takes. Whoever gives lanes closes them."""
+    """Returns the FastAPI app: routes, OpenAPI document, and Apache's error responses for unknown paths. The caller closes
+    ``pools``."""
     api = ConnectApi(
         title=TITLE,
-        description="Kafka Connect's REST API, and a few calls of Sluice's own under /sluice.",
+        description="Kafka Connect's REST API, and Sluice's own resources under /sluice.",
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
         redirect_slashes=False,
     )
-    lanes = lanes or Lanes()
-    api.state.forwarder = Forwarder(outgoing or Outgoing(), lanes)
-    stages: Any = getattr(herder, "stages", None)
-    api.router.route_class = route_class(lanes, None if stages is None else stages.timed_out)
-    for add_routes in parts:
+    pools = pools or ThreadPools()
+    api.state.forwarder = Forwarder(worker_client or WorkerClient(), pools)
+    api.router.route_class = route_class(pools, lambda: herder.timeout_message())
+    for add_routes in routes:
         add_routes(api.router, herder)
     add_options_routes(api.router)
     api.add_exception_handler(HTTPException, _protocol_error)
@@ -77,28 +76,27 @@ def build_api(
 
 def build_app(
     herder: Herder,
-    settings: DoorSettings | None = None,
-    lanes: Lanes | None = None,
-    parts: Sequence[AddRoutes] = (*PUBLIC, *ADMIN),
+    settings: RestSettings | None = None,
+    pools: ThreadPools | None = None,
+    routes: Sequence[AddRoutes] = (*PUBLIC, *ADMIN),
 ) -> ASGIApp:
-    """The whole door as an ASGI app: :func:`build_api` behind its layers."""
-    settings = settings or DoorSettings()
-    app: ASGIApp = RequestBody(build_api(herder, parts, lanes, settings.outgoing), settings.max_request_bytes)
+    """Returns the complete REST API: :func:`build_api` behind its middleware and extensions."""
+    settings = settings or RestSettings()
+    app: ASGIApp = RequestBodyLimit(build_api(herder, routes, pools, settings.worker_client), settings.max_request_bytes)
     for extension in reversed(settings.extensions):
         app = extension.wrap(app, ClusterView(herder))
     if settings.cors is not None:
-        app = Cors(app, settings.cors)
+        app = CorsMiddleware(app, settings.cors)
     if settings.headers:
-        app = ResponseHeaders(app, settings.headers)
-    return Front(app)
+        app = ResponseHeadersMiddleware(app, settings.headers)
+    return JettyCompatMiddleware(app)
 
 
-def build_admin_app(herder: Herder, settings: DoorSettings, lanes: Lanes) -> ASGIApp:
-    """What listeners of ``admin.listeners`` serve. As in Apache's worker neither headers, cross-origin rules nor extensions are
-    in front of it."""
-    return build_app(herder, DoorSettings(settings.max_request_bytes), lanes, ADMIN)
+def build_admin_app(herder: Herder, settings: RestSettings, pools: ThreadPools) -> ASGIApp:
+    """Returns the app of ``admin.listeners``, as in Apache's worker without response headers, CORS rules, and extensions."""
+    return build_app(herder, RestSettings(settings.max_request_bytes), pools, ADMIN)
 
 
 async def _protocol_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    return http_error(status)
+    return http_error_response(status)

@@ -1,32 +1,30 @@
-"""A small typed client of the REST API, for the command line, the demo and tests.
+"""A small typed client of the REST API, for the command line, the demo, and tests.
 
-It stands on ``http.client``: importing httpx costs a command more than the call itself, and a proxy from the environment has no
-business between an operator and a worker.
+It uses ``http.client``: importing httpx takes longer than a request, and requests to a worker must not go through a proxy.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, ConnectError, NotFoundError, UnreachableError
+from rest.polling import wait_until
 
 DEFAULT_URL = "http://localhost:8083"
 _ERRORS: dict[int, type[ConnectError]] = {400: BadRequestError, 404: NotFoundError, 409: AlreadyExistsError}
-_POLL_S = 0.05
 _NOT_REPEATABLE = ("POST", "PATCH")
-"""These go over a new connection, so that none is sent twice because an idle one was closed."""
+"""Sent on a new connection each, since a request on a closed idle connection would have to be repeated."""
 
 
 class ConnectClient:
-    """Calls one worker. Not for use by several threads at once.
+    """Sends requests to one worker. Not thread-safe.
 
-    Every call raises NotFoundError (404), AlreadyExistsError (409), BadRequestError (400), ConnectError (any other error answer,
-    with the worker's own message) or UnreachableError (no worker answers at the address).
+    Every method raises NotFoundError (404), AlreadyExistsError (409), BadRequestError (400), ConnectError (any other error
+    response, with the worker's message), or UnreachableError (no worker responds at the address).
     """
 
     def __init__(self, url: str = DEFAULT_URL, *, timeout_s: float = 95.0) -> None:
@@ -53,14 +51,14 @@ class ConnectClient:
         return self._dict("GET", "/")
 
     def health(self) -> dict[str, Any]:
-        """``status`` and ``message``; also when the worker is not healthy."""
+        """Returns ``status`` and ``message``, also for an unhealthy worker."""
         status, body = self.send("GET", "/health")
         if not isinstance(body, dict) or "status" not in body:
             raise ConnectError(_message_of(status, body))
         return body
 
     def wait_until_up(self, timeout_s: float = 30.0) -> None:
-        """Returns when the worker answers as healthy. Raises UnreachableError after the time."""
+        """Returns once the worker is healthy. Raises UnreachableError after the time."""
 
         def is_up() -> bool:
             try:
@@ -68,7 +66,7 @@ class ConnectClient:
             except UnreachableError:
                 return False
 
-        if not _wait(is_up, timeout_s):
+        if not wait_until(is_up, timeout_s):
             raise UnreachableError(f"No healthy worker at {self.url} within {timeout_s:g} s")
 
     # --- connectors
@@ -77,7 +75,7 @@ class ConnectClient:
         return list(self._call("GET", "/connectors"))
 
     def connectors_expanded(self, *kinds: str) -> dict[str, Any]:
-        """All connectors with ``status`` and/or ``info``."""
+        """Returns all connectors with ``status`` and/or ``info``."""
         return self._dict("GET", "/connectors", query=[("expand", kind) for kind in kinds or ("status", "info")])
 
     def connector(self, name: str) -> dict[str, Any]:
@@ -87,14 +85,14 @@ class ConnectClient:
         return self._dict("GET", _path(name, "config"))
 
     def create(self, name: str, config: Mapping[str, Any], *, initial_state: str | None = None) -> dict[str, Any]:
-        """Creates; raises AlreadyExistsError when the name is taken. ``initial_state``: RUNNING, PAUSED or STOPPED."""
+        """Creates a connector. ``initial_state``: RUNNING, PAUSED, or STOPPED. Raises AlreadyExistsError if the name is taken."""
         body: dict[str, Any] = {"name": name, "config": dict(config)}
         if initial_state is not None:
             body["initial_state"] = initial_state
         return self._dict("POST", "/connectors", body)
 
     def put_config(self, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Creates the connector, or replaces its configuration."""
+        """Creates the connector or replaces its configuration."""
         return self._dict("PUT", _path(name, "config"), dict(config))
 
     def patch_config(self, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,7 +117,7 @@ class ConnectClient:
         self._call("PUT", _path(name, "stop"))
 
     def restart(self, name: str, *, include_tasks: bool = False, only_failed: bool = False) -> dict[str, Any] | None:
-        """The plan of what is restarted; None for the connector alone."""
+        """Restarts a connector. Returns the plan, or None if only the connector instance restarts."""
         flags = [("includeTasks", _flag(include_tasks)), ("onlyFailed", _flag(only_failed))]
         plan = self._call("POST", _path(name, "restart"), query=flags)
         return plan if isinstance(plan, dict) else None
@@ -131,56 +129,55 @@ class ConnectClient:
         return list(self._dict("GET", _path(name, "offsets"))["offsets"])
 
     def alter_offsets(self, name: str, offsets: Sequence[Mapping[str, Any]]) -> str:
-        """Changes offsets of a stopped connector, entries as :meth:`offsets` gives them; an offset None forgets a partition. The
-        worker's sentence about it."""
+        """Changes offsets of a stopped connector, as returned by :meth:`offsets`; the offset None removes a partition. Returns
+        the worker's message."""
         body = {"offsets": [dict(entry) for entry in offsets]}
         return str(self._dict("PATCH", _path(name, "offsets"), body)["message"])
 
     def reset_offsets(self, name: str) -> str:
-        """Forgets all offsets of a stopped connector."""
+        """Resets all offsets of a stopped connector. Returns the worker's message."""
         return str(self._dict("DELETE", _path(name, "offsets"))["message"])
 
     def topics(self, name: str) -> list[str]:
-        """The topics that the connector has used."""
+        """Returns the topics that the connector has used."""
         return list(self._dict("GET", _path(name, "topics"))[name]["topics"])
 
     def reset_topics(self, name: str) -> None:
         self._call("PUT", _path(name, "topics", "reset"))
 
-    # --- Sluice's own
+    # --- Sluice's own resources
 
     def history(self, name: str) -> list[dict[str, Any]]:
-        """The versions of a connector's configuration: ``version``, ``at``, ``origin``, and the keys that changed."""
+        """Returns the versions of a connector's configuration: ``version``, ``at``, ``origin``, and the changed keys."""
         return list(self._call("GET", f"/sluice{_path(name, 'history')}"))
 
     def config_version(self, name: str, version: int) -> dict[str, str | None] | None:
-        """One of them; None where the connector was deleted."""
+        """Returns one version; None if it is a deletion."""
         answer = self._call("GET", f"/sluice{_path(name, 'history', str(version))}")
         return None if answer is None else dict(answer)
 
     def rollback(self, name: str, version: int) -> dict[str, Any]:
-        """Gives the connector an earlier configuration, and creates it when it was deleted."""
+        """Restores an earlier configuration; recreates a deleted connector."""
         return self._dict("POST", f"/sluice{_path(name, 'rollback')}", query=[("version", str(version))])
 
     def connector_files(self) -> list[dict[str, Any]]:
-        """The files of ``connectors.dir`` and what became of them."""
+        """Returns the files of ``connectors.dir`` and their states."""
         return list(self._call("GET", "/sluice/connectors-dir"))
 
     def progress(self, name: str) -> list[dict[str, Any]]:
-        """Live numbers of the tasks that run on this worker."""
+        """Returns live figures of the tasks that run on this worker."""
         return list(self._dict("GET", f"/sluice{_path(name, 'progress')}")["tasks"])
 
     def wait_for(self, name: str, state: str = "RUNNING", *, timeout_s: float = 30.0, tasks: int | None = None) -> dict[str, Any]:
-        """The status once connector and all tasks are in the state.
+        """Waits until the connector and all its tasks are in the state; returns the status.
 
-        With ``tasks`` there must be exactly so many of them; without it, at least one when the state is RUNNING.
+        ``tasks`` is the expected number of tasks; by default, RUNNING needs at least one.
 
-        Raises ConnectError with the trace as soon as something FAILED that was not waited for, or after the time with the
-        last status.
+        Raises ConnectError with the trace as soon as something has unexpectedly FAILED, or with the last status after the time.
         """
         last: dict[str, Any] = {}
 
-        def is_there() -> bool:
+        def has_state() -> bool:
             nonlocal last
             try:
                 last = self.status(name)
@@ -190,7 +187,7 @@ class ConnectClient:
                 _raise_failure(name, last)
             return _has_reached(last, state, tasks)
 
-        if not _wait(is_there, timeout_s):
+        if not wait_until(has_state, timeout_s):
             raise ConnectError(f"Connector {name} is not {state} after {timeout_s:g} s: {json.dumps(last) or 'no status'}")
         return last
 
@@ -203,7 +200,7 @@ class ConnectClient:
         return list(self._call("GET", f"/connector-plugins/{quote(plugin, safe='')}/config"))
 
     def validate(self, config: Mapping[str, Any], plugin: str | None = None) -> dict[str, Any]:
-        """The whole validation answer; ``plugin`` defaults to the configuration's ``connector.class``."""
+        """Returns the whole validation result; ``plugin`` defaults to the configuration's ``connector.class``."""
         name = plugin or str(config.get("connector.class") or "")
         return self._dict("PUT", f"/connector-plugins/{quote(name, safe='')}/config/validate", dict(config))
 
@@ -218,7 +215,7 @@ class ConnectClient:
         query: Sequence[tuple[str, str]] = (),
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Any]:
-        """One exchange: status and body, parsed where it is JSON, None where it is empty. Raises UnreachableError only."""
+        """Sends one request. Returns status and body: parsed if it is JSON, None if empty. Raises only UnreachableError."""
         target = f"{path}?{urlencode(query)}" if query else path
         sent = {"Accept": "application/json", **(headers or {})}
         payload = None
@@ -245,7 +242,7 @@ class ConnectClient:
             return answer, answer.read()
         except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError) as e:
             self._connection.close()
-            # Most likely an idle connection that the worker closed: send it again, on a new one.
+            # Most likely the worker closed an idle connection: repeat the request on a new one.
             if reused:
                 return self._exchange(method, target, payload, headers)
             raise UnreachableError(f"The worker at {self.url} closed the connection") from e
@@ -254,7 +251,9 @@ class ConnectClient:
             raise UnreachableError(f"The worker at {self.url} did not answer within {self._connection.timeout:g} s") from e
         except (OSError, http.client.HTTPException) as e:
             self._connection.close()
-            raise UnreachableError(f"No worker answers at {self.url}: {e}. Is it running, and is the address right?") from e
+            raise UnreachableError(
+                f"No worker responds at {self.url}: {e}. Check that it is running and that the address is correct"
+            ) from e
 
     def _call(self, method: str, path: str, body: Any = None, *, query: Sequence[tuple[str, str]] = ()) -> Any:
         status, answer = self.send(method, path, body, query=query)
@@ -299,12 +298,3 @@ def _raise_failure(name: str, status: Mapping[str, Any]) -> None:
     for what, found in (("Connector", status["connector"]), *((f"Task {t['id']} of", t) for t in status["tasks"])):
         if found["state"] == "FAILED":
             raise ConnectError(f"{what} {name} FAILED: {found.get('trace', 'no trace')}")
-
-
-def _wait(is_true: Callable[[], bool], timeout_s: float) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not is_true():
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(_POLL_S)
-    return True

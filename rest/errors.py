@@ -1,4 +1,4 @@
-"""The one place where errors become statuses."""
+"""REST errors, and the one place that maps errors to HTTP statuses."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from connect.errors import (
     NotFoundError,
     NotReadyError,
 )
-from rest.responses import error_answer
+from rest.responses import error_response
 
 log = logging.getLogger(__name__)
 
 
 class UnreadableBodyError(ConnectError):
-    """The body is not the JSON that was expected. 500, as Apache answers (recordings create-bad-json, config-put-null-body)."""
+    """The body is not the expected JSON: 500, as in Apache's worker (recordings create-bad-json, config-put-null-body)."""
 
 
 class BodyTooLargeError(ConnectError):
-    """A body beyond the limit: 413."""
+    """The body exceeds the size limit: 413."""
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(
-            f"The request body is longer than {max_bytes} bytes. The limit is the worker's key rest.max.request.size.bytes"
+            f"The request body exceeds {max_bytes} bytes. To raise the limit, set rest.max.request.size.bytes of the worker"
         )
 
 
 class BodyTooSlowError(ConnectError):
-    """A client that does not send what it announced: 408."""
+    """The client stopped sending the body: 408."""
 
     def __init__(self, timeout_s: float) -> None:
-        super().__init__(f"The request body is incomplete, and nothing of it has come for {timeout_s:g} s")
+        super().__init__(f"The request body is incomplete: nothing received for {timeout_s:g} s")
 
 
 STATUSES: tuple[tuple[type[ConnectError], int], ...] = (
@@ -50,18 +50,18 @@ STATUSES: tuple[tuple[type[ConnectError], int], ...] = (
     (BodyTooLargeError, 413),
     (BodyTooSlowError, 408),
 )
-"""First match wins; every other error is 500, as in Apache's ConnectExceptionMapper."""
+"""First match wins. Other errors are 500, as in Apache's ConnectExceptionMapper."""
 
 
-def status_of(error: BaseException) -> int:
-    """The HTTP status of an error that a handler raised."""
+def error_status(error: BaseException) -> int:
+    """Returns the HTTP status of an error that a handler raised."""
     return next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
 
 
-def answer_failure(error: Exception) -> Response:
-    """The error body for whatever a handler raised."""
-    status = status_of(error)
+def error_to_response(error: Exception) -> Response:
+    """Returns the error response for an exception that a handler raised; logs unexpected ones."""
+    status = error_status(error)
     if isinstance(error, ConnectError):
-        return error_answer(status, error.message)
+        return error_response(status, error.message)
     log.exception("Uncaught exception in REST call", exc_info=error)
-    return error_answer(status, str(error) or type(error).__name__)
+    return error_response(status, str(error) or type(error).__name__)

@@ -1,7 +1,6 @@
-"""REST extensions: classes that stand between a request and REST (``rest.extension.classes``, KIP-285).
+"""The API of REST extensions: classes that see each request before the REST API does (``rest.extension.classes``, KIP-285).
 
-Apache's basic authentication is known by its Java name. An extension of one's own is a Python class, named ``module:Class``, with
-the methods of :class:`RestExtension`::
+An extension is a Python class, named ``module:Class``, with the methods of :class:`RestExtension`::
 
     class AuditLog:
         def configure(self, settings):
@@ -14,29 +13,29 @@ the methods of :class:`RestExtension`::
             return audited
 
         def close(self): ...
+
+Apache's basic authentication extension is built in and known by its Java name.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 from starlette.types import ASGIApp
 
-from connect.errors import ConfigError, ConnectError
-from worker.herder import Herder
+from worker.herder import ConnectorReader, WorkerInformation
 from worker.model import ConnectorStatus
 
-KEY = "rest.extension.classes"
-BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+
+class _ClusterSource(ConnectorReader, WorkerInformation, Protocol):
+    """The parts of the herder that extensions may read."""
 
 
 class ClusterView:
-    """What an extension may see of the cluster: nothing that changes it. Its calls may block, as the herder's: call them on a
-    thread."""
+    """Read-only view of the cluster for extensions. Its methods block like the herder's: call them on a thread."""
 
-    def __init__(self, herder: Herder) -> None:
+    def __init__(self, herder: _ClusterSource) -> None:
         self._herder = herder
 
     def connectors(self) -> list[str]:
@@ -55,51 +54,16 @@ class ClusterView:
 
 
 class RestExtension(Protocol):
-    """What an extension has. One is made at the worker's start, with no arguments."""
+    """The methods of an extension. The worker creates one instance at startup, without arguments."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Takes the worker's properties. Called once, before anything listens; a ConfigError ends the worker's start."""
+        """Takes the worker's properties. Called once, before the worker listens. Raise ConfigError to abort startup."""
 
     def wrap(self, app: ASGIApp, cluster: ClusterView) -> ASGIApp:
-        """Called once. The ASGI app that gets the requests of the REST listeners, and that hands on to ``app`` what it lets pass.
-        Listeners of ``admin.listeners`` are not wrapped, as in Apache's worker."""
+        """Returns the ASGI app that receives the requests of the REST listeners and passes accepted ones to ``app``. Called once.
+
+        As in Apache's worker, extensions do not see requests to ``admin.listeners``.
+        """
 
     def close(self) -> None:
-        """Called once, after the last request."""
-
-
-def load_extensions(names: Sequence[str], settings: Mapping[str, str]) -> list[RestExtension]:
-    """The extensions, configured, in the order of their names: the first sees a request first. Raises ConfigError."""
-    extensions = []
-    for name in names:
-        extension = _made(name)
-        try:
-            extension.configure(settings)
-        except ConnectError:
-            raise
-        except Exception as e:
-            raise ConfigError.invalid(KEY, name, f"its configure() failed: {type(e).__name__}: {e}") from e
-        extensions.append(extension)
-    return extensions
-
-
-def _made(name: str) -> RestExtension:
-    if name in (BASIC_AUTH, BASIC_AUTH.rpartition(".")[2]):
-        from rest.middleware.basic_auth import BasicAuth
-
-        return BasicAuth()
-    module, colon, cls = name.partition(":")
-    if not colon:
-        raise ConfigError.invalid(
-            KEY, name, f"a Java class cannot be used here; there is {BASIC_AUTH}, and an extension of your own is a Python "
-            "class, named module:Class"
-        )  # fmt: skip
-    try:
-        made = getattr(importlib.import_module(module), cls)()
-    except Exception as e:
-        raise ConfigError.invalid(KEY, name, f"the class cannot be loaded: {type(e).__name__}: {e}") from e
-    missing = [method for method in ("configure", "wrap", "close") if not callable(getattr(made, method, None))]
-    if missing:
-        raise ConfigError.invalid(KEY, name, f"the class has no {', '.join(f'{method}()' for method in missing)}")
-    extension: RestExtension = made
-    return extension
+        """Releases resources. Called once, after the last request."""

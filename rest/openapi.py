@@ -1,4 +1,4 @@
-"""``/openapi.json``: what FastAPI knows of the routes, and what each of them answers."""
+"""``/openapi.json``: FastAPI's description of the routes, completed with their responses."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 _TEXTS = {
     200: "Done",
     201: "Created",
-    202: "Accepted; the states follow",
+    202: "Accepted; states change later",
     204: "Done",
-    400: "The request cannot be meant so; or the path is ambiguous, which is told in HTML to GET, HEAD and POST, and to others "
-    "without a body",
-    403: "Switched off",
-    404: "There is no such thing",
-    405: "The path does not have this method",
-    406: "Accept lets no JSON through",
-    408: "The rest of the request did not come",
-    409: "The name is taken, the call does not fit the state, or the workers of the cluster are just sharing out their work",
-    413: "The body is longer than rest.max.request.size.bytes",
-    415: "The body's Content-Type is not application/json",
-    500: "The body is not the JSON that is expected, the call took too long, or something failed",
+    400: "The request is invalid; or the path is ambiguous (explained in HTML for GET, HEAD and POST, without a body for others)",
+    403: "Disabled",
+    404: "Not found",
+    405: "The path does not support this method",
+    406: "Accept excludes JSON",
+    408: "The client stopped sending the request",
+    409: "The name is taken, the state does not allow the request, or the cluster is rebalancing",
+    413: "The body exceeds rest.max.request.size.bytes",
+    415: "The Content-Type is not application/json",
+    500: "The body is not the expected JSON, the request timed out, or an error occurred",
     503: "The worker is starting, or has too many connections",
 }
 _UNTYPED = (405, 406, 415)
@@ -36,8 +35,8 @@ _UNTYPED = (405, 406, 415)
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """What an operation answers when it went well, an empty body as None; and the errors that not every operation has."""
+class OperationResponses:
+    """Success responses of an operation (None: empty body), and its errors beyond those of every operation."""
 
     good: Mapping[int, Schema | None]
     errors: tuple[int, ...] = ()
@@ -47,44 +46,44 @@ _INFO, _STATUS = ref("ConnectorInfo"), ref("ConnectorStatus")
 _CONNECTOR = "/connectors/{connector}"
 _SLUICE = "/sluice/connectors/{connector}"
 
-OPERATIONS: dict[tuple[str, str], Answers] = {
-    ("get", "/"): Answers({200: ref("ServerInfo")}),
-    ("get", "/health"): Answers({200: ref("Health")}),
-    ("get", "/connectors"): Answers({200: {"anyOf": [array_of(STRING), map_of(ref("ExpandedConnector"))]}}),
-    ("post", "/connectors"): Answers({201: _INFO}, (400,)),
-    ("get", _CONNECTOR): Answers({200: _INFO}, (404,)),
-    ("delete", _CONNECTOR): Answers({204: None}, (404,)),
-    ("get", f"{_CONNECTOR}/config"): Answers({200: CONFIG}, (404,)),
-    ("put", f"{_CONNECTOR}/config"): Answers({200: _INFO, 201: _INFO}, (400,)),
-    ("patch", f"{_CONNECTOR}/config"): Answers({200: _INFO}, (400, 404)),
-    ("get", f"{_CONNECTOR}/status"): Answers({200: _STATUS}, (404,)),
-    ("put", f"{_CONNECTOR}/pause"): Answers({202: None}, (404,)),
-    ("put", f"{_CONNECTOR}/resume"): Answers({202: None}, (404,)),
-    ("put", f"{_CONNECTOR}/stop"): Answers({204: None}, (404,)),
-    ("post", f"{_CONNECTOR}/restart"): Answers({202: _STATUS, 204: None}, (404,)),
-    ("get", f"{_CONNECTOR}/offsets"): Answers({200: ref("Offsets")}, (404,)),
-    ("patch", f"{_CONNECTOR}/offsets"): Answers({200: ref("Message")}, (400, 404)),
-    ("delete", f"{_CONNECTOR}/offsets"): Answers({200: ref("Message")}, (400, 404)),
-    ("get", f"{_CONNECTOR}/topics"): Answers({200: ref("ConnectorTopics")}, (403,)),
-    ("put", f"{_CONNECTOR}/topics/reset"): Answers({202: None}, (403,)),
-    ("get", f"{_CONNECTOR}/tasks"): Answers({200: array_of(ref("TaskInfo"))}, (404,)),
-    ("get", f"{_CONNECTOR}/tasks/{{task}}/status"): Answers({200: ref("TaskState")}, (404,)),
-    ("post", f"{_CONNECTOR}/tasks/{{task}}/restart"): Answers({204: None}, (404,)),
-    ("get", "/connector-plugins"): Answers({200: array_of(ref("Plugin"))}),
-    ("get", "/connector-plugins/{plugin}/config"): Answers({200: array_of(ref("ConfigKey"))}, (400, 404)),
-    ("put", "/connector-plugins/{plugin}/config/validate"): Answers({200: ref("Validation")}, (400,)),
-    ("get", "/admin/loggers"): Answers({200: map_of(ref("LoggerLevel"))}),
-    ("get", "/admin/loggers/{logger}"): Answers({200: ref("LoggerLevel")}, (404,)),
-    ("put", "/admin/loggers/{logger}"): Answers({200: array_of(STRING), 204: None}, (400, 404)),
-    ("get", f"{_SLUICE}/progress"): Answers(
+OPERATIONS: dict[tuple[str, str], OperationResponses] = {
+    ("get", "/"): OperationResponses({200: ref("ServerInfo")}),
+    ("get", "/health"): OperationResponses({200: ref("Health")}),
+    ("get", "/connectors"): OperationResponses({200: {"anyOf": [array_of(STRING), map_of(ref("ExpandedConnector"))]}}),
+    ("post", "/connectors"): OperationResponses({201: _INFO}, (400,)),
+    ("get", _CONNECTOR): OperationResponses({200: _INFO}, (404,)),
+    ("delete", _CONNECTOR): OperationResponses({204: None}, (404,)),
+    ("get", f"{_CONNECTOR}/config"): OperationResponses({200: CONFIG}, (404,)),
+    ("put", f"{_CONNECTOR}/config"): OperationResponses({200: _INFO, 201: _INFO}, (400,)),
+    ("patch", f"{_CONNECTOR}/config"): OperationResponses({200: _INFO}, (400, 404)),
+    ("get", f"{_CONNECTOR}/status"): OperationResponses({200: _STATUS}, (404,)),
+    ("put", f"{_CONNECTOR}/pause"): OperationResponses({202: None}, (404,)),
+    ("put", f"{_CONNECTOR}/resume"): OperationResponses({202: None}, (404,)),
+    ("put", f"{_CONNECTOR}/stop"): OperationResponses({204: None}, (404,)),
+    ("post", f"{_CONNECTOR}/restart"): OperationResponses({202: _STATUS, 204: None}, (404,)),
+    ("get", f"{_CONNECTOR}/offsets"): OperationResponses({200: ref("Offsets")}, (404,)),
+    ("patch", f"{_CONNECTOR}/offsets"): OperationResponses({200: ref("Message")}, (400, 404)),
+    ("delete", f"{_CONNECTOR}/offsets"): OperationResponses({200: ref("Message")}, (400, 404)),
+    ("get", f"{_CONNECTOR}/topics"): OperationResponses({200: ref("ConnectorTopics")}, (403,)),
+    ("put", f"{_CONNECTOR}/topics/reset"): OperationResponses({202: None}, (403,)),
+    ("get", f"{_CONNECTOR}/tasks"): OperationResponses({200: array_of(ref("TaskInfo"))}, (404,)),
+    ("get", f"{_CONNECTOR}/tasks/{{task}}/status"): OperationResponses({200: ref("TaskState")}, (404,)),
+    ("post", f"{_CONNECTOR}/tasks/{{task}}/restart"): OperationResponses({204: None}, (404,)),
+    ("get", "/connector-plugins"): OperationResponses({200: array_of(ref("Plugin"))}),
+    ("get", "/connector-plugins/{plugin}/config"): OperationResponses({200: array_of(ref("ConfigKey"))}, (400, 404)),
+    ("put", "/connector-plugins/{plugin}/config/validate"): OperationResponses({200: ref("Validation")}, (400,)),
+    ("get", "/admin/loggers"): OperationResponses({200: map_of(ref("LoggerLevel"))}),
+    ("get", "/admin/loggers/{logger}"): OperationResponses({200: ref("LoggerLevel")}, (404,)),
+    ("put", "/admin/loggers/{logger}"): OperationResponses({200: array_of(STRING), 204: None}, (400, 404)),
+    ("get", f"{_SLUICE}/progress"): OperationResponses(
         {200: {"type": "object", "properties": {"name": STRING, "tasks": array_of(ref("TaskProgress"))}}}, (404,)
     ),
-    ("get", f"{_SLUICE}/history"): Answers({200: array_of(ref("ConfigVersion"))}, (404,)),
-    ("get", f"{_SLUICE}/history/{{version}}"): Answers({200: nullable(CONFIG)}, (404,)),
-    ("post", f"{_SLUICE}/rollback"): Answers({200: _INFO, 201: _INFO}, (400, 404)),
-    ("get", "/sluice/connectors-dir"): Answers({200: array_of(ref("ConnectorFile"))}),
+    ("get", f"{_SLUICE}/history"): OperationResponses({200: array_of(ref("ConfigVersion"))}, (404,)),
+    ("get", f"{_SLUICE}/history/{{version}}"): OperationResponses({200: nullable(CONFIG)}, (404,)),
+    ("post", f"{_SLUICE}/rollback"): OperationResponses({200: _INFO, 201: _INFO}, (400, 404)),
+    ("get", "/sluice/connectors-dir"): OperationResponses({200: array_of(ref("ConnectorFile"))}),
 }
-"""Every operation of the document. A test fails when one is missing."""
+"""Every operation of the document. A test fails if one is missing."""
 
 _LEVEL_BODY = {
     "type": "object",
@@ -95,16 +94,16 @@ _BODIES: dict[tuple[str, str], Schema] = {("put", "/admin/loggers/{logger}"): _L
 
 
 class ConnectApi(FastAPI):
-    """FastAPI with Apache's answers in its document, in place of FastAPI's own for what does not fit the parameters."""
+    """FastAPI whose OpenAPI document describes Apache's responses instead of FastAPI's validation errors."""
 
     def openapi(self) -> dict[str, Any]:
         if not self.openapi_schema:
-            self.openapi_schema = completed(super().openapi())
+            self.openapi_schema = complete_document(super().openapi())
         return self.openapi_schema
 
 
-def completed(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with the answers of every operation that the table knows."""
+def complete_document(document: dict[str, Any]) -> dict[str, Any]:
+    """Adds the responses of every operation in the table to the document."""
     for method, path, operation in operations(document):
         body = _BODIES.get((method, path))
         if body is not None:
@@ -117,20 +116,20 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Method, path and description of every operation."""
+    """Yields method, path, and description of every operation."""
     for path, methods in document["paths"].items():
         for method in _METHODS:
             if method in methods:
                 yield method, path, methods[method]
 
 
-def _responses(path: str, answers: Answers, has_body: bool) -> dict[str, Any]:
-    found = {status: _good(status, schema) for status, schema in answers.good.items()}
-    errors = {*answers.errors, 406, 415, 500, 503, *((400,) if "{" in path else ()), *((408, 409, 413) if has_body else (409,))}
+def _responses(path: str, responses: OperationResponses, has_body: bool) -> dict[str, Any]:
+    found = {status: _good(status, schema) for status, schema in responses.good.items()}
+    errors = {*responses.errors, 406, 415, 500, 503, *((400,) if "{" in path else ()), *((408, 409, 413) if has_body else (409,))}
     for status in errors:
         found[status] = _error(status)
     if path == "/health":
-        # Told in the same form when the worker is not well.
+        # The same form if the worker is unhealthy.
         for status in (500, 503):
             found[status]["content"] = {JSON_TYPE: {"schema": {"anyOf": [ref("Health"), ref("Error")]}}}
     return {str(status): found[status] for status in sorted(found)}
@@ -141,7 +140,7 @@ def _good(status: int, schema: Schema | None) -> dict[str, Any]:
     if schema is not None:
         response["content"] = {JSON_TYPE: {"schema": schema}}
     if status == 201:
-        response["headers"] = {"Location": {"description": "Where the connector is", "schema": STRING}}
+        response["headers"] = {"Location": {"description": "URL of the connector", "schema": STRING}}
     return response
 
 

@@ -1,8 +1,8 @@
-"""Request bodies, read by the rules of the JSON reader that Apache Connect uses.
+"""Parses request bodies by the rules of Apache Connect's JSON reader.
 
-A configuration is a map of text to text. Numbers and booleans become the text they were written as (``1.0`` stays ``1.0``,
-recording config-put-numbers); null stays null; lists and objects are refused. So is whatever follows the first JSON value. An
-empty body is null.
+A configuration maps strings to strings. Numbers and booleans become strings as written (``1.0`` stays ``1.0``, recording
+config-put-numbers), null stays null, and lists and objects are rejected, as is anything after the first JSON value. An empty body
+is null.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Config = dict[str, str | None]
 
 
 class UntypedBodyError(Exception):
-    """A body without Content-Type, or with a range for one, where one is read: 415, with Content-Type (recording
+    """A required body has no Content-Type, or a range such as ``*/*``: 415 with a Content-Type (recording
     create-no-content-type)."""
 
 
@@ -48,18 +48,18 @@ def _finite(text: str) -> float:
     return number
 
 
-# Numbers stay the text they were: 1e3 must not become 1000.0 on its way into a configuration.
+# Numbers keep their text: 1e3 in a configuration must not become 1000.0.
 _decoder = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse_constant)
 _number_decoder = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_constant)
 
 
 def media_type(content_type: str) -> str:
-    """A Content-Type without its parameters."""
+    """Returns a Content-Type without its parameters."""
     return content_type.split(";", 1)[0].strip().lower()
 
 
 async def read_json(request: Request, decoder: json.JSONDecoder = _decoder) -> Any:
-    """The JSON value that the body is, its numbers as text; None for an empty body."""
+    """Returns the body's JSON value with numbers as text; None for an empty body."""
     body = await request.body()
     if not body.strip():
         return None
@@ -91,20 +91,20 @@ def _as_config(value: Any, where: str) -> Config:
 
 
 async def read_config(request: Request) -> Config:
-    """A body that is a configuration."""
+    """Returns a body that is a configuration."""
     return _as_config(await read_json(request), "the connector configuration")
 
 
 async def read_configs(request: Request) -> list[dict[str, str]]:
-    """A body that is a list of configurations without nulls: tasks that another worker has computed."""
+    """Returns a body that is a list of task configurations, without nulls."""
     body = await read_json(request)
     if not isinstance(body, list):
         raise UnreadableBodyError("The body is not an array of objects of strings")
-    configs = [_as_config(member, f"configuration {place}") for place, member in enumerate(body)]
+    configs = [_as_config(member, f"configuration {i}") for i, member in enumerate(body)]
     return [{key: value for key, value in config.items() if value is not None} for config in configs]
 
 
-def _only_known(body: dict[str, Any], known: Sequence[str]) -> None:
+def _reject_unknown_fields(body: dict[str, Any], known: Sequence[str]) -> None:
     for key in body:
         if key not in known:
             listed = ", ".join(f'"{k}"' for k in known)
@@ -112,21 +112,21 @@ def _only_known(body: dict[str, Any], known: Sequence[str]) -> None:
 
 
 async def read_create_request(request: Request) -> CreateRequest:
-    """The body of a create call; the name is trimmed as Java trims, a missing one is empty."""
+    """Returns the body of a create request; the name is trimmed like in Java, and empty if missing."""
     body = await read_json(request)
     if not isinstance(body, dict):
         raise UnreadableBodyError('The body is not an object; expected {"name": ..., "config": {...}}')
-    _only_known(body, ("config", "name", "initial_state"))
+    _reject_unknown_fields(body, ("config", "name", "initial_state"))
     name = _as_text(body.get("name"), '"name"') or ""
     initial = _as_text(body.get("initial_state"), '"initial_state"')
     return CreateRequest(
-        name.strip(_JAVA_BLANKS),
+        name.strip(_JAVA_WHITESPACE),
         _as_config(body.get("config"), '"config"'),
         None if initial is None else _target_state(initial),
     )
 
 
-_JAVA_BLANKS = "".join(map(chr, range(0x21)))
+_JAVA_WHITESPACE = "".join(map(chr, range(0x21)))
 
 
 def _target_state(text: str) -> TargetState:
@@ -141,17 +141,17 @@ def _target_state(text: str) -> TargetState:
 
 
 async def read_offsets(request: Request) -> list[OffsetEntry]:
-    """The body of ``PATCH /connectors/{connector}/offsets``; empty where it has none, which is not for the reader to judge.
+    """Returns the body of ``PATCH /connectors/{connector}/offsets``; empty if it has no offsets, which the caller rejects.
 
-    Nulls are taken wherever Apache takes them: for a partition, an offset, and the list; not for an entry of it (recordings
-    offsets-patch-*).
+    Nulls are accepted where Apache accepts them: for a partition, an offset, and the list, but not for an entry of the list
+    (recordings offsets-patch-*).
     """
     body = await read_json(request, _number_decoder)
     if body is None:
         return []
     if not isinstance(body, dict):
         raise UnreadableBodyError('The body is not an object; expected {"offsets": [{"partition": {...}, "offset": {...}}]}')
-    _only_known(body, ("offsets",))
+    _reject_unknown_fields(body, ("offsets",))
     entries = body.get("offsets")
     if entries is None:
         return []
@@ -163,7 +163,7 @@ async def read_offsets(request: Request) -> list[OffsetEntry]:
 def _offset_entry(entry: Any, index: int) -> OffsetEntry:
     if not isinstance(entry, dict):
         raise UnreadableBodyError(f'Entry {index} of "offsets" is not an object with "partition" and "offset"')
-    _only_known(entry, ("partition", "offset"))
+    _reject_unknown_fields(entry, ("partition", "offset"))
     for key in ("partition", "offset"):
         if not isinstance(entry.get(key), dict | None):
             raise UnreadableBodyError(f'"{key}" of entry {index} of "offsets" is not an object')
@@ -176,7 +176,7 @@ CreateBody = Annotated[CreateRequest, Depends(read_create_request)]
 
 _STRINGS = {"type": "object", "additionalProperties": {"type": ["string", "null"]}}
 CONFIG_SCHEMA: dict[str, Any] = {"requestBody": {"required": True, "content": {"application/json": {"schema": _STRINGS}}}}
-"""What OpenAPI tells about a body that is a configuration."""
+"""OpenAPI description of a configuration."""
 
 _OBJECT_OR_NULL = {"type": ["object", "null"], "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
 OFFSETS_SCHEMA: dict[str, Any] = {
@@ -204,7 +204,7 @@ OFFSETS_SCHEMA: dict[str, Any] = {
         },
     }
 }
-"""What OpenAPI tells about a body that changes offsets."""
+"""OpenAPI description of offset changes."""
 
 CREATE_SCHEMA: dict[str, Any] = {
     "requestBody": {

@@ -1,7 +1,7 @@
-"""What the door says: JSON answers in Apache's member order, and the error body that every client knows.
+"""Responses: JSON in Apache's member order, and Apache's error body.
 
-Answers are made from plain dicts with orjson and never go through response models: a list of 600 connectors with their
-status is one pass over small dicts.
+Responses are serialized from plain dicts with orjson, without response models, so that a list of 600 connectors with their status
+is one pass over small dicts.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from worker.model import ConnectorInfo, ConnectorStatus, OffsetEntry, Status, Ta
 JSON_TYPE = "application/json"
 
 
-def json_answer(content: Any, status_code: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A body in JSON. Keys that are no text (as of a source partition) are written as text."""
+def json_response(content: Any, status_code: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Returns a JSON response. Keys that are not strings, as in a source partition, become strings."""
     body = orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
     return Response(body, status_code, headers, media_type=JSON_TYPE)
 
 
-def empty_answer(status_code: int) -> Response:
-    """No body and no Content-Type, as for 202 and 204."""
+def empty_response(status_code: int) -> Response:
+    """Returns a response without body and Content-Type, as for 202 and 204."""
     return Response(status_code=status_code)
 
 
-def error_answer(status_code: int, message: str, *, typed: bool = True) -> Response:
-    """Apache's error body. ``typed=False`` leaves the Content-Type out.
+def error_response(status_code: int, message: str, *, typed: bool = True) -> Response:
+    """Returns Apache's error response. ``typed=False`` omits the Content-Type.
 
-    Errors that Apache raises before it has chosen a method (404 for a path, 405, 406, 415) have a JSON body without a
+    Errors that Apache raises before it selects a method (404 for a path, 405, 406, 415) have a JSON body without a
     Content-Type (recordings unknown-path, config-post, root-get-accept-text, create-content-type-text).
     """
     body = orjson.dumps({"error_code": status_code, "message": message})
@@ -45,12 +45,12 @@ HTTP_REASONS = {
     406: "HTTP 406 Not Acceptable",
     415: "HTTP 415 Unsupported Media Type",
 }
-"""The texts that JAX-RS gives to its own errors."""
+"""JAX-RS's error messages."""
 
 
-def http_error(status_code: int, *, typed: bool = False) -> Response:
-    """An error of the protocol itself, in JAX-RS's words."""
-    return error_answer(status_code, HTTP_REASONS.get(status_code, f"HTTP {status_code}"), typed=typed)
+def http_error_response(status_code: int, *, typed: bool = False) -> Response:
+    """Returns an HTTP protocol error with JAX-RS's message."""
+    return error_response(status_code, HTTP_REASONS.get(status_code, f"HTTP {status_code}"), typed=typed)
 
 
 def connector_info_json(info: ConnectorInfo) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def connector_info_json(info: ConnectorInfo) -> dict[str, Any]:
 
 
 def status_json(status: Status) -> dict[str, Any]:
-    """State, worker, then version and trace, each only when there is one."""
+    """State and worker, then version, trace, and restarts if present."""
     members: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
     if status.version is not None:
         members["version"] = status.version

@@ -1,4 +1,4 @@
-"""JSON Schemas of what REST answers, as ``/openapi.json`` shows them under ``components``."""
+"""JSON Schemas of response bodies, for ``components`` in ``/openapi.json``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFIG: Schema = {"type": "object", "additionalProperties": {"type": ["string", 
 
 
 def nullable(schema: Schema) -> Schema:
-    """The same, or null."""
+    """Returns a schema that also accepts null."""
     if isinstance(schema.get("type"), str):
         return {**schema, "type": [schema["type"], "null"]}
     return {"anyOf": [schema, {"type": "null"}]}
@@ -34,7 +34,7 @@ def one_of(*values: str) -> Schema:
 
 
 def ref(name: str) -> Schema:
-    """A schema of :data:`SCHEMAS`."""
+    """Returns a reference to a schema in :data:`SCHEMAS`."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 

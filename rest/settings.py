@@ -1,35 +1,36 @@
-"""What REST does besides listening, as a worker's properties say: limits, headers, cross-origin rules, extensions."""
+"""Settings of the REST server, from the worker's properties: listeners, limits, headers, CORS rules, extensions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rest.extensions import RestExtension, load_extensions
-from rest.forwarding.worker_client import Outgoing
+from rest.extensions import RestExtension
+from rest.forwarding.worker_client import WorkerClient
 from rest.middleware.cors import CorsRules
+from rest.middleware.extension_loader import load_extensions
 from rest.middleware.request_body import DEFAULT_MAX_BYTES
-from rest.middleware.response_headers import HeaderRule, header_rules
+from rest.middleware.response_headers import HeaderRule, parse_header_rules
 from rest.server.listeners import ListenSettings
 from rest.server.tls import ADMIN_PREFIX, LISTENERS_PREFIX, TlsSettings
 from worker.config.worker_config import WorkerConfig
 
 
 @dataclass(frozen=True, slots=True)
-class DoorSettings:
-    """The worker's keys ``access.control.*``, ``response.http.headers.config``, ``rest.extension.classes`` and
-    ``rest.max.request.size.bytes``, typed."""
+class RestSettings:
+    """Typed values of ``access.control.*``, ``response.http.headers.config``, ``rest.extension.classes`` and
+    ``rest.max.request.size.bytes``."""
 
     max_request_bytes: int = DEFAULT_MAX_BYTES
     cors: CorsRules | None = None
     headers: tuple[HeaderRule, ...] = ()
     extensions: tuple[RestExtension, ...] = ()
-    """Made and configured; the server closes them."""
-    outgoing: Outgoing = field(default_factory=Outgoing)
-    """For requests that another worker of the cluster has to answer."""
+    """Configured instances; the server closes them."""
+    worker_client: WorkerClient = field(default_factory=WorkerClient)
+    """Forwards requests that another worker of the cluster must answer."""
 
 
 def listen_settings(config: WorkerConfig) -> ListenSettings:
-    """Where a worker listens. Raises ConfigError for TLS settings that are wrong."""
+    """Returns the listener settings of a worker. Raises ConfigError for invalid TLS settings."""
     admin = config.admin_listeners
     return ListenSettings(
         config.listeners,
@@ -37,19 +38,19 @@ def listen_settings(config: WorkerConfig) -> ListenSettings:
         config.rest_advertised_port,
         config.rest_advertised_listener,
         admin,
-        TlsSettings.of(config.originals, LISTENERS_PREFIX) if _has_https(config.listeners) else None,
-        TlsSettings.of(config.originals, ADMIN_PREFIX) if _has_https(admin or ()) else None,
+        TlsSettings.from_properties(config.originals, LISTENERS_PREFIX) if _has_https(config.listeners) else None,
+        TlsSettings.from_properties(config.originals, ADMIN_PREFIX) if _has_https(admin or ()) else None,
     )
 
 
-def door_settings(config: WorkerConfig) -> DoorSettings:
-    """What else it does. Loads the extensions. Raises ConfigError."""
-    return DoorSettings(
+def rest_settings(config: WorkerConfig) -> RestSettings:
+    """Returns the other REST settings of a worker and loads its extensions. Raises ConfigError."""
+    return RestSettings(
         config.rest_max_request_size_bytes,
-        CorsRules.of(config.access_control_allow_origin, config.access_control_allow_methods),
-        header_rules(config.response_http_headers_config),
+        CorsRules.parse(config.access_control_allow_origin, config.access_control_allow_methods),
+        parse_header_rules(config.response_http_headers_config),
         tuple(load_extensions(config.rest_extension_classes, config.originals)),
-        Outgoing.of_worker(config),
+        WorkerClient.from_config(config),
     )
 
 

@@ -1,11 +1,13 @@
-"""Checks the structure of the code: import cycles and class sizes.
+"""Checks the structure of the code: import cycles, class sizes, and duplicate class names.
 
-- No import cycles between modules, nor between folders. A folder without subfolders counts as one node; in a folder that has
-  subfolders, each module is a node of its own (``worker/herder.py`` is one, ``worker/sink/`` is another).
-- No class has more than 300 lines or assigns more than 15 attributes. A class that needs more says why in a comment on the line
-  above it (or above its decorators): ``# Large class: <reason>``.
+- No import cycles between modules, nor between folders. A folder without subfolders is one node of the graph; in a folder with
+  subfolders, each module is its own node (``worker/herder.py`` is one, ``worker/sink/`` is another). Imports in functions and
+  under ``if TYPE_CHECKING:`` count too.
+- No class has more than 300 lines, or more than 15 attributes that its methods assign to ``self``. Fields of dataclasses do not
+  count. A larger class needs a reason in the comment directly above it (or above its decorators): ``# Large class: <reason>``.
+- No two modules of a top-level package define classes of the same name. Nested classes do not count.
 
-Imports under ``if TYPE_CHECKING:`` count too. Usage: ``python scripts/check_structure.py [FOLDER]``; exits 1 on any finding.
+Usage: ``python scripts/check_structure.py [FOLDER]``; prints all findings and exits 1 if there are any.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 PACKAGES = ("connect", "connectors", "worker", "rest", "sluice")
@@ -25,7 +27,7 @@ Graph = Mapping[str, set[str]]
 
 
 def read_modules(root: Path) -> dict[str, Path]:
-    """Every module of the packages by its dotted name."""
+    """Returns every module of the packages by its dotted name."""
     found = {}
     for package in PACKAGES:
         for path in sorted((root / package).rglob("*.py")):
@@ -35,7 +37,7 @@ def read_modules(root: Path) -> dict[str, Path]:
 
 
 def imports(tree: ast.Module, modules: Mapping[str, Path]) -> Iterator[str]:
-    """The modules of the packages that a module imports, anywhere in it."""
+    """Yields the modules of the packages that a module imports, at any level."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
@@ -49,7 +51,7 @@ def imports(tree: ast.Module, modules: Mapping[str, Path]) -> Iterator[str]:
 
 
 def find_cycles(graph: Graph) -> list[list[str]]:
-    """Groups of nodes that reach each other (Tarjan's strongly connected components), each sorted."""
+    """Returns the groups of nodes that reach each other (Tarjan's strongly connected components), each sorted."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -76,21 +78,21 @@ def find_cycles(graph: Graph) -> list[list[str]]:
     return cycles
 
 
-def nodes_of(modules: Mapping[str, Path]) -> dict[str, str]:
-    """The node of each module: its folder, or the module itself where the folder has subfolders."""
+def find_nodes(modules: Mapping[str, Path]) -> dict[str, str]:
+    """Returns the node of each module: its folder, or the module itself if the folder has subfolders."""
     folders = {path.parent for path in modules.values()}
     inner = {folder.parent for folder in folders}
     return {name: name if path.parent in inner else ".".join(name.split(".")[:-1]) or name for name, path in modules.items()}
 
 
 def import_findings(modules: Mapping[str, Path], trees: Mapping[str, ast.Module]) -> Iterator[str]:
-    """One finding for each cycle, with the imports that make it."""
+    """Yields a finding for each cycle, with its imports."""
     graph: dict[str, set[str]] = {name: set(imports(tree, modules)) - {name} for name, tree in trees.items()}
     for cycle in find_cycles(graph):
         yield f"import cycle between modules: {', '.join(cycle)}"
     packages = {name for name, path in modules.items() if path.name == "__init__.py"}
-    node = nodes_of({name: path for name, path in modules.items() if name not in packages})
-    # A package is the node of its modules, unless they are nodes of their own.
+    node = find_nodes({name: path for name, path in modules.items() if name not in packages})
+    # The __init__ module of a folder without subfolders belongs to the folder's node.
     node.update({name: name for name in packages})
     between: dict[str, set[str]] = defaultdict(set)
     because: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -105,27 +107,45 @@ def import_findings(modules: Mapping[str, Path], trees: Mapping[str, ast.Module]
 
 
 def class_findings(path: Path, tree: ast.Module, text: str) -> Iterator[str]:
-    """One finding for each class that is too large and does not say why."""
+    """Yields a finding for each class that is too large without a stated reason."""
     lines = text.splitlines()
     for node in ast.walk(tree):
         if not isinstance(node, ast.ClassDef):
             continue
-        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
         length = (node.end_lineno or node.lineno) - node.lineno + 1
-        attributes = {
-            target.attr
-            for assignment in ast.walk(node)
-            if isinstance(assignment, ast.Assign | ast.AnnAssign)
-            for target in (assignment.targets if isinstance(assignment, ast.Assign) else [assignment.target])
-            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
-        }
-        too_large = length > MAX_LINES or len(attributes) > MAX_ATTRIBUTES
-        if too_large and not lines[first - 2].strip().startswith(MARK):
+        attributes = set(assigned_attributes(node))
+        if (length > MAX_LINES or len(attributes) > MAX_ATTRIBUTES) and not has_reason(node, lines):
             yield f"{path}:{node.lineno}: class {node.name} has {length} lines and {len(attributes)} attributes"
 
 
-def duplicate_findings(modules: Mapping[str, Path], trees: Mapping[str, ast.Module]) -> Iterator[str]:
-    """One finding for each public class name that two modules of a top-level package define."""
+def assigned_attributes(node: ast.AST) -> Iterator[str]:
+    """Yields the attributes that a class's methods assign to ``self``, without those of nested classes."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            continue
+        # Store context covers plain, annotated, and tuple assignments, ``with ... as``, and loops.
+        if (
+            isinstance(child, ast.Attribute)
+            and isinstance(child.ctx, ast.Store)
+            and isinstance(child.value, ast.Name)
+            and child.value.id == "self"
+        ):
+            yield child.attr
+        yield from assigned_attributes(child)
+
+
+def has_reason(node: ast.ClassDef, lines: Sequence[str]) -> bool:
+    """Returns whether the comment above a class has the mark of a large class."""
+    above = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) - 2
+    while above >= 0 and lines[above].strip().startswith("#"):
+        if lines[above].strip().startswith(MARK):
+            return True
+        above -= 1
+    return False
+
+
+def duplicate_findings(trees: Mapping[str, ast.Module]) -> Iterator[str]:
+    """Yields a finding for each class name that several modules of a top-level package define."""
     defined: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, tree in trees.items():
         for node in tree.body:
@@ -136,18 +156,23 @@ def duplicate_findings(modules: Mapping[str, Path], trees: Mapping[str, ast.Modu
             yield f"class {cls} is defined {len(where)} times in {package}: {', '.join(where)}"
 
 
-def main(root: Path) -> int:
-    """Prints every finding and returns the exit code."""
+def find_problems(root: Path) -> list[str]:
+    """Returns all findings about the packages in a folder."""
     modules = read_modules(root)
     texts = {name: path.read_text(encoding="utf-8") for name, path in modules.items()}
     trees = {name: ast.parse(text) for name, text in texts.items()}
-    findings = list(import_findings(modules, trees))
-    findings += list(duplicate_findings(modules, trees))
+    findings = [*import_findings(modules, trees), *duplicate_findings(trees)]
     for name, tree in trees.items():
         findings += class_findings(modules[name].relative_to(root), tree, texts[name])
+    return findings
+
+
+def main(root: Path) -> int:
+    """Prints all findings and returns the exit code."""
+    findings = find_problems(root)
     for finding in findings:
         print(finding)
-    print(f"{len(modules)} modules, {len(findings)} findings", file=sys.stderr)
+    print(f"{len(findings)} findings" if findings else "No findings", file=sys.stderr)
     return 1 if findings else 0
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Creates a virtual environment: create_venv.sh PYTHON FOLDER. Says what is missing when it cannot.
+# Creates a virtual environment: create_venv.sh PYTHON FOLDER. Reports what is missing on failure.
 set -euo pipefail
 
 python=$1
@@ -10,7 +10,7 @@ if ! command -v "$python" >/dev/null; then
     exit 2
 fi
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-    # A newer one may stand beside the system's default.
+    # A newer Python may be installed beside the default.
     newer=""
     for candidate in python3.13 python3.12 python3.11; do
         if command -v "$candidate" >/dev/null; then newer=$candidate && break; fi
@@ -22,12 +22,12 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
     python=$newer
 fi
 
-# One that works is kept: it may be somebody's, with more in it than we put there.
+# Keep a working environment: it may contain other packages.
 if "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     exit 0
 fi
 
-# Debian and its children leave the venv module out of the python3 package.
+# Debian and its derivatives package the venv module separately.
 if ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
     version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     package="python$version-venv"

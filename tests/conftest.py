@@ -1,7 +1,6 @@
-"""Real parts for all tests: one broker and one database server of a kind a session, in a folder that goes when the session ends.
+"""Services for all tests: one broker, and one server of each kind of database, per session, in a temporary directory.
 
-Each is started at its first use. A test may kill or stop one: the fixture starts it again for the next test, on the same
-port and data.
+Each starts at its first use. A test may kill or stop one: the fixture restarts it for the next test, with the same port and data.
 """
 
 from __future__ import annotations
@@ -16,46 +15,46 @@ from pathlib import Path
 import pytest
 
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
-from sluice.embedded.registry import EmbeddedRegistry
+from tests.support.mariadb import EmbeddedMariaDB
+from tests.support.registry import EmbeddedRegistry
 
 
 def pytest_configure() -> None:
-    # A shell lets its background jobs ignore Ctrl-C, nohup a hang-up, and so would what tests start and send such signals to. A
-    # handler is not inherited.
+    # Background jobs of a shell ignore SIGINT, and nohup ignores SIGHUP. Processes that tests start would inherit that and ignore
+    # the tests' signals; handlers are not inherited.
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
 
 
 @pytest.fixture(scope="session")
-def parts_dir() -> Iterator[Path]:
-    """A folder for the session's servers."""
+def services_dir() -> Iterator[Path]:
+    """A directory for the session's servers."""
     folder = Path(tempfile.mkdtemp(prefix="sluice-tests-"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def _broker(parts_dir: Path) -> Iterator[EmbeddedBroker]:
-    server = EmbeddedBroker(parts_dir / "broker", dies_with_parent=True)
+def _broker(services_dir: Path) -> Iterator[EmbeddedBroker]:
+    server = EmbeddedBroker(services_dir / "broker", dies_with_parent=True)
     server.start()
     yield server
     server.remove()
 
 
 @pytest.fixture(scope="session")
-def _postgres(parts_dir: Path) -> Iterator[EmbeddedPostgres]:
-    server = EmbeddedPostgres(parts_dir / "postgres", dies_with_parent=True)
+def _postgres(services_dir: Path) -> Iterator[EmbeddedPostgres]:
+    server = EmbeddedPostgres(services_dir / "postgres", dies_with_parent=True)
     server.start()
     yield server
     server.remove()
 
 
 @pytest.fixture(scope="session")
-def _mariadb(parts_dir: Path) -> Iterator[EmbeddedMariaDB]:
-    server = EmbeddedMariaDB(parts_dir / "mariadb", dies_with_parent=True)
+def _mariadb(services_dir: Path) -> Iterator[EmbeddedMariaDB]:
+    server = EmbeddedMariaDB(services_dir / "mariadb", dies_with_parent=True)
     server.start()
     yield server
     server.remove()
@@ -83,8 +82,8 @@ def mariadb(_mariadb: EmbeddedMariaDB) -> EmbeddedMariaDB:
 
 
 @pytest.fixture(scope="session")
-def _registry(parts_dir: Path) -> Iterator[EmbeddedRegistry]:
-    server = EmbeddedRegistry(parts_dir / "registry", dies_with_parent=True)
+def _registry(services_dir: Path) -> Iterator[EmbeddedRegistry]:
+    server = EmbeddedRegistry(services_dir / "registry", dies_with_parent=True)
     server.start()
     yield server
     server.remove()
@@ -92,14 +91,14 @@ def _registry(parts_dir: Path) -> Iterator[EmbeddedRegistry]:
 
 @pytest.fixture
 def registry(_registry: EmbeddedRegistry) -> EmbeddedRegistry:
-    """The session's schema registry, running: ``.url``, ``.port``, ``.kill()``, ``.start()``. It forgets all when it ends."""
+    """The session's schema registry, running: ``.url``, ``.port``, ``.kill()``, ``.start()``. Its data is lost when it stops."""
     _registry.start()
     return _registry
 
 
 @pytest.fixture
 def unique_name() -> Callable[[str], str]:
-    """Makes names nobody else uses, for topics, groups, slots and tables: ``unique_name("orders")`` -> ``orders_3f9c01ab``."""
+    """Creates unique names for topics, groups, slots, and tables: ``unique_name("orders")`` -> ``orders_3f9c01ab``."""
 
     def name(stem: str) -> str:
         return f"{stem}_{uuid.uuid4().hex[:8]}"
@@ -109,19 +108,19 @@ def unique_name() -> Callable[[str], str]:
 
 @pytest.fixture
 def database(postgres: EmbeddedPostgres, unique_name: Callable[[str], str]) -> Iterator[str]:
-    """The name of an empty database of this test's own. Dropped at the end with its replication slots."""
+    """The name of a new, empty database. Dropped at the end with its replication slots."""
     name = unique_name("db")
     postgres.create_database(name)
     yield name
-    postgres.start()  # the test may have left it down
+    postgres.start()  # the test may have stopped it
     postgres.drop_database(name)
 
 
 @pytest.fixture
 def mariadb_database(mariadb: EmbeddedMariaDB, unique_name: Callable[[str], str]) -> Iterator[str]:
-    """The name of an empty database of this test's own in MariaDB. Dropped at the end with the connections to it."""
+    """The name of a new, empty database in MariaDB. Dropped at the end with its connections."""
     name = unique_name("db")
     mariadb.create_database(name)
     yield name
-    mariadb.start()  # the test may have left it down
+    mariadb.start()  # the test may have stopped it
     mariadb.drop_database(name)

@@ -6,7 +6,7 @@ from connect.errors import ConnectError
 
 
 def describe(error: BaseException) -> str:
-    """The error in a line: its message, with its class where that says more. Raises nothing, whatever the error's class does."""
+    """Returns the error as a line: its message, with its class if that adds information. Never raises."""
     if isinstance(error, ConnectError) and error.message:
         return encodable(error.message)
     text = text_of(error)
@@ -14,13 +14,13 @@ def describe(error: BaseException) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """``str`` of an error, which its class may have spoiled."""
+    """Returns ``str(error)``, which may fail."""
     try:
         return encodable(str(error))
     except Exception as e:
-        return f"(its text cannot be had, for its class raises {type(e).__name__} instead)"
+        return f"(no message: str() raised {type(e).__name__})"
 
 
 def encodable(text: str) -> str:
-    """The text as it can be written as UTF-8: what stands in it for bytes that are no text, as in names of files, is escaped."""
+    """Returns the text in a form that UTF-8 can encode: surrogates, as in file names that are not text, are escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

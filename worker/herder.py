@@ -1,7 +1,8 @@
-"""The herder: what a worker does for its operators, in standalone and distributed mode.
+"""The herder's interface: the operations behind the REST API, in standalone and distributed mode.
 
-`rest/` and `sluice/` know only this module and :mod:`worker.model`. Every method may be called from any thread and may block up
-to the request timeout. Errors are those of :mod:`connect.errors`; REST maps them to statuses in one place.
+Each group of REST routes depends on one of the protocols below; :class:`Herder` combines them. Every method may be called from
+any thread and may block up to the request timeout. Errors are those of :mod:`connect.errors`; REST maps them to statuses in one
+place. Unknown connectors raise NotFoundError unless a method says otherwise.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from worker.model import (
 )
 
 
-class Herder(Protocol):
-    """The operations behind the REST API. Unknown connectors raise NotFoundError unless a method says otherwise."""
+class WorkerInformation(Protocol):
+    """Identity and health of this worker."""
 
     @property
     def worker_id(self) -> str:
@@ -39,16 +40,23 @@ class Herder(Protocol):
 
     def health(self) -> Health: ...
 
+    def timeout_message(self) -> str:
+        """Returns the error message for a request that exceeds the request timeout: what the worker is doing, if known."""
+
+
+class ConnectorReader(Protocol):
+    """Configurations and statuses of connectors."""
+
     def connectors(self) -> list[str]:
-        """Names, sorted."""
+        """Returns the names, sorted."""
 
     def connector_info(self, name: str) -> ConnectorInfo: ...
 
     def connector_status(self, name: str) -> ConnectorStatus: ...
 
-    def task_status(self, task: TaskId) -> Status: ...
 
-    def task_infos(self, name: str) -> list[TaskInfo]: ...
+class ConnectorOperations(ConnectorReader, Protocol):
+    """Creating, changing, and deleting connectors."""
 
     def put_connector(
         self,
@@ -58,80 +66,134 @@ class Herder(Protocol):
         replace: bool,
         target_state: TargetState | None = None,
     ) -> tuple[ConnectorInfo, bool]:
-        """Creates or changes a connector; the flag says whether it was created. Returns when its tasks were asked to start.
+        """Creates or changes a connector; the flag says whether it was created. Returns once its tasks were asked to start.
 
         Raises AlreadyExistsError when it exists and ``replace`` is False, BadRequestError with Kafka's list of errors when
         the configuration is invalid.
         """
 
     def patch_connector(self, name: str, changes: Mapping[str, str | None]) -> ConnectorInfo:
-        """Merges changes into the configuration; a None takes the key out."""
+        """Merges changes into the configuration; None removes a key."""
 
     def delete_connector(self, name: str) -> None: ...
 
     def set_target_state(self, name: str, state: TargetState) -> None:
-        """Pause, resume, stop. Returns before the tasks have followed."""
+        """Pauses, resumes, or stops a connector. Returns before the tasks have followed."""
 
     def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> RestartPlan | None:
-        """Restarts; None for the plain form (connector instance only), else the plan that is being carried out."""
+        """Restarts a connector. Returns the plan that is being carried out, or None when only the connector instance restarts."""
+
+
+class TaskOperations(Protocol):
+    """Reading and restarting tasks."""
+
+    def task_status(self, task: TaskId) -> Status: ...
+
+    def task_infos(self, name: str) -> list[TaskInfo]: ...
 
     def restart_task(self, task: TaskId) -> None: ...
 
+
+class ProgressReader(Protocol):
+    """Live figures of tasks."""
+
+    def connector_status(self, name: str) -> ConnectorStatus: ...
+
+    def progress(self, task: TaskId) -> TaskProgress | None:
+        """Returns the live figures of a task that runs on this worker, else None."""
+
+
+class PluginCatalog(Protocol):
+    """Plugins of this worker, their keys, and validation of configurations."""
+
     def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The whole validation answer as REST gives it (name, error_count, groups, configs)."""
+        """Returns the whole validation result in REST's form (name, error_count, groups, configs)."""
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
-        """What this worker can run, as REST lists it: class, type, version. ``worker.validation.plugin_list`` makes it."""
+        """Returns the available plugins in REST's form: class, type, version. Built by ``worker.validation.plugin_list``."""
 
     def plugin_config(self, plugin: str, version: str | None = None) -> list[dict[str, Any]]:
-        """The table of a plugin's keys as REST shows it; ``worker.validation.plugin_config`` makes it.
+        """Returns a plugin's keys in REST's form. Built by ``worker.validation.plugin_config``.
 
-        Raises NotFoundError for an unknown plugin, BadRequestError for a class that is no plugin with a table, or a version
-        that is not there.
+        Raises NotFoundError for an unknown plugin, BadRequestError for a class that is not a plugin with a ConfigDef, or for an
+        unavailable version.
         """
+
+
+class OffsetOperations(Protocol):
+    """Reading and changing stored offsets (KIP-875)."""
 
     def offsets(self, name: str) -> list[OffsetEntry]: ...
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry] | None) -> str:
-        """Changes stored offsets of a stopped connector, all of them forgotten for None (KIP-875). Returns the sentence that REST
-        answers with. Raises BadRequestError for a connector that is not stopped, and for offsets that make no sense."""
+        """Changes the stored offsets of a stopped connector; None resets all of them. Returns REST's message. Raises
+        BadRequestError for a connector that is not stopped and for invalid offsets."""
+
+
+class TopicOperations(Protocol):
+    """Topics that connectors have used (KIP-558)."""
 
     def topics(self, name: str) -> list[str]:
-        """The topics that the connector has used, of unknown connectors none (KIP-558). Raises ForbiddenError when that is not
-        tracked."""
+        """Returns the topics that the connector has used; none for unknown connectors. Raises ForbiddenError when tracking is
+        disabled."""
 
     def reset_topics(self, name: str) -> None:
-        """Forgets them. Raises ForbiddenError where that is not allowed."""
+        """Clears the topics. Raises ForbiddenError when resetting is disabled."""
+
+
+class HistoryOperations(Protocol):
+    """Earlier configurations of connectors, and the files of ``connectors.dir``."""
 
     def history(self, name: str) -> list[ConfigVersion]:
-        """The configurations that a connector has had, the oldest first; of deleted ones too. Raises NotFoundError for a name
-        that nothing is known of."""
+        """Returns the configurations that a connector has had, oldest first, also of deleted ones. Raises NotFoundError for an
+        unknown name."""
 
     def rollback(self, name: str, version: int) -> tuple[ConnectorInfo, bool]:
-        """Gives a connector an earlier configuration; like :meth:`put_connector`, and the flag says whether it had to be created.
-        Raises NotFoundError for a version that is not there (any more), BadRequestError for one that is a deletion."""
+        """Restores an earlier configuration, like :meth:`ConnectorOperations.put_connector`; the flag says whether the connector
+        was created. Raises NotFoundError for a version that is not (or no longer) stored, BadRequestError for a deletion."""
 
     def connector_files(self) -> list[ConnectorFileState]:
-        """The files of ``connectors.dir`` as this worker sees them, sorted by name; none without that key."""
+        """Returns the files of ``connectors.dir`` as this worker sees them, sorted by name; empty without that key."""
+
+
+class ClusterInternal(Protocol):
+    """Requests of other workers to the leader of a cluster."""
 
     def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]], signature: RequestSignature | None) -> None:
-        """Takes tasks that the connector's worker has computed. For other workers; only the leader of a cluster has it."""
+        """Stores the task configurations that the connector's worker has computed."""
 
     def fence_zombies(self, name: str, signature: RequestSignature | None) -> None:
-        """Fences producers of earlier tasks of an exactly-once source. For other workers; only the leader has it."""
+        """Fences producers of earlier tasks of an exactly-once source."""
+
+
+class LoggerOperations(Protocol):
+    """Log levels, on this worker or on the whole cluster."""
 
     def all_loggers(self) -> dict[str, LoggerLevel]: ...
 
     def logger(self, name: str) -> LoggerLevel | None: ...
 
     def set_worker_logger(self, namespace: str, level: str) -> list[str]:
-        """Sets a level on this worker; the names of the loggers it changed."""
+        """Sets a level on this worker. Returns the names of the changed loggers."""
 
     def set_cluster_logger(self, namespace: str, level: str) -> None:
         """Sets a level on every worker of the cluster (KIP-976). Returns before the others have followed."""
 
-    def progress(self, task: TaskId) -> TaskProgress | None:
-        """Live numbers of a task that runs on this worker, else None."""
+
+class Herder(
+    WorkerInformation,
+    ConnectorOperations,
+    TaskOperations,
+    ProgressReader,
+    PluginCatalog,
+    OffsetOperations,
+    TopicOperations,
+    HistoryOperations,
+    ClusterInternal,
+    LoggerOperations,
+    Protocol,
+):
+    """All operations behind the REST API, and the herder's shutdown."""
 
     def close(self, timeout_s: float) -> None:
-        """Stops all tasks and connectors gracefully and commits what they have, within the time."""
+        """Stops all connectors and tasks gracefully and commits their offsets within the time."""

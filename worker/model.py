@@ -227,6 +227,6 @@ class LoggerLevel:
     last_modified: int | None
 
 
-class Stopped(Exception):
-    """The task has to stop while a record waits to be retried or reported. Not an error: the record is not done, and the next run
-    reads it again."""
+class TaskStopped(Exception):
+    """The task must stop while a record waits for a retry or an error report. Not an error: the next run reads the record
+    again."""

@@ -1,4 +1,4 @@
-"""Change events: which records are some, and how to read them, as structs and as plain maps."""
+"""Recognizes and reads change events, as structs and as schemaless maps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
-from connect.transforms.structs import fields_of, new_struct, null_error, struct_under
+from connect.transforms.structs import new_struct, null_error, require_fields, require_struct_of
 
 BEFORE, AFTER, SOURCE, OPERATION, TRANSACTION = "before", "after", "source", "op", "transaction"
 CREATE, UPDATE, DELETE, READ, TRUNCATE = "c", "u", "d", "r", "t"
@@ -16,12 +16,12 @@ _SUFFIX = ".Envelope"
 
 
 def is_envelope_schema(schema: Schema | None) -> bool:
-    """Whether the schema's name says that it is an envelope's."""
+    """Returns whether the schema is an envelope, according to its name."""
     return schema is not None and schema.name is not None and schema.name.endswith(_SUFFIX)
 
 
 def is_envelope_map(schema: Schema | None, value: Any) -> bool:
-    """Whether a value without schema is a change event: the operation, the source block and one of the two rows are there."""
+    """Returns whether a schemaless value is a change event: it has the operation, the source block, and one of the two rows."""
     return (
         schema is None
         and isinstance(value, dict)
@@ -32,23 +32,24 @@ def is_envelope_map(schema: Schema | None, value: Any) -> bool:
 
 
 def envelope_struct(schema: Schema, value: Any) -> Struct:
-    """The value as a struct of its schema. Raises DataError."""
+    """Returns the value as a struct of its schema. Raises DataError."""
     if value.__class__ is Struct and value.schema is schema:
         struct: Struct = value
         return struct
-    return struct_under(schema, value, "reading a change event")
+    return require_struct_of(schema, value, "reading a change event")
 
 
 def renamed_struct(schema: Schema, name: str) -> Schema:
-    """The struct schema under another name; its default, a struct of the old name, is gone. Raises DataError for another type."""
-    fields_of(schema)
+    """Returns the struct schema with another name and without its default, which has the old name. Raises DataError for another
+    type."""
+    require_fields(schema)
     return schema.replace(name=name, default=None)
 
 
 def under_schema(struct: Struct, schema: Schema) -> Struct:
-    """The same values under a schema with the same fields, and maybe more after them, which are null. Raises DataError for a null
-    that a field may not have."""
-    fields = fields_of(schema)
+    """Returns the values under a schema with the same fields; further fields at its end are null. Raises DataError for a null in
+    a required field."""
+    fields = require_fields(schema)
     values = [*struct.values, *[None] * (len(fields) - len(struct.values))]
     for value, field in zip(values, fields, strict=True):
         if value is None and not field.schema.optional:
@@ -57,8 +58,8 @@ def under_schema(struct: Struct, schema: Schema) -> Struct:
 
 
 def text_field(struct: Struct, name: str, purpose: str, *, or_default: bool = False) -> str | None:
-    """A text of a struct; as in Java a null is not its default unless asked for. Raises DataError when there is no such field, or
-    it is of another type."""
+    """Returns a text field of a struct; as in Java, a null is not replaced by the default unless requested. Raises DataError when
+    there is no such field, or it has another type."""
     field = struct.schema.field(name)
     if field is None:
         raise DataError(f"There is no field {name} for [{purpose}]; there are: {', '.join(struct.schema.field_names)}")

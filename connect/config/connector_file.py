@@ -1,57 +1,71 @@
-"""Connector configurations in files, as the standalone worker takes them on its command line.
+"""Reads connector configuration files, the arguments of the standalone worker.
 
-Three forms, as in Apache's: a flat JSON object with ``name`` among its keys; the JSON of a create request (``name``, ``config``,
-``initial_state``); Java properties.
+Like Apache, it accepts three formats: a flat JSON object with ``name`` among its keys; the JSON of a create request (``name``,
+``config``, ``initial_state``); Java properties.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from connect.config.json_members import Member, members_of
 from connect.config.properties import read_properties
 from connect.errors import ConfigError
 
 NAME = "name"
 INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
+_STRING_DECODER = json.JSONDecoder(strict=False)
+_COLON = re.compile(r"\s*:")
+_NEXT = re.compile(r'["{}\[\]]')
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
-    """A key that is written twice. The later one counts."""
+class DuplicateKey:
+    """A key that occurs twice. The later one counts."""
 
     key: str
     line: int
-    """Of the one that does not count."""
+    """The line of the one that does not count."""
     later_line: int
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFile:
-    """One connector as a file describes it. A null of a JSON file stays None."""
+    """The connector that a file describes. A null in a JSON file is None."""
 
     path: str
     name: str
-    """Empty when the file gives none."""
+    """Empty if the file has none."""
     config: Mapping[str, str | None]
     initial_state: str | None = None
-    """``RUNNING``, ``PAUSED`` or ``STOPPED``; None leaves it to the worker."""
+    """``RUNNING``, ``PAUSED``, or ``STOPPED``; None: the worker decides."""
     lines: Mapping[str, int] = field(default_factory=dict)
-    """Where each key stands, counted from 1."""
-    repeated: tuple[Repeated, ...] = ()
+    """The line of each key, counted from 1."""
+    duplicates: tuple[DuplicateKey, ...] = ()
 
     def location(self, key: str | None = None) -> str:
-        """``file:line`` of a key, or the file alone."""
+        """Returns ``file:line`` of a key, or the file alone."""
         line = None if key is None else self.lines.get(key)
         return self.path if line is None else f"{self.path}:{line}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """The name of one member of one object in a JSON text."""
+
+    objects: tuple[str, ...]
+    """The path of the object that has the member: empty for the outermost. Objects in an array have the path of the array."""
+    name: str
+    line: int
+    """Counted from 1."""
+
+
 def read_connector_file(path: str | Path) -> ConnectorFile:
-    """The connector of a file. Raises ConfigError that begins with the file, and the line where one is to blame."""
+    """Reads the connector of a file. Raises ConfigError that starts with the file, and the line if there is one."""
     file = parse_connector_file(path)
     if not file.name:
         raise ConfigError(f"Connector configuration at '{file.path}' is missing the mandatory 'name' configuration", key=NAME)
@@ -59,7 +73,7 @@ def read_connector_file(path: str | Path) -> ConnectorFile:
 
 
 def parse_connector_file(path: str | Path) -> ConnectorFile:
-    """The same, but the file may lack a name: what it holds need not be a whole connector."""
+    """Reads a file that need not be a whole connector: it may lack the name. Raises ConfigError."""
     try:
         data = Path(path).read_bytes()
     except OSError as e:
@@ -68,14 +82,14 @@ def parse_connector_file(path: str | Path) -> ConnectorFile:
         return _from_json(data, str(path))
     properties = read_properties(path)
     lines = {entry.key: entry.line for entry in properties.entries}
-    repeated = tuple(Repeated(entry.key, entry.line, later.line) for entry, later in properties.duplicates())
-    return ConnectorFile(str(path), properties.get(NAME, ""), dict(properties), None, lines, repeated)
+    duplicates = tuple(DuplicateKey(entry.key, entry.line, later.line) for entry, later in properties.duplicates())
+    return ConnectorFile(str(path), properties.get(NAME, ""), dict(properties), None, lines, duplicates)
 
 
 def _from_json(data: bytes, path: str) -> ConnectorFile:
     try:
         text = data.decode("utf-8-sig")
-        # Numbers keep the text they are written with, for that is what a configuration holds.
+        # Numbers remain text, because configuration values are text.
         node = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
     except json.JSONDecodeError as e:
         raise ConfigError(f"{path}:{e.lineno}: not JSON at column {e.colno}: {e.msg}") from e
@@ -83,13 +97,13 @@ def _from_json(data: bytes, path: str) -> ConnectorFile:
         raise ConfigError(f"{path}: a JSON file must be UTF-8: {e.reason} at byte {e.start}") from e
     except RecursionError as e:
         raise ConfigError(f"{path}: the JSON is nested too deeply") from e
-    members = list(members_of(text))
+    members = list(_find_members(text))
     config = node.get("config")
     if not isinstance(config, dict):
-        lines, repeated = _places(members, ())
-        return ConnectorFile(path, _name_of(node), _texts(node, path, lines), None, lines, repeated)
-    outer, _ = _places(members, ())
-    lines, repeated = _places(members, ("config",))
+        lines, duplicates = _key_lines(members, ())
+        return ConnectorFile(path, _name_of(node), _texts(node, path, lines), None, lines, duplicates)
+    outer, _ = _key_lines(members, ())
+    lines, duplicates = _key_lines(members, ("config",))
     lines = {NAME: outer.get(NAME, 1), **lines}
     name, own = _name_of(node), config.get(NAME)
     if own is not None and own != name:
@@ -101,7 +115,7 @@ def _from_json(data: bytes, path: str) -> ConnectorFile:
         shown = ", ".join(INITIAL_STATES)
         raise ConfigError(f"{path}:{outer.get('initial_state', 1)}: Unknown initial_state {state}, expected one of {shown}")
     named = {NAME: name} if name else {}
-    return ConnectorFile(path, name, {**named, **_texts(config, path, lines)}, state and state.upper(), lines, repeated)
+    return ConnectorFile(path, name, {**named, **_texts(config, path, lines)}, state and state.upper(), lines, duplicates)
 
 
 def _name_of(node: Mapping[str, Any]) -> str:
@@ -120,13 +134,36 @@ def _texts(node: Mapping[str, Any], path: str, lines: Mapping[str, int]) -> dict
     return config
 
 
-def _places(members: Iterable[Member], objects: tuple[str, ...]) -> tuple[dict[str, int], tuple[Repeated, ...]]:
-    """The line of each key of one object, and the keys that it has twice."""
+def _key_lines(members: Iterable[_Member], objects: tuple[str, ...]) -> tuple[dict[str, int], tuple[DuplicateKey, ...]]:
+    """Returns the line of each key of one object, and its duplicate keys."""
     lines: dict[str, int] = {}
-    repeated = []
+    duplicates = []
     for member in members:
         if member.objects == objects:
             if member.name in lines:
-                repeated.append(Repeated(member.name, lines[member.name], member.line))
+                duplicates.append(DuplicateKey(member.name, lines[member.name], member.line))
             lines[member.name] = member.line
-    return lines, tuple(repeated)
+    return lines, tuple(duplicates)
+
+
+def _find_members(text: str) -> Iterator[_Member]:
+    """Yields every member of every object in a JSON text, in order. The text must be valid JSON: nothing is checked here."""
+    # For each open bracket, the name of the member that has it as value.
+    names: list[str] = []
+    last = ""
+    position, counted, line = 0, 0, 1
+    while (found := _NEXT.search(text, position)) is not None:
+        position = found.end()
+        match found[0]:
+            case "{" | "[":
+                names.append(last)
+            case "}" | "]":
+                last = names.pop()
+            case _:
+                line += text.count("\n", counted, found.start())
+                counted = found.start()
+                word, position = _STRING_DECODER.raw_decode(text, found.start())
+                # A string is a name if a colon follows; otherwise it is a value.
+                if _COLON.match(text, position):
+                    last = word
+                    yield _Member(tuple(names[1:]), word, line)

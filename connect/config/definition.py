@@ -1,22 +1,36 @@
-"""ConfigDef: one table a component, from which everything about its keys follows.
+"""ConfigDef: the definition of a component's keys.
 
-Parsing, validation, the REST answer, lint findings, the docs page: all read this table. The types, messages and rules are
-those of Kafka's ``org.apache.kafka.common.config.ConfigDef``, which clients can see.
+It drives parsing, validation, REST responses, lint findings, and the reference page. Types, messages, and rules are those of
+Kafka's ``org.apache.kafka.common.config.ConfigDef``, because clients see them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from connect.config.embedding import embedded_keys, sorted_keys
 from connect.config.key import NO_DEFAULT, ConfigKey, ConfigValue, Importance, Recommender, Validator, Width
 from connect.config.parsing import Password, parse_value, to_text
 from connect.config.types import ConfigType
 from connect.config.validators import DistinctList
 from connect.errors import ConfigError
 from connect.java.hash_order import hash_set_order
+
+__all__ = [
+    "NO_DEFAULT",
+    "ConfigDef",
+    "ConfigKey",
+    "ConfigType",
+    "ConfigValue",
+    "Importance",
+    "Password",
+    "Recommender",
+    "Validator",
+    "Width",
+]
+
+_IMPORTANCE_ORDER = (Importance.HIGH, Importance.MEDIUM, Importance.LOW)
 
 
 class ConfigDef:
@@ -29,7 +43,7 @@ class ConfigDef:
             self.add(key)
 
     def add(self, key: ConfigKey) -> ConfigDef:
-        """Adds a key; its default is parsed and checked as a given value would be. Returns self."""
+        """Adds a key; its default is parsed and checked like a given value. Returns self."""
         if key.name in self.keys:
             raise ConfigError(f"Configuration {key.name} is defined twice.", key=key.name)
         if key.group is not None and key.group not in self.groups:
@@ -62,7 +76,7 @@ class ConfigDef:
         internal: bool = False,
         aliases: Sequence[str] = (),
     ) -> ConfigDef:
-        """Adds a key from its parts; returns self for chaining."""
+        """Defines a key; returns self for chaining."""
         return self.add(
             ConfigKey(
                 name, type, default, validator, importance, doc, group, order, width, display_name, tuple(dependents),
@@ -71,22 +85,22 @@ class ConfigDef:
         )  # fmt: skip
 
     def embed(self, prefix: str, group: str, first_order: int, inner: ConfigDef) -> ConfigDef:
-        """Adds the keys of another table below a prefix, in Kafka's order of that table, in groups named after ``group``.
+        """Adds the keys of another ConfigDef below a prefix, sorted as Kafka sorts them, in groups named after ``group``.
 
-        Their rules and recommenders know them without the prefix. Returns self.
+        Their validators and recommenders see them without the prefix. Returns self.
         """
-        for key in embedded_keys(inner.keys.values(), prefix, group, first_order):
+        for key in _embedded_keys(inner.keys.values(), prefix, group, first_order):
             self.add(key)
         return self
 
     def sorted_keys(self) -> list[ConfigKey]:
-        """The keys by group and order; where these say nothing, required ones first, then by importance and name."""
-        return sorted_keys(self.keys.values())
+        """Returns the keys sorted by group and order, then required ones first, then by importance and name."""
+        return _sort_keys(self.keys.values())
 
     def parse(self, props: Mapping[str, Any]) -> dict[str, Any]:
-        """Typed values of every key. Raises ConfigError for the first that is missing or wrong; unknown keys are left out."""
+        """Returns the typed value of every key. Raises ConfigError for the first missing or invalid one; ignores unknown keys."""
         if undefined := self._undefined_dependents():
-            # Kafka's words, as they are.
+            # Kafka's message, letter for letter.
             listed = ",".join(undefined)
             raise ConfigError(f"Some configurations in are referred in the dependents, but not defined: {listed}")
         return {name: self._parse(key, props) for name, key in self.keys.items()}
@@ -100,18 +114,18 @@ class ConfigDef:
         else:
             value = key.default
         if value and isinstance(key.validator, DistinctList):
-            # Kafka refuses repeated entries when it validates, and drops them here (vectors DropHeaders-0015, fuzz/chain-0350).
+            # Kafka rejects repeated entries in validation and drops them here (vectors DropHeaders-0015, fuzz/chain-0350).
             value = list(dict.fromkeys(value))
         if key.validator is not None:
             key.validator(key.name, value)
         return value
 
     def validate(self, props: Mapping[str, Any]) -> list[ConfigValue]:
-        """One ConfigValue a key, with all errors; never raises for a bad value.
+        """Returns one ConfigValue per key with all its errors; never raises for an invalid value.
 
-        As in Kafka a key is missing only when it is not given at all, and keys of other keys' ``dependents`` that are not
-        defined are reported under their names. A key is looked at after those that it depends on, once for each of them, so that
-        an error of a key that depends on two is told twice; keys that depend on each other in a circle are not looked at.
+        As in Kafka, a key is missing only if it is not given at all, and undefined keys among the ``dependents`` of others are
+        reported under their names. A key is checked after each key that it depends on, so that an error of a key that depends
+        on two is reported twice; keys that depend on each other in a cycle are not checked.
         """
         values = {name: ConfigValue(name) for name in self.keys}
         order = self._parents_first()
@@ -138,8 +152,8 @@ class ConfigDef:
                 entry.value = key.default
         except ConfigError as e:
             entry.errors.append(e.message)
-        # The rule is asked although there is no value, as in Kafka: tasks.max=abc has two errors
-        # (recording validate-source-bad-numbers).
+        # As in Kafka, the validator runs even without a value: tasks.max=abc has two errors (recording
+        # validate-source-bad-numbers).
         if key.validator is not None:
             try:
                 key.validator(key.name, entry.value)
@@ -147,7 +161,7 @@ class ConfigDef:
                 entry.errors.append(e.message)
 
     def _parents_first(self) -> list[str]:
-        """Every key that nothing depends on, in order of definition, each followed by those that depend on it."""
+        """Returns every key that depends on no other, in order of definition, each followed by its dependents."""
         dependents = {name for key in self.keys.values() for name in key.dependents}
         found: list[str] = []
 
@@ -167,7 +181,7 @@ class ConfigDef:
         return hash_set_order(name for name in named if name not in self.keys)
 
     def default_text(self, name: str) -> str | None:
-        """The default as text, as REST shows it; None when there is none."""
+        """Returns the default as text for REST; None when there is none."""
         key = self.keys[name]
         return None if key.default is NO_DEFAULT else to_text(key.default, key.type)
 
@@ -177,7 +191,7 @@ def _recommend(key: ConfigKey, parsed: Mapping[str, Any], entry: ConfigValue) ->
         return
     try:
         suggested = key.recommender.valid_values(key.name, parsed)
-        # Of a key that depends on several the second look only narrows the first.
+        # For a key that depends on several, each recommendation narrows the one before.
         if entry.recommended_values:
             suggested = [value for value in suggested if value in entry.recommended_values]
         entry.recommended_values = suggested
@@ -193,15 +207,66 @@ def _lookup(key: ConfigKey, props: Mapping[str, Any]) -> tuple[bool, Any]:
     return False, None
 
 
-__all__ = [
-    "NO_DEFAULT",
-    "ConfigDef",
-    "ConfigKey",
-    "ConfigType",
-    "ConfigValue",
-    "Importance",
-    "Password",
-    "Recommender",
-    "Validator",
-    "Width",
-]
+@dataclass(frozen=True, slots=True)
+class _Unprefixed:
+    """A validator of an embedded ConfigDef: it sees its key without the prefix, and so do its messages."""
+
+    prefix: str
+    rule: Callable[[str, Any], None]
+
+    def __call__(self, name: str, value: Any) -> None:
+        self.rule(name.removeprefix(self.prefix), value)
+
+    def __str__(self) -> str:
+        return str(self.rule)
+
+
+class _UnprefixedRecommender(Recommender):
+    def __init__(self, prefix: str, inner: Recommender) -> None:
+        self._prefix = prefix
+        self._inner = inner
+
+    def _own(self, parsed: Mapping[str, Any]) -> dict[str, Any]:
+        size = len(self._prefix)
+        return {name[size:]: value for name, value in parsed.items() if name.startswith(self._prefix)}
+
+    def valid_values(self, name: str, parsed: Mapping[str, Any]) -> list[Any]:
+        return self._inner.valid_values(name.removeprefix(self._prefix), self._own(parsed))
+
+    def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
+        return self._inner.visible(name.removeprefix(self._prefix), self._own(parsed))
+
+
+def _embedded_keys(keys: Iterable[ConfigKey], prefix: str, group: str, first_order: int) -> list[ConfigKey]:
+    """Returns the keys for the outer ConfigDef: prefixed, in a group named after the outer one, numbered from ``first_order``."""
+    return [_embedded(key, prefix, group, order) for order, key in enumerate(_sort_keys(keys), start=first_order)]
+
+
+def _sort_keys(keys: Iterable[ConfigKey]) -> list[ConfigKey]:
+    """Sorts keys like Kafka: by group and order, required ones first, then by importance and name."""
+    listed = list(keys)
+    groups = {group: i for i, group in enumerate(dict.fromkeys(key.group for key in listed if key.group is not None))}
+    return sorted(
+        listed,
+        key=lambda key: (
+            -1 if key.group is None else groups[key.group],
+            key.order,
+            not key.required,
+            _IMPORTANCE_ORDER.index(key.importance),
+            key.name,
+        ),
+    )
+
+
+def _embedded(key: ConfigKey, prefix: str, group: str, order: int) -> ConfigKey:
+    return replace(
+        key,
+        name=prefix + key.name,
+        validator=None if key.validator is None else _Unprefixed(prefix, key.validator),
+        recommender=None if key.recommender is None else _UnprefixedRecommender(prefix, key.recommender),
+        group=group if key.group is None else f"{group}: {key.group}",
+        order=order,
+        display_name=key.display_name or key.name,
+        dependents=tuple(prefix + name for name in key.dependents),
+        aliases=tuple(prefix + name for name in key.aliases),
+    )

@@ -1,4 +1,4 @@
-"""One type for whatever a check finds, wherever it is shown: lint, validation, doctor, the UI."""
+"""The finding: the common result type of all checks (lint, validation, doctor, UI)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """How bad it is. An ERROR keeps a connector from working, a WARNING may be meant so, a NOTE only informs."""
+    """The severity of a finding. An ERROR prevents a connector from working, a WARNING may be intended, a NOTE informs."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -16,14 +16,14 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing found in a configuration. The message names the key, the value (unless secret) and what was expected."""
+    """A problem in a configuration. The message names the key, the value (unless secret), and what was expected."""
 
     code: str
     """Stable, in kebab-case, for filters: ``unknown-key``, ``wrong-type``, ``missing-key``."""
     severity: Severity
     message: str
     path: str | None = None
-    """The key it is about."""
+    """The key in question."""
     suggestion: str | None = None
     """What to write instead: a key, a value, or a sentence."""
     file: str | None = None
@@ -31,11 +31,11 @@ class Finding:
     """Counted from 1."""
 
     def at(self, file: str | None, line: int | None) -> Finding:
-        """The same finding with its place."""
+        """Returns a copy with this location."""
         return replace(self, file=file, line=line)
 
     def as_json(self) -> dict[str, object]:
-        """Its members as plain values, for ``-o json``."""
+        """Returns the members as plain values, for ``-o json``."""
         return {
             "code": self.code,
             "severity": self.severity.value,
@@ -47,14 +47,14 @@ class Finding:
         }
 
     @property
-    def place(self) -> str:
-        """``file:line``, the file alone when it is about no line, empty without a file."""
+    def location(self) -> str:
+        """``file:line``, the file alone without a line, or an empty text without a file."""
         if self.file is None:
             return ""
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
     def __str__(self) -> str:
-        place = f"{self.place}: " if self.place else ""
+        location = f"{self.location}: " if self.location else ""
         stop = "" if not self.suggestion or self.message.endswith((".", "?", ")")) else "."
         hint = f"{stop} {self.suggestion}" if self.suggestion else ""
-        return f"{place}{self.severity.value}: {self.message}{hint} [{self.code}]"
+        return f"{location}{self.severity.value}: {self.message}{hint} [{self.code}]"

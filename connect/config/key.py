@@ -1,4 +1,4 @@
-"""One key of a table, and what validation says of it."""
+"""A configuration key, and its result of validation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Importance(Enum):
 
 
 class Width(Enum):
-    """How wide a form field is shown."""
+    """The width of the form field."""
 
     NONE = "NONE"
     SHORT = "SHORT"
@@ -33,29 +33,31 @@ class _NoDefault:
 
 
 NO_DEFAULT: Final = _NoDefault()
-"""The default of a key that must be given."""
+"""The default of a required key."""
 
 Validator = Callable[[str, Any], None]
-"""Takes key and parsed value; raises ConfigError (see ``ConfigError.invalid``). ``str()`` of it tells the rule."""
+"""Checks a key's parsed value; raises ConfigError (see ``ConfigError.invalid``). Its ``str()`` describes the rule."""
 
 
 class Recommender:
-    """Suggests values for a key, and says whether the key is shown, from the other values.
+    """Suggests values for a key, and decides whether to show the key, depending on other values.
 
-    Both are called at every validation, with the values parsed so far: those that are wrong are None. A ConfigError that they
+    Both methods are called in every validation with the values parsed so far; invalid values are None. A ConfigError that they
     raise becomes an error of the key.
     """
 
     def valid_values(self, name: str, parsed: Mapping[str, Any]) -> list[Any]:
+        """Returns the suggested values."""
         return []
 
     def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
+        """Returns whether to show the key."""
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One key of the table."""
+    """The definition of one key."""
 
     name: str
     type: ConfigType
@@ -71,9 +73,9 @@ class ConfigKey:
     """Keys whose suggestions or visibility depend on this one."""
     recommender: Recommender | None = None
     internal: bool = False
-    """Not meant for users: left out of docs."""
+    """Not meant for users: omitted from the docs."""
     aliases: tuple[str, ...] = ()
-    """Older names of the key that are still read, with a note to the user."""
+    """Deprecated names of the key, still read with a note to the user."""
 
     @property
     def required(self) -> bool:
@@ -82,7 +84,7 @@ class ConfigKey:
 
 @dataclass(slots=True)
 class ConfigValue:
-    """What validation found about one key: parsed value, suggestions, errors."""
+    """The validation result of one key: parsed value, suggestions, errors."""
 
     name: str
     value: Any = None

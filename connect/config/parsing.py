@@ -1,4 +1,4 @@
-"""From text to typed values and back, with Kafka's rules and messages."""
+"""Parses and formats configuration values with Kafka's rules and messages."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from connect.config.types import ConfigType
 from connect.errors import ConfigError
+from connect.java.number_text import double_text
 from connect.java.numbers import NumberFormatError, parse_double, parse_integer
-from connect.java.text import double_text
 
 HIDDEN = "[hidden]"
 _Class = type  # the parameter `type` below hides the built-in
@@ -20,7 +20,7 @@ _INTEGER_NAMES = {
     ConfigType.LONG: "64-bit integer (long)",
 }
 JAVA_BLANKS = "".join(map(chr, range(0x21)))
-"""What Java trims: everything up to the space, and nothing beyond."""
+"""The characters that Java's ``trim`` removes: everything up to the space."""
 
 
 class Password:
@@ -44,10 +44,10 @@ class Password:
 
 
 def parse_value(name: str, value: Any, type: ConfigType) -> Any:
-    """The typed value. Text is trimmed; None stays None. Raises ConfigError in Kafka's words.
+    """Parses a value to its type. Trims text; None stays None. Raises ConfigError with Kafka's message.
 
-    BOOLEAN gives bool; INT, SHORT, LONG int; DOUBLE float; STRING and CLASS str; LIST list of str; PASSWORD
-    :class:`Password`. A CLASS stays the name that was given: what it stands for is the plugin registry's to say.
+    BOOLEAN gives bool; INT, SHORT, and LONG give int; DOUBLE float; STRING and CLASS str; LIST list of str; PASSWORD
+    :class:`Password`. A CLASS remains a name, which :class:`connect.plugins.Plugins` resolves.
     """
     if value is None:
         return None
@@ -112,7 +112,7 @@ def _parse_integer(name: str, value: Any, trimmed: Any, type: ConfigType) -> int
 
 
 def to_text(value: Any, type: ConfigType) -> str | None:
-    """The value as REST shows it: lists joined by commas, booleans in lower case, secrets hidden."""
+    """Formats a value for REST: lists joined by commas, booleans in lower case, secrets hidden."""
     if value is None:
         return None
     match type:
@@ -129,7 +129,7 @@ def to_text(value: Any, type: ConfigType) -> str | None:
 
 
 def _java_class(value: Any) -> str:
-    # The message names Java's classes because clients have matched on them for years.
+    # The message contains Java's class names because clients match on them.
     names = {bool: "java.lang.Boolean", int: "java.lang.Integer", float: "java.lang.Double", str: "java.lang.String"}
     return names.get(value.__class__) or str(value.__class__.__name__)
 

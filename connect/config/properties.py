@@ -1,7 +1,7 @@
-"""Java ``.properties`` files, with the line of every entry.
+"""Reads and writes Java ``.properties`` files; knows the line of every entry.
 
-The format is ``java.util.Properties``'. Java reads such files as ISO-8859-1 with ``\\uXXXX`` escapes; here a file that is valid
-UTF-8 is read as that, for that is what people write, and any other as ISO-8859-1. Escapes mean the same in both.
+The format is that of ``java.util.Properties``. Java reads such files as ISO-8859-1 with ``\\uXXXX`` escapes. Here, a file that is
+valid UTF-8 is read as UTF-8, because that is what people write, and any other file as ISO-8859-1. Escapes work in both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BAD_ESCAPE = re.compile(r"\\u(?![0-9a-fA-F]{4})")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One ``key=value`` of a file. ``line`` is where it begins, counted from 1; a value may go on over several lines."""
+    """One ``key=value`` of a file. ``line`` is its first line, counted from 1; a value may span several lines."""
 
     key: str
     value: str
@@ -29,16 +29,16 @@ class Entry:
 
 
 class Properties(Mapping[str, str]):
-    """What a properties file says: a mapping, and where each of its keys stands. Immutable.
+    """The content of a properties file: a mapping, and the line of each key. Immutable.
 
-    Of a key that is written twice the last counts, as in Java; :meth:`duplicates` tells of it.
+    The last entry of a duplicate key counts, as in Java; :meth:`duplicates` returns the others.
     """
 
     def __init__(self, path: str, entries: Iterable[Entry], encoding: str = "utf-8") -> None:
         self.path = path
         self.entries = tuple(entries)
         self.encoding = encoding
-        """``utf-8`` or ``iso-8859-1``: how the bytes were read."""
+        """``utf-8`` or ``iso-8859-1``: the encoding of the file."""
         self._values = {entry.key: entry.value for entry in self.entries}
 
     def __getitem__(self, key: str) -> str:
@@ -54,22 +54,22 @@ class Properties(Mapping[str, str]):
         return f"Properties({self.path!r}, {len(self)} keys)"  # values may be secrets
 
     def line_of(self, key: str) -> int | None:
-        """The line of the entry that counts, or None."""
+        """Returns the line of the entry that counts, or None."""
         return next((entry.line for entry in reversed(self.entries) if entry.key == key), None)
 
     def location(self, key: str) -> str:
-        """``file:line`` of a key, or the file alone."""
+        """Returns ``file:line`` of a key, or the file alone."""
         line = self.line_of(key)
         return self.path if line is None else f"{self.path}:{line}"
 
     def duplicates(self) -> list[tuple[Entry, Entry]]:
-        """Pairs of an entry and the later one that takes its place."""
+        """Returns pairs of an entry and the later one that overrides it."""
         last = {entry.key: entry for entry in self.entries}
         return [(entry, last[entry.key]) for entry in self.entries if last[entry.key] is not entry]
 
 
 def read_properties(path: str | Path) -> Properties:
-    """The entries of a file. Raises ConfigError with ``file:line`` when it cannot be read or holds a broken escape."""
+    """Reads a file. Raises ConfigError with ``file:line`` when it cannot be read or has a malformed escape."""
     try:
         data = Path(path).read_bytes()
     except OSError as e:
@@ -81,12 +81,12 @@ def read_properties(path: str | Path) -> Properties:
 
 
 def parse_properties(text: str, path: str, *, encoding: str = "utf-8") -> Properties:
-    """The entries of a text; ``path`` is for messages. Raises ConfigError with ``path:line``."""
+    """Parses a text; ``path`` is for messages. Raises ConfigError with ``path:line``."""
     return Properties(path, _entries(text, path), encoding)
 
 
 def write_properties(values: Mapping[str, str]) -> str:
-    """Text that reads back as these values, in their order; ASCII only, so that every reader takes it."""
+    """Formats these values, in their order; in ASCII, so that every reader accepts it."""
     return "".join(f"{javaproperties.join_key_value(key, value)}\n" for key, value in values.items())
 
 
@@ -104,7 +104,7 @@ def _entries(text: str, path: str) -> Iterator[Entry]:
 
 
 def _line_of_bad_escape(text: str, start_line: int) -> int:
-    """The line of the escape itself, which may stand on a later line of the entry that starts at ``start_line``."""
+    """Returns the line of the escape, which may be a later line of the entry that starts at ``start_line``."""
     lines = _LINE_END.split(text)
     for number in range(start_line, len(lines) + 1):
         if _BAD_ESCAPE.search(lines[number - 1].replace("\\\\", "")):

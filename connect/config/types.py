@@ -1,4 +1,4 @@
-"""The types a configuration value can have: Kafka's nine."""
+"""The types of configuration values: Kafka's nine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class ConfigType(Enum):
-    """Names as REST shows them. PASSWORD is the secret type: its text is never printed."""
+    """The type of a configuration value, named as in REST. PASSWORD is the type of secrets, which are never printed."""
 
     BOOLEAN = "BOOLEAN"
     STRING = "STRING"

@@ -1,4 +1,4 @@
-"""Which parts of an address are secret, found without understanding the address: a wrong one holds secrets too."""
+"""Finds the secrets in a URL without parsing it completely: a malformed URL has secrets too."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SECRET = re.compile(
 _NO_SECRET = re.compile(
     r"(?:encoding|file|path|location|callback|provider|class|url|type|passwords|accesskeyid|authenticator|expir\w*)$", re.I
 )
-_ORDINARY = frozenset({"", "true", "false", "yes", "no", "on", "off"})
+_NOT_SECRET = frozenset({"", "true", "false", "yes", "no", "on", "off"})
 
-_SHOWN = re.compile(r"jdbc:[a-z0-9_+-]{1,24}:|[a-z0-9_+]{1,40}://", re.I)
+_URL_START = re.compile(r"jdbc:[a-z0-9_+-]{1,24}:|[a-z0-9_+]{1,40}://", re.I)
 _JDBC_USER_INFO = re.compile(r"//[^:/?]*:([^?;]*)@")
 _USER_INFO = re.compile(r"//[^:/?]*:([^?]*)@|//[^:/?]*:([^@]*)@")
 _NEXT_SERVER = re.compile(r"@[^@,]*,[^:@,]*:")
@@ -32,26 +32,26 @@ _SEMICOLONS = ("jdbc:sqlserver:", "jdbc:jtds:", "jdbc:db2:", "jdbc:duckdb:", "jd
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a parameter of that name holds a secret."""
+    """Returns whether a parameter of that name holds a secret."""
     return _SECRET.search(name) is not None and _NO_SECRET.search(name) is None
 
 
-def shown(url: str) -> str:
-    """What may be shown of a URL that is not understood: how it begins."""
-    begin = _SHOWN.match(url)
+def redact_url(url: str) -> str:
+    """Returns the scheme of a URL that cannot be parsed, with the rest hidden."""
+    begin = _URL_START.match(url)
     return f"{begin[0]}{HIDDEN}" if begin else HIDDEN
 
 
-def secrets_of(url: str) -> list[str]:
-    """Every secret inside of a URL, as it is written there and as it is meant; the longest first. Understands broken URLs too."""
-    found = set(_of_user_info(url))
+def find_secrets(url: str) -> list[str]:
+    """Returns every secret in a URL, encoded and decoded, the longest first. Works for malformed URLs too."""
+    found = set(_user_info_secrets(url))
     for text in (url, unquote_plus(url)):  # a whole connection string may be the value of one parameter
-        found |= set(_of_parameters(text))
+        found |= set(_parameter_secrets(text))
     meant = {form for raw in found for form in (raw, unquote(raw), unquote_plus(raw), _unquoted(raw))}
-    return sorted({text.strip() for text in meant} - _ORDINARY, key=lambda text: (-len(text), text))
+    return sorted({text.strip() for text in meant} - _NOT_SECRET, key=lambda text: (-len(text), text))
 
 
-def _of_user_info(url: str) -> Iterator[str]:
+def _user_info_secrets(url: str) -> Iterator[str]:
     lower = url.lower()
     if lower.startswith("jdbc:oracle:"):
         yield from _ORACLE.findall(url)
@@ -65,7 +65,7 @@ def _of_user_info(url: str) -> Iterator[str]:
                 yield text
 
 
-def _of_parameters(url: str) -> Iterator[str]:
+def _parameter_secrets(url: str) -> Iterator[str]:
     lower = url.lower()
     kinds = [_TO_SEMICOLON] if lower.startswith(_SEMICOLONS) or ";pwd=" in lower else [_TO_AMPERSAND]
     if lower.startswith(("jdbc:redshift:", "jdbc:duckdb:")):

@@ -1,4 +1,4 @@
-"""Validators for ConfigDef keys: Kafka's own, with its messages. ``str()`` of each tells the rule, as its ``toString`` does."""
+"""Validators of ConfigDef keys: Kafka's, with its messages. Like its ``toString``, their ``str()`` describes the rule."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from connect.config.parsing import Password
 from connect.errors import ConfigError
 from connect.java.hash_order import hash_map_order
-from connect.java.text import double_text
+from connect.java.number_text import double_text
 
 Check = Callable[[str, Any], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A number between two bounds, both included; None leaves a side open. Null is allowed only with ``nullable``."""
+    """A number between two inclusive bounds; None means unbounded. Null is allowed only with ``nullable``."""
 
     minimum: float | None = None
     maximum: float | None = None
@@ -49,7 +49,7 @@ def between(minimum: float, maximum: float) -> Range:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Text out of a list: Kafka's ``ValidString``, and with ``ignore_case`` its ``CaseInsensitiveValidString``."""
+    """One of several texts: Kafka's ``ValidString``, and with ``ignore_case`` its ``CaseInsensitiveValidString``."""
 
     values: tuple[str | None, ...]
     ignore_case: bool = False
@@ -64,7 +64,7 @@ class OneOf:
 
     def _shown(self) -> list[str]:
         texts = ["null" if value is None else value for value in self.values]
-        # Kafka keeps these in a hash set, in upper case.
+        # Kafka stores these in a hash set, in upper case.
         return hash_map_order(text.upper() for text in texts) if self.ignore_case else texts
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ def one_of(*values: str | None, ignore_case: bool = False) -> OneOf:
 
 @dataclass(frozen=True, slots=True)
 class DistinctList:
-    """A list without empty or repeated entries, of any texts or of these only: Kafka's ``ValidList``."""
+    """A list without empty or repeated entries, optionally limited to some values: Kafka's ``ValidList``."""
 
     values: tuple[str, ...] = ()
     may_be_empty: bool = False
@@ -102,13 +102,13 @@ class DistinctList:
     def __str__(self) -> str:
         if self.values:
             return f"[{', '.join(self.values)}]"
-        # Kafka's has no words for it.
+        # Kafka's has no text for it.
         return "list without repeated entries" if self.may_be_empty else "non-empty list without repeated entries"
 
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """A list of so many entries at most: Kafka's ``ListSize``. Null is allowed."""
+    """A list with a maximum size: Kafka's ``ListSize``. Null is allowed."""
 
     size: int
 
@@ -146,7 +146,7 @@ class NonEmpty:
 
 @dataclass(frozen=True, slots=True)
 class NonEmptyWithoutControlCharacters:
-    """Text that is not empty and has no control characters. Null is left to the rule that the key is required."""
+    """Text that is not empty and has no control characters. Null is allowed: the key may be required otherwise."""
 
     def __call__(self, name: str, value: Any) -> None:
         if value is None:
@@ -165,7 +165,7 @@ class NonEmptyWithoutControlCharacters:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Every one of several rules, in order; the first that is broken is told. Kafka's ``CompositeValidator``."""
+    """Several rules in order; the first violation is reported. Kafka's ``CompositeValidator``."""
 
     validators: Sequence[Check]
 
@@ -179,7 +179,7 @@ class AllOf:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A function with the words for its rule: Kafka's ``LambdaValidator``."""
+    """A function with a description of its rule: Kafka's ``LambdaValidator``."""
 
     check: Check
     rule: str

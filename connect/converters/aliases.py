@@ -1,12 +1,12 @@
-"""The converters of this package by name."""
+"""Alias table of the converters."""
 
-from connect.plugins import Kind, PluginEntry
+from connect.plugin_entry import Kind, PluginEntry
 
 _JSON = ("org.apache.kafka.connect.json.JsonConverter",)
 _STRING = ("org.apache.kafka.connect.storage.StringConverter",)
 _BYTES = ("org.apache.kafka.connect.converters.ByteArrayConverter",)
 _SINGLE = ("Short", "Integer", "Long", "Float", "Double", "Boolean")
-"""The converters of single values: their short names."""
+"""Short names of the converters of single values."""
 
 PLUGINS = (
     PluginEntry(Kind.CONVERTER, "connect.converters.json.converter:JsonConverter", _JSON, ("Json",)),

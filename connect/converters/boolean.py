@@ -1,4 +1,4 @@
-"""BooleanConverter: one byte, 1 or 0. ``org.apache.kafka.connect.converters.BooleanConverter``."""
+"""``org.apache.kafka.connect.converters.BooleanConverter``: one byte, 1 or 0."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from connect.config.definition import ConfigDef
 from connect.converters.api import Converter, HeaderConverter
 from connect.converters.config import HEADER_TYPE, TYPE, converter_config_def, type_for
 from connect.data.headers import Headers
+from connect.data.java_class_names import java_class_name_under
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
-from connect.java.class_names import java_class_name_under
 from connect.record import SchemaAndValue
 
 CONFIG = converter_config_def()
@@ -24,7 +24,7 @@ _WRITTEN = {None: None, False: b"\x00", True: b"\x01"}
 
 
 class BooleanConverter(Converter, HeaderConverter):
-    """Booleans in one byte, read under an optional schema; a null is a null both ways. Anything else is refused."""
+    """Converts booleans to one byte and back, with an optional schema. A null remains null. Rejects other values."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:

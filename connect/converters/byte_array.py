@@ -1,4 +1,4 @@
-"""ByteArrayConverter: bytes as they are. ``org.apache.kafka.connect.converters.ByteArrayConverter``."""
+"""``org.apache.kafka.connect.converters.ByteArrayConverter``: bytes unchanged."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from connect.config.definition import ConfigDef
 from connect.converters.api import Converter, HeaderConverter
 from connect.converters.config import converter_config_def
 from connect.data.headers import Headers
+from connect.data.java_class_names import java_class_of
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
-from connect.java.class_names import java_class_of
 from connect.record import SchemaAndValue
 
 CONFIG = converter_config_def()
@@ -19,14 +19,14 @@ _NULL = SchemaAndValue(Schema.OPTIONAL_BYTES, None)
 
 
 class ByteArrayConverter(Converter, HeaderConverter):
-    """Passes bytes through; reads them as optional bytes. Anything else is refused."""
+    """Passes bytes through and reads them as optional bytes. Rejects other values."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
         return CONFIG
 
     def configure(self, configs: Mapping[str, Any], is_key: bool | None = None) -> None:
-        """Nothing to set: the original does not look at its settings, ``converter.type`` included."""
+        """Does nothing: Apache's converter ignores its settings, including ``converter.type``."""
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any, headers: Headers | None = None) -> bytes | None:
         if schema is not None and schema.type is not Type.BYTES:

@@ -1,4 +1,4 @@
-"""The key that every converter has."""
+"""The configuration key that every converter has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEADER_TYPE = "header"
 
 
 def converter_config_def() -> ConfigDef:
-    """A new table with ``converter.type``, which the worker fills in by the place where the converter stands."""
+    """Returns a new ConfigDef with ``converter.type``, which the worker sets according to the converter's use."""
     return ConfigDef().define(
         TYPE,
         ConfigType.STRING,
@@ -25,5 +25,5 @@ def converter_config_def() -> ConfigDef:
 
 
 def type_for(is_key: bool) -> str:
-    """The ``converter.type`` of a key or value converter. What the user wrote there does not count, as in the original."""
+    """Returns the ``converter.type`` of a key or value converter. As in Apache, the user's setting is ignored."""
     return KEY_TYPE if is_key else VALUE_TYPE

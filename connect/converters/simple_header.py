@@ -1,4 +1,4 @@
-"""SimpleHeaderConverter: header values as text whose type is guessed back. ``...storage.SimpleHeaderConverter``."""
+"""``org.apache.kafka.connect.storage.SimpleHeaderConverter``: header values as text; reading infers the type."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Converted = TypeVar("Converted")
 
 
 class SimpleHeaderConverter(HeaderConverter):
-    """Writes header values as text and infers schema and value from text. It has no keys of its own.
+    """Writes header values as text and infers schema and value from text. It has no configuration keys.
 
-    With ``conversion.strict`` it refuses what it would change otherwise: bytes that are no UTF-8, halves of surrogate pairs, and
-    text that is more than the value guessed from it.
+    With ``conversion.strict``, it rejects input that it would otherwise change: bytes that are not UTF-8, unpaired surrogates,
+    and text that the inferred value does not fully represent.
     """
 
     def __init__(self) -> None:

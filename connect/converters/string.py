@@ -1,4 +1,4 @@
-"""StringConverter: text as bytes. ``org.apache.kafka.connect.storage.StringConverter``."""
+"""``org.apache.kafka.connect.storage.StringConverter``: values as text."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from connect.config.types import ConfigType
 from connect.converters.api import Converter, HeaderConverter
 from connect.converters.config import HEADER_TYPE, TYPE, converter_config_def, type_for
 from connect.data.headers import Headers
+from connect.data.java_text import java_text
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.java.charsets import charset
-from connect.java.text import java_text
 from connect.record import SchemaAndValue
 from connect.strict import STRICT, is_strict
 
@@ -31,17 +31,17 @@ CONFIG = converter_config_def().define(
 
 
 class StringConverter(Converter, HeaderConverter):
-    """Writes any value as Java's ``toString`` shows it and reads everything as an optional string. None stays None.
+    """Writes any value like Java's ``toString`` and reads everything as an optional string. None remains None.
 
-    Characters that the charset does not have become ``?`` in bytes, and bytes that are no text U+FFFD, as in the original. With
-    ``conversion.strict`` both are refused, and so is a value with bytes in it, of which the text shows an address only.
+    As in Apache, characters that the charset does not have become ``?``, and malformed bytes become U+FFFD. With
+    ``conversion.strict``, both are rejected, and so is a value that contains bytes, because its text has only their address.
     """
 
     def __init__(self) -> None:
         self._strict = False
         self._encode, self._decode = charset("UTF-8")
         self.is_utf8 = True
-        """True when bytes are plain UTF-8: then a sink of lines may take them as they are."""
+        """Whether the bytes are UTF-8, so that a sink of text lines may use them unchanged."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
@@ -74,7 +74,7 @@ class StringConverter(Converter, HeaderConverter):
             try:
                 return [value.encode() for value in values]
             except (AttributeError, UnicodeEncodeError):
-                pass  # not all of them are text, or one holds half a surrogate pair
+                pass  # not all of them are text, or one has an unpaired surrogate
         if self._strict:
             return [self.from_connect_data(topic, schema, value) for value in values]
         encode = self._encode

@@ -1,35 +1,36 @@
-"""Record headers: ordered, names may repeat."""
+"""Record headers: an ordered list; names may repeat."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from connect.data.schema import Schema
+from connect.data.types import Schema
 
 
 class Header(NamedTuple):
-    """One header. ``schema`` None means schemaless."""
+    """One header. ``schema`` is None for a schemaless value."""
 
     key: str
     schema: Schema | None
     value: Any
 
     def renamed(self, key: str) -> Header:
-        """This header under another name."""
+        """Returns this header with another name."""
         return Header(key, self.schema, self.value)
 
     def with_value(self, schema: Schema | None, value: Any) -> Header:
-        """A header of the same name with another value."""
+        """Returns this header with another value."""
         return Header(self.key, schema, value)
 
 
 HeaderTransform = Callable[[Header], Header | None]
-"""Gives the header that takes the place of another one; None takes it out."""
+"""Returns the replacement of a header; None removes it."""
 
 
 class Headers:
-    """The headers of one record, in order. Mutable; each record has its own. What changes them returns them, for chaining."""
+    """The headers of one record, in order. Mutable; each record has its own. Methods that change them return self for
+    chaining."""
 
     __slots__ = ("_items",)
 
@@ -37,28 +38,28 @@ class Headers:
         self._items: list[Header] = list(items)
 
     def add(self, key: str, value: Any, schema: Schema | None = None) -> Headers:
-        """Appends a header; others of the same name stay. Whether the value fits its schema shows when it is written."""
+        """Appends a header; others of the same name remain. The value is checked against its schema only when it is written."""
         self._items.append(Header(key, schema, value))
         return self
 
     def with_added(self, headers: Iterable[Header]) -> Headers:
-        """A copy with these after those that are there."""
+        """Returns a copy with these headers appended."""
         other = self.copy()
         other._items += headers
         return other
 
     def remove(self, key: str) -> Headers:
-        """Takes out every header of that name."""
+        """Removes every header of that name."""
         self._items = [h for h in self._items if h.key != key]
         return self
 
     def clear(self) -> Headers:
-        """Takes out every header."""
+        """Removes every header."""
         self._items = []
         return self
 
     def retain_latest(self, key: str | None = None) -> Headers:
-        """Keeps the last header of that name, or of every name, and takes out those before it."""
+        """Removes all but the last header of that name, or of every name."""
         seen: set[str] = set()
         kept = []
         for header in reversed(self._items):
@@ -70,20 +71,21 @@ class Headers:
         return self
 
     def apply(self, transform: HeaderTransform, key: str | None = None) -> Headers:
-        """Puts what the function makes of each header, or of each of that name, in its place. When it raises, nothing has
-        changed."""
+        """Replaces each header, or each of that name, by the function's result. If the function raises, nothing changes."""
         changed = (transform(h) if key in (None, h.key) else h for h in self._items)
         self._items = [header for header in changed if header is not None]
         return self
 
     def last_with_name(self, key: str) -> Header | None:
+        """Returns the last header of that name, or None."""
         return next((h for h in reversed(self._items) if h.key == key), None)
 
     def all_with_name(self, key: str) -> list[Header]:
+        """Returns every header of that name."""
         return [h for h in self._items if h.key == key]
 
     def copy(self) -> Headers:
-        """Headers of their own with the same content."""
+        """Returns a copy."""
         return Headers(self._items)
 
     def __iter__(self) -> Iterator[Header]:

@@ -1,4 +1,4 @@
-"""Logical types: schemas whose name gives the value another Python type.
+"""Logical types: schemas whose name determines the Python type of the value.
 
 | schema name (version 1)                      | stored type          | Python value                               |
 | -------------------------------------------- | -------------------- | ------------------------------------------ |
@@ -7,7 +7,7 @@
 | org.apache.kafka.connect.data.Time           | int32 ms of the day  | datetime.time, no zone, whole milliseconds |
 | org.apache.kafka.connect.data.Timestamp      | int64 ms since 1970  | datetime.datetime in UTC, whole ms         |
 
-Other names (Debezium's ``io.debezium.time.*`` among them) are semantic only: the value stays what the stored type says.
+Other names, such as Debezium's ``io.debezium.time.*``, are semantic only: the value has its stored type.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import datetime as dt
 import decimal
 from typing import Any, Final
 
-from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import wrap_integer
+from connect.data.types import Schema, Type
 from connect.errors import DataError
 from connect.java.numbers import NumberFormatError, parse_integer
+from connect.java.sized_numbers import wrap_integer
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 DATE = "org.apache.kafka.connect.data.Date"
@@ -35,7 +35,7 @@ _MILLISECOND = dt.timedelta(milliseconds=1)
 
 
 class _EndOfDay(dt.time):
-    """24:00, which Connect's Time and PostgreSQL's time can hold and Python's cannot."""
+    """24:00, which Connect's Time and PostgreSQL's time can represent and Python's cannot."""
 
     def __str__(self) -> str:
         return "24:00:00"
@@ -48,11 +48,11 @@ END_OF_DAY: Final = _EndOfDay(23, 59, 59, 999_999)
 
 
 class FarInstant:
-    """An instant outside of the years 1 to 9999, which Python's dates cannot hold and Java's can: ``millis`` since 1970 UTC.
+    """An instant outside the years 1 to 9999, which Java's dates can represent and Python's cannot: ``millis`` since 1970 UTC.
 
-    It stands where a Timestamp or Date would (at midnight, then). Sources, converters and transformations make it, with
-    :func:`instant_of` and :func:`date_of`. What writes instants as numbers takes it (:func:`epoch_millis`,
-    :func:`timestamp_to_millis`); as it is no ``datetime`` nothing else mistakes it.
+    It is the value of a Timestamp, or of a Date (at midnight). Sources, converters, and transformations create it with
+    :func:`instant_of` and :func:`date_of`. Code that writes instants as numbers accepts it (:func:`epoch_millis`,
+    :func:`timestamp_to_millis`). It is not a ``datetime``, so that other code cannot mistake it for one.
     """
 
     __slots__ = ("millis",)
@@ -70,8 +70,12 @@ class FarInstant:
         return f"FarInstant({self.millis})"
 
 
+LOGICAL_CLASSES: dict[str, type] = {DECIMAL: decimal.Decimal, DATE: dt.date, TIME: dt.time, TIMESTAMP: dt.datetime}
+"""The Python class of a logical type's values. Date and Timestamp admit :class:`FarInstant` too."""
+
+
 def instant_of(millis: int) -> dt.datetime | FarInstant:
-    """The timestamp of that many ms since 1970, however far from it."""
+    """Returns the timestamp of that many ms since 1970, a FarInstant outside Python's range."""
     try:
         return EPOCH + dt.timedelta(0, millis // 1000, millis % 1000 * 1000)
     except OverflowError:
@@ -79,7 +83,8 @@ def instant_of(millis: int) -> dt.datetime | FarInstant:
 
 
 def date_of(days: int) -> dt.date | FarInstant:
-    """The date of that many days since 1970, however far from it: what is beyond 64 bits of milliseconds wraps, as in Java."""
+    """Returns the date of that many days since 1970, a FarInstant outside Python's range. Its milliseconds wrap at 64 bits, as in
+    Java."""
     try:
         return dt.date.fromordinal(days + EPOCH_ORDINAL)
     except (ValueError, OverflowError):
@@ -87,7 +92,7 @@ def date_of(days: int) -> dt.date | FarInstant:
 
 
 def decimal_schema(scale: int, *, optional: bool = False, **members: Any) -> Schema:
-    """The Decimal schema with that scale."""
+    """Returns the Decimal schema with that scale."""
     return Schema(Type.BYTES, optional=optional, name=DECIMAL, version=1, parameters={SCALE_PARAMETER: str(scale)}, **members)
 
 
@@ -104,7 +109,7 @@ def timestamp_schema(*, optional: bool = False, **members: Any) -> Schema:
 
 
 def decimal_scale(schema: Schema) -> int:
-    """The scale of a Decimal schema. Raises DataError when the parameter is missing or no integer."""
+    """Returns the scale of a Decimal schema. Raises DataError when the parameter is missing or not an integer."""
     text = (schema.parameters or {}).get(SCALE_PARAMETER)
     if text is None:
         raise DataError("Invalid Decimal schema: scale parameter not found.")
@@ -116,7 +121,7 @@ def decimal_scale(schema: Schema) -> int:
 
 
 def decimal_to_bytes(value: decimal.Decimal, scale: int) -> bytes:
-    """Unscaled value, big endian two's complement, as short as it goes. Raises DataError when the scale differs."""
+    """Returns the unscaled value in the shortest big-endian two's complement. Raises DataError when the scale differs."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise DataError(f"Decimal {value} has no finite value")
@@ -130,7 +135,7 @@ def decimal_to_bytes(value: decimal.Decimal, scale: int) -> bytes:
 
 
 def int_to_bytes(unscaled: int) -> bytes:
-    """Java's BigInteger.toByteArray: big endian, two's complement, at least one byte."""
+    """BigInteger.toByteArray: big-endian two's complement, at least one byte."""
     magnitude = unscaled if unscaled >= 0 else ~unscaled
     return unscaled.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
 
@@ -139,7 +144,7 @@ _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=deci
 
 
 def bytes_to_decimal(data: bytes, scale: int) -> decimal.Decimal:
-    """The exact Decimal of an unscaled big-endian value."""
+    """Returns the exact Decimal of an unscaled big-endian value."""
     return _EXACT.scaleb(decimal.Decimal(int.from_bytes(data, "big", signed=True)), -scale)
 
 
@@ -153,12 +158,12 @@ def date_to_days(value: dt.date | FarInstant) -> int:
 
 
 def date_to_stored_days(value: dt.date | FarInstant) -> int:
-    """The days as the schema's 32 bits hold them: of a date more than five million years from now the low bits, as in Java."""
+    """Returns the days as a 32-bit integer. Dates more than five million years away wrap, as in Java."""
     return wrap_integer(date_to_days(value), 32)
 
 
 def days_to_date(days: int) -> dt.date:
-    """The date, for what takes no others than Python's. Raises DataError."""
+    """Returns the date, for callers that accept Python's dates only. Raises DataError."""
     try:
         return dt.date.fromordinal(days + EPOCH_ORDINAL)
     except (ValueError, OverflowError) as e:
@@ -174,7 +179,7 @@ def time_to_millis(value: dt.time) -> int:
 
 
 def millis_to_time(millis: int) -> dt.time:
-    """The time of day; :data:`END_OF_DAY` for exactly 24 hours, which the original admits too."""
+    """Returns the time of day; :data:`END_OF_DAY` for exactly 24 hours, which Apache accepts too."""
     if not 0 <= millis < MILLIS_PER_DAY:
         if millis == MILLIS_PER_DAY:
             return END_OF_DAY
@@ -195,8 +200,8 @@ def timestamp_to_millis(value: dt.datetime | FarInstant) -> int:
 
 
 def epoch_millis(value: dt.date | dt.time | FarInstant) -> int:
-    """Milliseconds since 1970 of a date, a time of day (on 1 January 1970) or a timestamp: the java.util.Date that the
-    original has in their place. What is finer than a millisecond is cut, for this is for showing values."""
+    """Returns the milliseconds since 1970 of a date, a time of day (on 1 January 1970), or a timestamp: the java.util.Date that
+    Apache uses. Truncates to milliseconds: for displaying values."""
     if isinstance(value, FarInstant):
         return value.millis
     if isinstance(value, dt.datetime):

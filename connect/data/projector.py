@@ -1,8 +1,8 @@
-"""A value of one schema as a value of another that is compatible: ``org.apache.kafka.connect.data.SchemaProjector`` (KIP-26).
+"""Projects values to a compatible schema: ``org.apache.kafka.connect.data.SchemaProjector`` (KIP-26).
 
-What a sink does that keeps one schema for records of several versions. Types must be equal, or numbers that widen (int8 to int16,
-int32, int64, float32, float64, each to those behind it); names and parameters must be equal; versions and docs may differ. Fields
-that the target lacks go; fields that the source lacks must be optional or have a default.
+For sinks that use one schema for records of several versions. Types must be equal, or numbers that widen (int8, int16, int32,
+int64, float32, float64, each to a later one). Names and parameters must be equal; versions and docs may differ. Fields that the
+target lacks are dropped; fields that the source lacks must be optional or have a default.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 from typing import Any
 
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import round_to_float32
 from connect.data.struct import Struct
 from connect.errors import SchemaError
 from connect.java.numbers import integer_to_float32
+from connect.java.sized_numbers import round_to_float32
 
 _WIDENING = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
 _RANK = {type: rank for rank, type in enumerate(_WIDENING)}
 
 
 def project(source: Schema, value: Any, target: Schema) -> Any:
-    """The value under the target schema. Raises SchemaError when the schemas do not fit, with the path in its causes.
+    """Returns the value under the target schema. Raises SchemaError for incompatible schemas, with the path in its causes.
 
-    Elements of lists and maps are looked at one by one: with none, the schemas of elements do not count. A null gives the
-    target's default only from an optional schema to one that is not. Widening to a float rounds, as Java's casts do.
+    Elements of lists and maps are checked one by one, so that an empty list projects to any element schema. A null becomes the
+    target's default only from an optional schema to a required one. Widening to a float rounds, like Java's casts.
     """
     _check_compatible(source, target)
     if source.optional and not target.optional:
@@ -72,7 +72,7 @@ def _parameters_text(schema: Schema) -> str:
 
 def _element_schema(schema: Schema | None) -> Schema:
     if schema is None:
-        raise SchemaError("The elements of a list or map have no schema, so they cannot be projected")
+        raise SchemaError("The elements of a list or map cannot be projected: they have no schema")
     return schema
 
 
@@ -87,7 +87,7 @@ def _project_struct(source: Schema, value: Struct, target: Schema) -> Struct:
             except SchemaError as e:
                 raise SchemaError(f"Error projecting {field.name}") from e
         elif field.schema.optional:
-            continue  # it stays null, whatever its default
+            continue  # stays null, even if there is a default
         elif field.schema.default is not None:
             projected.put(field, field.schema.default)
         else:
@@ -97,7 +97,7 @@ def _project_struct(source: Schema, value: Struct, target: Schema) -> Struct:
 
 def _widened(value: Any, target: Type) -> Any:
     if not isinstance(value, int | float) or isinstance(value, bool):
-        return value  # a logical value: its class does not change
+        return value  # a logical type's value
     if target is Type.FLOAT32:
         return integer_to_float32(value) if isinstance(value, int) else round_to_float32(value)
     return float(value) if target is Type.FLOAT64 else value

@@ -1,211 +1,21 @@
-"""Schemas: the types of Connect, immutable and cheap to compare.
-
-A schema is compared by identity first; converters and transforms keep what they compile per schema object. Build one once
-and reuse it. Source of the rules: Kafka Connect's ``org.apache.kafka.connect.data`` (KIP-26).
-"""
+"""Schemas, and the builder that creates them step by step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from enum import Enum
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
+from connect.data.struct import validate_value
+from connect.data.types import Field, Schema, Type
 from connect.errors import DataError, SchemaError
 
-
-class Type(Enum):
-    """The kinds of value. ``value`` is the name used in JSON schemas (``float`` is float32, ``double`` float64)."""
-
-    INT8 = "int8"
-    INT16 = "int16"
-    INT32 = "int32"
-    INT64 = "int64"
-    FLOAT32 = "float"
-    FLOAT64 = "double"
-    BOOLEAN = "boolean"
-    STRING = "string"
-    BYTES = "bytes"
-    ARRAY = "array"
-    MAP = "map"
-    STRUCT = "struct"
-
-    @property
-    def is_primitive(self) -> bool:
-        return self not in (Type.ARRAY, Type.MAP, Type.STRUCT)
-
-
-class Field:
-    """A named, numbered member of a struct schema."""
-
-    __slots__ = ("index", "name", "schema")
-
-    def __init__(self, name: str, index: int, schema: Schema) -> None:
-        self.name = name
-        self.index = index
-        self.schema = schema
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Field):
-            return NotImplemented
-        return self.name == other.name and self.index == other.index and self.schema == other.schema
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.index))
-
-    def __repr__(self) -> str:
-        return f"Field(name={self.name!r}, index={self.index}, schema={self.schema!r})"
-
-
-class Schema:
-    """One immutable schema.
-
-    ``fields`` is a tuple for structs, else None; ``key_schema`` is set for maps; ``value_schema`` for maps and arrays.
-    ``parameters`` is None or a dict of str to str that nobody may change. ``default`` is a value of this schema or None.
-    Python values per type: int, float, bool, str, bytes, list, dict, :class:`connect.data.Struct`; logical types are named
-    in :mod:`connect.data.logical`.
-    """
-
-    __slots__ = (
-        "_hash",
-        "_index",
-        "default",
-        "doc",
-        "fields",
-        "key_schema",
-        "name",
-        "optional",
-        "parameters",
-        "type",
-        "value_schema",
-        "version",
-    )
-
-    INT8: ClassVar[Schema]
-    INT16: ClassVar[Schema]
-    INT32: ClassVar[Schema]
-    INT64: ClassVar[Schema]
-    FLOAT32: ClassVar[Schema]
-    FLOAT64: ClassVar[Schema]
-    BOOLEAN: ClassVar[Schema]
-    STRING: ClassVar[Schema]
-    BYTES: ClassVar[Schema]
-    OPTIONAL_INT8: ClassVar[Schema]
-    OPTIONAL_INT16: ClassVar[Schema]
-    OPTIONAL_INT32: ClassVar[Schema]
-    OPTIONAL_INT64: ClassVar[Schema]
-    OPTIONAL_FLOAT32: ClassVar[Schema]
-    OPTIONAL_FLOAT64: ClassVar[Schema]
-    OPTIONAL_BOOLEAN: ClassVar[Schema]
-    OPTIONAL_STRING: ClassVar[Schema]
-    OPTIONAL_BYTES: ClassVar[Schema]
-
-    def __init__(
-        self,
-        type: Type,
-        *,
-        optional: bool = False,
-        default: Any = None,
-        name: str | None = None,
-        version: int | None = None,
-        doc: str | None = None,
-        parameters: Mapping[str, str] | None = None,
-        fields: Iterable[tuple[str, Schema]] | None = None,
-        key_schema: Schema | None = None,
-        value_schema: Schema | None = None,
-    ) -> None:
-        self.type = type
-        self.optional = optional
-        self.default = default
-        self.name = name
-        self.version = version
-        self.doc = doc
-        self.parameters: dict[str, str] | None = dict(parameters) if parameters else None
-        self.key_schema = key_schema
-        self.value_schema = value_schema
-        self.fields: tuple[Field, ...] | None = None
-        self._index: dict[str, int] = {}
-        self._hash: int | None = None
-        if type is Type.STRUCT:
-            self.fields = tuple(Field(n, i, s) for i, (n, s) in enumerate(fields or ()))
-            self._index = {f.name: f.index for f in self.fields}
-            if len(self._index) != len(self.fields):
-                twice = next(f.name for f in self.fields if self._index[f.name] != f.index)
-                raise SchemaError(f"Cannot create field because of field name duplication {twice}")
-        elif fields is not None:
-            raise SchemaError(f"Cannot create fields on type {type.value}")
-
-    def field(self, name: str) -> Field | None:
-        """The field of that name, or None. Only structs have fields."""
-        index = self._index.get(name)
-        return None if index is None or self.fields is None else self.fields[index]
-
-    def index_of(self, name: str) -> int | None:
-        """Position of the field in a struct's values, or None."""
-        return self._index.get(name)
-
-    @property
-    def field_names(self) -> tuple[str, ...]:
-        return tuple(f.name for f in self.fields or ())
-
-    def as_optional(self) -> Schema:
-        """This schema, optional; itself when it is already."""
-        return self if self.optional else self.replace(optional=True)
-
-    def replace(self, **changes: Any) -> Schema:
-        """A copy with some members changed; keyword names are those of the constructor."""
-        members: dict[str, Any] = {
-            "optional": self.optional,
-            "default": self.default,
-            "name": self.name,
-            "version": self.version,
-            "doc": self.doc,
-            "parameters": self.parameters,
-            "key_schema": self.key_schema,
-            "value_schema": self.value_schema,
-        }
-        if self.fields is not None:
-            members["fields"] = [(f.name, f.schema) for f in self.fields]
-        members.update(changes)
-        return Schema(members.pop("type", self.type), **members)
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, Schema):
-            return NotImplemented
-        return (
-            self.type is other.type
-            and self.optional == other.optional
-            and self.name == other.name
-            and self.version == other.version
-            and self.doc == other.doc
-            and self.parameters == other.parameters
-            and self.default == other.default
-            and self.key_schema == other.key_schema
-            and self.value_schema == other.value_schema
-            and self.fields == other.fields
-        )
-
-    def __hash__(self) -> int:
-        if self._hash is None:
-            fields = tuple((f.name, hash(f.schema)) for f in self.fields) if self.fields is not None else None
-            self._hash = hash((self.type, self.optional, self.name, self.version, fields, self.key_schema, self.value_schema))
-        return self._hash
-
-    def __repr__(self) -> str:
-        return f"Schema{{{self.type.name}}}" if self.name is None else f"Schema{{{self.name}:{self.type.name}}}"
-
-
-for _type in Type:
-    if _type.is_primitive:
-        setattr(Schema, _type.name, Schema(_type))
-        setattr(Schema, f"OPTIONAL_{_type.name}", Schema(_type, optional=True))
+__all__ = ["Field", "Schema", "SchemaBuilder", "Type"]
 
 
 class SchemaBuilder:
-    """Builds a schema step by step, as Kafka Connect's builder does; ``build()`` gives the immutable result.
+    """Builds a schema step by step, like Kafka Connect's builder; ``build()`` returns the immutable result.
 
-    A member that is set again to something else, or does not fit the type, raises :class:`SchemaError`.
+    Setting a member twice to different values, or one that the type does not have, raises :class:`SchemaError`.
     """
 
     def __init__(self, type: Type) -> None:
@@ -283,7 +93,7 @@ class SchemaBuilder:
         return self._set("optional", False)
 
     def default(self, value: Any) -> SchemaBuilder:
-        """Sets the default, which must fit what is set so far, and the finished schema too."""
+        """Sets the default. It must match the members set so far, and the finished schema."""
         self._set("default", value)
         self._check_default()
         return self
@@ -298,7 +108,7 @@ class SchemaBuilder:
         return self._set("doc", doc)
 
     def parameter(self, key: str, value: str) -> SchemaBuilder:
-        """Sets one parameter; a later value takes the place of an earlier one."""
+        """Sets one parameter; a later value replaces an earlier one."""
         self._parameters[key] = value
         return self
 
@@ -308,7 +118,7 @@ class SchemaBuilder:
         return self
 
     def field(self, name: str, schema: Schema) -> SchemaBuilder:
-        """Adds a field behind those that are there."""
+        """Appends a field."""
         if self._type is not Type.STRUCT:
             raise SchemaError(f"Cannot create fields on type {self._type.name}")
         if not name:
@@ -321,7 +131,7 @@ class SchemaBuilder:
         return self
 
     def build(self) -> Schema:
-        """The finished schema. Raises :class:`SchemaError` when the default does not fit it."""
+        """Returns the finished schema. Raises :class:`SchemaError` when the default does not match it."""
         self._check_default()
         return self._built()
 
@@ -330,8 +140,6 @@ class SchemaBuilder:
         return Schema(self._type, **{**self._members, "parameters": self._parameters, "fields": fields, **changes})
 
     def _check_default(self) -> None:
-        from connect.data.validation import validate_value
-
         if "default" in self._members:
             try:
                 validate_value(self._built(default=None), self._members["default"])

@@ -1,4 +1,4 @@
-"""Structs of one schema as columns: for converters that write column by column, and need no struct for it."""
+"""Structs of one schema stored as columns, for converters that write column by column."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from connect.data.struct import Struct
 
 
 class StructColumns(Sequence[Struct]):
-    """A sequence of structs whose values are at hand by field. A struct is made each time that one is looked at.
+    """A sequence of structs that stores its values by field. Each access creates a struct.
 
-    ``columns`` has a sequence per field of the schema, in its order; each has ``size`` values. Nothing is checked, as in Struct.
+    ``columns`` has one sequence per field of the schema, in its order; each has ``size`` values. Like Struct, it checks nothing.
     """
 
     __slots__ = ("columns", "schema", "size")
@@ -32,8 +32,8 @@ class StructColumns(Sequence[Struct]):
     def __getitem__(self, index: int | slice) -> Struct | StructColumns:
         if isinstance(index, slice):
             return StructColumns(self.schema, [column[index] for column in self.columns], len(range(self.size)[index]))
-        place = range(self.size)[index]
-        return Struct(self.schema, [column[place] for column in self.columns])
+        row = range(self.size)[index]
+        return Struct(self.schema, [column[row] for column in self.columns])
 
     def __contains__(self, value: object) -> bool:
         return isinstance(value, Struct) and any(struct == value for struct in self)

@@ -1,4 +1,4 @@
-"""Dates, times and timestamps of texts, as ``org.apache.kafka.connect.data.Values`` reads them with Java's SimpleDateFormat."""
+"""Parses dates, times, and timestamps like ``org.apache.kafka.connect.data.Values``, which uses Java's SimpleDateFormat."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from connect.data.logical import (
     timestamp_schema,
 )  # fmt: skip
 from connect.data.schema import Schema
-from connect.data.sized_numbers import wrap_integer
+from connect.data.schema_and_value import SchemaAndValue
 from connect.java.calendar import date_of_day, day_of_date
 from connect.java.numbers import float_to_integer
-from connect.record import SchemaAndValue
+from connect.java.sized_numbers import wrap_integer
 
 _FIELD = r"[ \t]*(NaN|-?(?:∞|\d{1,9}(?:E-?\d{1,9})?))"
 _DATE_TEXT = re.compile(rf"{_FIELD}-{_FIELD}-{_FIELD}")
@@ -34,9 +34,9 @@ _NO_DIGITS = {"NaN": 0, "∞": (1 << 31) - 1, "-∞": -1 << 31}
 
 
 def parse_temporal(token: str) -> SchemaAndValue | None:
-    """A date, time or timestamp, told by the length of the text and read leniently: 2024-02-30 is 1 March.
+    """Parses a date, time, or timestamp, distinguished by the length of the text. Lenient: 2024-02-30 is 1 March.
 
-    None when it is none, or beyond what 64 bits of milliseconds hold.
+    Returns None for other text, and for instants beyond 64 bits of milliseconds.
     """
     text = token.replace("\\:", ":")
     if len(text) == 13:
@@ -55,7 +55,7 @@ def parse_temporal(token: str) -> SchemaAndValue | None:
 
 
 def iso_text(schema: Schema, value: Any) -> str:
-    """The text that a date, time or timestamp is read from exactly."""
+    """Returns the text that :func:`parse_temporal` reads as exactly this date, time, or timestamp."""
     day, of_day = divmod(epoch_millis(value), MILLIS_PER_DAY)
     seconds, millis = divmod(of_day, 1000)
     clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{millis:03}Z"
@@ -71,7 +71,7 @@ def _fields(found: re.Match[str]) -> list[int]:
 
 
 def _field(text: str) -> int:
-    """The number of a field as Java's DecimalFormat reads it, which takes exponents (``2E3`` is 2000), NaN (0) and infinity."""
+    """Parses a field like Java's DecimalFormat, which accepts exponents (``2E3`` is 2000), NaN (0), and infinity."""
     if text in _NO_DIGITS:
         return _NO_DIGITS[text]
     if "E" not in text:
@@ -89,5 +89,5 @@ def _millis(year: int, month: int, day: int, hour: int, minute: int, second: int
 
 
 def _time(millis: int) -> Any:
-    # A time of 25 o'clock is an instant of the next day in the original, which a time of day cannot be.
+    # Apache reads a time of 25 o'clock as an instant of the next day, which a time of day cannot represent.
     return millis_to_time(millis) if 0 <= millis <= MILLIS_PER_DAY else instant_of(millis)

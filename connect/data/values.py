@@ -1,8 +1,8 @@
-"""Values from text and to text without a schema: what header values, and literals in configurations, go through.
+"""Converts between schemaless values and text, for header values and literals in configurations.
 
-The rules are those of ``org.apache.kafka.connect.data.Values`` and pinned by values.jsonl. They are odd in places, and kept
-so: a number takes the narrowest type that holds it, ``1.0`` is an int8, a decimal that a 32-bit float can approximate becomes
-one, what follows the first delimiter of a top-level scalar is dropped, unquoted text inside a list makes the whole a string.
+The rules are those of ``org.apache.kafka.connect.data.Values``, pinned by values.jsonl, including the odd ones: a number takes
+the narrowest type that holds it; ``1.0`` is an int8; a decimal that a 32-bit float can approximate becomes a float; text after
+the first delimiter of a top-level scalar is dropped; unquoted text inside a list makes the whole text a string.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ import datetime as dt
 import decimal
 from typing import Any
 
+from connect.data.java_class_names import java_class_name
+from connect.data.java_text import MILLIS_PER_DAY
 from connect.data.logical import FarInstant, epoch_millis
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32
+from connect.data.schema_and_value import NULL, SchemaAndValue
 from connect.data.struct import Struct
 from connect.data.values_parser import parse_value, parse_with_losses
 from connect.errors import DataError, SchemaError
 from connect.java.calendar import date_of_day
-from connect.java.class_names import java_class_name
-from connect.java.text import MILLIS_PER_DAY, decimal_text, double_text, float_text
-from connect.record import NULL, SchemaAndValue
+from connect.java.number_text import decimal_text, double_text, float_text
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32
 
 
 def parse_string(text: str | None) -> SchemaAndValue:
-    """The value that a text stands for, with its schema. Never fails: what is nothing else is a string."""
+    """Parses a text to a value with its schema. Never fails: any other text is a string."""
     if text is None:
         return NULL
     if not text:
@@ -37,8 +38,8 @@ def parse_string(text: str | None) -> SchemaAndValue:
 
 
 def parse_string_strictly(text: str) -> SchemaAndValue:
-    """As :func:`parse_string`. Raises DataError when something of the text is lost: digits that the number does not hold, what
-    follows a number, a date that there is not, one of two values of a key."""
+    """Parses a text like :func:`parse_string`, but raises DataError when part of the text is lost: digits that do not fit the
+    number, text after a number, a date that does not exist, one of two values of a key."""
     if not text:
         return SchemaAndValue(Schema.STRING, text)
     try:
@@ -52,7 +53,7 @@ def parse_string_strictly(text: str) -> SchemaAndValue:
 
 
 def convert_to_string(schema: Schema | None, value: Any) -> str | None:
-    """The text of a value; :func:`parse_string` reads it back as far as text can tell. Raises DataError."""
+    """Returns the text of a value, which :func:`parse_string` reads back as far as possible. Raises DataError."""
     if value is None:
         return None
     try:
@@ -102,7 +103,7 @@ def _quoted(text: str) -> str:
 
 
 def format_instant(value: dt.date | dt.time | FarInstant) -> str:
-    """ISO 8601 text whose form follows the instant, not the type: before 2 January 1970 a time, at midnight a date."""
+    """Returns ISO 8601 text whose form depends on the instant, not the type: before 2 January 1970 a time, at midnight a date."""
     millis = epoch_millis(value)
     day, of_day = divmod(millis, MILLIS_PER_DAY)
     seconds, fraction = divmod(of_day, 1000)
@@ -121,9 +122,9 @@ _INFERRED: tuple[tuple[type | tuple[type, ...], Schema], ...] = (
 
 
 def infer_schema(value: Any) -> Schema | None:
-    """The schema that a schemaless value would have, or None when there is no telling: null, an empty or mixed list.
+    """Returns the schema that a schemaless value would have; None if it cannot be inferred: null, an empty or mixed list.
 
-    Raises SchemaError for a list or map of nulls alone, as the original does.
+    Raises SchemaError for a list or map that holds nulls only, like Apache.
     """
     for kind, schema in _INFERRED:
         if isinstance(value, kind):
@@ -142,14 +143,14 @@ def infer_schema(value: Any) -> Schema | None:
 
 
 class _Detector:
-    """Finds the type that elements share. Only the type survives: the original forgets what a list in a list holds."""
+    """Infers the common type of elements, without the element types of nested lists, like Apache."""
 
     def __init__(self) -> None:
         self._type: Type | None = None
         self._optional = False
 
     def takes(self, value: Any) -> bool:
-        """False when there is no telling, or the element is of another type than those before it."""
+        """Adds an element. Returns False if its type cannot be inferred or differs from that of the elements before it."""
         if value is None:
             self._optional = True
             return True

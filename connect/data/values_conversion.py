@@ -1,11 +1,11 @@
-"""One type of value to another, whatever it is: the ``convertTo...`` methods of ``org.apache.kafka.connect.data.Values``.
+"""Converts values between types: the ``convertTo...`` methods of ``org.apache.kafka.connect.data.Values``.
 
-For connectors and transformations that need a number, a date or a list where a header or a field may hold its text, or another
-type of number. The rules are the original's and pinned by values.jsonl, odd ones included: numbers narrow as Java's casts do, so
-300 is the byte 44; what is a number to a Date counts days, to a Timestamp milliseconds; a decimal goes through a double.
+For connectors and transformations that need a number, a date, or a list where a header or field may hold its text, or another
+type of number. The rules are Apache's, pinned by values.jsonl, including the odd ones: numbers narrow like Java's casts, so 300
+is the byte 44; a number is days as a Date and milliseconds as a Timestamp; a decimal goes through a double.
 
-Each function takes the schema of the value, or None, and the value. What is returned has no schema: a number of less than 64
-bits is an ``Int8``, ``Int16``, ``Int32`` or ``Float32``. They raise DataError for a value that cannot be converted.
+Each function takes the schema of the value, or None, and the value. The result has no schema: a number of less than 64 bits is an
+``Int8``, ``Int16``, ``Int32``, or ``Float32``. They raise DataError for a value that cannot be converted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import datetime as dt
 import decimal
 from typing import Any
 
+from connect.data.java_class_names import java_class_name_under
+from connect.data.java_text import java_text
 from connect.data.logical import (
     DATE,
     DECIMAL,
@@ -30,23 +32,22 @@ from connect.data.logical import (
     timestamp_to_millis,
 )  # fmt: skip
 from connect.data.schema import Schema
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32, wrap_integer
 from connect.data.struct import Struct
 from connect.data.values import parse_string
 from connect.errors import DataError
 from connect.java.calendar import date_of_day, day_of_date
-from connect.java.class_names import java_class_name_under
+from connect.java.number_text import double_text
 from connect.java.numbers import NumberFormatError, decimal_to_integer, float_to_integer, parse_big_decimal
-from connect.java.text import double_text, java_text
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32, wrap_integer
 
 Instant = dt.date | dt.time | FarInstant
-"""What stands for a ``java.util.Date``: a date, a time of day, a timestamp (which is a date too), or one far away."""
+"""The counterparts of ``java.util.Date``: a date, a time of day, a timestamp (which is a date too), or a FarInstant."""
 
 _NULL_REQUIRED = "Unable to convert a null value to a schema that requires a value"
 
 
 def convert_to_boolean(schema: Schema | None, value: Any) -> bool | None:
-    """True or false; of a text what it reads as; of a number whether its whole part is other than 0."""
+    """Converts to a boolean: text by parsing it, a number by whether its integer part is not 0."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -81,7 +82,8 @@ def convert_to_double(schema: Schema | None, value: Any) -> float | None:
 
 
 def convert_to_decimal(schema: Schema | None, value: Any, scale: int) -> decimal.Decimal:
-    """A decimal stays itself, whatever its scale; ``scale`` counts for bytes only. Other numbers go through a double's text."""
+    """Converts to a decimal. A decimal keeps its scale; ``scale`` applies to bytes only. Other numbers go through a double's
+    text."""
     if value is None:
         raise DataError(_NULL_REQUIRED)
     if isinstance(value, decimal.Decimal):
@@ -103,7 +105,7 @@ def convert_to_decimal(schema: Schema | None, value: Any, scale: int) -> decimal
 
 
 def convert_to_list(schema: Schema | None, value: Any) -> list[Any]:
-    """A list, or what a text reads as one."""
+    """Converts to a list: a list itself, or text by parsing it."""
     found_schema, found = _parsed(schema, value)
     if isinstance(found, list):
         return found
@@ -111,7 +113,7 @@ def convert_to_list(schema: Schema | None, value: Any) -> list[Any]:
 
 
 def convert_to_map(schema: Schema | None, value: Any) -> dict[Any, Any]:
-    """A map, or what a text reads as one."""
+    """Converts to a map: a map itself, or text by parsing it."""
     found_schema, found = _parsed(schema, value)
     if isinstance(found, dict):
         return found
@@ -119,7 +121,7 @@ def convert_to_map(schema: Schema | None, value: Any) -> dict[Any, Any]:
 
 
 def convert_to_struct(schema: Schema | None, value: Any) -> Struct:
-    """Nothing but a struct is one."""
+    """Returns a struct unchanged; nothing else converts to one."""
     if value is None:
         raise DataError(_NULL_REQUIRED)
     if isinstance(value, Struct):
@@ -128,8 +130,8 @@ def convert_to_struct(schema: Schema | None, value: Any) -> Struct:
 
 
 def convert_to_date(schema: Schema | None, value: Any) -> Instant:
-    """A date, the day of a Timestamp (counted towards 1970), a text of either, or a number of days. Without a schema any
-    instant is left as it is, for there is no telling what it means."""
+    """Converts to a date: a date, the day of a Timestamp (truncated towards 1970), text of either, or a number of days. An
+    instant without a schema is returned unchanged, because its type is unknown."""
     _, found = _parsed(schema, value)
     if isinstance(found, Instant):
         if schema is None or schema.name == DATE:
@@ -142,8 +144,8 @@ def convert_to_date(schema: Schema | None, value: Any) -> Instant:
 
 
 def convert_to_time(schema: Schema | None, value: Any) -> Instant:
-    """A time of day, that of a Timestamp, a text of either, or a number of milliseconds. As to instants without a schema see
-    :func:`convert_to_date`."""
+    """Converts to a time: a time of day, that of a Timestamp, text of either, or a number of milliseconds. For instants without a
+    schema, see :func:`convert_to_date`."""
     _, found = _parsed(schema, value)
     if isinstance(found, Instant):
         if schema is None or schema.name == TIME:
@@ -154,8 +156,8 @@ def convert_to_time(schema: Schema | None, value: Any) -> Instant:
 
 
 def convert_to_timestamp(schema: Schema | None, value: Any) -> Instant:
-    """A timestamp, midnight of a Date, a Time on 1 January 1970, a text of these, or a number of milliseconds. As to instants
-    without a schema see :func:`convert_to_date`."""
+    """Converts to a timestamp: a timestamp, midnight of a Date, a Time on 1 January 1970, text of these, or a number of
+    milliseconds. For instants without a schema, see :func:`convert_to_date`."""
     _, found = _parsed(schema, value)
     if isinstance(found, Instant):
         if schema is None or schema.name == TIMESTAMP:
@@ -166,7 +168,7 @@ def convert_to_timestamp(schema: Schema | None, value: Any) -> Instant:
 
 
 def _parsed(schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
-    """A text as the value that it stands for, under its own schema; other values as they are."""
+    """Parses a text to a value with its own schema; returns other values unchanged."""
     if value is None:
         raise DataError(_NULL_REQUIRED)
     if not isinstance(value, str):
@@ -187,7 +189,7 @@ def _as_long(schema: Schema | None, value: Any) -> int:
         pass
     elif isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 63:
-            raise DataError(f"Unable to convert {_shortened(str(value))}: an integer of Connect has 64 bits at most")
+            raise DataError(f"Unable to convert {_shorten(str(value))}: an integer of Connect has 64 bits at most")
         return int(value)
     elif isinstance(value, float):
         return float_to_integer(value, 64)
@@ -227,14 +229,14 @@ def _finite(value: decimal.Decimal) -> decimal.Decimal:
 
 
 def _millis(value: Instant) -> int:
-    """Milliseconds since 1970, exactly. Raises DataError for what is finer."""
+    """Returns the exact milliseconds since 1970. Raises DataError for finer instants."""
     if isinstance(value, dt.datetime | FarInstant):
         return timestamp_to_millis(value)
     return time_to_millis(value) if isinstance(value, dt.time) else date_to_days(value) * MILLIS_PER_DAY
 
 
 def _logical_number(schema: Schema, value: Instant) -> int:
-    """The number that is stored for an instant under Date, Time or Timestamp."""
+    """Returns the number that Date, Time, or Timestamp stores for an instant."""
     millis = _millis(value)
     if schema.name == DATE:
         if millis % MILLIS_PER_DAY:
@@ -246,7 +248,7 @@ def _logical_number(schema: Schema, value: Instant) -> int:
 
 
 def _millis_in_1970(millis: int) -> int:
-    """The instant with its date set to 1 January 1970; in 1970 BC, if it was before Christ."""
+    """Sets the date of an instant to 1 January 1970; in 1970 BC if it was BC."""
     day, of_day = divmod(millis, MILLIS_PER_DAY)
     if date_of_day(day)[0] > 0:
         return of_day
@@ -261,5 +263,5 @@ def _unable(schema: Schema | None, value: Any, target: str) -> DataError:
     return DataError(f"Unable to convert {shown} (class {java_class_name_under(schema, value)}) to {target}")
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."

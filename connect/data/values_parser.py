@@ -9,17 +9,17 @@ from typing import Any
 
 from connect.data.logical import DATE, TIME, TIMESTAMP, date_of, decimal_schema, instant_of, millis_to_time
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32
+from connect.data.schema_and_value import SchemaAndValue
 from connect.data.temporal_text import iso_text, parse_temporal
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError
+from connect.java.number_text import double_text, float_text
 from connect.java.numbers import nearest_float32
-from connect.java.text import double_text, float_text
-from connect.record import SchemaAndValue
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32, round_to_float32
 
 _DELIMITERS = frozenset(':,{}[]"')
 _BLANK = "".join(map(chr, range(0x21)))
-"""What Java's ``trim`` takes off: everything up to the space."""
+"""The characters that Java's ``trim`` removes: everything up to the space."""
 
 _DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 _NUMERIC = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
@@ -43,18 +43,18 @@ _MAX_SCALE = 2**31 - 1
 
 
 def parse_value(text: str) -> SchemaAndValue | None:
-    """The value of a text that is not empty; None for the literal ``null``."""
-    return _Parser(text).parse(embedded=False)
+    """Parses a nonempty text; returns None for the literal ``null``."""
+    return _ValuesParser(text).parse(embedded=False)
 
 
 def parse_with_losses(text: str) -> tuple[SchemaAndValue | None, list[str]]:
-    """The same, and what of the text is not in the value, in words."""
+    """Parses a nonempty text; also returns a description of each part of the text that the value does not represent."""
     losses: list[str] = []
-    return _Parser(text, losses).parse(embedded=False), losses
+    return _ValuesParser(text, losses).parse(embedded=False), losses
 
 
 class _Tokens:
-    """Text cut at delimiters that no backslash precedes; delimiters are tokens of their own."""
+    """Splits text at delimiters that no backslash escapes; each delimiter is a token of its own."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -78,7 +78,7 @@ class _Tokens:
         return token
 
     def next_several(self, count: int) -> str | None:
-        """The text of the next tokens, or None (and no move) when there are not so many."""
+        """Returns the text of the next tokens, or None without moving if there are fewer."""
         start = self.mark()
         for _ in range(count):
             if not self.has_next():
@@ -88,7 +88,7 @@ class _Tokens:
         return self.text[start : self._at]
 
     def take(self, expected: str) -> bool:
-        """Takes the next token if it is this one; blank tokens before it are passed over."""
+        """Skips blank tokens and consumes the next one if it is the expected one."""
         if self._waiting is None:
             if not self.has_next():
                 return False
@@ -116,11 +116,11 @@ class _Tokens:
         return text[start:]
 
 
-class _Parser:
+class _ValuesParser:
     def __init__(self, text: str, losses: list[str] | None = None) -> None:
         self._tokens = _Tokens(text)
         self._losses = losses
-        """Takes note of what is lost; None takes no notes."""
+        """Collects descriptions of losses; None: do not collect."""
 
     def parse(self, *, embedded: bool) -> SchemaAndValue | None:
         tokens = self._tokens
@@ -166,7 +166,7 @@ class _Parser:
         return SchemaAndValue(Schema.STRING, self._tokens.text)
 
     def _temporal(self, token: str) -> SchemaAndValue | None:
-        # The colons of a time cut it into five tokens; try them together first.
+        # The colons of a time split it into five tokens; try them together first.
         position = self._tokens.mark()
         rest = self._tokens.next_several(4)
         if rest is not None:
@@ -181,7 +181,7 @@ class _Parser:
         if found is not None and found.schema is not None and self._losses is not None:
             shown = iso_text(found.schema, found.value)
             if text.replace("\\:", ":") != shown:
-                self._losses.append(f"{_shortened(text)} is read as {shown}")
+                self._losses.append(f"{_shorten(text)} is read as {shown}")
         return found
 
     def _note_losses(self, token: str, found: SchemaAndValue, embedded: bool) -> None:
@@ -189,9 +189,9 @@ class _Parser:
         if isinstance(found.value, float):
             shown = float_text(found.value) if isinstance(found.value, Float32) else double_text(found.value)
             if decimal.Decimal(shown) != decimal.Decimal(token):
-                self._losses.append(f"{_shortened(token)} is read as {shown}")
+                self._losses.append(f"{_shorten(token)} is read as {shown}")
         if not embedded and self._tokens.has_next():
-            self._losses.append(f"what follows {_shortened(token)} is dropped")
+            self._losses.append(f"what follows {_shorten(token)} is dropped")
 
     def _quoted(self) -> SchemaAndValue:
         parts = []
@@ -244,7 +244,7 @@ class _Parser:
             if schemas.setdefault(key.value, key.schema) != key.schema:  # 1 and true, decimals of several scales
                 raise DataError(f"Map keys that are equal in Python alone: {tokens.text}")
             if self._losses is not None and key.value in entries:
-                self._losses.append(f"the key {_shortened(str(key.value))} is there twice, and the first value is dropped")
+                self._losses.append(f"the key {_shorten(str(key.value))} is there twice, and the first value is dropped")
             entries[key.value] = None if value is None else value.value
             tokens.take(",")
             keys.append(key)
@@ -272,7 +272,7 @@ class _Parser:
 
 
 def _common_schema(found: _Elements) -> Schema | None:
-    """The schema that holds all elements: numbers widen, of equal types the later wins, anything else has none."""
+    """Returns the schema that fits all elements: numbers widen, and of equal types, the later one wins. None for mixed types."""
     common: Schema | None = None
     for element in found:
         if element is None or element.schema is None:
@@ -288,7 +288,7 @@ def _common_schema(found: _Elements) -> Schema | None:
 
 
 def _align(schema: Schema, value: Any) -> Any:
-    """A parsed element as a value of the list's schema. Lists and maps stay as they are, whatever their own elements."""
+    """Converts a parsed element to the list's schema. Nested lists and maps stay unchanged."""
     if value is None:
         raise DataError("Unable to convert a null value to a schema that requires a value")
     if schema.name in (DATE, TIME, TIMESTAMP):
@@ -310,7 +310,7 @@ def _align_temporal(schema: Schema, value: Any) -> Any:
 
 
 def _number(token: str) -> SchemaAndValue | None:
-    """A number in the narrowest type: integers by value (``1.0``, ``1e2``), then float32, float64, and at last Decimal."""
+    """Parses a number to the narrowest type: integers by value (``1.0``, ``1e2``), then float32, float64, and Decimal."""
     if not _DECIMAL.fullmatch(token) or len(token) > _MAX_DIGITS:
         return None
     number = _EXACT.create_decimal(token)
@@ -333,5 +333,5 @@ def _number(token: str) -> SchemaAndValue | None:
     return SchemaAndValue(decimal_schema(-exponent), number)
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."

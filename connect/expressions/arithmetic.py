@@ -1,4 +1,4 @@
-"""Numbers: exact for whole and decimal ones, doubles where one side is a double."""
+"""Arithmetic: exact for integers and decimals, double precision if an operand is a double."""
 
 from __future__ import annotations
 
@@ -7,88 +7,87 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
 from typing import Any
 
-from connect.expressions.dialect import JAVASCRIPT, Dialect, is_number, kind_of, script_number
-from connect.expressions.errors import EvaluationError
-from connect.expressions.limits import MOST_BITS, check_bits, check_members, check_text
+from connect.expressions.dialect import JAVASCRIPT, Dialect, describe_kind, is_number, to_script_number
+from connect.expressions.errors import MAX_INTEGER_BITS, EvaluationError, check_integer_bits, check_list_size, check_text_length
 
 _EXTRA_DIGITS = 10
-"""Digits that a quotient of decimals has more than its operands, and behind the point, as Groovy's have."""
+"""A quotient of decimals has this many more digits than its operands, and at most this many decimals, as in Groovy."""
 _DECIMALS = Context(prec=1_500, Emax=100_000, Emin=-100_000)
 
 Operation = Callable[[Any, Any], Any]
 
 
-def _pair(sign: str, left: Any, right: Any, dialect: Dialect) -> tuple[Any, Any]:
-    """Both as numbers that Python calculates with: two of one kind, or whole and other."""
+def _convert_operands(operator: str, left: Any, right: Any, dialect: Dialect) -> tuple[Any, Any]:
+    """Converts operands to two floats, two integers, or two decimals. Raises EvaluationError for operands without a meaning."""
     if not (is_number(left) and is_number(right)):
         if dialect is not JAVASCRIPT:
-            raise EvaluationError(f"{kind_of(left)} {sign} {kind_of(right)} has no meaning")
-        left, right = script_number(left), script_number(right)
+            raise EvaluationError(f"{describe_kind(left)} {operator} {describe_kind(right)} is not supported")
+        left, right = to_script_number(left), to_script_number(right)
     if isinstance(left, float) or isinstance(right, float):
-        return _double(left), _double(right)
+        return _to_double(left), _to_double(right)
     if isinstance(left, int) and isinstance(right, int):
-        check_bits(max(left.bit_length(), right.bit_length()))
+        check_integer_bits(max(left.bit_length(), right.bit_length()))
         return left, right
     return Decimal(left), Decimal(right)
 
 
-def _double(value: Any) -> float:
+def _to_double(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
 
 
-def _bounded(value: Any) -> Any:
+def _check_size(value: Any) -> Any:
     if isinstance(value, int):
-        check_bits(value.bit_length())
+        check_integer_bits(value.bit_length())
     elif isinstance(value, Decimal):
-        check_bits(len(value.as_tuple().digits) * 4)
+        check_integer_bits(len(value.as_tuple().digits) * 4)
     return value
 
 
 def _add(left: Any, right: Any, dialect: Dialect) -> Any:
     if isinstance(left, str) or isinstance(right, str):
         first, second = dialect.text(left), dialect.text(right)
-        check_text(len(first) + len(second))
+        check_text_length(len(first) + len(second))
         return first + second
     if isinstance(left, list) and dialect is not JAVASCRIPT:
         added = right if isinstance(right, list) else [right]
-        check_members(len(left) + len(added))
+        check_list_size(len(left) + len(added))
         return [*left, *added]
-    first, second = _pair("+", left, right, dialect)
+    first, second = _convert_operands("+", left, right, dialect)
     with localcontext(_DECIMALS):
-        return _bounded(first + second)
+        return _check_size(first + second)
 
 
 def _subtract(left: Any, right: Any, dialect: Dialect) -> Any:
     if isinstance(left, str) and dialect is not JAVASCRIPT:
         return left.replace(dialect.text(right), "", 1)
-    first, second = _pair("-", left, right, dialect)
+    first, second = _convert_operands("-", left, right, dialect)
     with localcontext(_DECIMALS):
-        return _bounded(first - second)
+        return _check_size(first - second)
 
 
 def _multiply(left: Any, right: Any, dialect: Dialect) -> Any:
     if isinstance(left, str) and isinstance(right, int) and not isinstance(right, bool) and dialect is not JAVASCRIPT:
-        return repeated(left, right)
-    first, second = _pair("*", left, right, dialect)
+        return repeat_text(left, right)
+    first, second = _convert_operands("*", left, right, dialect)
     with localcontext(_DECIMALS):
-        return _bounded(first * second)
+        return _check_size(first * second)
 
 
-def repeated(text: str, count: Any) -> str:
-    """The text that many times. Refused before it is made when it would be too long."""
+def repeat_text(text: str, count: Any) -> str:
+    """Repeats text. Raises EvaluationError if the result would be too long."""
     if not isinstance(count, int) or count < 0:
         raise EvaluationError(f"a text cannot be repeated {count} times")
-    check_text(len(text) * count)
+    check_text_length(len(text) * count)
     return text * count
 
 
 def _divide(left: Any, right: Any, dialect: Dialect) -> Any:
-    first, second = _pair("/", left, right, dialect)
+    first, second = _convert_operands("/", left, right, dialect)
     if dialect is JAVASCRIPT or isinstance(first, float):
-        first, second = _double(first), _double(second)
+        first, second = _to_double(first), _to_double(second)
         if second == 0:
             return math.nan if first == 0 or first != first else math.copysign(math.inf, first) * math.copysign(1, second)
         return first / second
@@ -96,11 +95,11 @@ def _divide(left: Any, right: Any, dialect: Dialect) -> Any:
         raise EvaluationError("division by zero")
     if isinstance(first, int) and first % second == 0:
         return first // second
-    return _decimal_quotient(Decimal(first), Decimal(second))
+    return _divide_decimals(Decimal(first), Decimal(second))
 
 
-def _decimal_quotient(left: Decimal, right: Decimal) -> Decimal:
-    """Exact where the quotient ends; else with the digits that Groovy gives."""
+def _divide_decimals(left: Decimal, right: Decimal) -> Decimal:
+    """Divides exactly if the quotient is finite, else with as many digits as Groovy."""
     digits = max(len(left.as_tuple().digits), len(right.as_tuple().digits)) + _EXTRA_DIGITS
     with localcontext(Context(prec=digits, rounding=ROUND_HALF_UP, Emax=100_000, Emin=-100_000)):
         quotient = left / right
@@ -113,22 +112,22 @@ def _decimal_quotient(left: Decimal, right: Decimal) -> Decimal:
 
 
 def _remainder(left: Any, right: Any, dialect: Dialect) -> Any:
-    first, second = _pair("%", left, right, dialect)
+    first, second = _convert_operands("%", left, right, dialect)
     if isinstance(first, float) or (dialect is JAVASCRIPT and second == 0):
-        first, second = _double(first), _double(second)
+        first, second = _to_double(first), _to_double(second)
         return math.nan if second == 0 or math.isinf(first) or first != first else math.fmod(first, second)
     if second == 0:
         raise EvaluationError("division by zero")
     if isinstance(first, int):
         rest = abs(first) % abs(second)
         return -rest if first < 0 else rest
-    # Less than the divisor it stays as it is, digits behind the point included, as Java's.
+    # As in Java, a value smaller than the divisor keeps its decimals.
     with localcontext(_DECIMALS):
-        return first if abs(first) < abs(second) else _bounded(first % second)
+        return first if abs(first) < abs(second) else _check_size(first % second)
 
 
 def _power(left: Any, right: Any, dialect: Dialect) -> Any:
-    first, second = _pair("**", left, right, dialect)
+    first, second = _convert_operands("**", left, right, dialect)
     if not isinstance(second, int) or second < 0 or not isinstance(first, int):
         try:
             raised = float(first) ** float(second)
@@ -137,23 +136,23 @@ def _power(left: Any, right: Any, dialect: Dialect) -> Any:
         except ZeroDivisionError:
             return math.inf
         return raised if isinstance(raised, float) else math.nan
-    check_bits(min(second, MOST_BITS + 1) * max(1, first.bit_length() - 1) if abs(first) > 1 else 1)
-    return _bounded(first**second)
+    check_integer_bits(min(second, MAX_INTEGER_BITS + 1) * max(1, first.bit_length() - 1) if abs(first) > 1 else 1)
+    return _check_size(first**second)
 
 
-def negated(value: Any, dialect: Dialect) -> Any:
+def negate(value: Any, dialect: Dialect) -> Any:
     return _subtract(0, value, dialect)
 
 
-def operation(sign: str, dialect: Dialect) -> Operation:
-    """The function of ``+ - * / % **``."""
+def find_operation(operator: str, dialect: Dialect) -> Operation:
+    """The function for ``+ - * / % **``."""
     functions = {"+": _add, "-": _subtract, "*": _multiply, "/": _divide, "%": _remainder, "**": _power}
-    function = functions[sign]
+    function = functions[operator]
 
-    def calculated(left: Any, right: Any) -> Any:
+    def calculate(left: Any, right: Any) -> Any:
         try:
             return function(left, right, dialect)
         except ArithmeticError as e:
-            raise EvaluationError("the numbers are too large or too far apart") from e
+            raise EvaluationError("the numbers are too large, or differ too much in size") from e
 
-    return calculated
+    return calculate

@@ -1,4 +1,4 @@
-"""The tokens of an expression, with their positions."""
+"""Splits an expression into tokens with their positions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 from connect.expressions.errors import ExpressionError
 
-MOST_CHARACTERS = 20_000
-"""Characters an expression may have."""
-_MOST_TEMPLATES = 8
-"""Templates within templates."""
-_MOST_DIGITS = 400
+MAX_EXPRESSION_LENGTH = 20_000
+"""Maximum number of characters of an expression."""
+_MAX_TEMPLATES = 8
+"""Levels of nested templates."""
+_MAX_DIGITS = 400
 
 _SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)+", re.S)
 _NAME = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
@@ -22,7 +22,7 @@ _NUMBER = re.compile(
     r"(?:0[xX](?P<hex>[0-9a-fA-F](?:_?[0-9a-fA-F])*)"
     r"|(?P<whole>\d(?:_?\d)*)(?P<fraction>\.\d(?:_?\d)*)?(?P<exponent>[eE][+-]?\d+)?)(?P<suffix>[lLiIgGdDfFn])?(?![\w$])"
 )
-_SIGNS = (
+_SYMBOLS = (
     "===", "!==", "==~", "<=>", "..<", "**", "==", "!=", "=~", "<=", ">=", "&&", "||", "?.", "?:", "?[", "??", "..",
     "+", "-", "*", "/", "%", "<", ">", "!", "?", ":", "(", ")", "[", "]", ",", ".", ";", "~", "=", "{", "}", "&", "|", "^", "@",
 )  # fmt: skip
@@ -30,180 +30,180 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
 _VALUE_ENDS = (")", "]")
 
 
-class Kind(Enum):
-    """What a token is, as errors call it."""
+class TokenKind(Enum):
+    """The kind of a token; the value is its name in errors."""
 
     NAME = "name"
     NUMBER = "number"
     TEXT = "text"
     TEMPLATE = "template"
     REGEX = "regular expression"
-    SIGN = "sign"
+    SYMBOL = "symbol"
     END = "end"
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """``value`` is the name or sign, the number, the text, the parts of a template (texts and lists of tokens), or the pattern
-    and flags of a regular expression."""
+    """A token. ``value`` is the name or symbol, the number, the text, the parts of a template (texts and lists of tokens), or the
+    pattern and flags of a regular expression."""
 
-    kind: Kind
+    kind: TokenKind
     value: Any
     start: int
     end: int
 
-    def is_sign(self, *signs: str) -> bool:
-        return self.kind is Kind.SIGN and self.value in signs
+    def is_symbol(self, *symbols: str) -> bool:
+        return self.kind is TokenKind.SYMBOL and self.value in symbols
 
     def is_word(self, *words: str) -> bool:
-        return self.kind is Kind.NAME and self.value in words
+        return self.kind is TokenKind.NAME and self.value in words
 
 
 def tokenize(source: str, *, double_quotes_are_templates: bool) -> list[Token]:
-    """All tokens, the last of them END. Raises ExpressionError."""
-    if len(source) > MOST_CHARACTERS:
-        raise ExpressionError(source, 0, f"the expression has {len(source)} characters; {MOST_CHARACTERS} are the most")
-    return _Lexer(source, double_quotes_are_templates).tokens()
+    """Returns all tokens; the last one is END. Raises ExpressionError."""
+    if len(source) > MAX_EXPRESSION_LENGTH:
+        raise ExpressionError(source, 0, f"the expression has {len(source)} characters; the limit is {MAX_EXPRESSION_LENGTH}")
+    return _Lexer(source, double_quotes_are_templates).read_tokens()
 
 
 class _Lexer:
     def __init__(self, source: str, double_quotes_are_templates: bool) -> None:
         self._source = source
-        self._at = 0
+        self._position = 0
         self._templates = '`"' if double_quotes_are_templates else "`"
 
-    def tokens(self, depth: int = 0) -> list[Token]:
-        """Up to the end, or, in a template, up to the brace that closes a placeholder (which is taken)."""
+    def read_tokens(self, depth: int = 0) -> list[Token]:
+        """Reads tokens up to the end; in a template, up to and including the brace that closes a placeholder."""
         found: list[Token] = []
         while True:
-            space = _SPACE.match(self._source, self._at)
+            space = _SPACE.match(self._source, self._position)
             if space is not None:
-                self._at = space.end()
-            start = self._at
+                self._position = space.end()
+            start = self._position
             if start >= len(self._source):
                 if depth:
-                    raise self._error(start, "a placeholder ${ is not closed: there is no }")
-                return [*found, Token(Kind.END, "", start, start)]
+                    raise self._error(start, "a placeholder ${ is not closed: } is missing")
+                return [*found, Token(TokenKind.END, "", start, start)]
             if depth and self._source[start] == "}":
-                self._at += 1
-                return [*found, Token(Kind.END, "}", start, start)]
-            found.append(self._token(found[-1] if found else None, depth))
+                self._position += 1
+                return [*found, Token(TokenKind.END, "}", start, start)]
+            found.append(self._read_token(found[-1] if found else None, depth))
 
-    def _error(self, at: int, problem: str) -> ExpressionError:
-        return ExpressionError(self._source, at, problem)
+    def _error(self, position: int, problem: str) -> ExpressionError:
+        return ExpressionError(self._source, position, problem)
 
-    def _token(self, before: Token | None, depth: int) -> Token:
-        start, char = self._at, self._source[self._at]
+    def _read_token(self, before: Token | None, depth: int) -> Token:
+        start, char = self._position, self._source[self._position]
         name = _NAME.match(self._source, start)
         if name is not None:
-            self._at = name.end()
-            return Token(Kind.NAME, name[0], start, self._at)
+            self._position = name.end()
+            return Token(TokenKind.NAME, name[0], start, self._position)
         if char.isdigit():
-            return self._number(start)
+            return self._read_number(start)
         if char in "'\"`":
-            return self._quoted(start, char, depth)
+            return self._read_text(start, char, depth)
         if char == "/" and not _ends_value(before):
-            return self._slashed(start)
-        for sign in _SIGNS:
-            if self._source.startswith(sign, start):
-                self._at = start + len(sign)
-                return Token(Kind.SIGN, sign, start, self._at)
-        raise self._error(start, f"the character {char!r} has no meaning here")
+            return self._read_regex(start)
+        for symbol in _SYMBOLS:
+            if self._source.startswith(symbol, start):
+                self._position = start + len(symbol)
+                return Token(TokenKind.SYMBOL, symbol, start, self._position)
+        raise self._error(start, f"unexpected character {char!r}")
 
-    def _number(self, start: int) -> Token:
+    def _read_number(self, start: int) -> Token:
         found = _NUMBER.match(self._source, start)
         if found is None:
             end = re.compile(r"[\w$]+").match(self._source, start)
-            raise self._error(start, f"{end[0] if end else self._source[start]} is no number")
-        self._at = found.end()
+            raise self._error(start, f"{end[0] if end else self._source[start]} is not a number")
+        self._position = found.end()
         suffix = (found["suffix"] or "").lower()
         value: int | float | Decimal
         if found["hex"]:
             value = int(found["hex"].replace("_", ""), 16)
         else:
             text = (found["whole"] + (found["fraction"] or "") + (found["exponent"] or "")).replace("_", "")
-            if len(text) > _MOST_DIGITS or len(found["exponent"] or "") > 5:
-                raise self._error(start, f"the number has too many digits; {_MOST_DIGITS} are the most")
+            if len(text) > _MAX_DIGITS or len(found["exponent"] or "") > 5:
+                raise self._error(start, f"the number has too many digits; the limit is {_MAX_DIGITS}")
             if suffix in ("d", "f"):
                 value = float(text)
             elif found["fraction"] or found["exponent"]:
                 value = Decimal(text)
             else:
                 value = int(text)
-        return Token(Kind.NUMBER, value, start, self._at)
+        return Token(TokenKind.NUMBER, value, start, self._position)
 
-    def _slashed(self, start: int) -> Token:
-        """``/pattern/flags``: a slash within it has a backslash before it."""
+    def _read_regex(self, start: int) -> Token:
+        """Reads ``/pattern/flags``; a slash in the pattern is escaped by a backslash."""
         found = re.compile(r"/((?:[^/\\\n]|\\.)+)/([a-z]*)").match(self._source, start)
         if found is None:
-            raise self._error(start, "a / that begins a regular expression needs one that ends it")
-        self._at = found.end()
-        return Token(Kind.REGEX, (found[1].replace("\\/", "/"), found[2]), start, self._at)
+            raise self._error(start, "the regular expression is not closed: / is missing")
+        self._position = found.end()
+        return Token(TokenKind.REGEX, (found[1].replace("\\/", "/"), found[2]), start, self._position)
 
-    def _quoted(self, start: int, quote: str, depth: int) -> Token:
+    def _read_text(self, start: int, quote: str, depth: int) -> Token:
         triple = quote != "`" and self._source.startswith(quote * 3, start)
         closing = quote * 3 if triple else quote
-        self._at = start + len(closing)
+        self._position = start + len(closing)
         parts: list[str | list[Token]] = []
         text: list[str] = []
         placeholders = quote in self._templates
-        while not self._source.startswith(closing, self._at):
-            if self._at >= len(self._source) or (self._source[self._at] == "\n" and not triple and quote != "`"):
-                raise self._error(start, f"a text that begins with {closing} needs {closing} at its end")
-            char = self._source[self._at]
+        while not self._source.startswith(closing, self._position):
+            if self._position >= len(self._source) or (self._source[self._position] == "\n" and not triple and quote != "`"):
+                raise self._error(start, f"the text is not closed: {closing} is missing")
+            char = self._source[self._position]
             if char == "\\":
-                text.append(self._escape())
-            elif char == "$" and placeholders and self._placeholder_is_next(quote):
-                parts.extend(["".join(text), self._placeholder(start, depth)])
+                text.append(self._read_escape())
+            elif char == "$" and placeholders and self._is_placeholder_next(quote):
+                parts.extend(["".join(text), self._read_placeholder(start, depth)])
                 text = []
             else:
                 text.append(char)
-                self._at += 1
-        self._at += len(closing)
+                self._position += 1
+        self._position += len(closing)
         if not parts:
-            return Token(Kind.TEXT, "".join(text), start, self._at)
-        return Token(Kind.TEMPLATE, [*parts, "".join(text)], start, self._at)
+            return Token(TokenKind.TEXT, "".join(text), start, self._position)
+        return Token(TokenKind.TEMPLATE, [*parts, "".join(text)], start, self._position)
 
-    def _escape(self) -> str:
-        at = self._at
-        char = self._source[at + 1 : at + 2]
+    def _read_escape(self) -> str:
+        position = self._position
+        char = self._source[position + 1 : position + 2]
         if char == "u":
-            digits = self._source[at + 2 : at + 6]
+            digits = self._source[position + 2 : position + 6]
             if not re.fullmatch(r"[0-9a-fA-F]{4}", digits):
-                raise self._error(at, r"\u needs four hexadecimal digits")
-            self._at += 6
+                raise self._error(position, r"\u needs four hexadecimal digits")
+            self._position += 6
             return chr(int(digits, 16))
-        self._at += 2
+        self._position += 2
         return _ESCAPES.get(char, char)
 
-    def _placeholder_is_next(self, quote: str) -> bool:
-        following = self._source[self._at + 1 : self._at + 2]
+    def _is_placeholder_next(self, quote: str) -> bool:
+        following = self._source[self._position + 1 : self._position + 2]
         return following == "{" or (quote == '"' and (following.isalpha() or following == "_"))
 
-    def _placeholder(self, start: int, depth: int) -> list[Token]:
-        if depth >= _MOST_TEMPLATES:
-            raise self._error(start, f"more than {_MOST_TEMPLATES} templates are nested")
-        if self._source[self._at + 1] == "{":
-            self._at += 2
-            return self.tokens(depth + 1)
-        # "$name.other": names and dots, as far as they go.
-        self._at += 1
+    def _read_placeholder(self, start: int, depth: int) -> list[Token]:
+        if depth >= _MAX_TEMPLATES:
+            raise self._error(start, f"too many nested templates; the limit is {_MAX_TEMPLATES}")
+        if self._source[self._position + 1] == "{":
+            self._position += 2
+            return self.read_tokens(depth + 1)
+        # "$name.other": as many names and dots as follow.
+        self._position += 1
         found: list[Token] = []
         while True:
-            name = re.compile(r"[^\W\d]\w*").match(self._source, self._at)
+            name = re.compile(r"[^\W\d]\w*").match(self._source, self._position)
             assert name is not None
-            found.append(Token(Kind.NAME, name[0], self._at, name.end()))
-            self._at = name.end()
-            if re.compile(r"\.[^\W\d]").match(self._source, self._at) is None:
-                return [*found, Token(Kind.END, "", self._at, self._at)]
-            found.append(Token(Kind.SIGN, ".", self._at, self._at + 1))
-            self._at += 1
+            found.append(Token(TokenKind.NAME, name[0], self._position, name.end()))
+            self._position = name.end()
+            if re.compile(r"\.[^\W\d]").match(self._source, self._position) is None:
+                return [*found, Token(TokenKind.END, "", self._position, self._position)]
+            found.append(Token(TokenKind.SYMBOL, ".", self._position, self._position + 1))
+            self._position += 1
 
 
 def _ends_value(token: Token | None) -> bool:
-    """Whether a value ends with this token, so that a slash after it divides."""
+    """Whether a value ends with this token, so that a slash after it is a division."""
     if token is None:
         return False
-    if token.kind is Kind.NAME:
+    if token.kind is TokenKind.NAME:
         return token.value not in ("return", "in", "and", "or", "not")
-    return token.kind is not Kind.SIGN or token.value in _VALUE_ENDS
+    return token.kind is not TokenKind.SYMBOL or token.value in _VALUE_ENDS

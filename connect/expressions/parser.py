@@ -1,14 +1,13 @@
-"""From tokens to a tree: what is not in the language ends here, with its position and what there is instead."""
+"""Parses tokens into a tree. Anything outside the language is an error with its position and the nearest alternative."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable
 
 from connect.expressions.dialect import Dialect
 from connect.expressions.errors import ExpressionError
 from connect.expressions.functions import FUNCTIONS
-from connect.expressions.lexer import Kind, Token, tokenize
+from connect.expressions.lexer import Token, TokenKind, tokenize
 from connect.expressions.methods import METHODS
 from connect.expressions.syntax import (
     Binary,
@@ -26,9 +25,10 @@ from connect.expressions.syntax import (
     Unary,
     Variable,
 )
+from connect.suggestions import did_you_mean
 
-_DEEPEST = 60
-"""Parentheses, lists and calls within each other."""
+_MAX_DEPTH = 60
+"""Levels of nested parentheses, lists, and calls."""
 _CONSTANTS = {"true": True, "false": False, "null": None, "undefined": None}
 _OR, _AND, _NOT, _EQUAL, _RELATION, _RANGE, _SUM, _PRODUCT, _POWER, _UNARY = range(1, 11)
 _BINARY = {
@@ -38,8 +38,8 @@ _BINARY = {
 }  # fmt: skip
 _LOGICAL = {"||": ("||", _OR), "or": ("||", _OR), "??": ("??", _OR), "&&": ("&&", _AND), "and": ("&&", _AND)}
 _HINTS = {
-    "=": "an expression assigns nothing; == compares",
-    "{": "there are no blocks, closures or maps",
+    "=": "assignments are not supported; == compares",
+    "{": "blocks, closures, and maps are not supported",
     "&": "&& is the logical and",
     "|": "|| is the logical or",
 }
@@ -50,331 +50,351 @@ _STATEMENTS = {
 
 
 def parse(source: str, variables: Collection[str], dialect: Dialect) -> Node:
-    """The tree. Raises ExpressionError."""
+    """Parses an expression. Raises ExpressionError."""
     tokens = tokenize(source, double_quotes_are_templates=dialect.double_quotes_are_templates)
-    return _Parser(source, tokens, variables, dialect, 0).whole()
+    return _ExpressionParser(_TokenStream(source, tokens), variables, dialect, 0).parse_all()
 
 
-class _Parser:
-    def __init__(self, source: str, tokens: list[Token], variables: Collection[str], dialect: Dialect, depth: int) -> None:
-        self._source = source
+class _TokenStream:
+    """Reads the tokens of an expression one by one."""
+
+    def __init__(self, source: str, tokens: list[Token]) -> None:
+        self.source = source
         self._tokens = tokens
-        self._at = 0
+        self._index = 0
+
+    def peek(self, offset: int = 0) -> Token:
+        return self._tokens[min(self._index + offset, len(self._tokens) - 1)]
+
+    def last(self) -> Token:
+        """The token taken last."""
+        return self._tokens[self._index - 1]
+
+    def take(self) -> Token:
+        token = self.peek()
+        if token.kind is not TokenKind.END:
+            self._index += 1
+        return token
+
+    def accept(self, *symbols: str) -> bool:
+        """Takes the next token if it is one of these symbols."""
+        if self.peek().is_symbol(*symbols):
+            self._index += 1
+            return True
+        return False
+
+    def expect(self, symbol: str, purpose: str) -> Token:
+        """Takes a symbol. Raises ExpressionError if the next token is another one."""
+        if not self.peek().is_symbol(symbol):
+            raise self.error(self.peek(), f"{symbol} is expected {purpose}, but found {self.describe(self.peek())}")
+        return self.take()
+
+    def split_list_bracket(self) -> bool:
+        """Whether the bracket of ``?[`` starts a list, as in ``a ?[1] : b``: a colon follows it. If so, splits the token."""
+        depth = 0
+        for i in range(self._index, len(self._tokens)):
+            token = self._tokens[i]
+            if token.is_symbol("[", "?[", "("):
+                depth += 1
+            elif token.is_symbol("]", ")"):
+                depth -= 1
+                if depth == 0:
+                    if not self._tokens[i + 1].is_symbol(":"):
+                        return False
+                    opening = self.peek()
+                    self._tokens[self._index : self._index + 1] = [
+                        Token(TokenKind.SYMBOL, "?", opening.start, opening.start + 1),
+                        Token(TokenKind.SYMBOL, "[", opening.start + 1, opening.end),
+                    ]
+                    return True
+        return False
+
+    def error(self, token: Token, problem: str) -> ExpressionError:
+        return ExpressionError(self.source, token.start, problem)
+
+    def describe(self, token: Token) -> str:
+        if token.kind is TokenKind.END:
+            return "the end"
+        return f"{token.kind.value} {self.source[token.start : token.end][:40]}"
+
+    def unexpected(self, token: Token) -> ExpressionError:
+        hint = _HINTS.get(token.value) if token.kind is TokenKind.SYMBOL else None
+        if hint is None and token.kind is TokenKind.NAME and token.value in _STATEMENTS:
+            hint = "statements and definitions are not supported, only a single expression"
+        return self.error(token, f"unexpected {self.describe(token)}{f': {hint}' if hint else ''}")
+
+
+class _ExpressionParser:
+    """A recursive descent parser; operators are parsed by precedence."""
+
+    def __init__(self, tokens: _TokenStream, variables: Collection[str], dialect: Dialect, depth: int) -> None:
+        self._tokens = tokens
         self._variables = variables
         self._dialect = dialect
         self._depth = depth
 
-    # -- tokens
-
-    def _peek(self) -> Token:
-        return self._tokens[self._at]
-
-    def _take(self) -> Token:
-        token = self._peek()
-        if token.kind is not Kind.END:
-            self._at += 1
-        return token
-
-    def _took(self, *signs: str) -> bool:
-        if self._peek().is_sign(*signs):
-            self._at += 1
-            return True
-        return False
-
-    def _expect(self, sign: str, purpose: str) -> Token:
-        if not self._peek().is_sign(sign):
-            raise self._error(self._peek(), f"{sign} is expected {purpose}, and there is {self._shown(self._peek())}")
-        return self._take()
-
-    def _error(self, token: Token, problem: str) -> ExpressionError:
-        return ExpressionError(self._source, token.start, problem)
-
-    def _shown(self, token: Token) -> str:
-        if token.kind is Kind.END:
-            return "the end"
-        return f"{token.kind.value} {self._source[token.start : token.end][:40]}"
-
-    def _unexpected(self, token: Token) -> ExpressionError:
-        hint = _HINTS.get(token.value) if token.kind is Kind.SIGN else None
-        if hint is None and token.kind is Kind.NAME and token.value in _STATEMENTS:
-            hint = "there are no statements and definitions, only one expression"
-        return self._error(token, f"{self._shown(token)} cannot stand here{f': {hint}' if hint else ''}")
-
-    # -- expressions
-
-    def whole(self) -> Node:
-        if self._peek().is_word("return"):
-            self._take()
-        if self._peek().kind is Kind.END or self._peek().is_sign(";"):
-            raise self._error(self._peek(), "the expression is empty")
-        node = self._expression()
-        while self._took(";"):
+    def parse_all(self) -> Node:
+        if self._tokens.peek().is_word("return"):
+            self._tokens.take()
+        if self._tokens.peek().kind is TokenKind.END or self._tokens.peek().is_symbol(";"):
+            raise self._tokens.error(self._tokens.peek(), "the expression is empty")
+        node = self._parse_expression()
+        while self._tokens.accept(";"):
             pass
-        if self._peek().kind is not Kind.END:
-            raise self._unexpected(self._peek())
+        if self._tokens.peek().kind is not TokenKind.END:
+            raise self._tokens.unexpected(self._tokens.peek())
         return node
 
-    def _expression(self) -> Node:
+    def _parse_expression(self) -> Node:
         self._depth += 1
-        if self._depth > _DEEPEST:
-            raise self._error(self._peek(), f"the expression is nested too deeply; {_DEEPEST} levels are the most")
-        condition = self._binary(_OR)
-        if self._took("?"):
-            yes = self._expression()
-            self._expect(":", "between the two values of ?")
-            no = self._expression()
+        if self._depth > _MAX_DEPTH:
+            raise self._tokens.error(
+                self._tokens.peek(), f"the expression is nested too deeply; the limit is {_MAX_DEPTH} levels"
+            )
+        condition = self._parse_binary(_OR)
+        if self._tokens.accept("?"):
+            yes = self._parse_expression()
+            self._tokens.expect(":", "between the two values of ?")
+            no = self._parse_expression()
             condition = Conditional(condition.start, no.end, condition, yes, no)
-        elif self._took("?:"):
-            no = self._expression()
+        elif self._tokens.accept("?:"):
+            no = self._parse_expression()
             condition = Conditional(condition.start, no.end, condition, None, no)
         self._depth -= 1
         return condition
 
-    def _binary(self, least: int) -> Node:
-        left = self._unary()
+    def _too_deep(self, token: Token) -> ExpressionError:
+        return self._tokens.error(token, f"the expression is nested too deeply; the limit is {_MAX_DEPTH} levels")
+
+    def _parse_binary(self, minimum: int) -> Node:
+        left = self._parse_unary()
         while True:
-            token = self._peek()
-            logical = _LOGICAL.get(token.value) if token.kind in (Kind.SIGN, Kind.NAME) else None
-            if logical is not None and logical[1] >= least:
-                left = self._logical(left, *logical)
+            token = self._tokens.peek()
+            logical = _LOGICAL.get(token.value) if token.kind in (TokenKind.SYMBOL, TokenKind.NAME) else None
+            if logical is not None and logical[1] >= minimum:
+                left = self._parse_logical(left, *logical)
                 continue
-            membership = self._membership(least)
+            membership = self._accept_membership(minimum)
             if membership is not None:
-                right = self._binary(_RELATION + 1)
+                right = self._parse_binary(_RELATION + 1)
                 node: Node = Binary(left.start, right.end, "in", left, right)
                 left = node if membership else Unary(left.start, right.end, "!", node)
                 continue
-            binding = _BINARY.get(token.value, 0) if token.kind is Kind.SIGN else 0
-            if not binding or binding < least:
+            precedence = _BINARY.get(token.value, 0) if token.kind is TokenKind.SYMBOL else 0
+            if not precedence or precedence < minimum:
                 return left
-            self._take()
-            right = self._unary_of_power() if binding == _POWER else self._binary(binding + 1)
-            left = self._pair(token, left, right)
+            self._tokens.take()
+            right = self._parse_exponent() if precedence == _POWER else self._parse_binary(precedence + 1)
+            left = self._build_binary(token, left, right)
 
-    def _pair(self, token: Token, left: Node, right: Node) -> Node:
+    def _build_binary(self, token: Token, left: Node, right: Node) -> Node:
         if token.value in ("=~", "==~") and isinstance(right, Literal) and isinstance(right.value, str):
             right = Pattern(right.start, right.end, right.value, "")
         return Binary(left.start, right.end, token.value, left, right)
 
-    def _unary_of_power(self) -> Node:
-        """The exponent; powers of powers go from the right."""
-        base = self._unary()
-        if not self._took("**"):
+    def _parse_exponent(self) -> Node:
+        """Parses an exponent; powers are right-associative."""
+        base = self._parse_unary()
+        if not self._tokens.accept("**"):
             return base
-        exponent = self._unary_of_power()
+        exponent = self._parse_exponent()
         return Binary(base.start, exponent.end, "**", base, exponent)
 
-    def _logical(self, left: Node, sign: str, binding: int) -> Node:
+    def _parse_logical(self, left: Node, operator: str, precedence: int) -> Node:
         operands = [left]
-        while self._peek().kind in (Kind.SIGN, Kind.NAME) and _LOGICAL.get(self._peek().value) == (sign, binding):
-            self._take()
-            operands.append(self._binary(binding + 1))
-        return Logical(left.start, operands[-1].end, sign, tuple(operands))
+        while self._tokens.peek().kind in (TokenKind.SYMBOL, TokenKind.NAME) and _LOGICAL.get(self._tokens.peek().value) == (
+            operator,
+            precedence,
+        ):
+            self._tokens.take()
+            operands.append(self._parse_binary(precedence + 1))
+        return Logical(left.start, operands[-1].end, operator, tuple(operands))
 
-    def _membership(self, least: int) -> bool | None:
-        """True after ``in``, False after ``not in`` or ``!in``, which are taken; None when there is neither."""
-        if least > _RELATION:
+    def _accept_membership(self, minimum: int) -> bool | None:
+        """Takes ``in`` (returns True), or ``not in`` or ``!in`` (returns False). None if the next token is neither."""
+        if minimum > _RELATION:
             return None
-        following = self._tokens[self._at + 1] if self._at + 1 < len(self._tokens) else self._peek()
-        if self._peek().is_word("in"):
-            self._take()
+        if self._tokens.peek().is_word("in"):
+            self._tokens.take()
             return True
-        if (self._peek().is_word("not") or self._peek().is_sign("!")) and following.is_word("in"):
-            self._at += 2
+        if (self._tokens.peek().is_word("not") or self._tokens.peek().is_symbol("!")) and self._tokens.peek(1).is_word("in"):
+            self._tokens.take()
+            self._tokens.take()
             return False
         return None
 
-    def _unary(self) -> Node:
-        token = self._peek()
+    def _parse_unary(self) -> Node:
+        token = self._tokens.peek()
         if token.is_word("not"):
-            return self._nested_unary("!", _NOT + 1)
-        if token.is_sign("!"):
-            return self._nested_unary("!", _UNARY)
-        if token.is_sign("-", "+"):
-            return self._nested_unary(token.value, _POWER)
-        if token.is_sign("~"):
-            return self._pattern_of_text()
-        return self._postfix(self._primary())
+            return self._parse_nested_unary("!", _NOT + 1)
+        if token.is_symbol("!"):
+            return self._parse_nested_unary("!", _UNARY)
+        if token.is_symbol("-", "+"):
+            return self._parse_nested_unary(token.value, _POWER)
+        if token.is_symbol("~"):
+            return self._parse_pattern()
+        return self._parse_postfix(self._parse_primary())
 
-    def _nested_unary(self, sign: str, binding: int) -> Node:
-        token = self._take()
+    def _parse_nested_unary(self, operator: str, precedence: int) -> Node:
+        token = self._tokens.take()
         self._depth += 1
-        if self._depth > _DEEPEST:
-            raise self._error(token, f"the expression is nested too deeply; {_DEEPEST} levels are the most")
-        operand = self._unary() if binding == _UNARY else self._binary(binding)
+        if self._depth > _MAX_DEPTH:
+            raise self._too_deep(token)
+        operand = self._parse_unary() if precedence == _UNARY else self._parse_binary(precedence)
         self._depth -= 1
-        return Unary(token.start, operand.end, sign, operand)
+        return Unary(token.start, operand.end, operator, operand)
 
-    def _pattern_of_text(self) -> Node:
-        """``~'text'`` and ``~/text/``."""
-        sign = self._take()
-        token = self._take()
-        if token.kind is Kind.TEXT:
-            return Pattern(sign.start, token.end, token.value, "")
-        if token.kind is Kind.REGEX:
-            return Pattern(sign.start, token.end, *token.value)
-        raise self._error(token, "a text or /pattern/ is expected after ~")
+    def _parse_pattern(self) -> Node:
+        """Parses ``~'text'`` and ``~/text/``."""
+        operator = self._tokens.take()
+        token = self._tokens.take()
+        if token.kind is TokenKind.TEXT:
+            return Pattern(operator.start, token.end, token.value, "")
+        if token.kind is TokenKind.REGEX:
+            return Pattern(operator.start, token.end, *token.value)
+        raise self._tokens.error(token, "a text or /pattern/ is expected after ~")
 
-    def _primary(self) -> Node:
-        token = self._take()
+    def _parse_primary(self) -> Node:
+        token = self._tokens.take()
         match token.kind:
-            case Kind.NUMBER | Kind.TEXT:
+            case TokenKind.NUMBER | TokenKind.TEXT:
                 value = token.value
-                if token.kind is Kind.NUMBER and not self._dialect.decimal_literals and not isinstance(value, int):
+                if token.kind is TokenKind.NUMBER and not self._dialect.decimal_literals and not isinstance(value, int):
                     value = float(value)
                 return Literal(token.start, token.end, value)
-            case Kind.REGEX:
+            case TokenKind.REGEX:
                 if self._dialect.slashes_are_texts and not token.value[1]:
                     return Literal(token.start, token.end, token.value[0])
                 return Pattern(token.start, token.end, *token.value)
-            case Kind.TEMPLATE:
-                return self._template(token)
-            case Kind.NAME:
-                return self._named(token)
-        if token.is_sign("("):
-            node = self._expression()
-            self._expect(")", "to close the parenthesis")
+            case TokenKind.TEMPLATE:
+                return self._parse_template(token)
+            case TokenKind.NAME:
+                return self._parse_name(token)
+        if token.is_symbol("("):
+            node = self._parse_expression()
+            self._tokens.expect(")", "to close the parenthesis")
             return node
-        if token.is_sign("["):
-            return self._list(token)
-        if token.kind is Kind.END:
-            raise self._error(token, "a value is expected, and there is the end")
-        raise self._unexpected(token)
+        if token.is_symbol("["):
+            return self._parse_list(token)
+        if token.kind is TokenKind.END:
+            raise self._tokens.error(token, "a value is expected, but found the end")
+        raise self._tokens.unexpected(token)
 
-    def _template(self, token: Token) -> Node:
+    def _parse_template(self, token: Token) -> Node:
         parts: list[Node] = []
         for part in token.value:
             if isinstance(part, str):
                 if part:
                     parts.append(Literal(token.start, token.end, part))
             else:
-                inner = _Parser(self._source, part, self._variables, self._dialect, self._depth + 1)
-                parts.append(inner.whole())
+                tokens = _TokenStream(self._tokens.source, part)
+                inner = _ExpressionParser(tokens, self._variables, self._dialect, self._depth + 1)
+                parts.append(inner.parse_all())
         return Template(token.start, token.end, tuple(parts))
 
-    def _list(self, opening: Token) -> Node:
+    def _parse_list(self, opening: Token) -> Node:
         members: list[Node] = []
-        while not self._peek().is_sign("]"):
-            if self._peek().is_sign(":"):
-                raise self._error(self._peek(), "there are no maps, only lists")
-            members.append(self._expression())
-            if not self._took(","):
+        while not self._tokens.peek().is_symbol("]"):
+            if self._tokens.peek().is_symbol(":"):
+                raise self._tokens.error(self._tokens.peek(), "maps are not supported, only lists")
+            members.append(self._parse_expression())
+            if not self._tokens.accept(","):
                 break
-        closing = self._expect("]", "to close the list")
+        closing = self._tokens.expect("]", "to close the list")
         return ListOf(opening.start, closing.end, tuple(members))
 
-    def _named(self, token: Token) -> Node:
+    def _parse_name(self, token: Token) -> Node:
         name: str = token.value
         if name in _CONSTANTS:
             return Literal(token.start, token.end, _CONSTANTS[name])
         if name in self._variables:
             return Variable(token.start, token.end, name)
-        if name == "new" or (name == "JSON" and self._peek().is_sign(".")):
-            return self._json(token)
-        if name in FUNCTIONS and self._peek().is_sign("("):
-            return self._function(token)
+        if name == "new" or (name == "JSON" and self._tokens.peek().is_symbol(".")):
+            return self._parse_json(token)
+        if name in FUNCTIONS and self._tokens.peek().is_symbol("("):
+            return self._parse_function(token)
         if name in _STATEMENTS:
-            raise self._unexpected(token)
-        raise self._error(token, f"there is no variable {name}{self._offered(name, self._variables)}")
+            raise self._tokens.unexpected(token)
+        raise self._tokens.error(token, f"there is no variable {name}{self._suggest(name, self._variables)}")
 
-    def _offered(self, name: str, known: Iterable[str]) -> str:
+    def _suggest(self, name: str, known: Iterable[str]) -> str:
         names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=1)
-        return f"; did you mean {near[0]}? There are: {', '.join(names)}" if near else f"; there are: {', '.join(names)}"
+        hint = did_you_mean(name, names, "; ")
+        return f"{hint} Known: {', '.join(names)}" if hint else f"; known: {', '.join(names)}"
 
-    def _json(self, token: Token) -> Node:
-        """``JSON.parse(text)``, and ``new groovy.json.JsonSlurper().parseText(text)``, with or without parentheses."""
+    def _parse_json(self, token: Token) -> Node:
+        """Parses ``JSON.parse(text)``, or the constructor in ``new groovy.json.JsonSlurper().parseText(text)``."""
         words = [token.value]
-        start = self._at
-        while self._peek().kind is Kind.NAME or self._peek().is_sign("."):
-            words.append(self._take().value)
+        first = self._tokens.peek()
+        while self._tokens.peek().kind is TokenKind.NAME or self._tokens.peek().is_symbol("."):
+            words.append(self._tokens.take().value)
         name = "".join(words[1:])
         if token.value == "JSON" and name == ".parse":
-            return self._function(Token(Kind.NAME, "JSON.parse", token.start, token.end))
+            return self._parse_function(Token(TokenKind.NAME, "JSON.parse", token.start, token.end))
         if token.value == "new" and name in ("JsonSlurper", "groovy.json.JsonSlurper"):
-            self._expect("(", "after JsonSlurper")
-            self._expect(")", "after JsonSlurper(")
-            return Variable(token.start, self._tokens[self._at - 1].end, "new JsonSlurper()")
-        named = self._tokens[start] if token.value == "new" else token
-        raise self._error(named, f"{' '.join(words[:1])} {name} is not in the language: of classes there is JsonSlurper alone")
+            self._tokens.expect("(", "after JsonSlurper")
+            self._tokens.expect(")", "after JsonSlurper(")
+            return Variable(token.start, self._tokens.last().end, "new JsonSlurper()")
+        named = first if token.value == "new" else token
+        raise self._tokens.error(named, f"{' '.join(words[:1])} {name} is not supported: JsonSlurper is the only class")
 
-    def _function(self, token: Token) -> Node:
-        arguments, end = self._arguments()
-        least, most = FUNCTIONS[token.value].arity
-        self._check_count(token, token.value, len(arguments), least, most)
+    def _parse_function(self, token: Token) -> Node:
+        arguments, end = self._parse_arguments()
+        minimum, maximum = FUNCTIONS[token.value].arity
+        self._check_argument_count(token, token.value, len(arguments), minimum, maximum)
         return Function(token.start, end, token.value, arguments)
 
-    def _check_count(self, token: Token, name: str, count: int, least: int, most: int) -> None:
-        if not least <= count <= most:
-            expected = str(least) if least == most else f"{least} to {most}"
-            raise self._error(token, f"{name} takes {expected} arguments, not {count}")
+    def _check_argument_count(self, token: Token, name: str, count: int, minimum: int, maximum: int) -> None:
+        if not minimum <= count <= maximum:
+            expected = str(minimum) if minimum == maximum else f"{minimum} to {maximum}"
+            raise self._tokens.error(token, f"{name} takes {expected} arguments, not {count}")
 
-    def _arguments(self) -> tuple[tuple[Node, ...], int]:
-        self._expect("(", "before the arguments")
+    def _parse_arguments(self) -> tuple[tuple[Node, ...], int]:
+        self._tokens.expect("(", "before the arguments")
         arguments: list[Node] = []
-        while not self._peek().is_sign(")"):
-            arguments.append(self._expression())
-            if not self._took(","):
+        while not self._tokens.peek().is_symbol(")"):
+            arguments.append(self._parse_expression())
+            if not self._tokens.accept(","):
                 break
-        return tuple(arguments), self._expect(")", "after the arguments").end
+        return tuple(arguments), self._tokens.expect(")", "after the arguments").end
 
-    def _postfix(self, node: Node) -> Node:
+    def _parse_postfix(self, node: Node) -> Node:
         while True:
-            token = self._peek()
-            if token.is_sign(".", "?."):
-                self._take()
-                if token.value == "?." and self._peek().is_sign("["):
-                    node = self._indexed(node, safe=True)
+            token = self._tokens.peek()
+            if token.is_symbol(".", "?."):
+                self._tokens.take()
+                if token.value == "?." and self._tokens.peek().is_symbol("["):
+                    node = self._parse_index(node, safe=True)
                     continue
-                node = self._member(node, safe=token.value == "?.")
-            elif token.is_sign("["):
-                node = self._indexed(node, safe=False)
-            elif token.is_sign("?["):
-                if self._closes_a_condition():
+                node = self._parse_member(node, safe=token.value == "?.")
+            elif token.is_symbol("["):
+                node = self._parse_index(node, safe=False)
+            elif token.is_symbol("?["):
+                if self._tokens.split_list_bracket():
                     return node
-                node = self._indexed(node, safe=True)
-            elif token.is_sign("("):
-                raise self._error(
-                    token, "only methods of a value can be called, and the functions " + ", ".join(sorted(FUNCTIONS))
+                node = self._parse_index(node, safe=True)
+            elif token.is_symbol("("):
+                raise self._tokens.error(
+                    token, "only methods of a value can be called, and these functions: " + ", ".join(sorted(FUNCTIONS))
                 )
             else:
                 return node
 
-    def _closes_a_condition(self) -> bool:
-        """``a ?[1] : b``: the bracket begins a list when a colon follows it. The sign is cut in two then."""
-        depth = 0
-        for i in range(self._at, len(self._tokens)):
-            token = self._tokens[i]
-            if token.is_sign("[", "?[", "("):
-                depth += 1
-            elif token.is_sign("]", ")"):
-                depth -= 1
-                if depth == 0:
-                    if not self._tokens[i + 1].is_sign(":"):
-                        return False
-                    opening = self._peek()
-                    self._tokens[self._at : self._at + 1] = [
-                        Token(Kind.SIGN, "?", opening.start, opening.start + 1),
-                        Token(Kind.SIGN, "[", opening.start + 1, opening.end),
-                    ]
-                    return True
-        return False
-
-    def _indexed(self, node: Node, *, safe: bool) -> Node:
-        self._take()
-        index = self._expression()
-        closing = self._expect("]", "after the index")
+    def _parse_index(self, node: Node, *, safe: bool) -> Node:
+        self._tokens.take()
+        index = self._parse_expression()
+        closing = self._tokens.expect("]", "after the index")
         return Index(node.start, closing.end, node, index, safe)
 
-    def _member(self, node: Node, *, safe: bool) -> Node:
-        token = self._take()
-        if token.kind not in (Kind.NAME, Kind.TEXT):
-            raise self._error(token, f"a name is expected after the dot, and there is {self._shown(token)}")
-        if not self._peek().is_sign("("):
+    def _parse_member(self, node: Node, *, safe: bool) -> Node:
+        token = self._tokens.take()
+        if token.kind not in (TokenKind.NAME, TokenKind.TEXT):
+            raise self._tokens.error(token, f"a name is expected after the dot, but found {self._tokens.describe(token)}")
+        if not self._tokens.peek().is_symbol("("):
             return Property(node.start, token.end, node, token.value, safe)
         if token.value not in METHODS:
-            raise self._error(token, f"there is no method {token.value}{self._offered(token.value, METHODS)}")
-        arguments, end = self._arguments()
-        least, most = METHODS[token.value].arity
-        self._check_count(token, token.value, len(arguments), least, most)
+            raise self._tokens.error(token, f"there is no method {token.value}{self._suggest(token.value, METHODS)}")
+        arguments, end = self._parse_arguments()
+        minimum, maximum = METHODS[token.value].arity
+        self._check_argument_count(token, token.value, len(arguments), minimum, maximum)
         return Call(node.start, end, node, token.value, arguments, safe)

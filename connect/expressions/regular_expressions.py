@@ -1,8 +1,8 @@
-"""Regular expressions for use on data: Java's, kept from running away.
+"""Java regular expressions for matching data, with bounded run time.
 
-Python's matcher goes back and tries again, and for some patterns the tries grow with a power of the text's length, or double
-with each character. So each pattern is looked at first (:mod:`connect.expressions.regex_cost`): one that may double is refused,
-and the others get the longest text for which the tries stay below a bound.
+Python's matcher backtracks: for some patterns, its run time grows with a power of the text length, or doubles with each
+character. :mod:`connect.expressions.regex_cost` therefore analyzes each pattern: one whose run time may double is rejected, any
+other gets a maximum text length that bounds the run time.
 """
 
 from __future__ import annotations
@@ -15,51 +15,51 @@ from connect.expressions.errors import EvaluationError
 from connect.expressions.regex_cost import CostlyRegexError, longest_subject
 from connect.java.regex import RegexError, compile_java_regex
 
-MOST_PATTERN = 2_000
-"""Characters a pattern may have."""
+MAX_PATTERN_LENGTH = 2_000
+"""Maximum number of characters of a pattern."""
 _FLAGS = {"i": "i", "m": "m", "s": "s", "g": "", "u": "", "y": ""}
 
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    """A compiled pattern. The methods raise EvaluationError for a text that is too long for it."""
+    """A compiled pattern. Its methods raise EvaluationError for text that is too long for the pattern."""
 
     text: str
     compiled: re.Pattern[str]
-    longest_whole: int
-    longest_part: int
+    max_length_whole: int
+    max_length_part: int
     replaces_all: bool = False
-    """It had JavaScript's flag ``g``."""
+    """Whether it has JavaScript's flag ``g``."""
 
     def matches(self, subject: str) -> bool:
         """Whether the whole text matches."""
-        self._check(subject, self.longest_whole)
+        self._check(subject, self.max_length_whole)
         return self.compiled.fullmatch(subject) is not None
 
     def finds(self, subject: str) -> bool:
-        """Whether a part of the text matches."""
-        self._check(subject, self.longest_part)
+        """Whether part of the text matches."""
+        self._check(subject, self.max_length_part)
         return self.compiled.search(subject) is not None
 
     def search(self, subject: str) -> re.Match[str] | None:
-        self._check(subject, self.longest_part)
+        self._check(subject, self.max_length_part)
         return self.compiled.search(subject)
 
     def find_all(self, subject: str) -> list[re.Match[str]]:
-        self._check(subject, self.longest_part)
+        self._check(subject, self.max_length_part)
         return list(self.compiled.finditer(subject))
 
-    def _check(self, subject: str, longest: int) -> None:
-        if len(subject) > longest:
+    def _check(self, subject: str, max_length: int) -> None:
+        if len(subject) > max_length:
             raise EvaluationError(
-                f"the text has {len(subject)} characters, and the regular expression {self.text} might take too long for more "
-                f"than {longest}; make fewer of its parts open to the same characters"
+                f"the text has {len(subject)} characters, but the regular expression {self.text} might take too long for more "
+                f"than {max_length}; use fewer parts that can match the same characters"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What ``text =~ pattern`` gives: true if a part matches."""
+    """The result of ``text =~ pattern``: true if part of the text matches."""
 
     regex: Regex
     subject: str
@@ -68,23 +68,23 @@ class Match:
         return self.regex.finds(self.subject)
 
     def group(self, number: int = 0) -> str | None:
-        """A group of the first match; null where there is none."""
+        """A group of the first match; null if the group did not match."""
         found = self.regex.search(self.subject)
         if found is None:
-            raise EvaluationError(f"no part of the text matches {self.regex.text}")
+            raise EvaluationError(f"the text has no match for {self.regex.text}")
         if not isinstance(number, int) or not 0 <= number <= self.regex.compiled.groups:
-            raise EvaluationError(f"{self.regex.text} has {self.regex.compiled.groups} groups, and no number {number}")
+            raise EvaluationError(f"{self.regex.text} has {self.regex.compiled.groups} groups, but no group {number}")
         return found[number]
 
 
 @lru_cache(maxsize=256)
 def compile_regex(pattern: str, flags: str = "") -> Regex:
-    """The pattern, from the cache or compiled now. Raises ValueError with what is wrong with it."""
-    if len(pattern) > MOST_PATTERN:
-        raise ValueError(f"the regular expression has {len(pattern)} characters; {MOST_PATTERN} are the most")
+    """Compiles a pattern, with a cache. Raises ValueError with the reason."""
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        raise ValueError(f"the regular expression has {len(pattern)} characters; the limit is {MAX_PATTERN_LENGTH}")
     unknown = sorted(set(flags) - set(_FLAGS))
     if unknown:
-        raise ValueError(f"the regular expression has the flag {unknown[0]}; there are {', '.join(_FLAGS)}")
+        raise ValueError(f"the regular expression has the unknown flag {unknown[0]}; expected {', '.join(_FLAGS)}")
     inline = "".join(dict.fromkeys(_FLAGS[flag] for flag in flags))
     try:
         compiled = compile_java_regex(f"(?{inline}){pattern}" if inline else pattern)
@@ -95,8 +95,8 @@ def compile_regex(pattern: str, flags: str = "") -> Regex:
     return Regex(pattern, compiled, whole, part, "g" in flags)
 
 
-def regex_of(pattern: str) -> Regex:
-    """As :func:`compile_regex`, for a pattern that the data gave: raises EvaluationError."""
+def compile_data_regex(pattern: str) -> Regex:
+    """Compiles a pattern from the data, as :func:`compile_regex`. Raises EvaluationError."""
     try:
         return compile_regex(pattern)
     except ValueError as e:

@@ -1,4 +1,4 @@
-"""The tree of an expression. ``start`` and ``end`` are positions in its text."""
+"""The syntax tree of an expression. ``start`` and ``end`` are positions in its text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A number, text, true, false or null."""
+    """A number, text, true, false, or null."""
 
     start: int
     end: int
@@ -17,7 +17,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A regular expression written as such."""
+    """A regular expression literal."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Texts and expressions, put together as one text."""
+    """Texts and expressions, concatenated to one text."""
 
     start: int
     end: int
@@ -50,7 +50,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """``target.name``; a safe one (``?.``) of null is null."""
+    """``target.name``; if ``safe`` (``?.``), the property of null is null."""
 
     start: int
     end: int
@@ -96,7 +96,7 @@ class Function:
 class Unary:
     start: int
     end: int
-    sign: str
+    operator: str
     operand: Node
 
 
@@ -104,24 +104,24 @@ class Unary:
 class Binary:
     start: int
     end: int
-    sign: str
+    operator: str
     left: Node
     right: Node
 
 
 @dataclass(frozen=True, slots=True)
 class Logical:
-    """``&&`` or ``||`` of two or more."""
+    """``&&``, ``||``, or ``??`` of two or more operands."""
 
     start: int
     end: int
-    sign: str
+    operator: str
     operands: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Conditional:
-    """``condition ? yes : no``; ``yes`` None means the condition's own value (``?:``)."""
+    """``condition ? yes : no``; if ``yes`` is None, the value of the condition (``?:``)."""
 
     start: int
     end: int

@@ -1,1 +1,1 @@
-"""Plain functions as plugins."""
+"""Plain Python functions as connectors, transformations, and predicates."""

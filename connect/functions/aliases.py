@@ -1,4 +1,4 @@
-"""Plain functions as plugins, by name."""
+"""The plugins that call plain functions, by name."""
 
 from connect.plugins import Kind, PluginEntry
 

@@ -1,13 +1,13 @@
-"""Settings from type hints: a frozen dataclass, or the parameters of a function, as a table of keys.
+"""Config keys from type hints: those of a frozen dataclass, or of the parameters of a function.
 
     @dataclass(frozen=True)
     class Config:
-        topic: Annotated[str, "Where the numbers go."]
-        pause_s: Annotated[float, "Seconds between two batches.", at_least(0)] = 1.0
+        topic: Annotated[str, "Topic for the numbers."]
+        pause_s: Annotated[float, "Seconds between batches.", at_least(0)] = 1.0
 
-A field ``pause_s`` is the key ``pause.s``; an underscore at the end is dropped (``from_`` is ``from``). The text is the key's
-documentation, a validator its rule, an :class:`~connect.config.definition.Importance` its importance. A field without a default
-must be given. What hints cannot say, a :class:`~connect.config.definition.ConfigDef` can.
+A field ``pause_s`` is the key ``pause.s``; a trailing underscore is dropped (``from_`` is ``from``). In ``Annotated``, a string
+is the documentation of the key, a callable its validator, and an :class:`~connect.config.definition.Importance` its importance. A
+field without a default is required. Use a :class:`~connect.config.definition.ConfigDef` for anything else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from connect.config.types import ConfigType
 from connect.config.validators import AllOf, one_of
 from connect.errors import ConfigError, ConnectError
 
-_TYPES: dict[Any, ConfigType] = {
+_CONFIG_TYPES: dict[Any, ConfigType] = {
     str: ConfigType.STRING,
     int: ConfigType.LONG,
     float: ConfigType.DOUBLE,
@@ -33,44 +33,44 @@ _TYPES: dict[Any, ConfigType] = {
     list[str]: ConfigType.LIST,
     tuple[str, ...]: ConfigType.LIST,
 }
-_CHOICES = "str, int, float, bool, Password, list[str], tuple[str, ...], Literal of texts, and these with None as default"
+_SUPPORTED_TYPES = "str, int, float, bool, Password, list[str], tuple[str, ...], Literal of strings, or these or None"
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One field or parameter, and its key."""
+    """A field or parameter, and its key."""
 
     argument: str
     key: ConfigKey
     is_tuple: bool
 
     def value(self, parsed: Any) -> Any:
-        """What the field holds, from the key's parsed value."""
+        """Converts the parsed value of the key to the value of the field."""
         return tuple(parsed) if self.is_tuple and parsed is not None else parsed
 
 
-def setting_of(owner: str, name: str, hint: Any, default: Any = NO_DEFAULT) -> Setting:
-    """The setting that a name, its type hint and default stand for. Raises ConfigError for a hint that no key can have."""
+def build_setting(owner: str, name: str, hint: Any, default: Any = NO_DEFAULT) -> Setting:
+    """Builds a setting from a name, a type hint, and a default. Raises ConfigError for an unsupported type."""
     extras: list[Any] = []
     if get_origin(hint) is Annotated:
         hint, *extras = get_args(hint)
     if get_origin(hint) in (Union, types.UnionType):
         inner = [one for one in get_args(hint) if one is not types.NoneType]
         hint = inner[0] if len(inner) == 1 else hint
-    rules = [one for one in extras if callable(one) and not isinstance(one, Importance | str)]
+    validators = [one for one in extras if callable(one) and not isinstance(one, Importance | str)]
     if get_origin(hint) is Literal and all(isinstance(one, str) for one in get_args(hint)):
-        # With None as default, null is a choice too: it is what the key has when it is not given.
-        rules.insert(0, one_of(*get_args(hint), *([None] if default is None else [])))
+        # If the default is None, null is valid too.
+        validators.insert(0, one_of(*get_args(hint), *([None] if default is None else [])))
         hint = str
-    type_ = _TYPES.get(hint)
+    type_ = _CONFIG_TYPES.get(hint)
     if type_ is None:
         shown = hint.__name__ if isinstance(hint, type) and get_origin(hint) is None else str(hint)
-        raise ConfigError(f"{owner}: a setting cannot be of type {shown}, as {name} is; expected {_CHOICES}")
+        raise ConfigError(f"{owner}: {name} has type {shown}, which a setting cannot have; expected {_SUPPORTED_TYPES}")
     key = ConfigKey(
         name.rstrip("_").replace("_", "."),
         type_,
         default,
-        None if not rules else rules[0] if len(rules) == 1 else AllOf(rules),
+        None if not validators else validators[0] if len(validators) == 1 else AllOf(validators),
         next(
             (one for one in extras if isinstance(one, Importance)),
             Importance.HIGH if default is NO_DEFAULT else Importance.MEDIUM,
@@ -80,18 +80,18 @@ def setting_of(owner: str, name: str, hint: Any, default: Any = NO_DEFAULT) -> S
     return Setting(name, key, get_origin(hint) is tuple)
 
 
-class SettingsTable:
-    """What a connector function's ``config`` says: a dataclass, a ConfigDef, or nothing."""
+class FunctionConfig:
+    """The configuration of a connector function, from its ``config``: a dataclass, a ConfigDef, or None."""
 
     def __init__(self, owner: str, config: type | ConfigDef | None) -> None:
-        """``owner`` is how errors name it. Raises ConfigError for a class that is no dataclass, or has a field no key can be."""
+        """``owner`` names the function in errors. Raises ConfigError unless the class is a dataclass with supported fields."""
         self._owner = owner
         self._class: type | None = None
         self._settings: list[Setting] = []
         if isinstance(config, ConfigDef):
-            self.table = config
+            self.config_def = config
             return
-        self.table = ConfigDef()
+        self.config_def = ConfigDef()
         if config is None:
             return
         if not (isinstance(config, type) and dataclasses.is_dataclass(config)):
@@ -103,14 +103,14 @@ class SettingsTable:
             raise ConfigError(f"{owner}: the type hints of class {config.__name__} cannot be read: {e}") from e
         for field in dataclasses.fields(config):
             if field.init:
-                setting = setting_of(f"{owner}, class {config.__name__}", field.name, hints[field.name], _default(field))
+                setting = build_setting(f"{owner}, class {config.__name__}", field.name, hints[field.name], _default_of(field))
                 self._settings.append(setting)
-                self.table.add(setting.key)
+                self.config_def.add(setting.key)
 
     def validate(self, configs: Mapping[str, Any]) -> list[ConfigValue]:
-        """One entry a key. When each by itself is right, the class is asked too; what it refuses is told at the key that its
-        error names, or at the first."""
-        values = self.table.validate(configs)
+        """Validates the keys, one entry per key. If all are valid, creates the dataclass too, and adds its error to the key that
+        the error names, or to the first one."""
+        values = self.config_def.validate(configs)
         if values and not any(value.errors for value in values):
             try:
                 self.read(configs)
@@ -120,8 +120,8 @@ class SettingsTable:
         return values
 
     def read(self, configs: Mapping[str, Any]) -> Any:
-        """The dataclass of these settings, or a dict by key. Raises ConfigError, also for what the class itself refuses."""
-        parsed = self.table.parse(configs)
+        """Parses the keys to the dataclass, or to a dict by key. Raises ConfigError, also for errors of the class."""
+        parsed = self.config_def.parse(configs)
         if self._class is None:
             return parsed
         try:
@@ -129,10 +129,10 @@ class SettingsTable:
         except ConnectError:
             raise
         except Exception as e:
-            raise ConfigError(f"{self._owner}: {self._class.__name__} refuses the configuration: {e}") from e
+            raise ConfigError(f"{self._owner}: {self._class.__name__} rejects the configuration: {e}") from e
 
 
-def _default(field: dataclasses.Field[Any]) -> Any:
+def _default_of(field: dataclasses.Field[Any]) -> Any:
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return NO_DEFAULT if field.default is dataclasses.MISSING else field.default

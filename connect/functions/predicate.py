@@ -1,4 +1,4 @@
-"""Python: a plain function as a predicate.
+"""Python: uses a plain function as a predicate.
 
 predicates=large
 predicates.large.type=Python
@@ -21,36 +21,36 @@ from connect.record import ConnectRecord
 from connect.strict import STRICT
 from connect.transforms.api import Predicate
 
-_TABLE = (
+_CONFIG_DEF = (
     ConfigDef()
     .define(
         FUNCTION, ConfigType.STRING, validator=ImportableCallable(), importance=Importance.HIGH,
-        doc="The function to ask, as package.module:name, from what the worker can import (PYTHONPATH, plugin.path, installed "
-        "packages; not Python's standard library). It returns True or False. Its other parameters are settings.",
+        doc="Function to call, as package.module:name, from anything that the worker can import (PYTHONPATH, plugin.path, "
+        "installed packages; not Python's standard library). It returns True or False. Its other parameters are settings.",
     )
     .define(
         TAKES, ConfigType.STRING, None, validator=one_of(None, *SINGLE),
-        doc="What the function is given: a record, its value or its key; null keys and values too. By default the name of its "
-        "first parameter says it.",
+        doc="Argument of the function: a record, its value, or its key, which may be null. By default, the name of its first "
+        "parameter.",
     )
 )  # fmt: skip
 
 
 class PythonPredicate(Predicate):
-    """Asks a user's function, which must not change what it is given."""
+    """Calls a user's function, which must not change its argument."""
 
-    open_prefixes = ("",)  # whatever the table does not have is the function's own
+    open_prefixes = ("",)  # other keys are settings of the function
 
     def __init__(self) -> None:
         self._function: BoundFunction | None = None
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        parsed = _TABLE.parse(configs)
-        own = {key: value for key, value in configs.items() if key not in _TABLE.keys and key != STRICT}
+        parsed = _CONFIG_DEF.parse(configs)
+        own = {key: value for key, value in configs.items() if key not in _CONFIG_DEF.keys and key != STRICT}
         function = self._function = bind_function(parsed[FUNCTION], parsed[TAKES], own, SINGLE)
         self._call, self._code, self._takes = function.call, function.code, function.takes
 

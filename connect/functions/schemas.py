@@ -1,9 +1,9 @@
-"""Between values under a schema and the plain ones that functions like: dicts for structs, and back again.
+"""Converts values with a schema to plain ones for functions (dicts instead of structs), and results back.
 
-A value comes back under a schema in one of four ways. *Infer*: what fits its old schema keeps it, what is new or of another type
-gets the schema of what it is. *Keep*: it must fit the old schema. *None*: it has no schema any more. Or it must fit a schema that
-was declared. Nothing is cut or dropped on the way (promise 8): what does not fit is a DataError that names the field. A field of
-32-bit floats takes the nearest one.
+There are four ways to convert a result. *Infer*: fields that fit their old schema keep it; new fields and fields of another type
+get the schema of their value. *Keep*: the result must fit the old schema. *None*: it has no schema. Or it must fit a declared
+schema. Nothing is truncated or dropped (promise 8): a value that does not fit is a DataError that names the field. Values of
+32-bit float fields are rounded.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from typing import Any
 
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import round_to_float32
-from connect.data.struct import Struct
-from connect.data.validation import validate_field_value
+from connect.data.struct import Struct, validate_field_value
 from connect.errors import DataError
+from connect.java.sized_numbers import round_to_float32
 from connect.record import SchemaAndValue
 from connect.transforms.structs import new_struct, struct_schema_like
 
 _CONTAINERS = frozenset((dict, list, Struct))
-# Looking up a member of an enumeration costs more than comparing it.
+# Accessing an enum member costs more than comparing it.
 _STRUCT, _ARRAY, _MAP, _STRING = Type.STRUCT, Type.ARRAY, Type.MAP, Type.STRING
 _INT64, _FLOAT32, _LONG = Type.INT64, Type.FLOAT32, 1 << 63
 _NESTED = (_STRUCT, _ARRAY, _MAP)
@@ -41,20 +40,20 @@ _SCALARS: dict[type, Schema] = {
     dt.datetime: timestamp_schema(optional=True),
 }
 _EXACT_FLOATS = {Type.FLOAT32: 1 << 24, Type.FLOAT64: 1 << 53}
-"""Up to here every whole number is a float too."""
-_MOST_SHAPES = 64
-"""Schemas kept per incoming schema. A function gives a handful; a stream of ever new ones must not fill the memory."""
-_MOST_NEW_FIELDS = 10_000
+"""Up to these limits, a float represents every integer exactly."""
+_MAX_SHAPES = 64
+"""Schemas cached per incoming schema, bounded in case every result has new fields."""
+_MAX_NEW_FIELDS = 10_000
 _NEW: Any = object()
 _WHOLE = "the result"
-"""How errors name a result that is in no field."""
+"""Names a result that is not a field in errors."""
 
 
 def plain_copy(value: Any) -> Any:
-    """The value with dicts in place of structs; every dict and list in it is new, so that whoever gets it may change it."""
+    """Copies a value with dicts instead of structs; all dicts and lists are new, so that the function may change them."""
     kind = value.__class__
     if kind is dict:
-        # Most dicts are flat: one look through their classes is half the price of a look at each.
+        # Most dicts are flat: checking all classes at once takes half the time.
         if _CONTAINERS.isdisjoint(map(type, value.values())):
             return value.copy()
         return {key: plain_copy(member) if member.__class__ in _CONTAINERS else member for key, member in value.items()}
@@ -66,7 +65,7 @@ def plain_copy(value: Any) -> Any:
 
 
 def plain_reader(schema: Schema | None) -> Callable[[Any], Any]:
-    """:func:`plain_copy` for values of one schema."""
+    """Builds :func:`plain_copy` for values of one schema."""
     if schema is None or schema.fields is None:
         return plain_copy
     names = schema.field_names
@@ -75,23 +74,23 @@ def plain_reader(schema: Schema | None) -> Callable[[Any], Any]:
     return lambda struct: dict(zip(names, map(plain_copy, struct.values), strict=True))
 
 
-def own_copy(value: Any) -> Any:
-    """The same, with structs as they are, but new ones."""
+def copy_value(value: Any) -> Any:
+    """Copies a value, including the structs, dicts, and lists in it."""
     kind = value.__class__
     if kind is Struct:
-        return new_struct(value.schema, [own_copy(v) if v.__class__ in _CONTAINERS else v for v in value.values])
+        return new_struct(value.schema, [copy_value(v) if v.__class__ in _CONTAINERS else v for v in value.values])
     if kind is dict:
-        return {key: own_copy(member) if member.__class__ in _CONTAINERS else member for key, member in value.items()}
+        return {key: copy_value(member) if member.__class__ in _CONTAINERS else member for key, member in value.items()}
     if kind is list:
-        return [own_copy(member) if member.__class__ in _CONTAINERS else member for member in value]
+        return [copy_value(member) if member.__class__ in _CONTAINERS else member for member in value]
     return value
 
 
 def conform(schema: Schema, value: Any, path: str) -> Any:
-    """The plain value as a value of the schema: dicts become structs. Raises DataError that names the field (``path``)."""
+    """Converts a plain value to the schema: dicts become structs. Raises DataError that names the field (``path``)."""
     kind = schema.type
     if schema.name is None:
-        # The commonest, for these are asked for each changed field.
+        # The most common cases first: this runs for each changed field.
         is_whole = value.__class__ is int and -_LONG <= value < _LONG
         if (is_whole and kind is _INT64) or (kind is _STRING and value.__class__ is str):
             return value
@@ -99,7 +98,7 @@ def conform(schema: Schema, value: Any, path: str) -> Any:
         if value.__class__ is int and abs(value) <= _EXACT_FLOATS.get(kind, -1):
             return float(value)
         validate_field_value(path, schema, value)
-        return _float32(value, path) if kind is _FLOAT32 and value.__class__ is float else value
+        return _to_float32(value, path) if kind is _FLOAT32 and value.__class__ is float else value
     if kind is _STRUCT:
         return _conform_struct(schema, value, path)
     if kind is _ARRAY and isinstance(value, list | tuple) and schema.value_schema is not None:
@@ -111,8 +110,8 @@ def conform(schema: Schema, value: Any, path: str) -> Any:
     return value
 
 
-def _float32(value: float, path: str) -> float:
-    """The nearest 32-bit float: what a function calculates in 64 bits, its field holds so. Too large is an error."""
+def _to_float32(value: float, path: str) -> float:
+    """Rounds to a 32-bit float, because functions calculate with 64 bits. Raises DataError if the value is too large."""
     rounded = round_to_float32(value)
     if isinf(rounded) and not isinf(value):
         raise DataError(f"{path} is {value}, which is too large for a 32-bit float")
@@ -124,25 +123,27 @@ def _conform_struct(schema: Schema, value: Any, path: str) -> Struct:
         validate_field_value(path, schema, value)
         return value
     if not isinstance(value, dict):
-        raise DataError(f"{path} is a value of type {type(value).__name__}, expected a dict for a struct of {_listed(schema)}")
+        raise DataError(
+            f"{path} is a value of type {type(value).__name__}, expected a dict for a struct of {_list_fields(schema)}"
+        )
     for name in value:
         if schema.field(name) is None:
-            raise DataError(f"{_within(path, name)} is no field of its schema, which has {_listed(schema)}")
+            raise DataError(f"{_join_path(path, name)} is not in its schema, which has {_list_fields(schema)}")
     fields = schema.fields or ()
-    return new_struct(schema, [conform(f.schema, value.get(f.name), _within(path, f.name)) for f in fields])
+    return new_struct(schema, [conform(f.schema, value.get(f.name), _join_path(path, f.name)) for f in fields])
 
 
-def _listed(schema: Schema) -> str:
+def _list_fields(schema: Schema) -> str:
     return ", ".join(schema.field_names) or "no fields"
 
 
-def _within(path: str, name: Any) -> str:
+def _join_path(path: str, name: Any) -> str:
     return f"{path}.{name}" if path else str(name)
 
 
-def inferred(value: Any, path: str) -> Schema | None:
-    """The optional schema of a plain value, None for null. Raises DataError where there is no telling: an empty or mixed list, an
-    empty dict, a class that Connect has no type for."""
+def infer_schema(value: Any, path: str) -> Schema | None:
+    """Infers the optional schema of a plain value, None for null. Raises DataError if it cannot: for an empty list or dict,
+    or a class that has no Connect type."""
     if value is None:
         return None
     scalar = _SCALARS.get(value.__class__)
@@ -153,44 +154,47 @@ def inferred(value: Any, path: str) -> Schema | None:
     if isinstance(value, decimal.Decimal) and isinstance(exponent := value.as_tuple().exponent, int) and exponent <= 0:
         return decimal_schema(-exponent, optional=True)
     if isinstance(value, dict) and value and all(isinstance(name, str) for name in value):
-        members = [(name, _known(inferred(member, _within(path, name)), _within(path, name))) for name, member in value.items()]
+        members = [
+            (name, _require_schema(infer_schema(member, _join_path(path, name)), _join_path(path, name)))
+            for name, member in value.items()
+        ]
         return Schema(Type.STRUCT, optional=True, fields=members)
     if isinstance(value, list | tuple) and value:
         first = next((member for member in value if member is not None), None)
-        return Schema(Type.ARRAY, optional=True, value_schema=_known(inferred(first, f"{path}[]"), f"{path}[]"))
+        return Schema(Type.ARRAY, optional=True, value_schema=_require_schema(infer_schema(first, f"{path}[]"), f"{path}[]"))
     empty = "empty " if isinstance(value, dict | list | tuple | set) and not value else ""
-    raise DataError(f"{path} is a value of type {empty}{type(value).__name__}, from which no schema follows; declare one")
+    raise DataError(f"{path} is a value of type {empty}{type(value).__name__}, from which no schema can be inferred; declare one")
 
 
-def _known(schema: Schema | None, path: str) -> Schema:
+def _require_schema(schema: Schema | None, path: str) -> Schema:
     if schema is None:
-        raise DataError(f"{path} is null, from which no schema follows; declare one")
+        raise DataError(f"{path} is null, from which no schema can be inferred; declare one")
     return schema
 
 
 @dataclass(slots=True)
 class _Layout:
-    """Results with the same fields in the same order."""
+    """How results with the same fields in the same order are converted."""
 
     pick: Callable[[list[Any]], Sequence[Any]]
-    """From the values of the original, with _NEW behind them, those that stand where the result's do."""
-    usual: list[Schema | None]
-    """The schemas of those fields there, None for new ones."""
-    made: Schema
-    """The schema of the last such result. ``last`` is what it was made of, field by field, and None at first."""
+    """Selects, from the original values followed by _NEW, those in the order of the result."""
+    old_schemas: list[Schema | None]
+    """The old schemas of the fields, None for new ones."""
+    result_schema: Schema
+    """The schema of the last result. ``last`` has its field schemas, and is None at first."""
     last: list[Schema | None] | None = None
 
 
-def _picker(places: list[int]) -> Callable[[list[Any]], Sequence[Any]]:
-    # itemgetter does it in one step, and gives a tuple only for two places or more.
-    return itemgetter(*places) if len(places) > 1 else lambda values: [values[place] for place in places]
+def _picker(indexes: list[int]) -> Callable[[list[Any]], Sequence[Any]]:
+    # itemgetter does it in one step, but returns a tuple only for two or more indexes.
+    return itemgetter(*indexes) if len(indexes) > 1 else lambda values: [values[index] for index in indexes]
 
 
-class Inference:
-    """Gives results of values of one incoming schema their schemas.
+class SchemaInference:
+    """Infers schemas for results whose originals have one schema.
 
-    Fields that fit keep their schema. The type of a new field, and of one that no longer fits, is that of the first such value
-    that is not null; later ones have to fit it. A new field that is null, as long as none was not, is left out.
+    Fields that fit keep their schema. The first value that is not null determines the type of a new field, or of one that no
+    longer fits; later values must fit it. A new field is left out while all its values are null.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -203,22 +207,22 @@ class Inference:
         self._shapes: dict[tuple[Any, ...], Schema] = {}
 
     def convert(self, original: Any, result: Any) -> SchemaAndValue:
-        """Raises DataError that names the field."""
+        """Converts a result to a value with schema. Raises DataError that names the field."""
         schema = self._schema
         if schema.type is not _STRUCT:
-            fitting, value = self._fitted(_WHOLE, schema, result)
+            fitting, value = self._fit(_WHOLE, schema, result)
             return SchemaAndValue(fitting, value)
         if not isinstance(result, dict):
-            fitting = self._learned(_WHOLE, result)
+            fitting = self._learn_schema(_WHOLE, result)
             return SchemaAndValue(fitting, conform(fitting, result, _WHOLE))
         if original.__class__ is Struct and list(result) == self._names:
-            unchanged = self._unchanged(original, result)
+            unchanged = self._convert_unchanged(original, result)
             if unchanged is not None:
                 return SchemaAndValue(schema, unchanged)
-        return self._reshaped(original.values, result)
+        return self._convert_reshaped(original.values, result)
 
-    def _unchanged(self, original: Struct, result: dict[str, Any]) -> Struct | None:
-        """The result with the same fields as a struct of the same schema, if each value fits the schema it had."""
+    def _convert_unchanged(self, original: Struct, result: dict[str, Any]) -> Struct | None:
+        """Converts a result with the same fields to a struct of the same schema; None if a value does not fit."""
         values = list(result.values())
         changed = [i for i, same in enumerate(map(is_, original.values, values)) if not same]
         if not changed:
@@ -231,71 +235,71 @@ class Inference:
                 return None
         return new_struct(self._schema, values)
 
-    def _reshaped(self, before: list[Any], result: dict[Any, Any]) -> SchemaAndValue:
+    def _convert_reshaped(self, before: list[Any], result: dict[Any, Any]) -> SchemaAndValue:
         names: tuple[Any, ...] = tuple(result)
         layout = self._layouts.get(names) or self._new_layout(names)
         values = list(result.values())
-        schemas = layout.usual.copy()
-        left_out: list[int] = []
+        schemas = layout.old_schemas.copy()
+        omitted: list[int] = []
         for i in [i for i, same in enumerate(map(is_, layout.pick([*before, _NEW]), values)) if not same]:
             schema, value = schemas[i], values[i]
             if schema is not None:
-                schemas[i], values[i] = self._fitted(names[i], schema, value)
+                schemas[i], values[i] = self._fit(names[i], schema, value)
             elif value is None and names[i] not in self._types:
-                left_out.append(i)
+                omitted.append(i)
             else:
-                schemas[i] = known = self._learned(names[i], value)
+                schemas[i] = known = self._learn_schema(names[i], value)
                 values[i] = conform(known, value, names[i])
-        if left_out:
-            values = [value for i, value in enumerate(values) if i not in left_out]
+        if omitted:
+            values = [value for i, value in enumerate(values) if i not in omitted]
         if schemas != layout.last:
-            kept = [i for i in range(len(names)) if i not in left_out]
-            layout.made = self._shape(tuple(names[i] for i in kept), [schemas[i] for i in kept])
+            kept = [i for i in range(len(names)) if i not in omitted]
+            layout.result_schema = self._find_schema(tuple(names[i] for i in kept), [schemas[i] for i in kept])
             layout.last = schemas
-        return SchemaAndValue(layout.made, new_struct(layout.made, values))
+        return SchemaAndValue(layout.result_schema, new_struct(layout.result_schema, values))
 
     def _new_layout(self, names: tuple[Any, ...]) -> _Layout:
         for name in names:
             if not isinstance(name, str) or not name:
-                raise DataError(f"{name!r} is no name of a field: a struct's fields are named by text")
+                raise DataError(f"{name!r} is not a field name: names must be non-empty strings")
         known = [self._schema.field(name) for name in names]
-        if len(self._layouts) >= _MOST_SHAPES:
+        if len(self._layouts) >= _MAX_SHAPES:
             del self._layouts[next(iter(self._layouts))]
-        # -1 is the place of what is not in the original: _NEW stands there, which no value is.
-        places = [-1 if field is None else field.index for field in known]
-        layout = _Layout(_picker(places), [None if field is None else field.schema for field in known], self._schema)
+        # -1 is the index of _NEW, for fields that the original does not have.
+        indexes = [-1 if field is None else field.index for field in known]
+        layout = _Layout(_picker(indexes), [None if field is None else field.schema for field in known], self._schema)
         self._layouts[names] = layout
         return layout
 
-    def _shape(self, names: tuple[str, ...], schemas: list[Schema | None]) -> Schema:
-        """The one schema object of these fields."""
+    def _find_schema(self, names: tuple[str, ...], schemas: list[Schema | None]) -> Schema:
+        """Returns the schema of these fields, always the same object."""
         shape = (names, *map(id, schemas))
         known = self._shapes.get(shape)
         if known is None:
             fields = [(name, schema) for name, schema in zip(names, schemas, strict=True) if schema is not None]
             known = struct_schema_like(self._schema, fields, optional=self._schema.optional)
-            if len(self._shapes) >= _MOST_SHAPES:
+            if len(self._shapes) >= _MAX_SHAPES:
                 del self._shapes[next(iter(self._shapes))]
-            # Its fields hold the schemas, so that their ids stay theirs.
+            # Its fields hold the schemas, so their ids stay valid.
             self._shapes[shape] = known
         return known
 
-    def _fitted(self, name: str, schema: Schema, value: Any) -> tuple[Schema, Any]:
-        """The old schema if the value fits, else the one of what it is now."""
+    def _fit(self, name: str, schema: Schema, value: Any) -> tuple[Schema, Any]:
+        """Returns the old schema if the value fits, else the schema of the value."""
         try:
             return schema, conform(schema, value, name)
         except DataError:
             if value is None:
                 return self._nullable.setdefault(name, schema.as_optional()), None
-            learned = self._learned(name, value)
+            learned = self._learn_schema(name, value)
             return learned, conform(learned, value, name)
 
-    def _learned(self, name: str, value: Any) -> Schema:
+    def _learn_schema(self, name: str, value: Any) -> Schema:
         known = self._types.get(name)
         if known is None:
-            if len(self._types) >= _MOST_NEW_FIELDS:
+            if len(self._types) >= _MAX_NEW_FIELDS:
                 raise DataError(
-                    f"{name} is one of more than {_MOST_NEW_FIELDS:,} new fields: return them in a map, under a schema"
+                    f"{name} is one of more than {_MAX_NEW_FIELDS:,} new fields: return them in a map, under a schema"
                 )
-            known = self._types[name] = _known(inferred(value, name), name)
+            known = self._types[name] = _require_schema(infer_schema(value, name), name)
         return known

@@ -1,19 +1,19 @@
-"""A function as a sink connector: one that takes a batch, or a generator that is sent one batch after the other.
+"""Functions as sink connectors: a function is called with each batch, or a generator gets each batch from ``yield``.
 
     @sink_connector(config=Config)
-    def totals(records, config):       # called with each batch; when it returns, the batch is delivered
+    def totals(records, config):       # called with each batch, which is delivered when it returns
         ...
 
     @sink_connector(config=Config)
-    def lines(config):                 # a generator: set-up, batches, tear-down
+    def lines(config):                 # a generator: setup, batches, cleanup
         with open(config.path, "a") as file:
             while True:
                 records = yield
                 file.writelines(f"{record.value}\\n" for record in records)
                 file.flush()
 
-The name is a class then, as any other sink connector: ``connector.class=module:totals``. The function itself is
-``totals.function``. Everything runs on the task's thread.
+The decorated name is a sink connector class: ``connector.class=module:totals``. The function itself is ``totals.function``.
+Everything runs on the thread of the task.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, ClassVar, overload
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import SinkConnector
 from connect.errors import ConfigError, ConnectError, RetriableError
-from connect.functions.config import SettingsTable
+from connect.functions.config import FunctionConfig
 from connect.functions.schemas import plain_copy
 from connect.functions.user_code import FAILURES, UserCode
 from connect.record import SinkRecord, TopicPartition
@@ -36,11 +36,11 @@ _PARAMETERS = ("records", "values", "config", "context")
 
 
 class FunctionSink(SinkConnector):
-    """What :func:`sink_connector` derives its classes from."""
+    """Base class of the connectors that :func:`sink_connector` creates."""
 
     function: ClassVar[SinkFunction]
     """The function itself, for tests."""
-    settings: ClassVar[SettingsTable]
+    settings: ClassVar[FunctionConfig]
     code: ClassVar[UserCode]
     tasks: ClassVar[type[FunctionSinkTask]]
 
@@ -48,7 +48,7 @@ class FunctionSink(SinkConnector):
         self._config: dict[str, str] = {}
 
     def config_def(self) -> ConfigDef:
-        return self.settings.table
+        return self.settings.config_def
 
     def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
         return self.settings.validate(config)
@@ -64,29 +64,29 @@ class FunctionSink(SinkConnector):
         return [dict(self._config) for _ in range(min(max_tasks, self.most_tasks or max_tasks))]
 
     def stop(self) -> None:
-        """Nothing runs beside the tasks."""
+        """Does nothing: only tasks run."""
 
 
 class FunctionSinkTask(SinkTask):
-    """Hands batches to the function, or to its generator."""
+    """Passes batches to the function or its generator."""
 
     connector: ClassVar[type[FunctionSink]]
 
     def __init__(self) -> None:
         self._generator: Generator[None, list[SinkRecord], None] | None = None
         self._unflushed: Offsets = {}
-        """For a generator, which may hold records back: per partition the first offset since the last flush."""
+        """The first offset since the last flush, per partition. Used for generators, which may buffer records."""
 
     def start(self, config: Mapping[str, str]) -> None:
         function = self.connector.function
         self._code = self.connector.code
         offered = {"config": self.connector.settings.read(config), "context": self.context}
-        wanted = _wanted(function)
-        self._arguments = {name: offered[name] for name in wanted if name in offered}
+        parameters = _read_parameters(function)
+        self._arguments = {name: offered[name] for name in parameters if name in offered}
         self._is_generator = inspect.isgeneratorfunction(function)
-        self._takes = next((name for name in wanted if name not in offered), "records")
+        self._takes = next((name for name in parameters if name not in offered), "records")
         if self._is_generator:
-            self._running()
+            self._get_generator()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         if not records:
@@ -96,75 +96,76 @@ class FunctionSinkTask(SinkTask):
             return
         given = [plain_copy(record.value) for record in records] if self._takes == "values" else list(records)
         try:
-            answer = self.connector.function(**{self._takes: given}, **self._arguments)
+            result = self.connector.function(**{self._takes: given}, **self._arguments)
         except FAILURES as e:
             raise self._code.failure(e, ConnectError) from e
-        if answer is not None:
-            found = f"{self._code.name} returned a value of type {type(answer).__name__}"
-            raise ConnectError(f"{found}, expected nothing: when it returns, its batch is delivered")
+        if result is not None:
+            found = f"{self._code.name} returned a value of type {type(result).__name__}"
+            raise ConnectError(f"{found}, expected None: the batch is delivered when it returns")
 
     def _send(self, records: Sequence[SinkRecord]) -> None:
-        held = dict(self._unflushed)
+        buffered = dict(self._unflushed)
         for record in records:
-            place = TopicPartition(record.original_topic, record.original_partition)
-            if place not in self._unflushed:
-                self._unflushed[place] = record.offset
+            topic_partition = TopicPartition(record.original_topic, record.original_partition)
+            if topic_partition not in self._unflushed:
+                self._unflushed[topic_partition] = record.offset
         try:
             self._deliver(list(records))
         except RetriableError:
-            # The generator has ended by that, and with it whatever it held back of earlier batches: they are read again.
-            if held:
-                self.context.offset(held)
+            # The error ended the generator, so the records that it buffered are lost and must be consumed again.
+            if buffered:
+                self.context.offset(buffered)
             raise
 
     def _deliver(self, batch: list[SinkRecord]) -> None:
-        generator = self._running()
+        generator = self._get_generator()
         try:
-            answer = generator.send(batch)
+            result = generator.send(batch)
         except StopIteration as e:
             self._generator = None
             raise ConnectError(
-                f"{self._code.name} has ended; a sink's generator takes batches (records = yield) until closed"
+                f"{self._code.name} has ended; the generator of a sink must take batches (records = yield) until it is closed"
             ) from e
         except FAILURES as e:
             self._generator = None
             raise self._code.failure(e, ConnectError) from e
-        self._check(answer)
+        self._check_result(result)
 
-    def _running(self) -> Generator[None, list[SinkRecord], None]:
-        """The generator, at its ``yield``; made anew when the last one has ended by an error."""
+    def _get_generator(self) -> Generator[None, list[SinkRecord], None]:
+        """Returns the generator, suspended at ``yield``; creates a new one if an error ended the last one."""
         if self._generator is None:
             try:
                 generator = self.connector.function(**self._arguments)
-                answer = next(generator)
+                result = next(generator)
             except StopIteration as e:
-                raise ConnectError(
-                    f"{self._code.name} ended before it took a batch; it needs a loop around records = yield"
-                ) from e
+                raise ConnectError(f"{self._code.name} ended before it took a batch; it must loop over records = yield") from e
             except FAILURES as e:
                 raise self._code.failure(e, ConnectError) from e
             self._generator = generator
-            self._check(answer)
+            self._check_result(result)
         return self._generator
 
-    def _check(self, answer: object) -> None:
-        if answer is not None:
-            found = f"{self._code.name} yielded a value of type {type(answer).__name__}"
-            raise ConnectError(f"{found}, expected nothing: a sink takes what yield gives (records = yield)")
+    def _check_result(self, result: object) -> None:
+        if result is not None:
+            found = f"{self._code.name} yielded a value of type {type(result).__name__}"
+            raise ConnectError(f"{found}, expected None: a sink takes batches from yield (records = yield)")
 
     def pre_commit(self, offsets: Offsets) -> Offsets:
         if not self._is_generator or not self._unflushed:
             return offsets
         if self._generator is None:
-            # It has ended by an error. What it held back is about to come again, and is not to be committed (promise 2).
-            return {place: min(offset, self._unflushed.get(place, offset)) for place, offset in offsets.items()}
+            # Promise 2: an error ended it, and the records that it buffered will be consumed again, so they are not committed.
+            return {
+                topic_partition: min(offset, self._unflushed.get(topic_partition, offset))
+                for topic_partition, offset in offsets.items()
+            }
         self._deliver([])
         self._unflushed = {}
         return offsets
 
     def close_partitions(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:
-        for place in partitions:
-            self._unflushed.pop(place, None)
+        for topic_partition in partitions:
+            self._unflushed.pop(topic_partition, None)
 
     def close(self) -> None:
         generator, self._generator = self._generator, None
@@ -193,21 +194,21 @@ def sink_connector(
     most_tasks: int | None = None,
     version: str = "unknown",
 ) -> Any:
-    """Makes a function a sink connector.
+    """Turns a function into a sink connector.
 
-    A plain function takes ``records`` (a list of SinkRecord) or ``values`` (their values, dicts for structs), and may take
-    ``config`` and ``context`` (:class:`connect.sink.SinkTaskContext`). When it returns, the batch is delivered and durable. It
-    may raise RetriableError to be given the same batch again.
+    A plain function takes ``records`` (a list of SinkRecord) or ``values`` (their values, with dicts for structs), and may take
+    ``config`` and ``context`` (:class:`connect.sink.SinkTaskContext`). When it returns, the batch must be delivered durably. It
+    may raise RetriableError to get the same batch again.
 
-    A generator function takes ``config`` and ``context``, and gets its batches, lists of SinkRecord, from ``yield``. What comes
-    before the loop is set-up; at the end it is closed where it stands (GeneratorExit), so ``with`` and ``finally`` tear down. It
-    may hold records back; an empty batch, which comes before each commit of offsets, means: deliver everything now, durably.
-    When it raises RetriableError it is called anew, and gets again all since the last commit.
+    A generator function takes ``config`` and ``context``, and gets batches, lists of SinkRecord, from ``yield``. Code before the
+    loop is the setup; at the end, the generator is closed at its ``yield`` (GeneratorExit), so ``with`` and ``finally`` clean up.
+    It may buffer records; an empty batch, sent before each offset commit, asks it to deliver everything durably. After a
+    RetriableError it is called again, and gets all records since the last commit again.
 
-    Records may come again after a crash. ``config`` is as for :func:`~connect.functions.source.source_connector`; ``most_tasks``
-    is the highest number of tasks that makes sense, 1 for a sink that writes one file.
+    Records may be repeated after a crash. ``config`` is as for :func:`~connect.functions.source.source_connector`; ``most_tasks``
+    is the maximum number of useful tasks, 1 for a sink that writes one file.
 
-    Raises ConfigError when the function asks for what there is not.
+    Raises ConfigError if the function has an unknown parameter.
     """
 
     def decorate(function: SinkFunction) -> type[FunctionSink]:
@@ -216,8 +217,8 @@ def sink_connector(
         name = f"{function.__module__}:{function.__qualname__}"
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigError(f"{name} is async; expected a plain function, or a plain generator function")
-        _wanted(function)
-        made: Any = type(
+        _read_parameters(function)
+        connector_class: Any = type(
             function.__name__,
             (FunctionSink,),
             {
@@ -226,21 +227,22 @@ def sink_connector(
                 "__doc__": function.__doc__,
                 "version": version,
                 "function": staticmethod(function),
-                "settings": SettingsTable(name, config),
+                "settings": FunctionConfig(name, config),
                 "code": UserCode.of(function),
                 "most_tasks": most_tasks,
             },
         )
-        tasks = type(f"{function.__name__}Task", (FunctionSinkTask,), {"__module__": function.__module__, "connector": made})
-        made.tasks = tasks
-        connector: type[FunctionSink] = made
+        members = {"__module__": function.__module__, "connector": connector_class}
+        tasks = type(f"{function.__name__}Task", (FunctionSinkTask,), members)
+        connector_class.tasks = tasks
+        connector: type[FunctionSink] = connector_class
         return connector
 
     return decorate if function is None else decorate(function)
 
 
-def _wanted(function: SinkFunction) -> list[str]:
-    """The parameters it asks for, by name. Raises ConfigError when there is no such thing, or nothing to take batches with."""
+def _read_parameters(function: SinkFunction) -> list[str]:
+    """The parameter names. Raises ConfigError for an unknown one, or if there is none for the batches."""
     names = list(inspect.signature(function).parameters)
     name = f"{function.__module__}:{function.__qualname__}"
     generator = inspect.isgeneratorfunction(function)
@@ -248,7 +250,7 @@ def _wanted(function: SinkFunction) -> list[str]:
     for one in names:
         if one not in offered:
             hint = " (a generator gets its records from yield)" if generator and one in _PARAMETERS else ""
-            raise ConfigError(f"{name} asks for {one}; a sink function gets {', '.join(offered)}{hint}")
+            raise ConfigError(f"{name} has the parameter {one}; a sink function may take {', '.join(offered)}{hint}")
     if not generator and sum(one in names for one in ("records", "values")) != 1:
-        raise ConfigError(f"{name} takes {', '.join(names) or 'nothing'}; a sink function takes records or values, one of them")
+        raise ConfigError(f"{name} takes {', '.join(names) or 'nothing'}; a sink function takes either records or values")
     return names

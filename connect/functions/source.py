@@ -1,4 +1,4 @@
-"""A generator function as a source connector.
+"""Generator functions as source connectors.
 
     @source_connector(config=Config)
     def counter(config, context):
@@ -8,9 +8,9 @@
             number += 100
             yield context.wait(config.pause_s)
 
-The name ``counter`` is a class then, as any other source connector: ``connector.class=module:counter``. The function itself is
-``counter.function``. One generator runs for each source partition, on the task's thread; what it may do between two ``yield`` is
-what ``poll`` may: block for about a second.
+The decorated name is a source connector class: ``connector.class=module:counter``. The function itself is ``counter.function``.
+One generator runs for each source partition, on the thread of the task. Like ``poll``, it may block for about a second between
+two ``yield``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from typing import Any, ClassVar, overload
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError, RetriableError
-from connect.functions.config import SettingsTable
+from connect.functions.config import FunctionConfig
 from connect.functions.source_context import SourceFunctionContext, Wait
 from connect.functions.user_code import FAILURES, UserCode
 from connect.record import SourceRecord
 from connect.source import SourceTask
 
 PARTITIONS = "task.source.partitions"
-"""In a task's configuration: its source partitions, as JSON."""
+"""Key of a task configuration: its source partitions, as JSON."""
 ONE_PARTITION: tuple[Mapping[str, Any], ...] = ({"source": "main"},)
 LONGEST_WAIT_S = 1.0
 
@@ -42,11 +42,11 @@ _PARAMETERS = ("config", "context")
 
 
 class FunctionSource(SourceConnector):
-    """What :func:`source_connector` derives its classes from."""
+    """Base class of the connectors that :func:`source_connector` creates."""
 
     function: ClassVar[SourceFunction]
     """The generator function itself, for tests."""
-    settings: ClassVar[SettingsTable]
+    settings: ClassVar[FunctionConfig]
     code: ClassVar[UserCode]
     partitions: ClassVar[Partitions]
     exactly_once: ClassVar[bool | None]
@@ -56,7 +56,7 @@ class FunctionSource(SourceConnector):
         self._config: dict[str, str] = {}
 
     def config_def(self) -> ConfigDef:
-        return self.settings.table
+        return self.settings.config_def
 
     def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
         return self.settings.validate(config)
@@ -69,12 +69,12 @@ class FunctionSource(SourceConnector):
         return self.tasks
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        partitions = self.listed_partitions(self.settings.read(self._config))
-        shares = [partitions[task::max_tasks] for task in range(min(max_tasks, len(partitions)))]
-        return [{**self._config, PARTITIONS: json.dumps(share)} for share in shares]
+        partitions = self.list_partitions(self.settings.read(self._config))
+        assignments = [partitions[task::max_tasks] for task in range(min(max_tasks, len(partitions)))]
+        return [{**self._config, PARTITIONS: json.dumps(assignment)} for assignment in assignments]
 
     def stop(self) -> None:
-        """Nothing runs beside the tasks."""
+        """Does nothing: only tasks run."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         if self.exactly_once is None:
@@ -84,29 +84,31 @@ class FunctionSource(SourceConnector):
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
     ) -> bool:
-        known = [dict(partition) for partition in self.listed_partitions(self.settings.read(config))]
+        known = [dict(partition) for partition in self.list_partitions(self.settings.read(config))]
         for items, offset in offsets.items():
             partition = dict(items or ())
             if offset is not None and partition not in known:
-                raise BadRequestError(f"{partition} is no source partition of {self.code.name}, which has {known}")
+                raise BadRequestError(f"{partition} is not a source partition of {self.code.name}, which has {known}")
         return True
 
     @classmethod
-    def listed_partitions(cls, config: Any) -> list[dict[str, Any]]:
-        """The source partitions under these settings. Raises ConnectError for what is none."""
-        given: Any = cls.partitions
-        if callable(given):
+    def list_partitions(cls, config: Any) -> list[dict[str, Any]]:
+        """The source partitions for a configuration. Raises ConnectError for an invalid or repeated one."""
+        yielded: Any = cls.partitions
+        if callable(yielded):
             try:
-                given = list(given(config))
+                yielded = list(yielded(config))
             except FAILURES as e:
                 raise UserCode.of(cls.partitions).failure(e, ConnectError) from e
         known: list[dict[str, Any]] = []
-        for partition in given:
+        for partition in yielded:
             flat = isinstance(partition, Mapping) and all(
                 isinstance(name, str) and isinstance(value, str | int | float | bool | None) for name, value in partition.items()
             )
             if not flat:
-                raise ConnectError(f"{cls.code.name}: {partition!r} is no source partition, expected a flat dict of plain values")
+                raise ConnectError(
+                    f"{cls.code.name}: {partition!r} is not a source partition, expected a flat dict of plain values"
+                )
             if partition in known:
                 raise ConnectError(f"{cls.code.name}: the source partition {partition!r} is listed twice")
             known.append(dict(partition))
@@ -114,27 +116,27 @@ class FunctionSource(SourceConnector):
 
 
 class FunctionSourceTask(SourceTask):
-    """Runs the generators of its source partitions in turn."""
+    """Polls the generators of its source partitions in turn."""
 
     connector: ClassVar[type[FunctionSource]]
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic, wait: Callable[[float], object] | None = None) -> None:
-        """``wait`` stands in for waiting until a stop, at most so many seconds."""
+        """``wait`` replaces the wait for a stop, of at most so many seconds, in tests."""
         self._monotonic = monotonic
         self._stopped = threading.Event()
         self._wait = self._stopped.wait if wait is None else wait
-        self._runs: list[_Run] = []
+        self._runs: list[_PartitionRun] = []
         self._next = 0
 
     def start(self, config: Mapping[str, str]) -> None:
         connector = self.connector
         settings = connector.settings.read(config)
-        given = config.get(PARTITIONS)
-        partitions = connector.listed_partitions(settings) if given is None else json.loads(given)
-        topic = connector.settings.table.parse(config).get("topic")
+        yielded = config.get(PARTITIONS)
+        partitions = connector.list_partitions(settings) if yielded is None else json.loads(yielded)
+        topic = connector.settings.config_def.parse(config).get("topic")
         for partition, offset in zip(partitions, self.context.offset_reader.offsets(partitions), strict=True):
             context = SourceFunctionContext(partition, offset or {}, topic, self._stopped.is_set)
-            self._runs.append(_Run(connector, settings, context))
+            self._runs.append(_PartitionRun(connector, settings, context))
 
     def poll(self) -> Sequence[SourceRecord] | None:
         soonest = self._monotonic() + LONGEST_WAIT_S
@@ -171,60 +173,60 @@ class FunctionSourceTask(SourceTask):
             raise failures[0]
 
 
-class _Run:
+class _PartitionRun:
     """The generator of one source partition."""
 
     def __init__(self, connector: type[FunctionSource], settings: Any, context: SourceFunctionContext) -> None:
         self.context = context
         self.resumes_at = 0.0
-        """On the task's clock; infinity when the generator has ended: there is nothing more to read."""
+        """On the clock of the task; infinity if the generator has ended because there is nothing more to read."""
         self._connector = connector
-        self._arguments = {name: {"config": settings, "context": context}[name] for name in _wanted(connector.function)}
+        self._arguments = {name: {"config": settings, "context": context}[name] for name in _read_parameters(connector.function)}
         self._generator: Generator[Any, None, None] | None = None
 
     def step(self, monotonic: Callable[[], float]) -> Sequence[SourceRecord] | None:
-        """What the generator yields next, None when it has nothing now."""
+        """The next batch of the generator, or None if it has nothing now."""
         context, code = self.context, self._connector.code
         try:
             if self._generator is None:
                 self._generator = self._connector.function(**self._arguments)
-            given = next(self._generator)
+            yielded = next(self._generator)
         except StopIteration:
             self.resumes_at = float("inf")
             return None
         except RetriableError as e:
-            # It has ended by that. The next call makes a new one, that goes on behind the last record given.
+            # The error ended the generator. The next call creates a new one, which continues after the last record.
             self._generator = None
             raise code.failure(e, ConnectError) from e
         except FAILURES as e:
             raise code.failure(e, ConnectError) from e
-        forgotten = context.take_wait()
-        if isinstance(given, Wait):
-            self.resumes_at = monotonic() + given.seconds
+        unused_wait = context.take_wait()
+        if isinstance(yielded, Wait):
+            self.resumes_at = monotonic() + yielded.seconds
             return None
-        if forgotten is not None:
-            raise ConnectError(f"{code.name} called context.wait() and did not yield what it gives: yield context.wait(...)")
-        return self._batch(given)
+        if unused_wait is not None:
+            raise ConnectError(f"{code.name} called context.wait() without yielding the result: yield context.wait(...)")
+        return self._check_batch(yielded)
 
-    def _batch(self, given: Any) -> Sequence[SourceRecord] | None:
-        if given is None:
+    def _check_batch(self, yielded: Any) -> Sequence[SourceRecord] | None:
+        if yielded is None:
             return None
-        batch = [given] if isinstance(given, SourceRecord) else given
+        batch = [yielded] if isinstance(yielded, SourceRecord) else yielded
         if not isinstance(batch, list | tuple):
-            raise self._wrong(given)
+            raise self._wrong_yield_error(yielded)
         for record in batch:
             if not isinstance(record, SourceRecord):
-                raise self._wrong(record)
+                raise self._wrong_yield_error(record)
         if batch:
-            self.context.moved_to(batch[-1])
+            self.context.advance_to(batch[-1])
         return batch
 
-    def _wrong(self, given: Any) -> ConnectError:
+    def _wrong_yield_error(self, yielded: Any) -> ConnectError:
         expected = "a record (context.record(value, offset)), a list of records, context.wait(seconds), or None"
-        return ConnectError(f"{self._connector.code.name} yielded a value of type {type(given).__name__}, expected {expected}")
+        return ConnectError(f"{self._connector.code.name} yielded a value of type {type(yielded).__name__}, expected {expected}")
 
     def close(self) -> ConnectError | None:
-        """Ends the generator where it stands (GeneratorExit); its ``finally`` blocks run. Returns what failed in them."""
+        """Closes the generator at its ``yield`` (GeneratorExit), so its ``finally`` blocks run. Returns an error of those."""
         generator, self._generator = self._generator, None
         try:
             if generator is not None:
@@ -259,18 +261,18 @@ def source_connector(
     exactly_once: bool | None = None,
     version: str = "unknown",
 ) -> Any:
-    """Makes a generator function a source connector. Its parameters may be ``config`` and ``context``.
+    """Turns a generator function into a source connector. The function may take ``config`` and ``context``.
 
-    It yields records (``context.record``), lists of them, ``context.wait(seconds)``, or None when there is nothing now. Each
-    list is one batch on its way to Kafka: yield hundreds of records where there are so many. At a stop the generator is closed
-    where it stands. When it ends by itself there is nothing more to read. It may raise RetriableError: then it is called anew,
-    and goes on from ``context.offset``, which is behind the last record it gave.
+    It yields records (``context.record``), lists of them, ``context.wait(seconds)``, or None if there is nothing now. Each list
+    is one batch: yield hundreds of records at once if there are so many. At a stop, the generator is closed at its ``yield``.
+    If it returns, there is nothing more to read. After a RetriableError it is called again, and continues from
+    ``context.offset``, which is after its last record.
 
-    ``config`` is a dataclass (see :mod:`connect.functions.config`) or a ConfigDef: the function gets its instance, or a dict.
-    ``partitions`` lists the source partitions, or is a function that lists them given the config; they are shared out among the
-    tasks. ``exactly_once`` says whether a restart at any stored offset gives exactly the records after it.
+    ``config`` is a dataclass (see :mod:`connect.functions.config`) or a ConfigDef: the function gets an instance, or a dict.
+    ``partitions`` lists the source partitions, or is a function from the config to this list; they are distributed among the
+    tasks. ``exactly_once`` says whether a restart at any stored offset returns exactly the records after it.
 
-    Raises ConfigError when the function is no generator function, or asks for what there is not.
+    Raises ConfigError if the function is not a generator function, or has an unknown parameter.
     """
 
     def decorate(function: SourceFunction) -> type[FunctionSource]:
@@ -280,8 +282,8 @@ def source_connector(
         if not inspect.isgeneratorfunction(function):
             kind = "async" if inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(function) else "not a generator"
             raise ConfigError(f"{name} is {kind}; expected a plain generator function, one that yields its records")
-        _wanted(function)
-        made: Any = type(
+        _read_parameters(function)
+        connector_class: Any = type(
             function.__name__,
             (FunctionSource,),
             {
@@ -290,27 +292,27 @@ def source_connector(
                 "__doc__": function.__doc__,
                 "version": version,
                 "function": staticmethod(function),
-                "settings": SettingsTable(name, config),
+                "settings": FunctionConfig(name, config),
                 "code": UserCode.of(function),
                 "partitions": staticmethod(partitions) if callable(partitions) else tuple(partitions),
                 "most_tasks": None if callable(partitions) else len(partitions),
                 "exactly_once": exactly_once,
             },
         )
-        made.tasks = type(
-            f"{function.__name__}Task", (FunctionSourceTask,), {"__module__": function.__module__, "connector": made}
+        connector_class.tasks = type(
+            f"{function.__name__}Task", (FunctionSourceTask,), {"__module__": function.__module__, "connector": connector_class}
         )
-        connector: type[FunctionSource] = made
+        connector: type[FunctionSource] = connector_class
         return connector
 
     return decorate if function is None else decorate(function)
 
 
-def _wanted(function: SourceFunction) -> list[str]:
-    """The parameters it asks for, by name. Raises ConfigError for one that there is not."""
+def _read_parameters(function: SourceFunction) -> list[str]:
+    """The parameter names. Raises ConfigError for an unknown one."""
     names = list(inspect.signature(function).parameters)
     for name in names:
         if name not in _PARAMETERS:
-            place = f"{function.__module__}:{function.__qualname__}"
-            raise ConfigError(f"{place} asks for {name}; a source function gets {' and '.join(_PARAMETERS)}")
+            function_name = f"{function.__module__}:{function.__qualname__}"
+            raise ConfigError(f"{function_name} has the parameter {name}; a source function may take {' and '.join(_PARAMETERS)}")
     return names

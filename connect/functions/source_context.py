@@ -1,4 +1,4 @@
-"""What a source function is given beside its configuration."""
+"""The context of a source function: its partition, its offset, and the creation of records."""
 
 from __future__ import annotations
 
@@ -24,50 +24,50 @@ _PLAIN_SCHEMAS: dict[type, Schema] = {
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A pause, made by :meth:`SourceFunctionContext.wait`."""
+    """A pause, created by :meth:`SourceFunctionContext.wait`."""
 
     seconds: float
 
 
 class SourceFunctionContext:
-    """One source partition of a function source: where to go on, what is stored, and how to make records of it.
+    """One source partition of a source function: its position, its stored offset, and the creation of its records.
 
-    Used by the generator on the task's thread only; ``stopping`` may be asked from any thread.
+    Only the generator may use it, on the thread of the task; ``stopping`` may be read on any thread.
     """
 
     def __init__(
         self, partition: Mapping[str, Any], offset: Mapping[str, Any], topic: str | None, is_stopping: Callable[[], bool]
     ) -> None:
         self.partition = dict(partition)
-        """The source partition: the place that is read."""
+        """The source partition that the generator reads."""
         self.offset = dict(offset)
-        """Where to go on: at first the stored offset, empty when there is none; then that of the last record given."""
+        """Where to continue: at first the stored offset, empty if there is none; then the offset of the last record."""
         self.committed = dict(offset)
-        """The last stored offset: everything up to it is acknowledged by the broker (promise 1), and may be released at the
-        other end. It changes between two ``yield``."""
+        """The last stored offset: the broker has acknowledged everything up to it (promise 1), so the external system may
+        release it. It may change at each ``yield``."""
         self._topic = topic
         self._is_stopping = is_stopping
         self._wait: Wait | None = None
 
     @property
     def stopping(self) -> bool:
-        """True once the task is to end. For functions that block: the generator is closed at its next ``yield``."""
+        """True once the task is stopping. For functions that block; the generator is closed at its next ``yield``."""
         return self._is_stopping()
 
     def wait(self, seconds: float) -> Wait:
-        """To be yielded: the function goes on after so many seconds. Pause, stop and commits happen meanwhile."""
+        """Returns a pause to yield: the function continues after so many seconds. The task can be paused or stopped meanwhile."""
         if not seconds >= 0:
             raise ValueError(f"context.wait({seconds!r}): expected seconds, 0 or more")
         self._wait = Wait(seconds)
         return self._wait
 
     def take_wait(self) -> Wait | None:
-        """The pause asked for since the last call."""
+        """Returns the pause requested since the last call, and forgets it."""
         wait, self._wait = self._wait, None
         return wait
 
-    def moved_to(self, record: SourceRecord) -> None:
-        """This record was given last."""
+    def advance_to(self, record: SourceRecord) -> None:
+        """Moves the position after a record."""
         if record.source_offset is not None and record.source_partition == self.partition:
             self.offset = dict(record.source_offset)
 
@@ -84,12 +84,12 @@ class SourceFunctionContext:
         headers: Iterable[tuple[str, Any]] | None = None,
         partition: int | None = None,
     ) -> SourceRecord:
-        """A record of this source partition. ``offset`` is the position after it, from which a restart goes on; without one, a
-        restart knows nothing of the record. ``topic`` is the key ``topic`` of the configuration unless given. ``timestamp`` is in
-        ms since 1970.
+        """Creates a record of this source partition. ``offset`` is the position after it, from which a restart continues; a
+        record without one does not move the position. ``topic`` defaults to the key ``topic`` of the configuration. ``timestamp``
+        is in ms since 1970.
 
-        Text, numbers, booleans and bytes get the schema of their type; a dict or list has none unless ``schema`` is given,
-        which the value must fit then, with dicts for structs. Raises DataError that names the field.
+        Text, numbers, booleans, and bytes get the schema of their type; a dict or list has none unless ``schema`` is given, which
+        the value must fit, with dicts for structs. Raises DataError that names the field.
         """
         topic = topic or self._topic
         if topic is None:
@@ -103,12 +103,14 @@ class SourceFunctionContext:
                 key_schema = key.schema if key.__class__ is Struct else _PLAIN_SCHEMAS.get(key.__class__)
             else:
                 key = conform(key_schema, key, "")
-        made = None if headers is None else Headers(Header(n, _PLAIN_SCHEMAS.get(v.__class__), v) for n, v in headers)
+        record_headers = None if headers is None else Headers(Header(n, _PLAIN_SCHEMAS.get(v.__class__), v) for n, v in headers)
         if offset is None:
-            source, position = None, None
+            source_partition, position = None, None
         elif isinstance(offset, Mapping):
-            # A copy: a function may count on in one dict, and each record has its own position.
-            source, position = self.partition, dict(offset)
+            # A copy, because the function may reuse and change the dict.
+            source_partition, position = self.partition, dict(offset)
         else:
-            raise DataError(f"{offset!r} is no source offset, expected a flat dict of plain values")
-        return SourceRecord(source, position, topic, partition, key_schema, key, schema, value, timestamp, made)
+            raise DataError(f"{offset!r} is not a source offset, expected a flat dict of plain values")
+        return SourceRecord(
+            source_partition, position, topic, partition, key_schema, key, schema, value, timestamp, record_headers
+        )

@@ -1,7 +1,6 @@
-"""Days and dates as ``java.util.GregorianCalendar`` counts them: Julian before 15 October 1582, Gregorian from then on.
+"""Converts between days and dates like ``java.util.GregorianCalendar``: Julian before 15 October 1582, Gregorian from then on.
 
-Python's dates are Gregorian throughout. The two differ only for old dates, where text that the original wrote (or reads) is
-some days off; texts here follow the original.
+Python's dates are always Gregorian. The two differ for old dates only; texts follow Java.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _GREGORIAN_EPOCH_SHIFT = 719468
 
 
 def date_of_day(day: int) -> tuple[int, int, int]:
-    """Year (0 is 1 BC), month, day of month of a day since 1970."""
+    """Returns year (0 is 1 BC), month, and day of month of a day since 1970."""
     if day >= CUTOVER_DAY:
         shifted = day + _GREGORIAN_EPOCH_SHIFT
         era, day_of_era = divmod(shifted, 146097)
@@ -32,7 +31,8 @@ def date_of_day(day: int) -> tuple[int, int, int]:
 
 
 def day_of_date(year: int, month: int, day: int) -> int:
-    """Days since 1970 of a date, leniently: month 13 is January of the next year, day 0 the last of the month before."""
+    """Returns the days since 1970 of a date. Lenient: month 13 is January of the next year, day 0 the last day of the month
+    before."""
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
     shifted_year = year - (month <= 2)
     day_of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5

@@ -1,8 +1,8 @@
-"""From the fields that a date text gave to an instant: the lenient resolution of ``java.util.GregorianCalendar``.
+"""Resolves the fields of a parsed date to an instant, leniently, like ``java.util.GregorianCalendar``.
 
-A text may give too little (``h:mm``), too much (weekday and date that disagree) or what no calendar has (month 13). Which
-fields count is decided by the order in which they were set; what is out of range rolls over; the week begins on Sunday and the
-first week of a year is the one with 1 January, as in the locale en_US.
+A text may have too few fields (``h:mm``), too many (weekday and date that disagree), or impossible ones (month 13). The order in
+which fields were set decides which ones count; fields out of range roll over. Weeks start on Sunday, and the first week of a year
+contains 1 January, as in the locale en_US.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum, auto
 
-from connect.data.sized_numbers import wrap_integer
 from connect.java.calendar import CUTOVER_DAY, date_of_day, day_of_date
+from connect.java.sized_numbers import wrap_integer
 
 MILLIS_PER_DAY = 86_400_000
 SUNDAY = 1
@@ -47,21 +47,21 @@ _CUTOVER_YEAR = 1582
 
 
 def _gregorian_day(year: int, month: int, day: int) -> int:
-    """As if there had always been the Gregorian calendar, which repeats itself every 400 years."""
+    """Returns the day of a date in the proleptic Gregorian calendar, which repeats every 400 years."""
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
     cycles = max(0, (2000 - year) // 400)
     return day_of_date(year + 400 * cycles, month, day) - 146_097 * cycles
 
 
 def _julian_day(year: int, month: int, day: int) -> int:
-    """As if the Julian calendar, which repeats itself every 4 years, were still in use."""
+    """Returns the day of a date in the Julian calendar, which repeats every 4 years."""
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
     cycles = max(0, (year - 1000) // 4)
     return day_of_date(year - 4 * cycles, month, day) + 1461 * cycles
 
 
 class CalendarFields:
-    """Fields with their values and the order in which they were set. ``set`` again moves a field to the end."""
+    """Values of fields in the order in which they were set. Setting a field again moves it to the end."""
 
     def __init__(self) -> None:
         self._values: dict[CalendarField, int] = {}
@@ -71,13 +71,13 @@ class CalendarFields:
         self._values[field] = value
 
     def add_years(self, years: int) -> None:
-        """Moves the year and the week year, where set, without changing their place in the order."""
+        """Adds to the year and the week year, if set, without changing their order."""
         for field in (F.YEAR, F.WEEK_YEAR):
             if field in self._values:
                 self._values[field] = wrap_integer(self._values[field] + years, 32)
 
     def to_millis(self) -> int:
-        """The instant in UTC, in ms since 1970."""
+        """Returns the instant in ms since 1970 UTC."""
         values, stamps = self._values, {field: i for i, field in enumerate(self._values, 1)}
         hour = self._hour(stamps)
         of_day = ((hour * 60 + values.get(F.MINUTE, 0)) * 60 + values.get(F.SECOND, 0)) * 1000 + values.get(F.MILLISECOND, 0)
@@ -100,7 +100,7 @@ class CalendarFields:
         return values.get(F.HOUR, 0) + 12 * values.get(F.AM_PM, 0)
 
     def _day(self, stamps: dict[CalendarField, int], further: int) -> int:
-        """The day, to which the time of day adds ``further`` ones."""
+        """Returns the day, which the time of day moves by ``further`` days."""
         year = self._values.get(F.YEAR, 1970)
         if self._values.get(F.ERA) == 0:
             year = wrap_integer(1 - year, 32)
@@ -109,7 +109,7 @@ class CalendarFields:
             day, _ = self._day_in_year(stamps, year, day_of_date)
             if day >= cutover:
                 return day
-        # The calendar is that of the year as it is written, even where months or days roll over into the other one's time.
+        # The year as written decides the calendar, even if months or days roll over the cutover.
         julian, of_year = self._day_in_year(stamps, year, _julian_day)
         if of_year or year < _CUTOVER_YEAR:
             return julian
@@ -117,7 +117,7 @@ class CalendarFields:
         return gregorian if gregorian >= cutover else julian
 
     def _day_in_year(self, stamps: dict[CalendarField, int], year: int, day_of_date: _DayOfDate) -> tuple[int, bool]:
-        """The day, and whether it is counted from the beginning of the year."""
+        """Returns the day, and whether it is counted from the start of the year."""
         values = self._values
         dow = stamps.get(F.DAY_OF_WEEK, 0)
         dom = stamps.get(F.DAY_OF_MONTH, 0)
@@ -153,7 +153,7 @@ class CalendarFields:
         return self._values.get(F.DAY_OF_WEEK, SUNDAY)
 
     def _first_of_month(self, year: int, day_of_date: _DayOfDate, further: int = 0) -> int:
-        """The first day of the month, or of one further on. Years have 32 bits: those that months add may make one wrap."""
+        """Returns the first day of the month, or of a later one. Years have 32 bits and may wrap when months add to them."""
         month = self._values.get(F.MONTH, 0)
         return day_of_date(wrap_integer(year + month // 12, 32), month % 12 + 1 + further, 1)
 
@@ -182,38 +182,38 @@ class CalendarFields:
             weekday = 1 if weekday == 7 else weekday + 1
         year = values[F.WEEK_YEAR]
         first_of_year = day_of_date(wrap_integer(1 - year, 32) if before_christ else year, 1, 1)
-        # The original goes from instant to instant, of 64 bits; in between stands a number of days, of 32.
+        # Java calculates with instants of 64 bits and a number of days of 32 bits.
         first_of_week = wrap_integer(_week_start(first_of_year) * MILLIS_PER_DAY, 64)
         days = wrap_integer(7 * (week - 1) + weekday - SUNDAY, 32)
         return wrap_integer(first_of_week + days * MILLIS_PER_DAY, 64) // MILLIS_PER_DAY
 
 
 def _both(stamps: dict[CalendarField, int], one: CalendarField, other: CalendarField) -> int:
-    """The later of two stamps; 0 unless both are set."""
+    """Returns the later of two stamps; 0 unless both are set."""
     return max(stamps[one], stamps[other]) if one in stamps and other in stamps else 0
 
 
 def weekday_of(day: int) -> int:
-    """1 for Sunday to 7 for Saturday, of a day since 1970."""
+    """Returns the weekday of a day since 1970: 1 for Sunday to 7 for Saturday."""
     return (day + 4) % 7 + 1
 
 
 def _on_or_before(day: int, weekday: int) -> int:
-    """The last day of that weekday up to the given day."""
+    """Returns the last day with that weekday up to the given day."""
     return day - (weekday_of(day) - weekday) % 7
 
 
 def _week_start(day: int) -> int:
-    """The Sunday that begins the week of the day."""
+    """Returns the Sunday that starts the week of the day."""
     return day - (weekday_of(day) - SUNDAY)
 
 
 def week_of_year(day: int) -> tuple[int, int]:
-    """Week year and week of a day since 1970: the week of 1 January is week 1 of its year."""
+    """Returns week year and week of a day since 1970. The week of 1 January is week 1 of its year."""
     year = date_of_day(day)[0]
     first_of_next = day_of_date(year + 1, 1, 1)
     week = 1 if day >= _week_start(first_of_next) else (day - _week_start(day_of_date(year, 1, 1))) // 7 + 1
-    # Before Christ the original takes the weekday of the first of the next year from a year of our era.
+    # For BC years, Java takes the weekday of the next 1 January from an AD year.
     weekday_of_next = weekday_of(first_of_next if year > 0 else day_of_date(-year, 1, 1))
     return year + (day >= first_of_next - (weekday_of_next - SUNDAY)), week
 

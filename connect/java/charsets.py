@@ -1,4 +1,4 @@
-"""Text to bytes and back with Java's charsets: nothing fails, what does not fit is replaced as Java replaces it."""
+"""Encodes and decodes text with Java's charsets: malformed or unmappable input is replaced like in Java."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ REPLACE_UTF16 = "connect.java-replace-utf-16"
 
 
 def _replace_malformed(error: UnicodeError) -> tuple[str, int]:
-    """Java takes an encoded surrogate (ED A0..BF xx) for one malformed sequence; Python for two or three."""
+    """Replaces malformed UTF-8. Java counts an encoded surrogate (ED A0..BF xx) as one malformed sequence, Python as two or
+    three."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     data, end = error.object, error.end
@@ -27,7 +28,8 @@ def _replace_malformed(error: UnicodeError) -> tuple[str, int]:
 
 
 def _replace_malformed_utf16(error: UnicodeError) -> tuple[str, int]:
-    """Java takes a first half of a pair and what follows it for one malformed sequence, and whatever is cut at the end."""
+    """Replaces malformed UTF-16. Java counts a high surrogate and the unit after it as one malformed sequence, and also a
+    truncated end."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     is_cut = error.reason in ("truncated data", "unexpected end of data")
@@ -49,7 +51,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 _NO_CHARSETS = frozenset(
     ("charmap", "idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7", "utf-8-sig")
 )
-"""Python's text encodings that are no charsets of Java's, and mostly fail on some text."""
+"""Python's text encodings that Java does not have; most of them fail on some text."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+.:_-]*")
 _NAMES_OF_PYTHON = (
     (re.compile(r"(?:x-)?ibm-?0*(\d+)"), r"cp\1"),
@@ -64,11 +66,11 @@ _JAVA_NAMES = {
     "windows-950": "cp950", "windows949": "cp949", "x-euc-cn": "gb2312", "x-euc-jp": "euc_jp", "x-eucjp": "euc_jp",
     "x-windows-874": "cp874",
 }  # fmt: skip
-"""Names of Java's that Python does not know, in small letters."""
+"""Java's names that Python does not know, in lower case."""
 
 
 def _encode_wide(text: str, known: str) -> bytes:
-    """In UTF-16 and UTF-32, where Java puts U+FFFD in the place of half of a surrogate pair; elsewhere it is a ``?``."""
+    """Encodes in UTF-16 or UTF-32, where Java replaces an unpaired surrogate by U+FFFD; in other charsets, by ``?``."""
     try:
         return text.encode(known)
     except UnicodeEncodeError:
@@ -92,9 +94,9 @@ def _decode_utf32(data: bytes) -> str:
 
 
 def _codec(name: str) -> str:
-    """Python's name of the charset. Raises LookupError or ValueError."""
+    """Returns Python's name of the charset. Raises LookupError or ValueError."""
     if not _NAME.fullmatch(name):
-        raise LookupError(f"{name!r} is no name of a charset")
+        raise LookupError(f"{name!r} is not a charset name")
     try:
         found = codecs.lookup(name)
     except LookupError:
@@ -102,16 +104,17 @@ def _codec(name: str) -> str:
         for pattern, replacement in _NAMES_OF_PYTHON:
             known = pattern.sub(replacement, known) if pattern.fullmatch(known) else known
         found = codecs.lookup(_JAVA_NAMES.get(known, known))
-    "".encode(found.name)  # refuses Python's codecs that are no text encodings, such as hex
+    "".encode(found.name)  # rejects Python's codecs that are not text encodings, such as hex
     if found.name.replace("_", "-") in _NO_CHARSETS:
-        raise LookupError(f"{name} is no charset of Java's")
+        raise LookupError(f"{name} is not a charset of Java")
     return found.name
 
 
 def charset(name: str, *, strict: bool = False) -> tuple[Encode, Decode]:
-    """The two functions of a charset of Java's, by any name Java or Python knows. Raises ConfigError for one that Python lacks.
+    """Returns the functions that encode and decode a charset, by any name that Java or Python knows. Raises ConfigError for one
+    that Python lacks.
 
-    Strict ones raise DataError where the others replace.
+    Strict functions raise DataError where the others replace.
     """
     try:
         known = _codec(name)
@@ -134,7 +137,7 @@ def charset(name: str, *, strict: bool = False) -> tuple[Encode, Decode]:
 
 
 _MARKED = {"utf-16": (b"\xfe\xff", b"\xff\xfe"), "utf-32": (b"\x00\x00\xfe\xff", b"\xff\xfe\x00\x00")}
-"""The marks of byte order, big end first, of the charsets that may have one. Without one they are big endian, as in Java."""
+"""Byte order marks (big-endian, little-endian) of the charsets that may have one. The default is big-endian, as in Java."""
 
 
 def _strict_charset(name: str, known: str) -> tuple[Encode, Decode]:

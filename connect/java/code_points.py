@@ -1,7 +1,7 @@
-"""Sets of code points: what a character class of a Java regular expression stands for.
+"""Sets of code points: the character classes of Java regular expressions.
 
-Java's classes nest, unite and intersect, and know properties that Python's ``re`` does not; as sets of ranges they all become
-plain Python classes.
+Java's classes nest, have unions and intersections, and know properties that Python's ``re`` does not. As sets of ranges, all of
+them become plain Python classes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def ranges_of(pairs: Iterable[tuple[int, int]]) -> Ranges:
-    """Sorted, joined ranges."""
+    """Returns the ranges sorted and merged."""
     result: list[tuple[int, int]] = []
     for low, high in sorted(pairs):
         if result and low <= result[-1][1] + 1:
@@ -50,7 +50,7 @@ def intersection(one: Ranges, other: Ranges) -> Ranges:
 
 
 def fold_case(ranges: Ranges, unicode_case: bool) -> Ranges:
-    """The set with the other case of each letter; only ASCII letters have one unless ``unicode_case``."""
+    """Adds the other case of each letter; only of ASCII letters unless ``unicode_case``."""
     more: list[tuple[int, int]] = []
     for low, high in ranges:
         for point in range(low, min(high, 0x7F) + 1):
@@ -62,7 +62,7 @@ def fold_case(ranges: Ranges, unicode_case: bool) -> Ranges:
 
 
 def to_python(ranges: Ranges) -> str:
-    """A Python pattern that matches one character of the set."""
+    """Returns a Python pattern that matches one character of the set."""
     if not ranges:
         return r"(?!)"
     return "[" + "".join(_escaped(low) if low == high else f"{_escaped(low)}-{_escaped(high)}" for low, high in ranges) + "]"
@@ -75,7 +75,7 @@ def _escaped(point: int) -> str:
 
 @lru_cache(maxsize=64)
 def matching(name: str, holds: Callable[[str], bool]) -> Ranges:
-    """Every code point that the test holds for. ``name`` tells tests apart in the cache."""
+    """Returns every code point that satisfies the predicate. ``name`` distinguishes predicates in the cache."""
     result: list[tuple[int, int]] = []
     start = -1
     for point in range(LAST + 2):
@@ -155,7 +155,7 @@ _SCRIPT_CODES = {
     "ETHI": "ETHIOPIC", "TAML": "TAMIL", "TELU": "TELUGU", "KHMR": "KHMER", "MONG": "MONGOLIAN", "TIBT": "TIBETAN",
     "LAOO": "LAO", "GUJR": "GUJARATI", "KNDA": "KANNADA", "HANI": "HAN",
 }  # fmt: skip
-"""ISO 15924, which Java takes for names too."""
+"""ISO 15924 codes, which Java accepts as names too."""
 _BLOCKS: dict[str, tuple[int, int]] = {
     "BASICLATIN": (0, 0x7F), "LATIN1SUPPLEMENT": (0x80, 0xFF), "LATINEXTENDEDA": (0x100, 0x17F), "LATINEXTENDEDB": (0x180, 0x24F),
     "GREEK": (0x370, 0x3FF), "GREEKANDCOPTIC": (0x370, 0x3FF), "CYRILLIC": (0x400, 0x4FF), "HEBREW": (0x590, 0x5FF),
@@ -170,7 +170,7 @@ _CATEGORIES = {
 
 
 def property_named(name: str) -> Ranges | None:
-    """The set that ``\\p{name}`` means in Java, or None when there is none of that name."""
+    """Returns the set that ``\\p{name}`` means in Java; None for an unknown name."""
     key, equals, value = name.partition("=")
     if equals:
         match key.lower():
@@ -210,7 +210,7 @@ def _script(name: str) -> Ranges | None:
         return matching("script HAN", lambda c: unicodedata.name(c, "").startswith("CJK"))
     if upper not in _SCRIPTS:
         return None
-    # Python has no table of scripts; the names of characters tell it.
+    # Python has no table of scripts; derive the script from the names of characters.
     return matching("script " + upper, lambda c: unicodedata.name(c, "").startswith(upper + " "))
 
 

@@ -1,8 +1,7 @@
-"""The order in which Java's hash maps and hash sets of texts are walked.
+"""Reproduces the iteration order of Java's hash maps and hash sets of strings.
 
-Some answers of Apache's show it: which of several bad fields an error names, which of two renames onto one name counts, the
-configs of a converter in an answer of validation, a map that is printed in a message. Clients compare such answers as lists and
-texts, so the order is kept.
+Apache's answers depend on it: which of several bad fields an error names, which of two renames to one name counts, the configs of
+a converter in a validation response, a map printed in a message. Clients compare such answers, so the order is the same.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 
 def hash_code(text: str) -> int:
-    """``String.hashCode`` as an unsigned number, over UTF-16 units."""
+    """``String.hashCode`` of the UTF-16 units, as an unsigned number."""
     units = text.encode("utf-16-le", "surrogatepass")
     code = 0
     for i in range(0, len(units), 2):
@@ -20,7 +19,7 @@ def hash_code(text: str) -> int:
 
 
 def hash_map_order(keys: Iterable[str]) -> list[str]:
-    """The keys as a new HashMap gives them back that they were put into one by one."""
+    """Returns the keys in the order of a new HashMap into which they were put one by one."""
     listed = list(dict.fromkeys(keys))
     buckets = 16
     while len(listed) > buckets * 3 // 4:
@@ -29,14 +28,14 @@ def hash_map_order(keys: Iterable[str]) -> list[str]:
 
 
 def copied_map_order(keys: Iterable[str]) -> list[str]:
-    """The keys of a HashMap that was made from another map."""
+    """Returns the keys in the order of a HashMap that was copied from another map."""
     return _made_at_once(keys, 1)
 
 
 def computed_map_order(put: Iterable[str], computed: Iterable[str]) -> list[str]:
-    """The keys of a new HashMap that were put into it one by one, and of those that ``computeIfAbsent`` added then.
+    """Returns the keys in the order of a new HashMap into which some were put and others added with ``computeIfAbsent``.
 
-    The latter come before whatever is in their bucket, and make the map grow one key later.
+    The latter go to the front of their bucket, and the map grows one key later.
     """
     listed = list(dict.fromkeys(put))
     added = [key for key in dict.fromkeys(computed) if key not in listed]
@@ -47,12 +46,12 @@ def computed_map_order(put: Iterable[str], computed: Iterable[str]) -> list[str]
 
 
 def hash_set_order(keys: Iterable[str]) -> list[str]:
-    """The keys of a HashSet that was made from a collection."""
+    """Returns the keys in the order of a HashSet that was copied from a collection."""
     return _made_at_once(keys, 16)
 
 
 def describe_map(values: Mapping[str, str | None]) -> str:
-    """A copied HashMap as Java prints it: ``{name=c, topic=t}`` (recording create-missing-class)."""
+    """Formats a copied HashMap like Java: ``{name=c, topic=t}`` (recording create-missing-class)."""
     shown = (f"{key}={'null' if values[key] is None else values[key]}" for key in copied_map_order(values))
     return "{" + ", ".join(shown) + "}"
 

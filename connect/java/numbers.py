@@ -1,4 +1,4 @@
-"""Numbers as Java reads and narrows them: parseInt, parseDouble, and the casts between its number types."""
+"""Parses and converts numbers like Java: parseInt, parseDouble, and the casts between number types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import re
 import struct
 
-from connect.data.sized_numbers import round_to_float32, wrap_integer
+from connect.java.sized_numbers import round_to_float32, wrap_integer
 
 _INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"([+-]?)(?:(NaN|Infinity)|((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?)", re.ASCII)
@@ -25,11 +25,11 @@ _SMALLEST_NORMAL_FLOAT32 = 2.0**-126
 
 
 class NumberFormatError(ValueError):
-    """A text that is no number to Java, or none of that size."""
+    """A text is not a number in Java, or out of range."""
 
 
 def parse_integer(text: str, bits: int) -> int:
-    """Integer.parseInt and its kin: digits of any script, no blanks. Raises NumberFormatError, also when out of range."""
+    """Integer.parseInt and the like: digits of any script, no blanks. Raises NumberFormatError, also when out of range."""
     if not _INTEGER.fullmatch(text) or len(text) > 1000 or any(ord(c) > 0xFFFF for c in text):
         raise NumberFormatError(text)
     number = int(text)
@@ -39,7 +39,7 @@ def parse_integer(text: str, bits: int) -> int:
 
 
 def parse_double(text: str) -> float:
-    """Double.parseDouble: blanks around it go, ``1d``, ``NaN``, ``0x1p3`` do. Raises NumberFormatError."""
+    """Double.parseDouble: trims blanks and accepts ``1d``, ``NaN``, and ``0x1p3``. Raises NumberFormatError."""
     trimmed = text.strip(_BLANKS)
     found = _DECIMAL.fullmatch(trimmed)
     if found is not None:
@@ -51,7 +51,7 @@ def parse_double(text: str) -> float:
 
 
 def parse_float32(text: str) -> float:
-    """Float.parseFloat: the nearest 32-bit float of the text itself, not of its double. Raises NumberFormatError."""
+    """Float.parseFloat: the 32-bit float nearest to the text itself, not to its double. Raises NumberFormatError."""
     value = parse_double(text)
     found = _DECIMAL.fullmatch(text.strip(_BLANKS))
     if found is None or not found[3] or not math.isfinite(value):
@@ -71,7 +71,7 @@ def _parse_hex(text: str) -> float:
 
 
 def nearest_float32(value: float, exact: decimal.Decimal | int) -> float:
-    """The 32-bit float nearest to an exact number whose nearest double is ``value``: rounding twice may go the wrong way."""
+    """Returns the 32-bit float nearest to an exact number whose nearest double is ``value``: rounding twice could be wrong."""
     if abs(value) < _SMALLEST_NORMAL_FLOAT32:
         in_the_middle = math.ldexp(value, 149) % 1.0 == 0.5
     else:
@@ -99,7 +99,7 @@ def decimal_to_float32(value: decimal.Decimal) -> float:
 
 
 def float_to_integer(value: float, bits: int) -> int:
-    """The cast ``(int) value``: NaN is 0, what is too large saturates; to a byte or short it goes through int and wraps."""
+    """The cast ``(int) value``: NaN is 0, and too large values saturate. A byte or short goes through int and wraps."""
     if value != value:
         return 0
     width = max(bits, 32)
@@ -109,19 +109,19 @@ def float_to_integer(value: float, bits: int) -> int:
 
 
 def decimal_to_integer(value: decimal.Decimal, bits: int) -> int:
-    """BigDecimal.intValue and its kin: the low bits of the whole part."""
+    """BigDecimal.intValue and the like: the low bits of the integer part."""
     _, digits, exponent = value.as_tuple()
     if isinstance(exponent, int) and exponent >= 64:
         return 0  # a multiple of 2^64
     if len(digits) > _MANY_DIGITS:
-        # Python makes an int of a decimal in time that grows with the square of its digits.
+        # Python converts a decimal to an int in quadratic time.
         whole = value.to_integral_value(decimal.ROUND_DOWN)
         value = decimal.Context(prec=len(digits) + 64).remainder(whole, 1 << 64)
     return wrap_integer(int(value), bits)
 
 
 def parse_big_decimal(text: str) -> decimal.Decimal:
-    """new BigDecimal(text): no blanks, no NaN. Raises NumberFormatError in Java's words."""
+    """``new BigDecimal(text)``: no blanks, no NaN. Raises NumberFormatError with Java's message."""
     found = _BIG_DECIMAL.fullmatch(text)
     if found is None:
         text = _checked_decimal(text)
@@ -136,7 +136,7 @@ def parse_big_decimal(text: str) -> decimal.Decimal:
 
 
 def _checked_decimal(text: str) -> str:
-    """The text with ASCII digits and a short exponent, if Java takes it for a decimal number."""
+    """Returns the text with ASCII digits and a short exponent. Raises NumberFormatError if Java does not parse it."""
     sign = text[:1] if text[:1] in ("+", "-") else ""
     body = text[len(sign) :]
     mark = next((i for i, c in enumerate(body) if c in "eE"), len(body))

@@ -1,9 +1,9 @@
-"""Regular expressions of ``java.util.regex`` on Python's ``re``.
+"""Translates regular expressions of ``java.util.regex`` to Python's ``re``.
 
-The two agree on most; this translates where they differ: ``\\w \\d \\s`` and the POSIX classes are ASCII, classes nest and
-intersect, ``.`` and ``$`` know five line terminators, ``\\Q..\\E``, ``\\h``, ``\\R``, ``\\p{IsGreek}``, flags in the middle,
-lookbehind of bounded width. What Java refuses is refused, and what ``re`` cannot do (an unknown script, a lookbehind with too
-many widths) is refused too, never matched differently.
+It translates what differs: in Java, ``\\w \\d \\s`` and the POSIX classes are ASCII, classes nest and intersect, and ``.`` and
+``$`` have five line terminators; Python lacks ``\\Q..\\E``, ``\\h``, ``\\R``, ``\\p{IsGreek}``, flags in the middle, and
+lookbehind of bounded width. Rejects what Java rejects, and what ``re`` cannot do (an unknown script, a lookbehind with too many
+widths), so that nothing matches differently.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GROUP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _REPEAT = re.compile(r"\{(\d+)(,(\d*))?\}")
 _REPEAT_BEGUN = re.compile(r"\{\d+(?:,\d*)?")
 _PAIR_OR_UNIT = re.compile(r"([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|([0-9a-fA-F]{4})")
-"""Of escapes with ``u``: two that make one character, or one."""
+"""A pair of ``u`` escapes for one character, or a single one."""
 _SIMPLE_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _TERMINATOR = r"(?:\r\n|[\n\r\x85\u2028\u2029])"
 _END_OF_LAST_LINE = r"(?:(?=\r\n\Z)|(?<!\r)(?=\n\Z)|(?=[\r\x85\u2028\u2029]?\Z))"
@@ -31,7 +31,7 @@ _CLUSTER = r"(?:\r\n|(?s:.)[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u200d\u20d0-
 
 
 class RegexError(ValueError):
-    """The expression is wrong, or means what ``re`` cannot do."""
+    """The expression is invalid, or ``re`` cannot do it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class _Flags:
 
     @property
     def python(self) -> str:
-        """The inline flags that the Python pattern needs; the rest is translated away."""
+        """The inline flags of the Python pattern; the others need none after translation."""
         return ("i" if self.ignore_case else "") + ("u" if self.ignore_case and self.unicode_case else "")
 
 
@@ -57,16 +57,17 @@ _FLAG_LETTERS = {
 
 
 def compile_java_regex(pattern: str) -> re.Pattern[str]:
-    """The Python pattern that matches what the Java pattern matches. Use ``fullmatch`` for ``matches()`` and ``search`` for
+    """Returns the Python pattern that matches like the Java pattern. Use ``fullmatch`` for ``matches()`` and ``search`` for
     ``find()``. Raises :class:`RegexError`."""
-    translated = _Translator(pattern).translate()
+    translated = _RegexTranslator(pattern).translate()
     try:
         return re.compile(translated, re.ASCII)
     except (re.error, RecursionError, OverflowError) as e:
         raise RegexError(f"{e} in {pattern}") from e
 
 
-class _Translator:
+# Large class: a recursive-descent parser whose methods share the position in the text.
+class _RegexTranslator:
     def __init__(self, pattern: str) -> None:
         self._text = pattern
         self._at = 0
@@ -80,7 +81,7 @@ class _Translator:
         return result
 
     def _error(self, message: str, index: int | None = None) -> RegexError:
-        """As PatternSyntaxException says it, with a mark below the place; by default that of the next character."""
+        """Returns the error of PatternSyntaxException, with a mark below the position; by default, that of the next character."""
         if index is None:
             index = min(self._at, len(self._text))
         place = f" near index {index}" if index >= 0 else ""
@@ -98,7 +99,7 @@ class _Translator:
         return char
 
     def _alternatives(self, flags: _Flags, depth: int) -> str:
-        """Everything up to the group's end. A flag set on the way holds up to there too, over alternatives."""
+        """Translates everything up to the group's end. A flag set on the way applies up to there, across alternatives."""
         if depth > 200:
             raise self._error("Groups are nested too deeply")
         outer = flags
@@ -124,7 +125,7 @@ class _Translator:
         return "|".join(branches)
 
     def _flag_switch(self, flags: _Flags) -> _Flags | None:
-        """The flags after ``(?i)``, if that is what stands here."""
+        """Returns the flags after ``(?i)``; None if there is no such group here."""
         found = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]*))?\)").match(self._text, self._at)
         if found is None:
             return None
@@ -142,7 +143,7 @@ class _Translator:
         return _Flags(**members)
 
     def _piece(self, flags: _Flags, depth: int) -> str:
-        """One atom with its quantifier."""
+        """Translates one atom with its quantifier."""
         char = self._peek()
         if flags.comments and (char.isspace() or char == "#"):
             self._skip_comment()
@@ -150,14 +151,14 @@ class _Translator:
         if char in "*+?":
             raise self._error(f"Dangling meta character '{char}'")
         if char == "{":
-            # There is nothing that it could repeat: a{2}{3} is a{2}, and then nothing three times.
+            # It repeats nothing: a{2}{3} is a{2}, followed by the empty text three times.
             self._quantifier(flags)
             return ""
         atom = self._atom(flags, depth)
         if not atom:
             return ""
         count = self._quantifier(flags)
-        # Java repeats anchors too, which re refuses.
+        # Java repeats anchors too, which re rejects.
         return f"(?:{atom}){count}" if count and atom in (r"\A", r"\Z") else atom + count
 
     def _skip_comment(self) -> None:
@@ -310,7 +311,7 @@ class _Translator:
         number = int(first)
         while self._peek().isdigit() and number * 10 + int(self._peek()) <= self._groups:
             number = number * 10 + int(self._take())
-        # A group that is not there yet has matched nothing, so the reference cannot match.
+        # A group that comes later has matched nothing, so the reference cannot match.
         return rf"(?:\{number})" if number <= self._groups else "(?!)"
 
     def _class_escape(self, char: str, flags: _Flags) -> Ranges | None:
@@ -346,7 +347,7 @@ class _Translator:
         return code_points.complement(ranges) if char.isupper() else ranges
 
     def _character_escape(self, char: str) -> str:
-        """The character that an escape stands for, inside a class or out of it."""
+        """Returns the character of an escape, inside or outside a class."""
         if char in _SIMPLE_ESCAPES:
             return _SIMPLE_ESCAPES[char]
         match char:
@@ -393,7 +394,7 @@ class _Translator:
     # -- character classes
 
     def _class(self, flags: _Flags) -> Ranges:
-        """The set after ``[``, up to its ``]``."""
+        """Parses the character class after ``[``, up to its ``]``."""
         negated = self._peek() == "^"
         if negated:
             self._at += 1
@@ -459,7 +460,7 @@ class _Translator:
 
 
 def _scoped(outer: _Flags, inner: _Flags, body: str, *, always: bool = False) -> str:
-    """The body under the inner flags where the outer ones hold; ``always`` as a group even when nothing changes."""
+    """Scopes the inner flags to the body if they differ from the outer ones; with ``always``, returns a group in any case."""
     if inner.python == outer.python:
         return f"(?:{body})" if always else body
     if not body:
@@ -472,5 +473,5 @@ def _scoped(outer: _Flags, inner: _Flags, body: str, *, always: bool = False) ->
 
 def _class_text(ranges: Ranges, flags: _Flags) -> str:
     text = code_points.to_python(ranges)
-    # The set holds both cases already where it should; Python must not fold what a negation left out.
+    # The set already contains both cases where needed; Python must not fold what a negation excluded.
     return f"(?-i:{text})" if flags.ignore_case and ranges else text

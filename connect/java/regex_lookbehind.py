@@ -1,21 +1,21 @@
-"""Lookbehind of bounded width: Java has it, ``re`` wants one width, so ``(?<=x{1,3})`` becomes one lookbehind a width."""
+"""Expands lookbehinds of bounded width: ``re`` requires a fixed width, so ``(?<=x{1,3})`` becomes one lookbehind per width."""
 
 from __future__ import annotations
 
 import re
 from itertools import product
-from re import _constants, _parser  # type: ignore[attr-defined]  # no public way tells the width of a pattern
+from re import _constants, _parser  # no public way tells the width of a pattern
 from typing import Any
 
 _MOST_VARIANTS = 256
 
 
 def expand_lookbehind(kind: str, body: str, *, captures: bool) -> str:
-    """``kind`` is ``=`` or ``!``; ``body`` the translated inside. Raises ValueError when no few widths do."""
+    """Returns a lookbehind; ``kind`` is ``=`` or ``!``, and ``body`` is translated. Raises ValueError for too many widths."""
     try:
         low, high = _parser.parse(body, re.ASCII).getwidth()
     except re.error:
-        return f"(?<{kind}{body})"  # with a reference to a group outside; Python tells whether it can
+        return f"(?<{kind}{body})"  # refers to a group outside; Python decides whether it can
     if low == high:
         return f"(?<{kind}{body})"
     if high >= _constants.MAXREPEAT or captures:
@@ -26,7 +26,7 @@ def expand_lookbehind(kind: str, body: str, *, captures: bool) -> str:
 
 
 def _variants(body: str) -> list[str]:
-    """The body once for every way to choose its repetitions and alternatives, each of one width."""
+    """Returns the variants of the body, one for each choice of repetitions and alternatives, each of a fixed width."""
     result: list[str] = []
     for branch in _split(body):
         choices: list[list[str]] = []
@@ -43,7 +43,7 @@ def _variants(body: str) -> list[str]:
 
 
 def _token_end(text: str, at: int) -> int:
-    """Position after the atom that begins here."""
+    """Returns the position after the atom that starts here."""
     if text[at] == "\\":
         sizes: dict[str, int] = {"U": 10, "u": 6, "x": 4}
         return at + sizes.get(text[at + 1], 2)

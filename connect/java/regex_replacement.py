@@ -1,4 +1,4 @@
-"""Replacement text of ``Matcher.replaceFirst``: ``$1``, ``${name}``, and a backslash before what is meant literally."""
+"""Replacement text of ``Matcher.replaceFirst``: ``$1``, ``${name}``, and backslash escapes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _NAME = re.compile(r"[A-Za-z0-9]*")
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A replacement for one pattern, compiled. What is wrong with it is told at the first match, as in the original."""
+    """A compiled replacement for one pattern. An invalid one fails at the first match, as in Java."""
 
     parts: tuple[str | int, ...]
-    """Texts, and numbers of groups."""
+    """Texts and group numbers."""
     error: str | None = None
 
     def replace_first(self, pattern: re.Pattern[str], text: str) -> str:
-        """The text with the first match replaced. Raises DataError when the replacement is wrong and there is a match."""
+        """Returns the text with the first match replaced. Raises DataError if there is a match and the replacement is invalid."""
         found = pattern.search(text)
         if found is None:
             return text
@@ -32,7 +32,7 @@ class Replacement:
 
 
 def compile_replacement(text: str, pattern: re.Pattern[str]) -> Replacement:
-    """The parts of a replacement. A number has digits as long as there is such a group: with one, ``$12`` is group 1, then 2."""
+    """Compiles a replacement. A number extends as long as there is such a group: with one group, ``$12`` is group 1 and a 2."""
     parts: list[str | int] = []
     at = 0
     while at < len(text):

@@ -1,7 +1,7 @@
-"""The form of Apache's standalone offset file: a Java-serialised ``HashMap<byte[], byte[]>``.
+"""Codec of Apache's standalone offset file: a Java-serialized ``HashMap<byte[], byte[]>``.
 
-Only this shape is read and written (Java Object Serialization Specification, version 5). Both directions are exact, so that a
-worker of either kind can go on with the other's file (promise 10).
+Reads and writes this type only (Java Object Serialization Specification, version 5). Both directions are exact, so that Apache's
+worker and Sluice's can continue with each other's file (promise 10).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _MAP_CLASS = (
     b"\x03\x00\x02F\x00\x0aloadFactorI\x00\x09thresholdxp"  # writes its own data; two fields; no superclass
 )
 _BYTES_CLASS = b"r\x00\x02[B\xac\xf3\x17\xf8\x06\x08\x54\xe0\x02\x00\x00xp"
-# Handles in the order in which a writer meets things: the map's class, the map, the class of byte arrays.
+# A writer numbers handles in the order of first use: the map's class, the map, the class of byte arrays.
 _BYTES_CLASS_REFERENCE = b"q" + struct.pack(">i", _FIRST_HANDLE + 2)
 
 
 def encode(entries: Mapping[bytes, bytes | None]) -> bytes:
-    """The file's bytes for these entries, in their order. None is Java's null."""
+    """Returns the file's bytes for these entries, in their order. None is Java's null."""
     capacity = 16
     while len(entries) > capacity * 3 // 4:
         capacity *= 2
@@ -45,11 +45,11 @@ def encode(entries: Mapping[bytes, bytes | None]) -> bytes:
 
 
 def decode(stream: bytes) -> dict[bytes, bytes | None]:
-    """The entries of a file, in their order. Raises DataError that says at which byte it stopped making sense."""
-    return _Reader(stream).read_map()
+    """Returns the entries of a file, in their order. Raises DataError with the position of the first invalid byte."""
+    return _ObjectStreamReader(stream).read_map()
 
 
-class _Reader:
+class _ObjectStreamReader:
     """Reads one stream from start to end."""
 
     def __init__(self, stream: bytes) -> None:
@@ -59,19 +59,19 @@ class _Reader:
 
     def read_map(self) -> dict[bytes, bytes | None]:
         if self._take(4) != _HEADER:
-            raise self._wrong("the file does not begin as a Java object stream does", at=0)
+            raise self._error("the file does not begin as a Java object stream does", at=0)
         if self._byte() != _OBJECT:
-            raise self._wrong("a serialised object was expected")
+            raise self._error("a serialized object was expected")
         name = self._class_description()
         if name != "java.util.HashMap":
-            raise self._wrong(f"a java.util.HashMap was expected, not a {name}")
+            raise self._error(f"a java.util.HashMap was expected, not a {name}")
         self._handles.append(None)  # the map itself
-        self._take(8)  # loadFactor and threshold say nothing about the content
+        self._take(8)  # loadFactor and threshold do not matter for the content
         if self._byte() != _BLOCK or self._byte() != 8:
-            raise self._wrong("the size of the map was expected")
+            raise self._error("the size of the map was expected")
         _, size = struct.unpack(">ii", self._take(8))
         if size < 0:
-            raise self._wrong("the size of the map is negative")
+            raise self._error("the size of the map is negative")
         entries: dict[bytes, bytes | None] = {}
         for _ in range(size):
             key = self._bytes_or_null()
@@ -79,7 +79,7 @@ class _Reader:
             if key is not None:
                 entries[key] = value
         if self._byte() != _END:
-            raise self._wrong("the end of the map was expected")
+            raise self._error("the end of the map was expected")
         return entries
 
     def _bytes_or_null(self) -> bytes | None:
@@ -89,15 +89,15 @@ class _Reader:
         if kind == _REFERENCE:
             data = self._referenced()
             if not isinstance(data, bytes):
-                raise self._wrong("a byte array was expected")
+                raise self._error("a byte array was expected")
             return data
         if kind != _ARRAY or self._class_description() != "[B":
-            raise self._wrong("a byte array was expected")
+            raise self._error("a byte array was expected")
         handle = len(self._handles)
         self._handles.append(None)
         (size,) = struct.unpack(">i", self._take(4))
         if size < 0:
-            raise self._wrong("the size of a byte array is negative")
+            raise self._error("the size of a byte array is negative")
         data = self._take(size)
         self._handles[handle] = data
         return data
@@ -107,10 +107,10 @@ class _Reader:
         if kind == _REFERENCE:
             name = self._referenced()
             if not isinstance(name, str):
-                raise self._wrong("a class was expected")
+                raise self._error("a class was expected")
             return name
         if kind != _CLASS:
-            raise self._wrong("a class was expected")
+            raise self._error("a class was expected")
         name = self._text()
         self._take(8)  # serialVersionUID
         self._handles.append(name)
@@ -118,19 +118,19 @@ class _Reader:
         (fields,) = struct.unpack(">H", self._take(2))
         for _ in range(fields):
             if self._byte() in b"L[":
-                raise self._wrong(f"{name} has fields that such a file does not have")
+                raise self._error(f"{name} has fields that such a file does not have")
             self._text()
         if self._byte() != _END:
-            raise self._wrong("the end of a class was expected")
+            raise self._error("the end of a class was expected")
         if self._byte() != _NULL:
-            raise self._wrong(f"{name} has a superclass, which was not expected")
+            raise self._error(f"{name} has a superclass, which was not expected")
         return name
 
     def _referenced(self) -> object:
         (handle,) = struct.unpack(">i", self._take(4))
         index = handle - _FIRST_HANDLE
         if not 0 <= index < len(self._handles):
-            raise self._wrong("a reference points nowhere")
+            raise self._error("a reference points nowhere")
         return self._handles[index]
 
     def _text(self) -> str:
@@ -143,10 +143,10 @@ class _Reader:
     def _take(self, size: int) -> bytes:
         end = self._at + size
         if end > len(self._stream):
-            raise self._wrong(f"the file ends after {len(self._stream)} bytes, in the middle of something")
+            raise self._error(f"the file ends after {len(self._stream)} bytes, in the middle of something")
         taken = self._stream[self._at : end]
         self._at = end
         return taken
 
-    def _wrong(self, what: str, at: int | None = None) -> DataError:
+    def _error(self, what: str, at: int | None = None) -> DataError:
         return DataError(f"{what} (at byte {self._at if at is None else at})")

@@ -1,7 +1,7 @@
-"""Date patterns of ``java.text.SimpleDateFormat``: compile once, then print and parse instants.
+"""Formats and parses instants with patterns of ``java.text.SimpleDateFormat``.
 
-Locale en_US and UTC. Parsing is lenient as the original's: leading blanks before a field, fields out of range, text after the
-match, short texts for adjacent numbers all go through. What the pattern letters mean: the Javadoc of SimpleDateFormat.
+Locale en_US, time zone UTC. Parsing is as lenient as Java's: it accepts blanks before a field, fields out of range, text after
+the match, and short texts for adjacent numbers. For the pattern letters, see the Javadoc of SimpleDateFormat.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from connect.data.sized_numbers import wrap_integer
 from connect.java.calendar import date_of_day, day_of_date
 from connect.java.calendar_fields import MILLIS_PER_DAY, CalendarField, CalendarFields, week_of_month, week_of_year, weekday_of
+from connect.java.sized_numbers import wrap_integer
 from connect.java.time_zones import parse_zone
 
 LETTERS = "GyMdkHmsSEDFwWahKzZYuXL"
@@ -30,11 +30,11 @@ _INT_MAX = (1 << 31) - 1
 
 
 class PatternError(ValueError):
-    """The pattern is none; the text is the original's."""
+    """The pattern is invalid; the message is Java's."""
 
 
 class _Instant(NamedTuple):
-    """An instant in its parts. ``year`` 0 is 1 BC."""
+    """The calendar fields of an instant. ``year`` 0 is 1 BC."""
 
     day: int
     year: int
@@ -91,25 +91,25 @@ def _tokens(pattern: str) -> list[_Literal | _Letter]:
 
 
 class SimpleDateFormat:
-    """A compiled pattern. Raises :class:`PatternError` for one that is wrong. Use on one thread."""
+    """A compiled pattern. Raises :class:`PatternError` for an invalid one. Not thread-safe."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self._tokens = _tokens(pattern)
         self._printers = [_printer(token) for token in self._tokens]
-        # Instants between two ticks of the finest letter have one text: a pattern of days prints each day once.
+        # Instants within one unit of the finest letter have the same text: a pattern of days formats each day once.
         self._unit_ms = min(
             [_UNITS_MS.get(token.letter, MILLIS_PER_DAY) for token in self._tokens if isinstance(token, _Letter)] or [1]
         )
         self._texts: dict[int, str] = {}
-        # Two-digit years fall into the century that began 80 years before the format was made.
+        # Two-digit years fall into the century that started 80 years before the format was created.
         now = dt.datetime.now(dt.UTC)
         self._century_start_year = now.year - 80
         of_day = (now - now.replace(hour=0, minute=0, second=0, microsecond=0)) // dt.timedelta(milliseconds=1)
         self._century_start = day_of_date(now.year - 80, now.month, now.day) * MILLIS_PER_DAY + of_day
 
     def format(self, millis: int) -> str:
-        """The text of an instant, given in ms since 1970 UTC."""
+        """Formats an instant, given in ms since 1970 UTC."""
         unit = millis // self._unit_ms
         text = self._texts.get(unit)
         if text is None:
@@ -128,13 +128,13 @@ class SimpleDateFormat:
         return "".join([printer(instant) for printer in self._printers])
 
     def parse(self, text: str) -> int | None:
-        """The instant in ms since 1970 UTC, or None when the text does not fit. What follows the match is ignored."""
+        """Parses an instant to ms since 1970 UTC; None when the text does not match. Text after the match is ignored."""
         found = self._read(text)
         return None if found is None else found[0]
 
-    def keeps(self, text: str) -> bool:
-        """Whether the instant that is read from a text says all that the text says: nothing follows, and no field is out of its
-        range, as the 30th of February is. Texts with a zone are not looked at for ranges."""
+    def represents_exactly(self, text: str) -> bool:
+        """Returns whether parsing the text loses nothing: no text follows the match, and no field is out of range, such as
+        30 February. Ranges are not checked for texts with a time zone."""
         found = self._read(text)
         if found is None or found[1] != len(text):
             return False
@@ -143,7 +143,7 @@ class SimpleDateFormat:
         return [int(number) for number in _DIGITS.findall(text)] == [int(n) for n in _DIGITS.findall(self.format(found[0]))]
 
     def _read(self, text: str) -> tuple[int, int] | None:
-        """The instant, and where its text ends."""
+        """Returns the instant and the end of its text."""
         fields, position, ambiguous = CalendarFields(), 0, False
         for i, token in enumerate(self._tokens):
             if isinstance(token, _Literal):
@@ -168,10 +168,10 @@ class SimpleDateFormat:
     def _parse_field(
         self, token: _Letter, text: str, start: int, bounded: bool, fields: CalendarFields
     ) -> tuple[int, bool | None] | None:
-        """Position after the field, and whether its year of two digits, if it is one, is ambiguous; None when the text does not
-        fit.
+        """Returns the position after the field, and for a two-digit year whether it is ambiguous; None when the text does not
+        match.
 
-        ``bounded``: a number follows without a delimiter, so this one takes only as many digits as the pattern has letters.
+        ``bounded``: another number follows without a delimiter, so this one has only as many digits as the pattern has letters.
         """
         position = start
         while position < len(text) and text[position] in " \t":
@@ -184,7 +184,7 @@ class SimpleDateFormat:
             return None if end is None else (end, None)
         names = _names_of(letter, count)
         if names is not None:
-            # Names begin where the field does: blanks are skipped for numbers only, as in the original.
+            # Blanks are skipped before numbers only, as in Java.
             name, size = _longest(names, text, start)
             if name is None:
                 return None
@@ -240,7 +240,7 @@ def _is_number(token: _Literal | _Letter | None) -> bool:
 
 
 def _int_value(found: re.Match[str]) -> int:
-    """Number.intValue of what DecimalFormat reads: a long is cut to its low bits, what is larger saturates, NaN is 0."""
+    """Number.intValue of what DecimalFormat parses: a long is cut to its low bits, larger numbers saturate, NaN is 0."""
     if found[2] is None:
         return 0 if found[1] is None else -_INT_MAX - 1 if found[1] else _INT_MAX
     digits = int(found[2])
@@ -302,7 +302,7 @@ def _printer(token: _Literal | _Letter) -> _Printer:
         case "Y":
             return lambda i: _year_text(week_of_year(i.day)[0], count)
         case "G":
-            # However many letters: the long names are for reading alone.
+            # For any number of letters: the long names are for parsing only.
             return lambda i: "AD" if i.year > 0 else "BC"
         case "M" | "L" if count >= 3:
             return lambda i: _MONTHS[i.month - 1] if count >= 4 else _MONTHS[i.month - 1][:3]
@@ -322,7 +322,7 @@ def _printer(token: _Literal | _Letter) -> _Printer:
 
 
 def _year_text(year: int, count: int) -> str:
-    """Two letters stand for two digits. A week year before the year 1 has a sign, which is no digit."""
+    """Formats a year; two letters mean two digits. A week year before the year 1 has a sign in addition."""
     digits = str(abs(year) % 100).zfill(2) if count == 2 else str(abs(year)).zfill(count)
     return f"-{digits}" if year < 0 else digits
 

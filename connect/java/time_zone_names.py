@@ -1,8 +1,7 @@
-"""The names of time zones that a date text may have, with their minutes east of UTC: those of Java 17's locale en_US.
+"""Names of time zones in dates, with their minutes east of UTC, of Java 17's locale en_US.
 
-Each is what the original takes it for: of names that several zones have, the zone that its list has first; a name that begins
-with the whole of an earlier one (``Petropavlovsk`` with ``PET``) is never reached and left out. Rules of former years are not
-here.
+A name that several zones share means the zone that is first in Java's list. A name that starts with an earlier one
+(``Petropavlovsk`` with ``PET``) is never reached and is omitted. Rules of former years are omitted too.
 """
 
 from __future__ import annotations
@@ -147,6 +146,6 @@ _NAMES = {
 }
 
 ZONE_NAMES: dict[str, int] = {name.lower(): minutes for minutes, names in _NAMES.items() for name in names.split(";")}
-"""Minutes by the name in lower case."""
+"""Minutes east of UTC by lower-case name."""
 NAME_SIZES = sorted({len(name) for name in ZONE_NAMES}, reverse=True)
-"""How long names are, longest first."""
+"""The lengths of the names, longest first."""

@@ -1,4 +1,4 @@
-"""Time zones in date texts, as SimpleDateFormat reads them: ``Z``, ``+0200``, ``GMT+2:00``, ``UTC``, ``PST``."""
+"""Parses time zones in dates like SimpleDateFormat: ``Z``, ``+0200``, ``GMT+2:00``, ``UTC``, ``PST``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MILLIS_PER_MINUTE = 60_000
 
 
 def parse_zone(text: str, start: int, position: int, letter: str, count: int, fields: CalendarFields) -> int | None:
-    """Sets the offset and gives the position after the zone, or None. ``position`` is ``start`` without blanks."""
+    """Sets the zone offset and returns the position after it, or None. ``position`` is ``start`` after blanks."""
     char = text[position]
     sign = {"+": 1, "-": -1}.get(char, 0)
     if letter == "X":
@@ -36,7 +36,7 @@ def _set(fields: CalendarFields, minutes: int, position: int) -> int:
 
 
 def _offset(text: str, position: int, sign: int, count: int, colon: bool, fields: CalendarFields) -> int | None:
-    """``hh``, ``hhmm`` or ``hh:mm``; with ``GMT`` (count 0 and a colon) one digit of hours will do."""
+    """Parses ``hh``, ``hhmm``, or ``hh:mm``; after ``GMT`` (count 0 and a colon), hours may have one digit."""
     hours = _digits(text, position, 2)
     size = 2
     if hours is None:

@@ -1,6 +1,6 @@
-"""For those who test connectors: run tasks without Kafka, script a source, look into a sink, turn the clock.
+"""Tools for testing connectors: run tasks without Kafka, script a source, inspect a sink, control the clock.
 
-Nothing in here is imported by the product.
+The product itself does not import this package.
 """
 
 from connect.testing.clock import ManualClock

@@ -1,10 +1,10 @@
-"""What every connector must do, as checks that its author calls from a test.
+"""Conformance checks for connectors, to be called from their tests.
 
-    def test_it_is_a_good_source(tmp_path):
+    def test_source_conforms(tmp_path):
         check_source_connector(MySource, {"url": ...}, records=100)
 
-Each check raises AssertionError with the rule that was broken. The rules are those of the docstrings in
-:mod:`connect.connector`, :mod:`connect.source` and :mod:`connect.sink`.
+Each check raises AssertionError that describes the violated rule. The rules are those of the docstrings in
+:mod:`connect.connector`, :mod:`connect.source`, and :mod:`connect.sink`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PROMPT_S = 2.0
 
 
 def check_source_connector(connector_class: type[SourceConnector], config: Mapping[str, str], *, records: int) -> None:
-    """Checks a source that has at least so many records to give, always the same, for this configuration."""
+    """Checks a source that returns at least this many records, always the same ones, with this configuration."""
     _check_connector(connector_class, config)
     whole = _read(connector_class, config, MemoryOffsets(), records)
     _check_records(whole)
@@ -37,7 +37,7 @@ def check_source_connector(connector_class: type[SourceConnector], config: Mappi
 
 
 def check_sink_connector(connector_class: type[SinkConnector], config: Mapping[str, str], records: Sequence[SinkRecord]) -> None:
-    """Checks a sink with some records that it can take."""
+    """Checks a sink with some records that it accepts."""
     _check_connector(connector_class, config)
     task = _new_task(connector_class, config)
     assert isinstance(task, SinkTask), f"{type(task).__name__} is no SinkTask"
@@ -50,7 +50,7 @@ def check_sink_connector(connector_class: type[SinkConnector], config: Mapping[s
         for partition, offset in committed.items():
             assert partition in harness.delivered, f"pre_commit returned {partition}, which was never put"
             assert offset <= harness.delivered[partition], f"pre_commit returned {offset} for {partition}, beyond what was put"
-        harness.put(records)  # records may come again after a crash
+        harness.put(records)  # records may be delivered again after a crash
         harness.commit()
         harness.task.close_partitions(partitions[:1])
         harness.context.assigned -= set(partitions[:1])
@@ -59,27 +59,27 @@ def check_sink_connector(connector_class: type[SinkConnector], config: Mapping[s
 
 def _check_connector(connector_class: type[Connector], config: Mapping[str, str]) -> None:
     for key in connector_class().config_def().keys.values():
-        assert key.doc, f"{key.name} has no text that says what it is for"
+        assert key.doc, f"{key.name} has no documentation"
     errors = [error for value in connector_class().validate(config) for error in value.errors]
-    assert not errors, f"validate refuses the configuration that is to be tested: {errors}"
+    assert not errors, f"validate rejects the configuration under test: {errors}"
     required = [key.name for key in connector_class().config_def().keys.values() if key.default is NO_DEFAULT]
     for name in required:
         without = {key: value for key, value in config.items() if key != name}
         found = next((v for v in connector_class().validate(without) if v.name == name), None)
-        assert found is not None, f"validate says nothing of {name}"
+        assert found is not None, f"validate returns nothing for {name}"
         assert found.errors, f"validate accepts a configuration without {name}"
     connector = connector_class()
-    connector.stop()  # may come without a start
+    connector.stop()  # may be called without a start
     connector.start(config)
     for wanted in (1, 3):
         configs = connector.task_configs(wanted)
-        assert len(configs) <= wanted, f"task_configs({wanted}) gave {len(configs)}"
-        assert configs == connector.task_configs(wanted), "task_configs gave another list for the same job"
+        assert len(configs) <= wanted, f"task_configs({wanted}) returned {len(configs)} configurations"
+        assert configs == connector.task_configs(wanted), "task_configs returned another list for the same job"
         texts = [text for one in configs for text in one.values()]
-        assert all(isinstance(text, str) for text in texts), "task configurations hold text only"
+        assert all(isinstance(text, str) for text in texts), "task configurations must have text values only"
     connector.stop()
     connector.stop()
-    connector.start(config)  # and again after a stop: that is a resume
+    connector.start(config)  # again after a stop: a resume
     connector.stop()
 
 
@@ -88,7 +88,7 @@ def _task_config(connector_class: type[Connector], config: Mapping[str, str]) ->
     connector.start(config)
     configs = connector.task_configs(1)
     connector.stop()
-    assert configs, "task_configs(1) gave no task"
+    assert configs, "task_configs(1) returned no task"
     return configs[0]
 
 
@@ -113,40 +113,40 @@ def _read(
         try:
             return harness.poll_records(count)
         except ConnectError as e:
-            raise AssertionError(f"the source did not give its records: {e.message}") from e
+            raise AssertionError(f"the source did not return its records: {e.message}") from e
 
 
 def _check_records(records: Sequence[SourceRecord]) -> None:
     keys, values = JsonConverter(), JsonConverter()
     for record in records:
         assert record.topic, f"{record!r} has no topic"
-        for place in (record.source_partition, record.source_offset):
-            assert place is None or _is_flat(place), f"{place!r} is no flat dict of text to plain values"
-        # What cannot be written as JSON does not fit its schema.
+        for position in (record.source_partition, record.source_offset):
+            assert position is None or _is_flat(position), f"{position!r} is not a flat dict of text to plain values"
+        # A value that cannot be written as JSON does not match its schema.
         keys.from_connect_data(record.topic, record.key_schema, record.key)
         values.from_connect_data(record.topic, record.value_schema, record.value)
 
 
-def _is_flat(place: Mapping[str, Any]) -> bool:
-    plain = all(isinstance(k, str) and isinstance(v, str | int | float | bool | None) for k, v in place.items())
-    return plain and json.loads(json.dumps(place)) == dict(place)
+def _is_flat(position: Mapping[str, Any]) -> bool:
+    plain = all(isinstance(k, str) and isinstance(v, str | int | float | bool | None) for k, v in position.items())
+    return plain and json.loads(json.dumps(position)) == dict(position)
 
 
 def _check_restart(
     connector_class: type[SourceConnector], config: Mapping[str, str], whole: Sequence[SourceRecord], count: int
 ) -> None:
-    """After a restart at any record, the next one follows: neither lost nor repeated."""
+    """Checks that after a restart at any record, the next one follows: none is lost or repeated."""
     for cut in sorted({1, count // 3, count // 2, count - 1} - {0}):
         at = whole[cut - 1]
         if at.source_partition is None or at.source_offset is None:
             continue
         if any(record.source_partition != at.source_partition for record in whole):
-            continue  # the order of several source partitions is free
+            continue  # several source partitions may come in any order
         offsets = MemoryOffsets()
         offsets.store(at.source_partition, at.source_offset)
         rest = _read(connector_class, config, offsets, count - cut)
         expected = [(r.key, r.value) for r in whole[cut:count]]
-        assert [(r.key, r.value) for r in rest[: count - cut]] == expected, f"a restart after record {cut} does not go on there"
+        assert [(r.key, r.value) for r in rest[: count - cut]] == expected, f"a restart does not continue after record {cut}"
 
 
 def _check_prompt_stop(connector_class: type[SourceConnector], config: Mapping[str, str]) -> None:
@@ -163,13 +163,13 @@ def _check_prompt_stop(connector_class: type[SourceConnector], config: Mapping[s
 
     thread = threading.Thread(target=poll, name="conformance-poll", daemon=True)
     thread.start()
-    began = time.monotonic()
+    started = time.monotonic()
     harness.task.stop()
     polled.set()
     thread.join(PROMPT_S)
-    took = time.monotonic() - began
+    took = time.monotonic() - started
     alive = thread.is_alive()
     harness.task.close()
-    assert not alive, f"poll did not come back within {PROMPT_S:g} s of stop"
+    assert not alive, f"poll did not return within {PROMPT_S:g} s of stop"
     assert not failures, f"poll failed after stop: {failures[0]!r}"
-    assert took < PROMPT_S, f"poll came back {took:.1f} s after stop"
+    assert took < PROMPT_S, f"poll returned {took:.1f} s after stop"

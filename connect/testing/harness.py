@@ -1,4 +1,4 @@
-"""Runs one task in this thread, with everything that a worker gives it, and without Kafka."""
+"""Runs one task in the current thread, with everything that a worker provides, but without Kafka."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Key = tuple[tuple[str, Any], ...]
 
 
 class MemoryOffsets:
-    """Stored source offsets, as an OffsetReader and to be changed by tests."""
+    """Stored source offsets: an OffsetReader that tests can modify."""
 
     def __init__(self) -> None:
         self._stored: dict[_Key, dict[str, Any]] = {}
@@ -37,7 +37,7 @@ class MemoryOffsets:
         return [self.offset(partition) for partition in partitions]
 
     def store(self, partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> None:
-        """Sets an offset; None forgets it."""
+        """Sets an offset; None deletes it."""
         if offset is None:
             self._stored.pop(self._key(partition), None)
         else:
@@ -45,7 +45,7 @@ class MemoryOffsets:
 
 
 class MemoryTransactions:
-    """Keeps the boundaries that a task asked for: a TransactionContext. A record that is None stands for the next batch."""
+    """A TransactionContext that records the requested boundaries. None stands for the next batch."""
 
     def __init__(self) -> None:
         self.commits: list[SourceRecord | None] = []
@@ -69,10 +69,10 @@ class _SourceContext:
 
 
 class SourceHarness:
-    """A source task between ``start`` and ``close``; a context manager.
+    """Runs a source task between ``start`` and ``close``; a context manager.
 
-    ``offsets`` may be handed from one harness to the next: that is a restart. ``transactions`` keeps what the task says about
-    its transactions where the configuration has ``transaction.boundary=connector``, and is None otherwise.
+    To simulate a restart, pass the ``offsets`` of one harness to the next. ``transactions`` records the task's transaction
+    boundaries if the configuration has ``transaction.boundary=connector``, and is None otherwise.
     """
 
     def __init__(self, task: SourceTask, config: Mapping[str, str], offsets: MemoryOffsets | None = None) -> None:
@@ -89,7 +89,7 @@ class SourceHarness:
         return self
 
     def poll(self) -> list[SourceRecord]:
-        """One ``poll``; a RetriableError counts as nothing."""
+        """Polls once; a RetriableError counts as no records."""
         try:
             records = list(self.task.poll() or ())
         except RetriableError:
@@ -98,7 +98,7 @@ class SourceHarness:
         return records
 
     def poll_records(self, count: int, timeout_s: float = 10.0) -> list[SourceRecord]:
-        """Polls until there are at least so many records. Raises ConnectError when time is over."""
+        """Polls until there are at least this many records. Raises ConnectError after the timeout."""
         deadline = time.monotonic() + timeout_s
         found: list[SourceRecord] = []
         while len(found) < count:
@@ -108,7 +108,7 @@ class SourceHarness:
         return found
 
     def commit(self) -> None:
-        """What was polled counts as acknowledged: stores its offsets and tells the task."""
+        """Treats the polled records as acknowledged: stores their offsets and notifies the task."""
         committed: dict[_Key, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
         for record in self._uncommitted:
             if self.task.wants_commit_record:
@@ -133,7 +133,7 @@ class SourceHarness:
 
 
 class MemoryReporter:
-    """Keeps what a task reported: an ErrantRecordReporter."""
+    """An ErrantRecordReporter that stores the reported records."""
 
     def __init__(self) -> None:
         self.reported: list[tuple[SinkRecord, Exception]] = []
@@ -155,7 +155,7 @@ def _done() -> Future[None]:
 
 
 class SinkContext:
-    """What a sink task asks its worker for, kept for tests to look at."""
+    """A SinkTaskContext that stores the task's requests for tests."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class SinkContext:
 
 
 class SinkHarness:
-    """A sink task between ``start`` and ``close``; a context manager. Offsets of what is put count up by themselves."""
+    """Runs a sink task between ``start`` and ``close``; a context manager. ``put_values`` numbers the offsets."""
 
     def __init__(
         self,
@@ -234,7 +234,7 @@ class SinkHarness:
         self.task.open(partitions)
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Hands records over as they are; their partitions are opened when they are new."""
+        """Puts records; opens new partitions first."""
         self._open_new({TopicPartition(record.topic, record.partition) for record in records})
         self.task.put(records)
         for record in records:
@@ -243,14 +243,14 @@ class SinkHarness:
     def put_values(
         self, topic: str, values: Sequence[Any], *, schema: Schema | None = None, partition: int = 0
     ) -> list[SinkRecord]:
-        """Makes records of values, at the offsets that follow, and puts them."""
+        """Creates records of these values at the next offsets, and puts them."""
         first = self.delivered.get(TopicPartition(topic, partition), 0)
         records = [SinkRecord(topic, partition, None, None, schema, value, first + i) for i, value in enumerate(values)]
         self.put(records)
         return records
 
     def put_raw(self, batches: Sequence[RawBatch]) -> None:
-        """Hands undecoded batches over; only for tasks whose ``wants_raw`` says yes."""
+        """Puts undecoded batches; only for tasks whose ``wants_raw`` returns True."""
         self._open_new({TopicPartition(batch.topic, batch.partition) for batch in batches})
         self.task.put_raw(batches)
         for batch in batches:
@@ -263,7 +263,7 @@ class SinkHarness:
             self.open(*sorted(new))
 
     def commit(self) -> Offsets:
-        """``pre_commit`` of everything that was put; what it returns is committed."""
+        """Calls ``pre_commit`` with the offsets of all records put, and commits the offsets that it returns."""
         offsets = self.task.pre_commit(dict(self.delivered))
         self.committed |= offsets
         return offsets

@@ -1,4 +1,4 @@
-"""A sink that keeps what it is given."""
+"""A sink that stores its records in memory."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ CONFIG = ConfigDef().define(STORE, ConfigType.STRING, "default", importance=Impo
 
 
 class MemorySink(SinkConnector):
-    """Appends every record to the list :attr:`stores` holds under the key ``store``."""
+    """Appends every record to the list in :attr:`stores` that the key ``store`` names."""
 
     stores: ClassVar[dict[str, list[SinkRecord]]] = {}
     lock: ClassVar[threading.Lock] = threading.Lock()
 
     @classmethod
     def records(cls, store: str = "default") -> list[SinkRecord]:
-        """A copy of what a store has now."""
+        """Returns a copy of a store's records."""
         with cls.lock:
             return list(cls.stores.get(store, ()))
 
@@ -51,7 +51,7 @@ class MemorySink(SinkConnector):
 
 
 class MemorySinkTask(SinkTask):
-    """Puts records into its store at once. ``events`` tells in order what was called."""
+    """Stores records immediately. ``events`` lists the calls in order."""
 
     def __init__(self) -> None:
         self.events: list[str] = []

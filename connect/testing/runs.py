@@ -1,4 +1,4 @@
-"""Whole connectors and transformations in one call, for tests: no broker, no worker, no waiting.
+"""Runs a connector or transformations with one call, for tests: no broker, no worker, no waiting.
 
 assert [r.value for r in run_source(counter, {"topic": "t"}, records=3)] == [0, 1, 2]
 assert run_sink(totals, {"path": ...}, [1, 2, 3]) == {TopicPartition("test", 0): 3}
@@ -28,10 +28,10 @@ TOPIC = "test"
 def run_source(
     connector_class: type[SourceConnector], config: Mapping[str, str], *, records: int, offsets: MemoryOffsets | None = None
 ) -> list[SourceRecord]:
-    """The first so many records of a source, with all its source partitions in one task. Raises ConnectError if there are fewer.
+    """Returns the first records of a source, with all its source partitions in one task. Raises ConnectError if there are fewer.
 
-    Their offsets are stored in ``offsets``, and no others: given to the next call, that is a restart right behind them. The
-    pauses of a function source take no time.
+    Stores the offsets of these records in ``offsets``; passing it to the next call simulates a restart after them. The pauses of
+    a function source take no time.
     """
     task, task_config = _made(connector_class, config)
     if not isinstance(task, SourceTask):
@@ -48,9 +48,9 @@ def run_source(
 def run_sink(
     connector_class: type[SinkConnector], config: Mapping[str, str], records: Sequence[Any], *, schema: Schema | None = None
 ) -> Offsets:
-    """Puts records as one batch, commits, stops. Returns what was committed: per partition the offset after the last.
+    """Puts records as one batch, commits, and stops. Returns the committed offsets: per partition, the one after the last record.
 
-    What is no SinkRecord is a value, under ``schema``, of a record of the topic ``test``.
+    Anything that is not a SinkRecord becomes the value, with ``schema``, of a record of the topic ``test``.
     """
     task, task_config = _made(connector_class, config)
     if not isinstance(task, SinkTask):
@@ -65,9 +65,9 @@ def run_sink(
 def run_transforms(
     config: Mapping[str, str], records: Sequence[Any], *, schema: Schema | None = None
 ) -> list[ConnectRecord | None]:
-    """What becomes of records, as one batch, in the transformations of a connector's configuration; None where one was dropped.
+    """Applies the transformations of a connector's configuration to records as one batch; None replaces a dropped record.
 
-    What is no record is a value, under ``schema``, of a sink record of the topic ``test``.
+    Anything that is not a record becomes the value, with ``schema``, of a sink record of the topic ``test``.
     """
     steps = build_steps(config, Plugins.discover())
     try:
@@ -84,7 +84,7 @@ def _sink_record(value: Any, schema: Schema | None, offset: int) -> SinkRecord:
 def _made(
     connector_class: type[SourceConnector] | type[SinkConnector], config: Mapping[str, str]
 ) -> tuple[SourceTask | SinkTask, dict[str, str]]:
-    """A connector's only task, and its configuration."""
+    """Creates a connector's only task; returns it with its configuration."""
     connector = connector_class()
     connector.start(config)
     try:
@@ -92,7 +92,7 @@ def _made(
     finally:
         connector.stop()
     if not configs:
-        raise ConnectError(f"{connector_class.__name__} has nothing to do: task_configs(1) gave no task")
+        raise ConnectError(f"{connector_class.__name__} has nothing to do: task_configs(1) returned no task")
     task_class = connector.task_class()
     if issubclass(task_class, FunctionSourceTask):
         clock = ManualClock()

@@ -1,4 +1,4 @@
-"""A source that does what a script says."""
+"""A source that follows a script."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ CONFIG = ConfigDef().define(
 
 
 class ScriptedSource(SourceConnector):
-    """Runs the script that :meth:`register` knows under the key ``script``, with one task."""
+    """Runs the registered script that the key ``script`` names, with one task."""
 
     scripts: ClassVar[dict[str, list[Step]]] = {}
 
     @classmethod
     def register(cls, name: str, steps: Sequence[Step]) -> None:
-        """Makes a script known in this process; one of that name is replaced."""
+        """Registers a script in this process; replaces one of the same name."""
         cls.scripts[name] = list(steps)
 
     def config_def(self) -> ConfigDef:
@@ -57,7 +57,7 @@ class ScriptedSource(SourceConnector):
 
 
 class ScriptedSourceTask(SourceTask):
-    """Goes through its steps, then returns nothing. What was committed is kept in ``committed``."""
+    """Runs its steps, then returns nothing. ``committed`` has the offsets that were committed."""
 
     def __init__(self, steps: Sequence[Step] | None = None) -> None:
         self._steps = None if steps is None else list(steps)

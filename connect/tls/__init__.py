@@ -1,21 +1,23 @@
-"""TLS as settings of Java's clients ask for it: key stores, trust stores (PEM, PKCS12 and JKS, read without Java), cipher suites.
+"""TLS settings of Java clients: key stores and trust stores (PEM, PKCS12, and JKS, read without Java), and cipher suites.
 
-What a store's file holds is told by its bytes, not by ``ssl.keystore.type``: since Java 9 keytool writes PKCS12 into files called
-.jks.
+The format of a store is detected from its bytes, not from ``ssl.keystore.type``: since Java 9, keytool writes PKCS12 into files
+called .jks.
 """
 
-from connect.tls.cipher_suites import allow_suites, tls12_names
+from connect.tls.cipher_suites import allow_suites, tls12_cipher_names
 from connect.tls.contexts import load_identity, load_trust
-from connect.tls.store import Identity, Store, identity_of, store_of, trusted_of
+from connect.tls.settings import JavaTlsSettings
+from connect.tls.store import Identity, Store, parse_store, read_identity, read_trusted_certificates
 
 __all__ = [
     "Identity",
+    "JavaTlsSettings",
     "Store",
     "allow_suites",
-    "identity_of",
     "load_identity",
     "load_trust",
-    "store_of",
-    "tls12_names",
-    "trusted_of",
+    "parse_store",
+    "read_identity",
+    "read_trusted_certificates",
+    "tls12_cipher_names",
 ]

@@ -1,4 +1,4 @@
-"""Names of TLS cipher suites: Java has the standard's (RFC 5246), OpenSSL its own."""
+"""Converts names of TLS cipher suites from Java's, which are standard (RFC 5246), to OpenSSL's."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from connect.errors import ConfigError
 _STANDARD = re.compile(r"TLS_(?P<exchange>\w+)_WITH_(?P<cipher>\w+)")
 
 
-def tls12_names(suites: Sequence[str]) -> list[str]:
-    """OpenSSL's names of the suites of TLS 1.2 among these. Those of TLS 1.3 have no key exchange in their name and are left out;
-    what is no standard name is taken as OpenSSL's."""
+def tls12_cipher_names(suites: Sequence[str]) -> list[str]:
+    """Returns OpenSSL's names of the TLS 1.2 suites among these. TLS 1.3 suites, which have no key exchange in their name, are
+    omitted; names that are not standard are taken as OpenSSL's."""
     found = []
     for suite in suites:
         match = _STANDARD.fullmatch(suite)
@@ -25,9 +25,9 @@ def tls12_names(suites: Sequence[str]) -> list[str]:
 
 
 def allow_suites(context: ssl.SSLContext, suites: Sequence[str], versions: Sequence[str]) -> list[str]:
-    """Allows no other suites, and returns the versions of TLS that are left of those. Python has no choice among the suites of
-    TLS 1.3: one that is named brings them all, none takes the version away. Raises ConfigError when nothing is left."""
-    older = tls12_names(suites)
+    """Restricts a context to these suites and returns the TLS versions that remain. Python cannot select TLS 1.3 suites: naming
+    one allows all, naming none disables the version. Raises ConfigError when no version remains."""
+    older = tls12_cipher_names(suites)
     newer = len(older) < len(suites)
     if older:
         try:
@@ -41,7 +41,7 @@ def allow_suites(context: ssl.SSLContext, suites: Sequence[str], versions: Seque
 
 
 def _openssl_name(exchange: str, cipher: str) -> str:
-    # ECDHE_RSA_WITH_AES_128_GCM_SHA256 is ECDHE-RSA-AES128-GCM-SHA256; RSA as key exchange is not named; CBC goes without saying.
+    # ECDHE_RSA_WITH_AES_128_GCM_SHA256 is ECDHE-RSA-AES128-GCM-SHA256; OpenSSL omits RSA as key exchange, and CBC.
     key_exchange = "" if exchange == "RSA" else exchange.replace("_", "-") + "-"
     if cipher.startswith("CHACHA20_POLY1305"):
         return f"{key_exchange}CHACHA20-POLY1305"

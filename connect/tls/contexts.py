@@ -1,4 +1,4 @@
-"""Stores for Python's own TLS."""
+"""Loads key stores and trust stores into Python's TLS contexts."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from connect.errors import ConfigError
-from connect.tls.store import Store, identity_of, trusted_of
+from connect.tls.store import Store, read_identity, read_trusted_certificates
 
 
 def load_identity(context: ssl.SSLContext, store: Store) -> None:
-    """Gives the context its key and certificate chain. Raises ConfigError."""
-    identity = identity_of(store)
+    """Loads the key and certificate chain of a store into the context. Raises ConfigError."""
+    identity = read_identity(store)
     key = f"{store.key}.location" if store.certificates is None else f"{store.key}.certificate.chain"
 
     def asked() -> str:
-        # Without this OpenSSL would ask on the terminal.
+        # Without this, OpenSSL would ask on the terminal.
         if identity.password is None:
             raise ConfigError(f"The key of {key} is encrypted; set {store.key_password_key}", key=store.key_password_key)
         return identity.password
 
-    with _written(identity.pem) as path:
+    with _temporary_key_file(identity.pem) as path:
         try:
             context.load_cert_chain(path, password=asked)
         except (ssl.SSLError, ValueError) as e:
@@ -33,15 +33,15 @@ def load_identity(context: ssl.SSLContext, store: Store) -> None:
 
 
 def load_trust(context: ssl.SSLContext, store: Store) -> None:
-    """Tells the context whose certificates it takes, for a store that is given. Raises ConfigError."""
-    pem = trusted_of(store)
+    """Loads the trusted certificates of a configured store into the context. Raises ConfigError."""
+    pem = read_trusted_certificates(store)
     try:
         context.load_verify_locations(cadata=pem)
     except (ssl.SSLError, ValueError) as e:
         if store.certificates is not None:
             key = f"{store.key}.certificates"
             raise ConfigError(f"{key} holds no certificate that can be read ({_reason(e)})", key=key) from e
-        raise store.refused(f"it holds no certificate that can be read ({_reason(e)})") from e
+        raise store.error(f"it holds no certificate that can be read ({_reason(e)})") from e
 
 
 def _reason(error: Exception) -> str:
@@ -49,8 +49,9 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def _written(pem: str) -> Iterator[str]:
-    """A file for the moment, that only this user can read: Python takes keys from files alone. On Linux it is in memory."""
+def _temporary_key_file(pem: str) -> Iterator[str]:
+    """Writes a temporary file that only this user can read, because Python loads keys from files only. On Linux, it is in
+    memory."""
     in_memory = hasattr(os, "memfd_create")
     handle, path = (os.memfd_create("key"), None) if in_memory else tempfile.mkstemp(prefix="sluice-key-")
     with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -1,7 +1,7 @@
-"""The format JKS, in which Java kept keys before version 9, and keytool still does with ``-storetype JKS``.
+"""Reads JKS key stores, Java's default format before version 9 and keytool's with ``-storetype JKS``.
 
-Its layout is described in OpenJDK's ``sun.security.provider.JavaKeyStore``, the protection of keys in ``KeyProtector``: SHA-1
-over the password makes the bytes that a key is mixed with. Numbers are big-endian, texts as Java's ``writeUTF`` has them.
+OpenJDK's ``sun.security.provider.JavaKeyStore`` defines the layout and ``KeyProtector`` the encryption of keys: they are XORed
+with a stream of SHA-1 digests of the password. Numbers are big-endian; texts are in the format of Java's ``writeUTF``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import struct
 
-from connect.tls.store_contents import Contents
+from connect.tls.store_contents import StoreContents
 
 MAGIC = b"\xfe\xed\xfe\xed"
 JCEKS_MAGIC = b"\xce\xce\xce\xce"
@@ -23,47 +23,47 @@ _PROTECTION = bytes.fromhex("2b060104012a02110101")
 
 
 class DamagedError(ValueError):
-    """The bytes are no whole store."""
+    """The bytes are not a complete store."""
 
 
 class WrongPasswordError(ValueError):
-    """The password opens the store, or with ``of_key`` the key, not."""
+    """The password of the store, or with ``of_key`` of the key, is wrong."""
 
     def __init__(self, *, of_key: bool) -> None:
         super().__init__("the password is wrong")
         self.of_key = of_key
 
 
-def opened(content: bytes, password: str | None, key_password: str | None = None) -> Contents:
-    """Reads a store. Without a password its certificates are read and not proven to be unchanged, as in Java, and its key stays
-    closed. Raises DamagedError and WrongPasswordError."""
-    reader = _Reader(content)
+def read_jks(content: bytes, password: str | None, key_password: str | None = None) -> StoreContents:
+    """Reads a store. Without a password, as in Java, its certificates are read without an integrity check, and its key stays
+    locked. Raises DamagedError and WrongPasswordError."""
+    reader = _JksReader(content)
     reader.take(len(MAGIC))
     version = reader.number()
     if version not in (1, 2):
         raise DamagedError(f"version {version}")
     if password is not None:
-        _require_unchanged(content, password)
-    found = Contents()
+        _check_digest(content, password)
+    found = StoreContents()
     for _ in range(reader.number()):
         kind = reader.number()
         reader.text()  # its alias
         reader.take(8)  # when it was made
         if kind == _KEY:
             protected = reader.take(reader.number())
-            chain = [_certificate(reader, version) for _ in range(reader.number())]
+            chain = [_read_certificate(reader, version) for _ in range(reader.number())]
             if password is None:
-                found.closed = True
+                found.is_locked = True
             elif found.key is None:
-                found.key, found.chain = _unprotected(protected, key_password or password), chain
+                found.key, found.chain = _decrypt_key(protected, key_password or password), chain
         elif kind == _CERTIFICATE:
-            found.trusted.append(_certificate(reader, version))
+            found.trusted.append(_read_certificate(reader, version))
         else:
             raise DamagedError(f"an entry of kind {kind}")
     return found
 
 
-class _Reader:
+class _JksReader:
     def __init__(self, content: bytes) -> None:
         self._content = content
         self._at = 0
@@ -83,28 +83,28 @@ class _Reader:
         return self.take(struct.unpack(">H", self.take(2))[0])
 
 
-def _certificate(reader: _Reader, version: int) -> bytes:
+def _read_certificate(reader: _JksReader, version: int) -> bytes:
     if version == 2:
         reader.text()  # X.509
     return reader.take(reader.number())
 
 
-def _in_java(password: str) -> bytes:
+def _java_password_bytes(password: str) -> bytes:
     return password.encode("utf-16-be")
 
 
-def _require_unchanged(content: bytes, password: str) -> None:
+def _check_digest(content: bytes, password: str) -> None:
     if len(content) < _DIGEST:
         raise DamagedError("it ends too soon")
-    digest = hashlib.sha1(_in_java(password) + _WHITENER + content[:-_DIGEST]).digest()
+    digest = hashlib.sha1(_java_password_bytes(password) + _WHITENER + content[:-_DIGEST]).digest()
     if not hmac.compare_digest(digest, content[-_DIGEST:]):
         raise WrongPasswordError(of_key=False)
 
 
-def _unprotected(protected: bytes, password: str) -> bytes:
-    data = _protected_bytes(protected)
+def _decrypt_key(protected: bytes, password: str) -> bytes:
+    data = _encrypted_bytes(protected)
     salt, mixed, check = data[:_DIGEST], data[_DIGEST:-_DIGEST], data[-_DIGEST:]
-    secret = _in_java(password)
+    secret = _java_password_bytes(password)
     stream, block = b"", salt
     while len(stream) < len(mixed):
         block = hashlib.sha1(secret + block).digest()
@@ -115,21 +115,21 @@ def _unprotected(protected: bytes, password: str) -> bytes:
     return key
 
 
-def _protected_bytes(info: bytes) -> bytes:
-    """The bytes in an EncryptedPrivateKeyInfo (RFC 5208): a sequence of what protects them and the bytes themselves."""
-    body, _ = _element(info, 0x30)
-    algorithm, rest = _element(body, 0x30)
-    name, _ = _element(algorithm, 0x06)
+def _encrypted_bytes(info: bytes) -> bytes:
+    """Returns the encrypted bytes of an EncryptedPrivateKeyInfo (RFC 5208), after checking the algorithm."""
+    body, _ = _read_der_element(info, 0x30)
+    algorithm, rest = _read_der_element(body, 0x30)
+    name, _ = _read_der_element(algorithm, 0x06)
     if name != _PROTECTION:
-        raise DamagedError("its key is protected in a way that is not JKS's own")
-    data, _ = _element(rest, 0x04)
+        raise DamagedError("its key is not protected with JKS's own algorithm")
+    data, _ = _read_der_element(rest, 0x04)
     if len(data) < 2 * _DIGEST:
         raise DamagedError("its key is cut off")
     return data
 
 
-def _element(der: bytes, tag: int) -> tuple[bytes, bytes]:
-    """The content of the DER element at the beginning, and what comes after it."""
+def _read_der_element(der: bytes, tag: int) -> tuple[bytes, bytes]:
+    """Returns the content of the first DER element, and the bytes after it."""
     if len(der) < 2 or der[0] != tag:
         raise DamagedError("its key cannot be read")
     size, begin = der[1], 2

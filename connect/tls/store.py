@@ -1,4 +1,4 @@
-"""A store as settings name it, and what is in it, as PEM."""
+"""Key stores and trust stores: their settings, and their contents as PEM."""
 
 from __future__ import annotations
 
@@ -9,54 +9,54 @@ from pathlib import Path
 
 from connect.errors import ConfigError
 from connect.tls import jks
-from connect.tls.store_contents import Contents
+from connect.tls.store_contents import StoreContents
 
 _PEM = b"-----BEGIN"
 _DER = b"\x30"
-"""Opens a sequence, which a PKCS12 store is."""
+"""The tag of a sequence, with which a PKCS12 store starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A key store or trust store, as settings name it. ``key`` is the setting's name up to ``.location``, for messages."""
+    """The settings of a key store or trust store. ``key`` is the name of the settings up to ``.location``, for messages."""
 
     key: str
     location: str | None = None
     password: str | None = field(default=None, repr=False)
     key_password: str | None = field(default=None, repr=False)
     certificates: str | None = field(default=None, repr=False)
-    """PEM that stands in the settings: of a key store its chain, of a trust store all of it."""
+    """PEM in the settings themselves: the chain of a key store, or all certificates of a trust store."""
     private_key: str | None = field(default=None, repr=False)
 
     @property
     def is_given(self) -> bool:
-        """Whether the settings name one."""
+        """Whether the settings configure a store."""
         return self.location is not None or self.certificates is not None
 
     @property
     def key_password_key(self) -> str:
-        """The setting with the password of the key alone, which has no part in the store's own name."""
+        """The setting with the password of the key, which is not below the store's name."""
         return f"{self.key.rpartition('.')[0]}.key.password"
 
     def is_pem(self) -> bool:
-        """Whether the file is PEM, which other programs read as it is. Raises ConfigError when it cannot be read."""
+        """Returns whether the file is PEM, which other programs read directly. Raises ConfigError when it cannot be read."""
         return _PEM in self.read()
 
     def read(self) -> bytes:
-        """The file's bytes. Raises ConfigError."""
+        """Returns the file's bytes. Raises ConfigError."""
         try:
             return Path(self.location or "").read_bytes()
         except OSError as e:
-            raise self.refused(f"cannot be read: {e.strerror}") from e
+            raise self.error(f"cannot be read: {e.strerror}") from e
 
-    def refused(self, why: str) -> ConfigError:
-        """The error that says why the file cannot be used."""
+    def error(self, why: str) -> ConfigError:
+        """Returns the error that says why the file cannot be used."""
         return ConfigError.invalid(f"{self.key}.location", self.location, why)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A private key and the certificates that prove it, the own first: both PEM. ``password`` opens an encrypted key."""
+    """A private key and its certificate chain, starting with its own, both in PEM. ``password`` decrypts an encrypted key."""
 
     key: str = field(repr=False)
     chain: str
@@ -64,12 +64,12 @@ class Identity:
 
     @property
     def pem(self) -> str:
-        """Key and chain in one text."""
+        """The key and the chain in one text."""
         return self.key if self.key == self.chain else f"{self.key}\n{self.chain}\n"
 
 
-def store_of(given: Mapping[str, str], name: str, shown: str = "") -> Store:
-    """The store of settings ``ssl.keystore.*`` or ``ssl.truststore.*``; ``shown`` is the prefix that they have in the file."""
+def parse_store(given: Mapping[str, str], name: str, shown: str = "") -> Store:
+    """Reads the settings ``ssl.keystore.*`` or ``ssl.truststore.*``; ``shown`` is their prefix in the file, for messages."""
     return Store(
         shown + name,
         given.get(f"{name}.location") or None,
@@ -80,8 +80,8 @@ def store_of(given: Mapping[str, str], name: str, shown: str = "") -> Store:
     )
 
 
-def identity_of(store: Store) -> Identity:
-    """The key of a key store with its certificates; of several the first. Raises ConfigError, which never tells a password."""
+def read_identity(store: Store) -> Identity:
+    """Reads the first key of a key store with its certificates. Raises ConfigError, which never shows a password."""
     if store.certificates is not None:
         if not store.private_key:
             raise ConfigError(f"{store.key}.certificate.chain needs {store.key}.key", key=f"{store.key}.key")
@@ -90,67 +90,67 @@ def identity_of(store: Store) -> Identity:
     if _PEM in content:
         text = content.decode("utf-8", "replace")
         return Identity(text, text, store.key_password or store.password)
-    opened = _opened(store, content)
-    if opened.closed:
-        raise store.refused(f"its key needs a password; set {store.key}.password")
+    opened = _open_store(store, content)
+    if opened.is_locked:
+        raise store.error(f"its key needs a password; set {store.key}.password")
     if opened.key is None or not opened.chain:
-        raise store.refused("it holds no private key with its certificate")
+        raise store.error("it holds no private key with its certificate")
     return Identity(_pem("PRIVATE KEY", opened.key), "".join(_pem("CERTIFICATE", one) for one in opened.chain))
 
 
-def trusted_of(store: Store) -> str:
-    """All certificates of a trust store as PEM. Raises ConfigError, which never tells a password."""
+def read_trusted_certificates(store: Store) -> str:
+    """Reads all certificates of a trust store as PEM. Raises ConfigError, which never shows a password."""
     if store.certificates is not None:
         return store.certificates
     content = store.read()
     if _PEM in content:
         return content.decode("utf-8", "replace")
-    opened = _opened(store, content)
-    # Java trusts certificates that stand alone, and of a key's chain the first.
+    opened = _open_store(store, content)
+    # Java trusts certificates without a key, and the first one of a key's chain.
     found = [*opened.trusted, *opened.chain[:1]]
     if not found:
-        raise store.refused("it holds no certificate to trust")
+        raise store.error("it holds no certificate to trust")
     return "".join(_pem("CERTIFICATE", one) for one in found)
 
 
-def _opened(store: Store, content: bytes) -> Contents:
+def _open_store(store: Store, content: bytes) -> StoreContents:
     if content.startswith(jks.MAGIC):
-        return _opened_jks(store, content)
+        return _open_jks(store, content)
     if content.startswith(jks.JCEKS_MAGIC):
-        raise store.refused(
+        raise store.error(
             f"it is a JCEKS key store, which only Java reads. Convert it: keytool -importkeystore -srckeystore {store.location} "
             f"-srcstoretype JCEKS -destkeystore store.p12 -deststoretype PKCS12, then set {store.key}.location=store.p12"
         )
     if not content.startswith(_DER):
-        raise store.refused("it is neither PEM nor PKCS12 nor JKS")
-    return _opened_pkcs12(store, content)
+        raise store.error("it is neither PEM nor PKCS12 nor JKS")
+    return _open_pkcs12(store, content)
 
 
-def _opened_jks(store: Store, content: bytes) -> Contents:
+def _open_jks(store: Store, content: bytes) -> StoreContents:
     try:
-        return jks.opened(content, store.password, store.key_password)
+        return jks.read_jks(content, store.password, store.key_password)
     except jks.WrongPasswordError as e:
         key = store.key_password_key if e.of_key and store.key_password else f"{store.key}.password"
         what = "the password of its key" if e.of_key else "its password"
-        raise store.refused(f"it is a JKS key store, and {key} is not {what}, or the file is damaged") from e
+        raise store.error(f"it is a JKS key store, and {key} is not {what}, or the file is damaged") from e
     except jks.DamagedError as e:
-        raise store.refused(f"it begins as a JKS key store and is damaged: {e}") from e
+        raise store.error(f"it begins as a JKS key store and is damaged: {e}") from e
 
 
-def _opened_pkcs12(store: Store, content: bytes) -> Contents:
-    # The import takes as long as half a worker's start, and most workers need none of it.
+def _open_pkcs12(store: Store, content: bytes) -> StoreContents:
+    # The import would take half of a worker's startup time, and most workers do not need it.
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
     try:
         found = pkcs12.load_pkcs12(content, None if store.password is None else store.password.encode())
     except ValueError as e:
-        raise store.refused(f"it is no PKCS12 key store, or {store.key}.password is not its password") from e
+        raise store.error(f"it is no PKCS12 key store, or {store.key}.password is not its password") from e
     others = [one.certificate.public_bytes(Encoding.DER) for one in found.additional_certs]
     own = [] if found.cert is None else [found.cert.certificate.public_bytes(Encoding.DER)]
     if found.key is None:
-        return Contents(trusted=own + others)
+        return StoreContents(trusted=own + others)
     key = found.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
-    return Contents(key, own + others, others)
+    return StoreContents(key, own + others, others)
 
 
 def _pem(label: str, der: bytes) -> str:

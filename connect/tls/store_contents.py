@@ -1,4 +1,4 @@
-"""What is in a key store, whatever its format."""
+"""The contents of a key store, independent of its format."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Contents:
-    """All of it DER."""
+class StoreContents:
+    """Key and certificates in DER."""
 
     key: bytes | None = field(default=None, repr=False)
-    """The first private key, PKCS8."""
+    """The first private key, in PKCS8."""
     chain: list[bytes] = field(default_factory=list)
-    """That key's certificates, its own first."""
+    """The certificate chain of that key, starting with its own."""
     trusted: list[bytes] = field(default_factory=list)
-    """Certificates that stand alone."""
-    closed: bool = False
-    """Whether there is a key that nobody gave a password for."""
+    """Certificates without a key."""
+    is_locked: bool = False
+    """Whether there is a key, but no password for it."""

@@ -1,12 +1,12 @@
 """The transformations and predicates of this package by name.
 
-The variants for key and value have no short alias in the original (``Cast$Value`` is none); here ``CastValue`` is one.
+Apache has no short alias for the variants for key and value (``Cast$Value``); here they have one: ``CastValue``.
 """
 
 from connect.plugins import Kind, PluginEntry
 
 _PACKAGE = "org.apache.kafka.connect.transforms"
-_SIDED = {
+_KEY_OR_VALUE = {
     "Cast": "cast",
     "ExtractField": "extract_field",
     "Flatten": "flatten",
@@ -30,9 +30,9 @@ _PREDICATES = ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
 
 PLUGINS = (
     *(
-        PluginEntry(Kind.TRANSFORMATION, f"connect.transforms.{module}:{name}{side}", (f"{_PACKAGE}.{name}${side}",))
-        for name, module in _SIDED.items()
-        for side in ("Key", "Value")
+        PluginEntry(Kind.TRANSFORMATION, f"connect.transforms.{module}:{name}{variant}", (f"{_PACKAGE}.{name}${variant}",))
+        for name, module in _KEY_OR_VALUE.items()
+        for variant in ("Key", "Value")
     ),
     *(
         PluginEntry(Kind.TRANSFORMATION, f"connect.transforms.{module}:{name}", (f"{_PACKAGE}.{name}",), (name,))

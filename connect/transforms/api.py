@@ -11,11 +11,11 @@ from connect.record import ConnectRecord
 
 
 class Transformation(ABC):
-    """Changes records. Configured once, then called on one task's thread only."""
+    """Changes or drops records. Configured once, then called only on the thread of one task."""
 
     @abstractmethod
     def configure(self, configs: Mapping[str, Any]) -> None:
-        """Takes the settings below ``transforms.<alias>.``. Raises ConfigError."""
+        """Reads the keys under ``transforms.<alias>.``. Raises ConfigError."""
 
     @classmethod
     @abstractmethod
@@ -23,20 +23,20 @@ class Transformation(ABC):
 
     @abstractmethod
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        """The changed record (it may be the same object), or None to drop it. Raises DataError."""
+        """Returns the changed record (it may be the same object), or None to drop it. Raises DataError."""
 
     def apply_batch(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord | None]:
-        """The same for many, result by result. Raises on the first bad one; the worker then goes one by one, so a
-        transformation that changes records in place must be able to see them again."""
+        """Applies it to each record and returns one result per record. Raises for the first bad record; the worker then retries
+        record by record, so a transformation that changes records in place must accept them again."""
         apply = self.apply
         return [apply(record) for record in records]
 
     def close(self) -> None:
-        """Releases what ``configure`` opened. May be called twice."""
+        """Releases what ``configure`` opened. May be called more than once."""
 
 
 class Predicate(ABC):
-    """Decides for which records a transformation runs."""
+    """Selects the records that a transformation applies to."""
 
     @abstractmethod
     def configure(self, configs: Mapping[str, Any]) -> None: ...
@@ -49,9 +49,9 @@ class Predicate(ABC):
     def test(self, record: ConnectRecord) -> bool: ...
 
     def test_batch(self, records: Sequence[ConnectRecord]) -> list[bool]:
-        """The same for many, answer by answer."""
+        """Tests each record and returns one result per record."""
         test = self.test
         return [test(record) for record in records]
 
     def close(self) -> None:
-        """Releases what ``configure`` opened. May be called twice."""
+        """Releases what ``configure`` opened. May be called more than once."""

@@ -1,7 +1,7 @@
-"""The chain that a connector's configuration names: ``transforms=a,b``, ``transforms.a.type=...``, ``predicates=...``.
+"""Builds and applies the transformation chain of a connector: ``transforms=a,b``, ``transforms.a.type=...``, ``predicates=...``.
 
-What is wrong is told in the original's words and order: first lists of names, then classes that are none, then keys of the
-table that all stages together make, then what a stage says of its own settings. Source: KIP-66, KIP-585; vectors ``chain``.
+Errors have Apache's texts and come in Apache's order: lists of aliases, class names, keys of all stages, and last what a stage
+reports when it is configured. Source: KIP-66, KIP-585; vectors ``chain``.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from connect.plugins import Kind, Plugins
 from connect.record import ConnectRecord
 from connect.strict import strict_settings
 from connect.transforms.api import Predicate, Transformation
-from connect.transforms.columnar.batches import ColumnTransformation, apply_in_columns
+from connect.transforms.columnar.column_transformation import ColumnTransformation, apply_columnar_steps
 
-_LISTS = {Kind.TRANSFORMATION: "transforms", Kind.PREDICATE: "predicates"}
-_NOUNS = {Kind.TRANSFORMATION: "Transformation", Kind.PREDICATE: "Predicate"}
+_LIST_KEYS = {Kind.TRANSFORMATION: "transforms", Kind.PREDICATE: "predicates"}
+_KIND_NAMES = {Kind.TRANSFORMATION: "Transformation", Kind.PREDICATE: "Predicate"}
 _IMPORTANCE = (Importance.HIGH, Importance.MEDIUM, Importance.LOW)
 _STAGE_KEYS = (
     ConfigKey("predicate", ConfigType.STRING, None, importance=Importance.MEDIUM),
@@ -33,7 +33,7 @@ _JAVA_ERROR = "org.apache.kafka.common.config.ConfigException"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One transformation, with the predicate that says for which records it runs."""
+    """A transformation and the predicate that selects its records."""
 
     alias: str
     transformation: Transformation
@@ -45,8 +45,8 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stage:
-    """A declared transformation or predicate, not made yet."""
+class _StageSpec:
+    """A declared transformation or predicate that is not created yet."""
 
     kind: Kind
     alias: str
@@ -54,7 +54,7 @@ class _Stage:
 
     @property
     def prefix(self) -> str:
-        return f"{_LISTS[self.kind]}.{self.alias}."
+        return f"{_LIST_KEYS[self.kind]}.{self.alias}."
 
     def settings(self, config: Mapping[str, str | None]) -> dict[str, Any]:
         own = {key.removeprefix(self.prefix): value for key, value in config.items() if key.startswith(self.prefix)}
@@ -63,12 +63,12 @@ class _Stage:
 
 
 def build_steps(config: Mapping[str, str | None], plugins: Plugins) -> list[Step]:
-    """Makes and configures what the configuration names. Raises ConfigError for what validation finds, and ConnectError, as the
-    original, for what only a stage itself can tell."""
-    aliases = {kind: _aliases(config, kind) for kind in _LISTS}
+    """Creates and configures the chain. Raises ConfigError for what validation finds and, as Apache does, ConnectError for what a
+    stage reports when it is configured."""
+    aliases = {kind: _parse_aliases(config, kind) for kind in _LIST_KEYS}
     stages = [
-        _Stage(kind, alias, _plugin_class(kind, f"{_LISTS[kind]}.{alias}.type", config, plugins))
-        for kind in _LISTS
+        _StageSpec(kind, alias, _load_plugin(kind, f"{_LIST_KEYS[kind]}.{alias}.type", config, plugins))
+        for kind in _LIST_KEYS
         for alias in aliases[kind]
     ]
     for stage in stages:
@@ -76,8 +76,8 @@ def build_steps(config: Mapping[str, str | None], plugins: Plugins) -> list[Step
     declared = {stage.alias: stage for stage in stages if stage.kind is Kind.PREDICATE}
     steps: list[Step] = []
     try:
-        # Kept as they are made, so that those before a failing one are closed.
-        steps.extend(_step(stage, config, declared) for stage in stages if stage.kind is Kind.TRANSFORMATION)
+        # Extended one by one, so that the steps before a failing one are closed.
+        steps.extend(_create_step(stage, config, declared) for stage in stages if stage.kind is Kind.TRANSFORMATION)
     except BaseException:
         close_steps(steps)
         raise
@@ -85,7 +85,7 @@ def build_steps(config: Mapping[str, str | None], plugins: Plugins) -> list[Step
 
 
 def apply_steps(steps: Sequence[Step], record: ConnectRecord) -> ConnectRecord | None:
-    """The record after all steps, or None where one dropped it."""
+    """Applies all steps to a record; None if one drops it."""
     current: ConnectRecord | None = record
     for step in steps:
         if current is None:
@@ -96,27 +96,27 @@ def apply_steps(steps: Sequence[Step], record: ConnectRecord) -> ConnectRecord |
 
 
 def apply_steps_batch(steps: Sequence[Step], records: Sequence[ConnectRecord]) -> Sequence[ConnectRecord | None]:
-    """The same for many: one result a record, in order. Raises on a bad record, and does not say which it was.
+    """Applies all steps to a batch and returns one result per record, in order. Raises for a bad record without naming it.
 
-    What comes may be :class:`connect.transforms.columnar.columns.ChangedRecords`, whose records are made when they are looked
-    at."""
+    The result may be a :class:`connect.transforms.columnar.columns.ChangedRecords`, which creates its records on first access.
+    """
     results: Sequence[ConnectRecord | None] = records
-    at = 0
-    while at < len(steps):
-        step = steps[at]
-        fused = _in_columns_from(steps, at)
-        at += max(len(fused), 1)
+    index = 0
+    while index < len(steps):
+        step = steps[index]
+        fused = _columnar_steps_from(steps, index)
+        index += max(len(fused), 1)
         if step.predicate is None and _none_dropped(results):
-            results = _changed(step, fused, results)
+            results = _apply_step(step, fused, results)
             continue
-        chosen = [(i, record) for i, record in enumerate(results) if record is not None]
+        selected = [(i, record) for i, record in enumerate(results) if record is not None]
         if step.predicate is not None:
-            tests = step.predicate.test_batch([record for _, record in chosen])
-            chosen = [one for one, test in zip(chosen, tests, strict=True) if test is not step.negate]
-        if chosen:
-            changed = _changed(step, fused, [record for _, record in chosen])
+            tests = step.predicate.test_batch([record for _, record in selected])
+            selected = [pair for pair, test in zip(selected, tests, strict=True) if test is not step.negate]
+        if selected:
+            changed = _apply_step(step, fused, [record for _, record in selected])
             results = list(results)
-            for (i, _), record in zip(chosen, changed, strict=True):
+            for (i, _), record in zip(selected, changed, strict=True):
                 results[i] = record
     return results
 
@@ -125,8 +125,8 @@ def _none_dropped(results: Sequence[ConnectRecord | None]) -> TypeGuard[Sequence
     return None not in results
 
 
-def _in_columns_from(steps: Sequence[Step], start: int) -> list[ColumnTransformation]:
-    """The transformations from there on that can be done in one go: those that work in columns on the same records."""
+def _columnar_steps_from(steps: Sequence[Step], start: int) -> list[ColumnTransformation]:
+    """The transformations from ``start`` on that can run together: those that work in columns on the same records."""
     fused: list[ColumnTransformation] = []
     for step in steps[start:]:
         if not isinstance(step.transformation, ColumnTransformation) or (fused and step.predicate is not None):
@@ -137,10 +137,10 @@ def _in_columns_from(steps: Sequence[Step], start: int) -> list[ColumnTransforma
     return fused
 
 
-def _changed(
+def _apply_step(
     step: Step, fused: Sequence[ColumnTransformation], records: Sequence[ConnectRecord]
 ) -> Sequence[ConnectRecord | None]:
-    return apply_in_columns(fused, records) if fused else step.transformation.apply_batch(records)
+    return apply_columnar_steps(fused, records) if fused else step.transformation.apply_batch(records)
 
 
 def close_steps(steps: Sequence[Step]) -> None:
@@ -151,9 +151,9 @@ def close_steps(steps: Sequence[Step]) -> None:
             step.predicate.close()
 
 
-def _aliases(config: Mapping[str, str | None], kind: Kind) -> list[str]:
-    """The names of the stages of a kind, each once. Raises ConfigError for a null and for a name that is twice there."""
-    key = _LISTS[kind]
+def _parse_aliases(config: Mapping[str, str | None], kind: Kind) -> list[str]:
+    """The aliases of a kind. Raises ConfigError for null and for a repeated alias."""
+    key = _LIST_KEYS[kind]
     if key not in config:
         return []
     aliases: list[str] | None = parse_value(key, config[key], ConfigType.LIST)
@@ -164,24 +164,24 @@ def _aliases(config: Mapping[str, str | None], kind: Kind) -> list[str]:
     return aliases
 
 
-def _plugin_class(kind: Kind, key: str, config: Mapping[str, str | None], plugins: Plugins) -> type[Any]:
+def _load_plugin(kind: Kind, key: str, config: Mapping[str, str | None], plugins: Plugins) -> type[Any]:
     text = config.get(key)
     if text is None:
-        raise ConfigError.invalid(key, None, f"Not a {_NOUNS[kind]}")
+        raise ConfigError.invalid(key, None, f"Not a {_KIND_NAMES[kind]}")
     name = text.strip()
     try:
         plugin = plugins.load(plugins.resolve(kind, name))
     except PluginNotFoundError as e:
-        raise _unknown_class(kind, key, text, plugins) from e
+        raise _unknown_class_error(kind, key, text, plugins) from e
     if name != text:
-        # The original finds the class without the blanks, and its table with them it does not.
-        raise ConfigError.invalid(key, text, f"Error getting config definition from {_NOUNS[kind]}: {text}")
+        # Apache finds the class by the trimmed name, but not its config definition.
+        raise ConfigError.invalid(key, text, f"Error getting config definition from {_KIND_NAMES[kind]}: {text}")
     if inspect.isabstract(plugin):
         raise ConfigError("This class is abstract and cannot be created.", key=key)
     return plugin
 
 
-def _unknown_class(kind: Kind, key: str, text: str, plugins: Plugins) -> ConfigError:
+def _unknown_class_error(kind: Kind, key: str, text: str, plugins: Plugins) -> ConfigError:
     name = text.strip()
     variants = [java for desc in plugins.of(kind) for java in desc.java_names if java.startswith(f"{name}$")]
     if variants:
@@ -190,11 +190,11 @@ def _unknown_class(kind: Kind, key: str, text: str, plugins: Plugins) -> ConfigE
         other = plugins.find(name)
     except PluginNotFoundError:
         return ConfigError.invalid(key, text, f"Class {text} could not be found.")
-    return ConfigError(f"Class class {other.class_name} does not implement the {_NOUNS[kind]} interface", key=key)
+    return ConfigError(f"Class class {other.class_name} does not implement the {_KIND_NAMES[kind]} interface", key=key)
 
 
-def _check_settings(stage: _Stage, config: Mapping[str, str | None]) -> None:
-    """Reads the settings of a stage in the order of the table that the original makes. Raises ConfigError."""
+def _check_settings(stage: _StageSpec, config: Mapping[str, str | None]) -> None:
+    """Parses the keys of a stage in Apache's order. Raises ConfigError."""
     if stage.kind is Kind.TRANSFORMATION:
         negate, predicate = f"{stage.prefix}negate", f"{stage.prefix}predicate"
         if negate in config and predicate not in config:
@@ -221,21 +221,20 @@ def _check_key(prefix: str, key: ConfigKey, config: Mapping[str, str | None]) ->
         key.validator(key.name, value)
 
 
-def _step(stage: _Stage, config: Mapping[str, str | None], declared: Mapping[str, _Stage]) -> Step:
+def _create_step(stage: _StageSpec, config: Mapping[str, str | None], declared: Mapping[str, _StageSpec]) -> Step:
     transformation: Transformation = stage.plugin()
     _configure(transformation, stage.settings(config))
-    # The original reads these two texts as they are, once more: a blank around a name makes it another name, and a blank around
-    # "true" makes it false.
+    # Apache reads these two values again without trimming: with spaces, an alias is unknown and "true" is false.
     named = config.get(f"{stage.prefix}predicate")
     if named is None:
         return Step(stage.alias, transformation)
-    chosen = declared.get(named)
-    if chosen is None:
-        # Passes validation and fails at start, with this text (vectors chain-0114 to 0117).
+    selected = declared.get(named)
+    if selected is None:
+        # Validation accepts it; the start fails with this text (vectors chain-0114 to 0117).
         missing = f"{_JAVA_ERROR}: Unknown configuration 'predicates.{named}.plugin.version'"
         raise ConnectError(f"org.apache.kafka.connect.errors.ConnectException: {missing}")
-    predicate: Predicate = chosen.plugin()
-    _configure(predicate, chosen.settings(config))
+    predicate: Predicate = selected.plugin()
+    _configure(predicate, selected.settings(config))
     negate = (config.get(f"{stage.prefix}negate") or "").lower() == "true"
     return Step(stage.alias, transformation, predicate, negate)
 

@@ -1,4 +1,4 @@
-"""Keys and rules that several transformations have."""
+"""Keys and validators that several transformations share."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FIELDS = "fields"
 FIELD = "field"
 
 
-def with_replace_null(table: ConfigDef) -> ConfigDef:
-    """Adds the key that says whether a null field with a default reads as its default."""
+def define_replace_null(table: ConfigDef) -> ConfigDef:
+    """Defines the key that replaces null fields by their defaults."""
     return table.define(
         REPLACE_NULL,
         ConfigType.BOOLEAN,
@@ -29,27 +29,35 @@ def with_replace_null(table: ConfigDef) -> ConfigDef:
     )
 
 
-def require_given(values: Mapping[str, Any], *names: str) -> None:
-    """Raises ConfigError for a setting of these that is null, as only JSON can say. The original fails too, by accident."""
+def require_non_null(values: Mapping[str, Any], *names: str) -> None:
+    """Raises ConfigError for a key that is null, which only JSON can express. Apache fails too, by accident."""
     for name in names:
         if values[name] is None:
             raise ConfigError.invalid(name, None, "entry must be non null")
 
 
-def replaces_nulls(values: Mapping[str, Any]) -> bool:
-    """Whether a null field reads as its default. Raises ConfigError when the setting is null."""
-    require_given(values, REPLACE_NULL)
+def read_replace_null(values: Mapping[str, Any]) -> bool:
+    """Whether null fields are replaced by their defaults. Raises ConfigError if the key is null."""
+    require_non_null(values, REPLACE_NULL)
     return values[REPLACE_NULL] is True
 
 
-def list_text(values: list[str]) -> str:
-    """A list as Java prints it."""
+def java_list_text(values: list[str]) -> str:
+    """Formats a list as Java prints it."""
     return f"[{', '.join(values)}]"
+
+
+def split_at_colons(text: str) -> list[str]:
+    """Splits ``old:new`` or ``field:type`` as Java's ``String.split`` does: empty parts at the end are dropped."""
+    parts = text.split(":")
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return [] if parts == [""] and text else parts
 
 
 @dataclass(frozen=True, slots=True)
 class NonEmptyList:
-    """A list with at least one entry."""
+    """Validates a list with at least one entry."""
 
     def __call__(self, name: str, value: Any) -> None:
         if not value:
@@ -61,23 +69,23 @@ class NonEmptyList:
 
 @dataclass(frozen=True, slots=True)
 class JavaRegex:
-    """A Java regular expression."""
+    """Validates a Java regular expression."""
 
     non_empty: bool = False
 
     def __call__(self, name: str, value: Any) -> None:
         if self.non_empty and value == "":
             raise ConfigError.invalid(name, value, "String must be non-empty")
-        compiled_regex(name, value)
+        compile_regex(name, value)
 
     def __str__(self) -> str:
         return "valid regex"
 
 
-def compiled_regex(name: str, value: str | None) -> re.Pattern[str]:
-    """The pattern of a setting. Raises ConfigError."""
+def compile_regex(name: str, value: str | None) -> re.Pattern[str]:
+    """Compiles the regular expression of a key. Raises ConfigError."""
     if value is None:
-        # Java's words, as Apache's workers hand them on; that the key is missing, another error of it says.
+        # Java's message, which Apache reports besides the error for the missing key.
         raise ConfigError.invalid(name, None, 'Invalid regex: Cannot invoke "String.isEmpty()" because "this.pattern" is null')
     try:
         return compile_java_regex(value)

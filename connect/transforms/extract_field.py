@@ -1,4 +1,4 @@
-"""ExtractField: the key or value becomes one of its fields."""
+"""ExtractField: replaces the key or value by one of its fields."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from connect.config.types import ConfigType
 from connect.config.validators import one_of
 from connect.data.schema import Schema
 from connect.data.struct import Struct
-from connect.errors import DataError
+from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
-from connect.transforms.columnar.columns import RecordColumns, SideColumns
-from connect.transforms.config import FIELD, replaces_nulls, require_given, with_replace_null
-from connect.transforms.field_path import parse_field_path
-from connect.transforms.key_or_value import KeySide, Plan, SideTransformation, ValueSide, checked_plan
-from connect.transforms.strict_casting import shown
-from connect.transforms.structs import read_field, require_map, require_struct, struct_under
+from connect.transforms.columnar.columns import PartColumns, RecordColumns
+from connect.transforms.config import FIELD, define_replace_null, read_replace_null, require_non_null
+from connect.transforms.key_or_value import KeyOrValueTransformation, OnKey, OnValue, Plan, with_check
+from connect.transforms.lossless import format_value
+from connect.transforms.structs import read_field, require_map, require_struct, require_struct_of
 
 PURPOSE = "field extraction"
 NESTED = "nested field access"
-_TABLE = with_replace_null(
+_CONFIG_DEF = define_replace_null(
     ConfigDef().define(FIELD, ConfigType.STRING, importance=Importance.MEDIUM, doc="Field name to extract.")
 ).define(
     "field.syntax.version", ConfigType.STRING, "V1", validator=one_of("V1", "V2", ignore_case=True), importance=Importance.HIGH,
@@ -34,22 +33,22 @@ _TABLE = with_replace_null(
 )  # fmt: skip
 
 
-class ExtractField(SideTransformation):
-    """Takes out one field; a null datum gives null under the field's schema. Raises DataError when the schema has no such
-    field; a map without it gives null."""
+class ExtractField(KeyOrValueTransformation):
+    """Extracts one field. Null becomes null with the schema of the field. Raises DataError if the schema has no such field; a map
+    without it becomes null."""
 
     passes_null = False
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = _TABLE.parse(configs)
-        require_given(values, FIELD)
+        values = _CONFIG_DEF.parse(configs)
+        require_non_null(values, FIELD)
         self._path: str = values[FIELD]
         self._steps = parse_field_path(self._path, values["field.syntax.version"])
-        self._replace_null = replaces_nulls(values)
+        self._replace_null = read_replace_null(values)
         self._strict = is_strict(configs)
 
     def check(self, schema: Schema | None, datum: Any) -> None:
@@ -58,41 +57,41 @@ class ExtractField(SideTransformation):
 
     def plan(self, schema: Schema | None) -> Plan:
         if schema is None:
-            plan = Plan(None, self._from_map())
-            return checked_plan(plan, self._check_there) if self._strict else plan
-        found: Schema | None = schema
+            plan = Plan(None, self._map_converter())
+            return with_check(plan, self._check_fields_exist) if self._strict else plan
+        field_schema: Schema | None = schema
         for step in self._steps:
-            if found is None:
+            if field_schema is None:
                 break
-            if found.fields is None:
+            if field_schema.fields is None:
                 raise DataError("Cannot look up fields on non-struct type")
-            field = found.field(step)
-            found = None if field is None else field.schema
-        if found is None or not self._steps:
+            field = field_schema.field(step)
+            field_schema = None if field is None else field.schema
+        if field_schema is None or not self._steps:
             raise DataError(f"Unknown field: {self._path}")
         index = schema.index_of(self._steps[-1]) if len(self._steps) == 1 else None
         if index is None:
-            return Plan(found, self._from_struct(schema, found))
-        place, default = index, found.default if self._replace_null else None
+            return Plan(field_schema, self._struct_converter(schema, field_schema))
+        column_index, default = index, field_schema.default if self._replace_null else None
 
-        def in_columns(side: SideColumns, _: RecordColumns) -> None:
-            column = side.column(place)
-            side.hold_data(column if default is None else [default if v is None else v for v in column])
+        def convert_columns(part: PartColumns, _: RecordColumns) -> None:
+            column = part.column(column_index)
+            part.set_data(column if default is None else [default if v is None else v for v in column])
 
-        return Plan(found, self._from_struct(schema, found), None, in_columns)
+        return Plan(field_schema, self._struct_converter(schema, field_schema), None, convert_columns)
 
-    def _check_there(self, datum: Any) -> None:
+    def _check_fields_exist(self, datum: Any) -> None:
         for step in self._steps:
             if not isinstance(datum, dict):
                 return
             if step not in datum:
                 raise DataError(
-                    f'The {self.side} has no field "{self._path}" to extract, and would become null; it has: '
-                    f"{shown(list(datum))} ({STRICT} is on)"
+                    f'The {self.part} has no field "{self._path}" to extract, and would become null; it has: '
+                    f"{format_value(list(datum))} ({STRICT} is on)"
                 )
             datum = datum[step]
 
-    def _from_map(self) -> Callable[[Any, ConnectRecord], Any]:
+    def _map_converter(self) -> Callable[[Any, ConnectRecord], Any]:
         parents, name = self._steps[:-1], self._steps[-1] if self._steps else None
 
         def convert(datum: Any, _: ConnectRecord) -> Any:
@@ -110,10 +109,10 @@ class ExtractField(SideTransformation):
 
         return convert
 
-    def _from_struct(self, schema: Schema, found: Schema) -> Callable[[Any, ConnectRecord], Any]:
+    def _struct_converter(self, schema: Schema, field_schema: Schema) -> Callable[[Any, ConnectRecord], Any]:
         parents, name, replace_null = self._steps[:-1], self._steps[-1], self._replace_null
         index = schema.index_of(name)
-        default = found.default if replace_null else None
+        default = field_schema.default if replace_null else None
         if parents or index is None:
 
             def nested(datum: Any, _: ConnectRecord) -> Any:
@@ -121,7 +120,7 @@ class ExtractField(SideTransformation):
                     if datum is None:
                         return None
                     datum = read_field(require_struct(None, datum, NESTED), step, replace_null)
-                return None if datum is None else read_field(require_struct(found, datum, NESTED), name, replace_null)
+                return None if datum is None else read_field(require_struct(field_schema, datum, NESTED), name, replace_null)
 
             return nested
 
@@ -129,16 +128,65 @@ class ExtractField(SideTransformation):
             if datum is None:
                 return None
             if datum.__class__ is not Struct or datum.schema is not schema:
-                datum = struct_under(schema, datum, PURPOSE)
+                datum = require_struct_of(schema, datum, PURPOSE)
             value = datum.values[index]
             return default if value is None else value
 
         return direct
 
 
-class ExtractFieldKey(KeySide, ExtractField):
+def parse_field_path(path: str, version: str) -> tuple[str, ...]:
+    """Splits a path into field names: V1 has plain names, V2 dotted ones with backticks around names that contain dots (KIP-821).
+
+    In V2, a backtick closes a name only before a dot or at the end, unless a backslash precedes it. Raises ConfigError for a
+    backtick that is not closed.
+    """
+    if version.upper() == "V1":
+        return (path,)
+    steps: list[str] = []
+    at = 0
+    while at < len(path):
+        if path[at] == "`":
+            step, at = _quoted_step(path, at)
+            steps.append(step)
+            continue
+        dot = path.find(".", at)
+        if dot < 0:
+            steps.append(path[at:])
+            break
+        steps.append(path[at:dot])
+        at = dot + 1
+    if path.endswith("."):
+        steps.append("")
+    return tuple(steps)
+
+
+def _quoted_step(path: str, backtick: int) -> tuple[str, int]:
+    name = ""
+    start = at = backtick + 1
+    while True:
+        at = path.find("`", at)
+        escaped = at > 0 and path[at - 1] == "\\"
+        if at < 0 or (at == len(path) - 1 and escaped):
+            raise ConfigError(
+                f"Incomplete backtick pair in path: [{path}], consider adding a backslash before backtick at position "
+                f"{backtick} to escape it"
+            )
+        if at == len(path) - 1:
+            return name + path[start:at], at + 1
+        if path[at + 1] != ".":
+            at += 1
+        elif escaped:
+            name += path[start : at - 1] + "`"
+            at += 1
+            start = at
+        else:
+            return name + path[start:at], at + 2
+
+
+class ExtractFieldKey(OnKey, ExtractField):
     """ExtractField on the record's key."""
 
 
-class ExtractFieldValue(ValueSide, ExtractField):
+class ExtractFieldValue(OnValue, ExtractField):
     """ExtractField on the record's value."""

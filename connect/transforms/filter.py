@@ -1,4 +1,4 @@
-"""Filter: drops every record; a predicate chooses which records it gets. Source: KIP-585."""
+"""Filter: drops every record that its predicate selects. Source: KIP-585."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from connect.config.definition import ConfigDef
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
 
-_TABLE = ConfigDef()
+_CONFIG_DEF = ConfigDef()
 
 
 class Filter(Transformation):
@@ -17,7 +17,7 @@ class Filter(Transformation):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         return None

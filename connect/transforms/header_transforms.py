@@ -1,4 +1,4 @@
-"""InsertHeader and DropHeaders: a fixed header on every record, and headers taken off by name."""
+"""InsertHeader and DropHeaders: add a fixed header to every record, and remove headers by name."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from connect.data.values import format_instant, parse_string
 from connect.errors import ConfigError
 from connect.record import ConnectRecord, SchemaAndValue
 from connect.strict import STRICT, is_strict
-from connect.transforms.columnar.batches import ColumnTransformation
+from connect.transforms.columnar.column_transformation import ColumnTransformation
 from connect.transforms.columnar.columns import RecordColumns
+from connect.transforms.lossless import format_value
 from connect.transforms.record_copies import copy_record
-from connect.transforms.strict_casting import shown
 
 _INSERT = (
     ConfigDef()
@@ -38,7 +38,7 @@ _DROP = ConfigDef().define(
 
 
 class InsertHeader(ColumnTransformation):
-    """Adds a header whose value is what the literal stands for (``5`` an int8, ``[1,2]`` a list); others of its name stay."""
+    """Adds a header with the value of a literal (``5`` is an int8, ``[1,2]`` a list). Other headers of that name stay."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
@@ -48,11 +48,11 @@ class InsertHeader(ColumnTransformation):
         values = _INSERT.parse(configs)
         literal = values["value.literal"]
         parsed = parse_string(literal)
-        if is_strict(configs) and not _says_the_same(literal, parsed):
+        if is_strict(configs) and not _is_lossless_literal(literal, parsed):
             raise ConfigError.invalid(
                 "value.literal",
                 literal,
-                f"it is read as {shown(parsed.value)} ({STRICT} is on); quotes around it keep it as text",
+                f"it is read as {format_value(parsed.value)} ({STRICT} is on); put it in quotes to keep it as text",
             )
         self._header = Header(values["header"], parsed.schema, parsed.value)
 
@@ -71,8 +71,8 @@ class InsertHeader(ColumnTransformation):
         batch.headers = [Headers(added) if old is None else old.with_added(added) for old in batch.headers]
 
 
-def _says_the_same(literal: str, parsed: SchemaAndValue) -> bool:
-    """Whether the value that a literal was read as is all that the literal says."""
+def _is_lossless_literal(literal: str, parsed: SchemaAndValue) -> bool:
+    """Whether parsing the literal lost nothing."""
     value = parsed.value
     if isinstance(value, dt.date | dt.time | FarInstant):
         return literal.strip() == format_instant(value)
@@ -85,7 +85,7 @@ def _says_the_same(literal: str, parsed: SchemaAndValue) -> bool:
 
 
 class DropHeaders(ColumnTransformation):
-    """Takes off every header of these names."""
+    """Removes all headers with these names."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:

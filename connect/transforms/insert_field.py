@@ -1,4 +1,4 @@
-"""InsertField: adds topic, partition, offset, timestamp or a fixed text to a struct or map."""
+"""InsertField: adds topic, partition, offset, timestamp, or a fixed text to a struct or map."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.data.logical import instant_of, timestamp_schema
 from connect.data.schema import Schema
-from connect.data.sized_numbers import Int32
 from connect.errors import ConfigError, DataError
+from connect.java.sized_numbers import Int32
 from connect.record import ConnectRecord, SinkRecord, SourceRecord
 from connect.strict import STRICT, is_strict
-from connect.transforms.columnar.columns import Column, RecordColumns, SideColumns, Unfit, column_settler, constant, has_null
-from connect.transforms.config import replaces_nulls, with_replace_null
-from connect.transforms.key_or_value import InColumns, KeySide, Plan, SideTransformation, ValueSide, checked_plan
-from connect.transforms.strict_casting import shown
+from connect.transforms.columnar.columns import Column, NotColumnar, PartColumns, RecordColumns, column_filler, constant, has_null
+from connect.transforms.config import define_replace_null, read_replace_null
+from connect.transforms.key_or_value import ConvertColumns, KeyOrValueTransformation, OnKey, OnValue, Plan, with_check
+from connect.transforms.lossless import format_value
 from connect.transforms.structs import (
     copier,
-    fields_of,
     null_error,
+    require_fields,
     require_map,
     require_struct,
     struct_schema_like,
@@ -29,7 +29,7 @@ from connect.transforms.structs import (
 
 PURPOSE = "field insertion"
 _OPTIONALITY = "Suffix with <code>!</code> to make this a required field, or <code>?</code> to keep it optional (the default)."
-_Read = Callable[[ConnectRecord], Any]
+_ReadValue = Callable[[ConnectRecord], Any]
 _DOCS = {
     "topic.field": f"Field name for Kafka topic. {_OPTIONALITY}",
     "partition.field": f"Field name for Kafka partition. {_OPTIONALITY}",
@@ -40,26 +40,26 @@ _DOCS = {
 }
 
 
-def _table() -> ConfigDef:
+def _build_config_def() -> ConfigDef:
     table = ConfigDef()
     for name, doc in _DOCS.items():
         table.define(name, ConfigType.STRING, None, importance=Importance.MEDIUM, doc=doc)
-    return with_replace_null(table)
+    return define_replace_null(table)
 
 
-_TABLE = _table()
+_CONFIG_DEF = _build_config_def()
 
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
-    """One field to add: where its value comes from, as it is in a map (``read``) and in a struct (``read_typed``). None leaves
-    the field out of a map, and is refused for a required field of a struct only if ``null_counts``. ``read_column`` gives the
-    values of a whole batch where the records as they came in do not tell them, or not as fast."""
+    """One field to add. ``read`` gets its value for a map, ``read_typed`` for a struct. If ``null_counts``, null is added to
+    a map and is an error for a required field of a struct; otherwise null is left out of a map. ``read_column`` gets the values
+    of a batch if the original records do not have them, or not as fast."""
 
     name: str
     schema: Schema
-    read: _Read
-    read_typed: _Read
+    read: _ReadValue
+    read_typed: _ReadValue
     read_column: Callable[[RecordColumns], Column] | None = None
     null_counts: bool = False
 
@@ -72,7 +72,7 @@ class _Insertion:
         if self.read_column is not None:
             return self.read_column(batch)
         if read is _timestamp:
-            # The records of a batch often have one timestamp.
+            # Many records of a batch share a timestamp.
             instants = {millis: None if millis is None else instant_of(millis) for millis in {r.timestamp for r in batch.records}}
             return [instants[r.timestamp] for r in batch.records]
         return [read(r) for r in batch.records]
@@ -94,17 +94,17 @@ def _timestamp(record: ConnectRecord) -> Any:
     return None if record.timestamp is None else instant_of(record.timestamp)
 
 
-class InsertField(SideTransformation):
-    """Adds fields after those that are there. A null datum passes."""
+class InsertField(KeyOrValueTransformation):
+    """Adds fields after the existing ones. A null key or value passes."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = _TABLE.parse(configs)
+        values = _CONFIG_DEF.parse(configs)
         static = values["static.value"]
-        sources: tuple[tuple[str, Schema, _Read, _Read, Callable[[RecordColumns], Column] | None], ...] = (
+        sources: tuple[tuple[str, Schema, _ReadValue, _ReadValue, Callable[[RecordColumns], Column] | None], ...] = (
             ("topic.field", Schema.STRING, lambda r: r.topic, lambda r: r.topic, lambda batch: batch.topics),
             ("partition.field", Schema.INT32, _partition, lambda r: r.partition, None),
             ("offset.field", Schema.INT64, _offset, _offset, None),
@@ -116,10 +116,10 @@ class InsertField(SideTransformation):
         if values["static.field"] is not None and static is None:
             field = values["static.field"]
             raise ConfigError.invalid("static.value", None, f"No value specified for static field: {field}")
-        self._replace_null = replaces_nulls(values)
+        self._replace_null = read_replace_null(values)
         self._strict = is_strict(configs)
         self._insertions = [
-            _insertion(values[key], schema, read, read_typed, read_column, null_counts=key == "topic.field")
+            _parse_insertion(values[key], schema, read, read_typed, read_column, null_counts=key == "topic.field")
             for key, schema, read, read_typed, read_column in sources
             if values[key] is not None
         ]
@@ -130,35 +130,35 @@ class InsertField(SideTransformation):
 
     def plan(self, schema: Schema | None) -> Plan:
         if schema is not None:
-            return self._into_struct(schema)
-        plan = Plan(None, self._into_map(), in_columns=self._into_maps())
-        return checked_plan(plan, self._check_free) if self._strict else plan
+            return self._struct_plan(schema)
+        plan = Plan(None, self._map_converter(), convert_columns=self._map_columns_converter())
+        return with_check(plan, self._check_not_overwritten) if self._strict else plan
 
-    def _check_free(self, datum: Any) -> None:
-        taken: set[Any] = set(datum) if isinstance(datum, dict) else set()
+    def _check_not_overwritten(self, datum: Any) -> None:
+        existing: set[Any] = set(datum) if isinstance(datum, dict) else set()
         for insertion in self._insertions:
-            if insertion.name in taken:
+            if insertion.name in existing:
                 raise DataError(
-                    f'InsertField would overwrite field "{insertion.name}" of the {self.side}: '
-                    f"{shown(datum.get(insertion.name))} ({STRICT} is on)"
+                    f'InsertField would overwrite field "{insertion.name}" of the {self.part}: '
+                    f"{format_value(datum.get(insertion.name))} ({STRICT} is on)"
                 )
-            taken.add(insertion.name)
+            existing.add(insertion.name)
 
-    def _into_maps(self) -> InColumns:
+    def _map_columns_converter(self) -> ConvertColumns:
         insertions = self._insertions
 
-        def in_columns(side: SideColumns, batch: RecordColumns) -> None:
-            changed = [dict(require_map(datum, PURPOSE)) for datum in side.data()]
+        def convert_columns(part: PartColumns, batch: RecordColumns) -> None:
+            changed = [dict(require_map(datum, PURPOSE)) for datum in part.data()]
             for insertion in insertions:
                 name, null_counts = insertion.name, insertion.null_counts
                 for datum, value in zip(changed, insertion.column(batch), strict=True):
                     if value is not None or null_counts:
                         datum[name] = value
-            side.hold_data(changed)
+            part.set_data(changed)
 
-        return in_columns
+        return convert_columns
 
-    def _into_map(self) -> Callable[[Any, ConnectRecord], Any]:
+    def _map_converter(self) -> Callable[[Any, ConnectRecord], Any]:
         insertions = [(i.name, i.read, i.null_counts) for i in self._insertions]
 
         def convert(datum: Any, record: ConnectRecord) -> Any:
@@ -171,16 +171,16 @@ class InsertField(SideTransformation):
 
         return convert
 
-    def _into_struct(self, schema: Schema) -> Plan:
-        fields = fields_of(schema)
+    def _struct_plan(self, schema: Schema) -> Plan:
+        fields = require_fields(schema)
         added = [(i.name, i.schema) for i in self._insertions]
         changed = struct_schema_like(schema, [*((f.name, f.schema) for f in fields), *added])
         copy = copier(fields, self._replace_null)
-        refused = [i for i in self._insertions if i.null_counts and not i.schema.optional]
+        non_null = [i for i in self._insertions if i.null_counts and not i.schema.optional]
         readers = [i.read_typed for i in self._insertions]
 
         def insert(old: list[Any], record: ConnectRecord) -> list[Any]:
-            for insertion in refused:
+            for insertion in non_null:
                 if insertion.read_typed(record) is None:
                     raise null_error(insertion.name, insertion.schema)
             values = copy(old)
@@ -188,24 +188,24 @@ class InsertField(SideTransformation):
                 values.append(read(record))
             return values
 
-        settle = column_settler(fields, self._replace_null)
+        fill_columns = column_filler(fields, self._replace_null)
         insertions = self._insertions
 
-        def in_columns(side: SideColumns, batch: RecordColumns) -> None:
+        def convert_columns(part: PartColumns, batch: RecordColumns) -> None:
             added = [insertion.typed_column(batch) for insertion in insertions]
             for insertion, column in zip(insertions, added, strict=True):
-                if insertion in refused and has_null(column):
-                    raise Unfit
-            side.hold_columns([*settle(side.columns()), *added])
+                if insertion in non_null and has_null(column):
+                    raise NotColumnar
+            part.set_columns([*fill_columns(part.columns()), *added])
 
-        return Plan(changed, insert, PURPOSE, in_columns)
+        return Plan(changed, insert, PURPOSE, convert_columns)
 
 
-def _insertion(
+def _parse_insertion(
     spec: str,
     schema: Schema,
-    read: _Read,
-    read_typed: _Read,
+    read: _ReadValue,
+    read_typed: _ReadValue,
     read_column: Callable[[RecordColumns], Column] | None,
     *,
     null_counts: bool,
@@ -215,9 +215,9 @@ def _insertion(
     return _Insertion(name, schema if required else schema.as_optional(), read, read_typed, read_column, null_counts)
 
 
-class InsertFieldKey(KeySide, InsertField):
+class InsertFieldKey(OnKey, InsertField):
     """InsertField on the record's key."""
 
 
-class InsertFieldValue(ValueSide, InsertField):
+class InsertFieldValue(OnValue, InsertField):
     """InsertField on the record's value."""

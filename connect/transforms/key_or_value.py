@@ -1,7 +1,7 @@
-"""Key and value: the two sides of a record that a transformation can work on, and copies of records with one of them replaced.
+"""Transformations with a variant for the key and one for the value (``Cast$Key``, ``Cast$Value``).
 
-A transformation with two variants (``Cast$Key``, ``Cast$Value``) is written once as a :class:`SideTransformation` that says what
-becomes of one datum; the variants differ only in which side they read and write. What it does is compiled once per schema.
+A :class:`KeyOrValueTransformation` defines how a datum is converted; the variants differ only in whether they read and write the
+key or the value. The conversion is compiled once per schema.
 """
 
 from __future__ import annotations
@@ -13,105 +13,105 @@ from typing import Any, ClassVar, NamedTuple
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.record import ConnectRecord
-from connect.transforms.columnar.batches import ColumnTransformation
-from connect.transforms.columnar.columns import RecordColumns, SideColumns, Unfit
+from connect.transforms.columnar.column_transformation import ColumnTransformation
+from connect.transforms.columnar.columns import NotColumnar, PartColumns, RecordColumns
 from connect.transforms.record_copies import copy_record
-from connect.transforms.structs import struct_under
+from connect.transforms.structs import require_struct_of
 
 _new: Callable[[type[Struct]], Any] = object.__new__
-"""Typed loosely: the struct gets its slots below, without the call of a constructor for each record."""
-_MOST_PLANS = 64
-"""Plans kept per transformation. Sources share a handful of schemas; a stream of ever new ones must not fill the memory."""
+"""Creates a struct without calling its constructor for each record."""
+_MAX_PLANS = 64
+"""Plans cached per transformation, bounded in case every record has a new schema."""
 
 
 Convert = Callable[[Any, ConnectRecord], Any]
-InColumns = Callable[[SideColumns, RecordColumns], None]
+ConvertColumns = Callable[[PartColumns, RecordColumns], None]
 
 
 class Plan(NamedTuple):
-    """What becomes of data of one schema: the new schema, and the new datum from the old one and its record.
+    """How data of one schema are converted: the new schema, and the function from a datum and its record to the new datum.
 
-    With ``purpose`` both are structs, and ``convert`` makes a fresh list of values from the old list, which it leaves alone. The
-    purpose is how an error names the operation. ``in_columns`` does the same as ``convert`` to a whole batch whose data are not
-    null, by holding its results in the side; where there is none, ``convert`` is called for each. A ``convert`` that looks at its
-    record needs it: a record of a batch is as it came in, and what transformations before did to it is in the batch.
+    If ``purpose`` is set, data are structs, and ``convert`` creates a new list of values from the old one, which it does not
+    change; errors name the operation by the purpose. ``convert_columns`` converts a whole batch without nulls in place; if it is
+    None, ``convert`` is called for each datum. A ``convert`` that reads the record needs ``convert_columns``: in a batch, the
+    record is the original one, without the changes by earlier transformations.
     """
 
     schema: Schema | None
     convert: Convert
     purpose: str | None = None
-    in_columns: InColumns | None = None
+    convert_columns: ConvertColumns | None = None
 
 
-def checked_plan(plan: Plan, check: Callable[[Any], None]) -> Plan:
-    """A plan for data without a schema that shows every datum to ``check`` first, which may raise DataError."""
-    convert, in_columns = plan.convert, plan.in_columns
+def with_check(plan: Plan, check: Callable[[Any], None]) -> Plan:
+    """Adds a check, which may raise DataError, to a plan for data without a schema."""
+    convert, convert_columns = plan.convert, plan.convert_columns
 
     def convert_checked(datum: Any, record: ConnectRecord) -> Any:
         check(datum)
         return convert(datum, record)
 
-    def in_columns_checked(side: SideColumns, batch: RecordColumns) -> None:
-        for datum in side.data():
+    def convert_columns_checked(part: PartColumns, batch: RecordColumns) -> None:
+        for datum in part.data():
             check(datum)
-        if in_columns is not None:
-            in_columns(side, batch)
+        if convert_columns is not None:
+            convert_columns(part, batch)
 
-    return plan._replace(convert=convert_checked, in_columns=None if in_columns is None else in_columns_checked)
+    return plan._replace(convert=convert_checked, convert_columns=None if convert_columns is None else convert_columns_checked)
 
 
-class SideTransformation(ColumnTransformation):
-    """A transformation of one side. Concrete classes also derive from :class:`KeySide` or :class:`ValueSide`."""
+class KeyOrValueTransformation(ColumnTransformation):
+    """A transformation of the key or the value. Concrete classes also derive from :class:`OnKey` or :class:`OnValue`."""
 
-    side: ClassVar[str] = "value"
-    """How errors name the side."""
+    part: ClassVar[str] = "value"
+    """``key`` or ``value``, for errors."""
     passes_null = True
-    """A null datum leaves the record as it is, whatever its schema."""
+    """Whether a record with a null datum is returned unchanged."""
 
     def __init__(self) -> None:
         self._plans: dict[int, tuple[Schema | None, Plan]] = {}
 
     @abstractmethod
     def plan(self, schema: Schema | None) -> Plan:
-        """Compiles what to do with data of that schema (None: schemaless). Raises DataError when the schema does not do."""
+        """Compiles the conversion for a schema (None: schemaless). Raises DataError if the schema is not supported."""
 
     def plan_for(self, schema: Schema | None, datum: Any) -> Plan:
-        """The plan, from the cache or compiled now. The cache goes by identity and holds its schemas, so that ids stay theirs."""
+        """Returns the plan, cached by schema identity. The cache holds the schemas, so their ids stay valid."""
         known = self._plans.get(id(schema))
         if known is not None:
             return known[1]
         self.check(schema, datum)
         plan = self.plan(schema)
-        if len(self._plans) >= _MOST_PLANS:
+        if len(self._plans) >= _MAX_PLANS:
             del self._plans[next(iter(self._plans))]
         self._plans[id(schema)] = (schema, plan)
         return plan
 
     def check(self, schema: Schema | None, datum: Any) -> None:
-        """Called before a plan is compiled: errors of the datum that the original raises before those of its schema."""
+        """Called before a plan is compiled: raises errors of the datum that Apache raises before those of its schema."""
 
     def convert_null(self, schema: Schema | None) -> Any:
-        """What becomes of a null where data are structs, unless ``passes_null``. Raises DataError where it is refused."""
+        """Converts a null where data are structs, unless ``passes_null``. Raises DataError if null is not allowed."""
         return None
 
-    def change_side(self, side: SideColumns, batch: RecordColumns) -> None:
-        """Does to one side of a batch what :meth:`apply_rows` does to that side of records. Raises Unfit, or an error."""
-        is_mixed = not side.is_settled()
+    def convert_part(self, part: PartColumns, batch: RecordColumns) -> None:
+        """Converts the keys or values of a batch as :meth:`apply_rows` does for records. Raises NotColumnar or another error."""
+        has_some_nulls = not part.has_uniform_nulls()
         if self.passes_null:
-            if side.all_null:
+            if part.all_null:
                 return
-            if is_mixed:
-                raise Unfit  # the nulls would keep the old schema
-        schema, convert, purpose, in_columns = self.plan_for(side.schema, side.example())
-        if in_columns is not None and not is_mixed and not side.all_null:
-            in_columns(side, batch)
+            if has_some_nulls:
+                raise NotColumnar  # records with null keep the old schema
+        schema, convert, purpose, convert_columns = self.plan_for(part.schema, part.example())
+        if convert_columns is not None and not has_some_nulls and not part.all_null:
+            convert_columns(part, batch)
         elif purpose is None:
-            side.hold_data([convert(datum, r) for datum, r in zip(side.data(), batch.records, strict=True)])
-        elif is_mixed:
-            raise Unfit
-        elif not side.all_null:
-            side.hold_rows([convert(values, r) for values, r in zip(side.rows(), batch.records, strict=True)])
-        side.schema, side.changed = schema, True
+            part.set_data([convert(datum, r) for datum, r in zip(part.data(), batch.records, strict=True)])
+        elif has_some_nulls:
+            raise NotColumnar
+        elif not part.all_null:
+            part.set_rows([convert(values, r) for values, r in zip(part.rows(), batch.records, strict=True)])
+        part.schema, part.changed = schema, True
 
     def close(self) -> None:
         self._plans.clear()
@@ -120,18 +120,18 @@ class SideTransformation(ColumnTransformation):
 _UNKNOWN: Any = object()
 
 
-class KeySide(SideTransformation):
-    """Works on the key."""
+class OnKey(KeyOrValueTransformation):
+    """Reads and writes the key."""
 
-    side = "key"
+    part = "key"
     reads_key = True
 
     def apply_columns(self, batch: RecordColumns) -> None:
         assert batch.key is not None
-        self.change_side(batch.key, batch)
+        self.convert_part(batch.key, batch)
 
     def apply_rows(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
-        # Written out for each side: an accessor for the side would be two more calls a record.
+        # Written out for key and value: an accessor would cost two more calls per record.
         results: list[ConnectRecord] = []
         passes_null, last = self.passes_null, _UNKNOWN
         new_schema, convert, purpose, _ = Plan(None, _UNKNOWN)
@@ -150,7 +150,7 @@ class KeySide(SideTransformation):
                 converted = self.convert_null(schema)
             else:
                 if datum.__class__ is not Struct or datum.schema is not schema:
-                    datum = struct_under(schema, datum, purpose)
+                    datum = require_struct_of(schema, datum, purpose)
                 values = convert(datum.values, record)
                 converted = _new(Struct)
                 converted.schema = new_schema
@@ -162,15 +162,15 @@ class KeySide(SideTransformation):
         return results
 
 
-class ValueSide(SideTransformation):
-    """Works on the value."""
+class OnValue(KeyOrValueTransformation):
+    """Reads and writes the value."""
 
-    side = "value"
+    part = "value"
     reads_value = True
 
     def apply_columns(self, batch: RecordColumns) -> None:
         assert batch.value is not None
-        self.change_side(batch.value, batch)
+        self.convert_part(batch.value, batch)
 
     def apply_rows(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
         results: list[ConnectRecord] = []
@@ -191,7 +191,7 @@ class ValueSide(SideTransformation):
                 converted = self.convert_null(schema)
             else:
                 if datum.__class__ is not Struct or datum.schema is not schema:
-                    datum = struct_under(schema, datum, purpose)
+                    datum = require_struct_of(schema, datum, purpose)
                 values = convert(datum.values, record)
                 converted = _new(Struct)
                 converted.schema = new_schema

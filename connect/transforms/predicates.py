@@ -1,4 +1,4 @@
-"""Apache's predicates: which records a transformation gets. Source: KIP-585."""
+"""Apache's predicates: HasHeaderKey, RecordIsTombstone, TopicNameMatches. Source: KIP-585."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty
 from connect.record import ConnectRecord
 from connect.transforms.api import Predicate
-from connect.transforms.config import JavaRegex, compiled_regex
+from connect.transforms.config import JavaRegex, compile_regex
 
 _HAS_HEADER = ConfigDef().define(
     "name", ConfigType.STRING, validator=NonEmpty(), importance=Importance.MEDIUM, doc="The header name."
@@ -20,7 +20,7 @@ _TOPIC = ConfigDef().define(
     doc="A Java regular expression for matching against the name of a record's topic.",
 )  # fmt: skip
 _NONE = ConfigDef()
-_MOST_TOPICS = 10_000
+_MAX_TOPICS = 10_000
 
 
 class HasHeaderKey(Predicate):
@@ -66,7 +66,7 @@ class TopicNameMatches(Predicate):
         return _TOPIC
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self._pattern = compiled_regex("pattern", _TOPIC.parse(configs)["pattern"])
+        self._pattern = compile_regex("pattern", _TOPIC.parse(configs)["pattern"])
         self._known: dict[str, bool] = {}
 
     def test(self, record: ConnectRecord) -> bool:
@@ -80,7 +80,7 @@ class TopicNameMatches(Predicate):
 
     def _matches(self, topic: str) -> bool:
         if topic not in self._known:
-            if len(self._known) >= _MOST_TOPICS:
+            if len(self._known) >= _MAX_TOPICS:
                 self._known.clear()
             self._known[topic] = self._pattern.fullmatch(topic) is not None
         return self._known[topic]

@@ -1,4 +1,4 @@
-"""ReplaceField: leaves out and renames fields."""
+"""ReplaceField: removes and renames fields."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import DistinctList
+from connect.data.logical import LOGICAL_CLASSES
 from connect.data.schema import Field, Schema, Type
-from connect.data.validation import LOGICAL_CLASSES, validate_field_value
+from connect.data.struct import validate_field_value
 from connect.errors import ConfigError, DataError
 from connect.java.hash_order import hash_map_order
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
-from connect.transforms.columnar.columns import RecordColumns, SideColumns, column_settler
-from connect.transforms.config import list_text, replaces_nulls, with_replace_null
-from connect.transforms.key_or_value import KeySide, Plan, SideTransformation, ValueSide, checked_plan
-from connect.transforms.spec_text import split_spec
-from connect.transforms.strict_casting import shown
+from connect.transforms.columnar.columns import PartColumns, RecordColumns, column_filler
+from connect.transforms.config import define_replace_null, java_list_text, read_replace_null, split_at_colons
+from connect.transforms.key_or_value import KeyOrValueTransformation, OnKey, OnValue, Plan, with_check
+from connect.transforms.lossless import format_value
 from connect.transforms.structs import (
-    class_name_under,
-    fields_of,
+    java_class_name,
     null_error,
     null_test,
+    require_fields,
     require_map,
     require_struct,
     struct_schema_like,
@@ -34,28 +34,28 @@ PURPOSE = "field replacement"
 
 
 class _Renames:
-    """Pairs of old and new name."""
+    """Validates pairs of old and new names."""
 
     def __call__(self, name: str, value: Any) -> None:
-        _renames(value)
+        _parse_renames(value)
 
     def __str__(self) -> str:
         return "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
 
 
-def _renames(mappings: list[str] | None) -> dict[str, str]:
+def _parse_renames(mappings: list[str] | None) -> dict[str, str]:
     if mappings is None:
-        raise ConfigError.invalid("renames", None, "it may be empty, but not null")
+        raise ConfigError.invalid("renames", None, "it must not be null, but may be empty")
     renames = {}
     for mapping in mappings:
-        parts = split_spec(mapping)
+        parts = split_at_colons(mapping)
         if len(parts) != 2:
-            raise ConfigError.invalid("renames", list_text(mappings), f"Invalid rename mapping: {mapping}")
+            raise ConfigError.invalid("renames", java_list_text(mappings), f"Invalid rename mapping: {mapping}")
         renames[parts[0]] = parts[1]
     return renames
 
 
-_TABLE = with_replace_null(
+_CONFIG_DEF = define_replace_null(
     ConfigDef()
     .define(
         "exclude", ConfigType.LIST, [], validator=DistinctList(may_be_empty=True), importance=Importance.MEDIUM,
@@ -69,23 +69,23 @@ _TABLE = with_replace_null(
 )  # fmt: skip
 
 
-class ReplaceField(SideTransformation):
-    """Keeps the fields of ``include`` (all, if there are none) that are not in ``exclude``, under their new names."""
+class ReplaceField(KeyOrValueTransformation):
+    """Keeps the fields in ``include`` (all if it is empty) that are not in ``exclude``, and renames them."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = _TABLE.parse(configs)
+        values = _CONFIG_DEF.parse(configs)
         self._exclude = frozenset(values["exclude"])
         self._include = frozenset(values["include"])
-        self._renames = _renames(values["renames"])
+        self._renames = _parse_renames(values["renames"])
         self._originals = {self._renames[old]: old for old in hash_map_order(list(self._renames))}
-        self._replace_null = replaces_nulls(values)
+        self._replace_null = read_replace_null(values)
         self._strict = is_strict(configs)
 
-    def _keeps(self, name: str) -> bool:
+    def _is_selected(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
 
     def check(self, schema: Schema | None, datum: Any) -> None:
@@ -94,30 +94,30 @@ class ReplaceField(SideTransformation):
 
     def plan(self, schema: Schema | None) -> Plan:
         if schema is not None:
-            return self._of_struct(schema)
-        plan = Plan(None, self._of_map())
-        return checked_plan(plan, self._check_distinct) if self._strict else plan
+            return self._struct_plan(schema)
+        plan = Plan(None, self._map_converter())
+        return with_check(plan, self._check_distinct) if self._strict else plan
 
     def _check_distinct(self, datum: Any) -> None:
         origins: dict[Any, Any] = {}
-        for name in filter(self._keeps, datum if isinstance(datum, dict) else ()):
+        for name in filter(self._is_selected, datum if isinstance(datum, dict) else ()):
             new = self._renames.get(name, name)
             if new in origins:
                 raise DataError(
-                    f'ReplaceField would make fields "{origins[new]}" and "{name}" of the {self.side} one field "{new}": '
-                    f"{shown(datum[origins[new]])} would be lost ({STRICT} is on)"
+                    f'ReplaceField would merge fields "{origins[new]}" and "{name}" of the {self.part} into field "{new}": '
+                    f"{format_value(datum[origins[new]])} would be lost ({STRICT} is on)"
                 )
             origins[new] = name
 
-    def _of_map(self) -> Callable[[Any, ConnectRecord], Any]:
-        # What becomes of a name is found out once; names of a stream are few, but a map may be keyed by data.
+    def _map_converter(self) -> Callable[[Any, ConnectRecord], Any]:
+        # Caches the new name of each field; bounded because a map may have data as keys.
         targets: dict[Any, Any] = {}
-        left_out = object()  # not None, which is a key like others
+        left_out = object()  # None is a valid key
 
         def target(name: Any) -> Any:
             if len(targets) > 10_000:
                 targets.clear()
-            targets[name] = self._renames.get(name, name) if self._keeps(name) else left_out
+            targets[name] = self._renames.get(name, name) if self._is_selected(name) else left_out
             return targets[name]
 
         def convert(datum: Any, _: ConnectRecord) -> Any:
@@ -130,50 +130,50 @@ class ReplaceField(SideTransformation):
 
         return convert
 
-    def _of_struct(self, schema: Schema) -> Plan:
-        kept = [(self._renames.get(f.name, f.name), f) for f in fields_of(schema) if self._keeps(f.name)]
-        changed = struct_schema_like(schema, [(name, f.schema) for name, f in kept])
-        sources = [self._source(schema, field) for field in fields_of(changed)]
+    def _struct_plan(self, schema: Schema) -> Plan:
+        selected = [(self._renames.get(f.name, f.name), f) for f in require_fields(schema) if self._is_selected(f.name)]
+        changed = struct_schema_like(schema, [(name, f.schema) for name, f in selected])
+        sources = [self._source_field(schema, field) for field in require_fields(changed)]
         indexes = [source.index for source in sources]
-        pick = _picker(indexes)
+        pick = _build_picker(indexes)
         replace_null = self._replace_null
-        # A field that takes the value of another (renamed onto a name that was left out) may get what it cannot hold.
-        strangers = [i for i, (_, field) in enumerate(kept) if field.index != indexes[i]]
-        if strangers and self._strict:
-            name, field = kept[strangers[0]]
+        # A field renamed to the name of an excluded one gets its values, which may not fit the schema.
+        reassigned = [i for i, (_, field) in enumerate(selected) if field.index != indexes[i]]
+        if reassigned and self._strict:
+            name, field = selected[reassigned[0]]
             raise DataError(
-                f'ReplaceField would give field "{name}" of the {self.side} the values of field "{sources[strangers[0]].name}" '
-                f'and lose those of "{field.name}" ({field.schema.type.name}; {STRICT} is on)'
+                f'ReplaceField would give field "{name}" of the {self.part} the values of field "{sources[reassigned[0]].name}" '
+                f'and lose the values of "{field.name}" ({field.schema.type.name}; {STRICT} is on)'
             )
 
-        def settle(values: list[Any]) -> None:
-            for i, (field, source) in enumerate(zip(fields_of(changed), sources, strict=True)):
+        def fill_and_validate(values: list[Any]) -> None:
+            for i, (field, source) in enumerate(zip(require_fields(changed), sources, strict=True)):
                 if values[i] is None and replace_null:
                     values[i] = source.schema.default
                 if values[i] is None and not field.schema.optional:
                     raise null_error(field.name, field.schema)
-                if i in strangers:
-                    _validate_stranger(field, source, values[i])
+                if i in reassigned:
+                    _validate_reassigned(field, source, values[i])
 
         has_null = null_test(sources, replace_null)
-        settle_columns = column_settler(sources, replace_null)
+        fill_columns = column_filler(sources, replace_null)
 
-        def in_columns(side: SideColumns, _: RecordColumns) -> None:
-            columns = side.columns()
-            side.hold_columns(settle_columns([columns[i] for i in indexes]))
+        def convert_columns(part: PartColumns, _: RecordColumns) -> None:
+            columns = part.columns()
+            part.set_columns(fill_columns([columns[i] for i in indexes]))
 
-        if has_null is None and not strangers:
-            return Plan(changed, lambda values, _: pick(values), PURPOSE, in_columns)
+        if has_null is None and not reassigned:
+            return Plan(changed, lambda values, _: pick(values), PURPOSE, convert_columns)
 
         def convert(old: list[Any], _: ConnectRecord) -> list[Any]:
             values = pick(old)
-            if strangers or (has_null is not None and has_null(values)):
-                settle(values)
+            if reassigned or (has_null is not None and has_null(values)):
+                fill_and_validate(values)
             return values
 
-        return Plan(changed, convert, PURPOSE, None if strangers else in_columns)
+        return Plan(changed, convert, PURPOSE, None if reassigned else convert_columns)
 
-    def _source(self, schema: Schema, field: Field) -> Field:
+    def _source_field(self, schema: Schema, field: Field) -> Field:
         name = self._originals.get(field.name, field.name)
         source = schema.field(name)
         if source is None:
@@ -186,13 +186,12 @@ _ZEROS: dict[Type, Any] = {
 }  # fmt: skip
 
 
-def _validate_stranger(field: Field, source: Field, value: Any) -> None:
-    """Raises DataError, in the original's words, when the value of one field cannot be that of another. Numbers of another width
-    are no less strange than text."""
+def _validate_reassigned(field: Field, source: Field, value: Any) -> None:
+    """Raises DataError, with Apache's text, if a value does not fit another field. A number of another width does not fit."""
     schema = field.schema
-    found = class_name_under(source.schema, value)
+    found = java_class_name(source.schema, value)
     is_plain_number = value is not None and schema.type in _ZEROS and schema.name not in LOGICAL_CLASSES
-    if not is_plain_number or found == class_name_under(schema, _ZEROS[schema.type]):
+    if not is_plain_number or found == java_class_name(schema, _ZEROS[schema.type]):
         try:
             validate_field_value(field.name, schema, value)
         except DataError as e:
@@ -204,16 +203,16 @@ def _validate_stranger(field: Field, source: Field, value: Any) -> None:
     raise DataError(f'Invalid Java object for {named} with type {schema.type.name}: class {found} for field: "{field.name}"')
 
 
-def _picker(indexes: list[int]) -> Callable[[list[Any]], list[Any]]:
+def _build_picker(indexes: list[int]) -> Callable[[list[Any]], list[Any]]:
     if len(indexes) < 2:
         return lambda values: [values[i] for i in indexes]
     get = itemgetter(*indexes)
     return lambda values: list(get(values))
 
 
-class ReplaceFieldKey(KeySide, ReplaceField):
+class ReplaceFieldKey(OnKey, ReplaceField):
     """ReplaceField on the record's key."""
 
 
-class ReplaceFieldValue(ValueSide, ReplaceField):
+class ReplaceFieldValue(OnValue, ReplaceField):
     """ReplaceField on the record's value."""

@@ -1,4 +1,4 @@
-"""SetSchemaMetadata: gives the schema of the key or value another name or version."""
+"""SetSchemaMetadata: sets the name and version of the schema of the key or value."""
 
 from __future__ import annotations
 
@@ -10,50 +10,50 @@ from connect.config.types import ConfigType
 from connect.data.schema import Schema
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
-from connect.transforms.columnar.columns import RecordColumns, SideColumns, column_settler
-from connect.transforms.config import replaces_nulls, with_replace_null
-from connect.transforms.key_or_value import KeySide, Plan, SideTransformation, ValueSide
-from connect.transforms.structs import copier, fields_of
+from connect.transforms.columnar.columns import PartColumns, RecordColumns, column_filler
+from connect.transforms.config import define_replace_null, read_replace_null
+from connect.transforms.key_or_value import KeyOrValueTransformation, OnKey, OnValue, Plan
+from connect.transforms.structs import copier, require_fields
 
-_TABLE = with_replace_null(
+_CONFIG_DEF = define_replace_null(
     ConfigDef()
     .define("schema.name", ConfigType.STRING, None, importance=Importance.HIGH, doc="Schema name to set.")
     .define("schema.version", ConfigType.INT, None, importance=Importance.HIGH, doc="Schema version to set.")
 )
 
 
-class SetSchemaMetadata(SideTransformation):
-    """Changes name, version or both. Works on structs only, as in the original; without schema and datum a record passes."""
+class SetSchemaMetadata(KeyOrValueTransformation):
+    """Sets name, version, or both. As in Apache, it supports only structs; a null without schema passes."""
 
     passes_null = False
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = _TABLE.parse(configs)
+        values = _CONFIG_DEF.parse(configs)
         self._name: str | None = values["schema.name"]
         self._version: int | None = values["schema.version"]
         if self._name is None and self._version is None:
             raise ConfigError("Neither schema name nor version configured")
-        self._replace_null = replaces_nulls(values)
+        self._replace_null = read_replace_null(values)
 
     def plan(self, schema: Schema | None) -> Plan:
         if schema is None:
             return Plan(None, _require_null)
-        fields = fields_of(schema)
+        fields = require_fields(schema)
         changed = schema.replace(
             name=schema.name if self._name is None else self._name,
             version=schema.version if self._version is None else self._version,
         )
         copy = copier(fields, self._replace_null)
-        settle = column_settler(fields, self._replace_null)
+        fill_columns = column_filler(fields, self._replace_null)
 
-        def in_columns(side: SideColumns, _: RecordColumns) -> None:
-            side.hold_columns(settle(side.columns()))
+        def convert_columns(part: PartColumns, _: RecordColumns) -> None:
+            part.set_columns(fill_columns(part.columns()))
 
-        return Plan(changed, lambda values, _: copy(values), "updating schema metadata", in_columns)
+        return Plan(changed, lambda values, _: copy(values), "updating schema metadata", convert_columns)
 
 
 def _require_null(datum: Any, _: ConnectRecord) -> Any:
@@ -61,9 +61,9 @@ def _require_null(datum: Any, _: ConnectRecord) -> Any:
         raise DataError("Schema required for [updating schema metadata]")
 
 
-class SetSchemaMetadataKey(KeySide, SetSchemaMetadata):
+class SetSchemaMetadataKey(OnKey, SetSchemaMetadata):
     """SetSchemaMetadata on the record's key."""
 
 
-class SetSchemaMetadataValue(ValueSide, SetSchemaMetadata):
+class SetSchemaMetadataValue(OnValue, SetSchemaMetadata):
     """SetSchemaMetadata on the record's value."""

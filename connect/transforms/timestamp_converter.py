@@ -1,4 +1,4 @@
-"""TimestampConverter: instants between text, numbers since 1970, and the logical types Date, Time and Timestamp."""
+"""TimestampConverter: converts instants between text, Unix numbers, and the logical types Date, Time, and Timestamp."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from connect.errors import ConfigError, ConnectError, DataError
 from connect.java.simple_date_format import PatternError, SimpleDateFormat
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
-from connect.transforms.columnar.columns import RecordColumns, SideColumns, column_settler, map_column
-from connect.transforms.config import FIELD, replaces_nulls, with_replace_null
-from connect.transforms.key_or_value import KeySide, Plan, SideTransformation, ValueSide
-from connect.transforms.named_fields import naming
-from connect.transforms.strict_casting import has_milliseconds_only, shown
+from connect.transforms.columnar.columns import PartColumns, RecordColumns, column_filler, map_column
+from connect.transforms.config import FIELD, define_replace_null, read_replace_null
+from connect.transforms.key_or_value import KeyOrValueTransformation, OnKey, OnValue, Plan
+from connect.transforms.lossless import format_value, is_whole_milliseconds
 from connect.transforms.structs import (
-    class_name_under,
     copier,
-    fields_of,
+    java_class_name,
     new_struct,
+    require_fields,
     require_map,
     require_struct,
     struct_schema_like,
+    with_field_name,
 )
 
 PURPOSE = "converting timestamp formats"
 _TARGETS = ("string", "unix", "Date", "Time", "Timestamp")
-_TABLE = with_replace_null(
+_CONFIG_DEF = define_replace_null(
     ConfigDef()
     .define(
         FIELD, ConfigType.STRING, "", importance=Importance.HIGH,
@@ -82,21 +82,21 @@ _LONG_MAX = (1 << 63) - 1
 _Convert = Callable[[Any], Any]
 
 
-class TimestampConverter(SideTransformation):
-    """Reads an instant by its schema (or class, without one) and writes it as the target type; null stays null."""
+class TimestampConverter(KeyOrValueTransformation):
+    """Reads an instant by its schema (or its class without one) and writes it as the target type. Null stays null."""
 
     passes_null = False
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = _TABLE.parse(configs)
+        values = _CONFIG_DEF.parse(configs)
         self._field: str | None = values[FIELD]
         self._target: str = values["target.type"]
         self._precision: str = values["unix.precision"]
-        self._replace_null = replaces_nulls(values)
+        self._replace_null = read_replace_null(values)
         pattern: str = values["format"] or ""
         if self._target == "string" and not pattern.strip():
             raise ConfigError("TimestampConverter requires format option to be specified when using string timestamps")
@@ -108,11 +108,11 @@ class TimestampConverter(SideTransformation):
                 key = f"TimestampConverter requires a SimpleDateFormat-compatible pattern for string timestamps: {pattern}"
                 raise ConfigError.invalid(key, f"java.lang.IllegalArgumentException: {e}") from e
         self._strict = is_strict(configs)
-        self._write = self._writer()
+        self._write = self._build_writer()
 
     # -- reading and writing instants
 
-    def _writer(self) -> Callable[[int], Any]:
+    def _build_writer(self) -> Callable[[int], Any]:
         match self._target:
             case "string":
                 assert self._format is not None
@@ -127,10 +127,10 @@ class TimestampConverter(SideTransformation):
 
     def _parse(self, text: Any) -> int:
         if not isinstance(text, str):
-            raise DataError(f"Expected string timestamp to be a String, but found class {class_name_under(None, text)}")
+            raise DataError(f"Expected string timestamp to be a String, but found class {java_class_name(None, text)}")
         if self._format is None:
-            # A NullPointerException in the original.
-            raise DataError(f"The setting format is needed to read a timestamp from text ({text})")
+            # A NullPointerException in Apache.
+            raise DataError(f"The key format is required to read a timestamp from text ({text})")
         millis = self._format.parse(text)
         if millis is None:
             raise DataError(f"Could not parse timestamp: value ({text}) does not match pattern ({self._format.pattern})")
@@ -138,11 +138,11 @@ class TimestampConverter(SideTransformation):
 
     def _from_unix(self, value: Any) -> int:
         if value.__class__ is not int:
-            raise DataError(f"Expected Unix timestamp to be a Long, but found class {class_name_under(None, value)}")
+            raise DataError(f"Expected Unix timestamp to be a Long, but found class {java_class_name(None, value)}")
         return _to_millis(value, self._precision)
 
-    def _converter_for(self, schema: Schema) -> _Convert:
-        """The conversion of values of a schema. Raises ConnectError for a schema that is no timestamp."""
+    def _build_converter(self, schema: Schema) -> _Convert:
+        """Builds the conversion for values of a schema. Raises ConnectError for a schema that is not a timestamp."""
         read: Callable[[Any], int]
         if schema.name in (TIMESTAMP, DATE, TIME):
             read = _instant_reader(schema.name.rpartition(".")[2])
@@ -152,36 +152,38 @@ class TimestampConverter(SideTransformation):
             read = self._from_unix
         else:
             raise ConnectError(f"Schema {schema!r} does not correspond to a known timestamp type format")
-        return self._conversion(read)
+        return self._build_conversion(read)
 
-    def _conversion(self, read: Callable[[Any], int]) -> _Convert:
-        """From what is read to what is written; null stays null."""
+    def _build_conversion(self, read: Callable[[Any], int]) -> _Convert:
+        """Combines reading and writing; null stays null. A strict conversion raises DataError if it would lose data."""
         write = self._write
         if not self._strict:
             return lambda value: None if value is None else write(read(value))
-        what = f'field "{self._field}" of the {self.side}' if self._field else f"the {self.side}"
+        what = f'field "{self._field}" of the {self.part}' if self._field else f"the {self.part}"
 
-        def convert_kept(value: Any) -> Any:
+        def convert_lossless(value: Any) -> Any:
             if value is None:
                 return None
             millis = read(value)
-            if not self._reads_all(value, millis):
+            if not self._reads_losslessly(value, millis):
                 raise DataError(
-                    f"TimestampConverter: {what}: {shown(value)} would be read as {instant_of(millis)} ({STRICT} is on)"
+                    f"TimestampConverter: {what}: {format_value(value)} would be read as {instant_of(millis)} ({STRICT} is on)"
                 )
             written = write(millis)
-            if not self._writes_all(millis, written):
-                raise DataError(f"TimestampConverter: {what}: {shown(value)} would become {shown(written)} ({STRICT} is on)")
+            if not self._writes_losslessly(millis, written):
+                raise DataError(
+                    f"TimestampConverter: {what}: {format_value(value)} would become {format_value(written)} ({STRICT} is on)"
+                )
             return written
 
-        return convert_kept
+        return convert_lossless
 
-    def _reads_all(self, value: Any, millis: int) -> bool:
+    def _reads_losslessly(self, value: Any, millis: int) -> bool:
         if isinstance(value, str):
-            return self._format is not None and self._format.keeps(value)
-        return _from_millis(millis, self._precision) == value if isinstance(value, int) else has_milliseconds_only(value)
+            return self._format is not None and self._format.represents_exactly(value)
+        return _from_millis(millis, self._precision) == value if isinstance(value, int) else is_whole_milliseconds(value)
 
-    def _writes_all(self, millis: int, written: Any) -> bool:
+    def _writes_losslessly(self, millis: int, written: Any) -> bool:
         match self._target:
             case "string":
                 return self._format is not None and self._format.parse(written) == millis
@@ -200,7 +202,7 @@ class TimestampConverter(SideTransformation):
             return self._parse(value)
         if isinstance(value, dt.date | dt.time | FarInstant):
             return epoch_millis(value)
-        raise DataError(f"TimestampConverter does not support class {class_name_under(None, value)} objects as timestamps")
+        raise DataError(f"TimestampConverter does not support class {java_class_name(None, value)} objects as timestamps")
 
     # -- records
 
@@ -210,22 +212,22 @@ class TimestampConverter(SideTransformation):
 
     def plan(self, schema: Schema | None) -> Plan:
         if self._field is None:
-            # A NullPointerException in the original, here too not before the first record.
-            raise DataError("The setting field of TimestampConverter is null")
+            # A NullPointerException in Apache, also at the first record.
+            raise DataError("The key field of TimestampConverter is null")
         if not self._field:
             if schema is None:
-                convert_any = self._conversion(self._read_schemaless)
+                convert_any = self._build_conversion(self._read_schemaless)
                 return Plan(None, lambda datum, _: convert_any(datum))
             target = self._target_schema(schema)
-            convert = self._converter_for(schema)
+            convert = self._build_converter(schema)
             return Plan(target, lambda datum, _: convert(datum))
-        return Plan(None, self._of_map(self._field)) if schema is None else self._of_struct(schema, self._field)
+        return Plan(None, self._map_converter(self._field)) if schema is None else self._struct_plan(schema, self._field)
 
     def _target_schema(self, schema: Schema) -> Schema:
         return (_OPTIONAL_SCHEMAS if schema.optional else _SCHEMAS)[self._target]
 
-    def _of_map(self, name: str) -> Callable[[Any, ConnectRecord], Any]:
-        convert_value = naming(name, self._conversion(self._read_schemaless))
+    def _map_converter(self, name: str) -> Callable[[Any, ConnectRecord], Any]:
+        convert_value = with_field_name(name, self._build_conversion(self._read_schemaless))
 
         def convert(datum: Any, _: ConnectRecord) -> Any:
             if datum is None:
@@ -235,67 +237,67 @@ class TimestampConverter(SideTransformation):
 
         return convert
 
-    def _of_struct(self, schema: Schema, name: str) -> Plan:
-        fields = fields_of(schema)
+    def _struct_plan(self, schema: Schema, name: str) -> Plan:
+        fields = require_fields(schema)
         field = schema.field(name)
         members = [
             (f.name, self._target_schema(f.schema) if f is field else f.schema)
             for f in fields
         ]  # fmt: skip
         changed = struct_schema_like(schema, members, optional=schema.optional)
-        copy = copier(fields, self._replace_null, fields_of(changed))
+        copy = copier(fields, self._replace_null, require_fields(changed))
         converters: list[_Convert] = []
 
-        def converted(values: list[Any]) -> list[Any]:
+        def convert_copy(values: list[Any]) -> list[Any]:
             if field is not None:
-                # Made at the first struct: a null passes even where the field could not be converted.
+                # Created at the first struct: a null passes even if the field cannot be convert_copy.
                 if not converters:
-                    converters.append(naming(field.name, self._converter_for(field.schema)))
+                    converters.append(with_field_name(field.name, self._build_converter(field.schema)))
                 values[field.index] = converters[0](values[field.index])
             return values
 
         if isinstance(schema.default, Struct):
-            changed.default = new_struct(changed, converted(copy(schema.default.values)))
-        settle = column_settler(fields, self._replace_null)
+            changed.default = new_struct(changed, convert_copy(copy(schema.default.values)))
+        fill_columns = column_filler(fields, self._replace_null)
 
-        def in_columns(side: SideColumns, _: RecordColumns) -> None:
-            columns = settle(side.columns())
+        def convert_columns(part: PartColumns, _: RecordColumns) -> None:
+            columns = fill_columns(part.columns())
             if field is not None:
-                columns[field.index] = map_column(self._converter_for(field.schema), columns[field.index])
-            side.hold_columns(columns)
+                columns[field.index] = map_column(self._build_converter(field.schema), columns[field.index])
+            part.set_columns(columns)
 
-        return Plan(changed, lambda values, _: converted(copy(values)), PURPOSE, in_columns)
+        return Plan(changed, lambda values, _: convert_copy(copy(values)), PURPOSE, convert_columns)
 
 
 def _instant_reader(what: str) -> Callable[[Any], int]:
     def read(value: Any) -> int:
         if not isinstance(value, dt.date | dt.time | FarInstant):
-            raise DataError(f"Expected {what} to be a java.util.Date, but found class {class_name_under(None, value)}")
+            raise DataError(f"Expected {what} to be a java.util.Date, but found class {java_class_name(None, value)}")
         return epoch_millis(value)
 
     return read
 
 
 def _to_millis(value: int, precision: str) -> int:
-    """TimeUnit.toMillis: what is too large saturates, what is finer is cut towards zero."""
+    """Converts as TimeUnit.toMillis: too large saturates, fractions are cut toward zero."""
     if precision == "seconds":
         return max(-_LONG_MAX - 1, min(_LONG_MAX, value * 1000))
-    return _divided(value, _PER_MILLI[precision]) if precision in _PER_MILLI else value
+    return _divide_toward_zero(value, _PER_MILLI[precision]) if precision in _PER_MILLI else value
 
 
 def _from_millis(millis: int, precision: str) -> int:
     if precision == "seconds":
-        return _divided(millis, 1000)
+        return _divide_toward_zero(millis, 1000)
     return max(-_LONG_MAX - 1, min(_LONG_MAX, millis * _PER_MILLI.get(precision, 1)))
 
 
-def _divided(value: int, by: int) -> int:
+def _divide_toward_zero(value: int, by: int) -> int:
     return value // by if value >= 0 else -(-value // by)
 
 
-class TimestampConverterKey(KeySide, TimestampConverter):
+class TimestampConverterKey(OnKey, TimestampConverter):
     """TimestampConverter on the record's key."""
 
 
-class TimestampConverterValue(ValueSide, TimestampConverter):
+class TimestampConverterValue(OnValue, TimestampConverter):
     """TimestampConverter on the record's value."""

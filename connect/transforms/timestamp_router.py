@@ -1,4 +1,4 @@
-"""TimestampRouter: puts the record's date into its topic."""
+"""TimestampRouter: adds the record's timestamp to its topic."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from connect.config.types import ConfigType
 from connect.errors import DataError
 from connect.java.simple_date_format import PatternError, SimpleDateFormat
 from connect.record import ConnectRecord
-from connect.transforms.columnar.batches import ColumnTransformation
-from connect.transforms.columnar.columns import RecordColumns, Unfit
+from connect.transforms.columnar.column_transformation import ColumnTransformation
+from connect.transforms.columnar.columns import NotColumnar, RecordColumns
 from connect.transforms.record_copies import copy_record
 
-_TABLE = (
+_CONFIG_DEF = (
     ConfigDef()
     .define(
         "topic.format", ConfigType.STRING, "${topic}-${timestamp}", importance=Importance.HIGH,
@@ -29,20 +29,20 @@ _TABLE = (
 
 
 class TimestampRouter(ColumnTransformation):
-    """The topic becomes the format with ``${topic}`` and ``${timestamp}`` filled in. A record without timestamp is refused."""
+    """Formats the topic from ``${topic}`` and ``${timestamp}``. Raises DataError for a record without timestamp."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = _TABLE.parse(configs)
+        values = _CONFIG_DEF.parse(configs)
         self._topic_format: str | None = values["topic.format"]
         self._pattern: str | None = values["timestamp.format"]
         self._format: SimpleDateFormat | None = None
 
-    def _formatter(self) -> SimpleDateFormat:
-        # Made at the first record, as in the original: a wrong pattern does not fail the configuration (TimestampRouter-0121).
+    def _get_format(self) -> SimpleDateFormat:
+        # Created at the first record, as in Apache: a wrong pattern does not fail the start (vector TimestampRouter-0121).
         if self._format is None:
             if self._pattern is None:
                 raise DataError("timestamp.format may not be null")
@@ -52,8 +52,8 @@ class TimestampRouter(ColumnTransformation):
                 raise DataError(str(e)) from e
         return self._format
 
-    def _target(self, topic: str, timestamp: int) -> str:
-        text = self._formatter().format(timestamp)
+    def _format_topic(self, topic: str, timestamp: int) -> str:
+        text = self._get_format().format(timestamp)
         if self._topic_format is None:
             raise DataError("topic.format may not be null")
         return self._topic_format.replace("${topic}", topic).replace("${timestamp}", text)
@@ -64,16 +64,16 @@ class TimestampRouter(ColumnTransformation):
             if record.timestamp is None:
                 raise DataError(f"Timestamp missing on record: {record.topic}, partition {record.partition}")
             new = copy_record(record)
-            new.topic = self._target(record.topic, record.timestamp)
+            new.topic = self._format_topic(record.topic, record.timestamp)
             results.append(new)
         return results
 
     def apply_columns(self, batch: RecordColumns) -> None:
         timestamps = [r.timestamp for r in batch.records]
-        places = list(zip(batch.topics, timestamps, strict=True))
+        pairs = list(zip(batch.topics, timestamps, strict=True))
         targets: dict[tuple[str, int | None], str] = {}
-        for topic, timestamp in set(places):
+        for topic, timestamp in set(pairs):
             if timestamp is None:
-                raise Unfit
-            targets[topic, timestamp] = self._target(topic, timestamp)
-        batch.topics = [targets[place] for place in places]
+                raise NotColumnar
+            targets[topic, timestamp] = self._format_topic(topic, timestamp)
+        batch.topics = [targets[pair] for pair in pairs]

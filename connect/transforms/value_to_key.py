@@ -1,4 +1,4 @@
-"""ValueToKey: makes the key from fields of the value."""
+"""ValueToKey: builds the key from fields of the value."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ConnectRecord
 from connect.strict import STRICT, is_strict
-from connect.transforms.columnar.columns import RecordColumns, SideColumns, Unfit, column_settler
-from connect.transforms.config import FIELDS, replaces_nulls, with_replace_null
-from connect.transforms.key_or_value import Plan, SideTransformation, checked_plan
+from connect.transforms.columnar.columns import NotColumnar, PartColumns, RecordColumns, column_filler
+from connect.transforms.config import FIELDS, define_replace_null, read_replace_null
+from connect.transforms.key_or_value import KeyOrValueTransformation, Plan, with_check
+from connect.transforms.lossless import format_value
 from connect.transforms.record_copies import copy_record
-from connect.transforms.strict_casting import shown
 from connect.transforms.structs import (
-    fields_of,
+    fill_nulls,
     new_struct,
+    require_fields,
     require_map,
     require_struct,
-    settle_nulls,
+    require_struct_of,
     struct_schema_like,
-    struct_under,
 )
 
 PURPOSE = "copying fields from value to key"
-_TABLE = with_replace_null(
+_CONFIG_DEF = define_replace_null(
     ConfigDef().define(
         FIELDS, ConfigType.LIST, validator=DistinctList(), importance=Importance.HIGH,
         doc="Field names on the record value to extract as the record key.",
@@ -37,20 +37,20 @@ _TABLE = with_replace_null(
 )  # fmt: skip
 
 
-class ValueToKey(SideTransformation):
-    """The key becomes a struct (a map without a schema) of those fields. Needs a value."""
+class ValueToKey(KeyOrValueTransformation):
+    """Sets the key to a struct of the fields, or a map without a schema. Raises DataError for a null value."""
 
     passes_null = False
     reads_value = True
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = _TABLE.parse(configs)
+        values = _CONFIG_DEF.parse(configs)
         self._fields: list[str] = values[FIELDS]
-        self._replace_null = replaces_nulls(values)
+        self._replace_null = read_replace_null(values)
         self._strict = is_strict(configs)
 
     def check(self, schema: Schema | None, datum: Any) -> None:
@@ -60,54 +60,54 @@ class ValueToKey(SideTransformation):
     def plan(self, schema: Schema | None) -> Plan:
         names = self._fields
         if schema is None:
-            plan = Plan(None, lambda datum, _: _key_map(require_map(datum, PURPOSE), names), None, self._of_maps)
-            return checked_plan(plan, self._check_there) if self._strict else plan
-        chosen = []
+            plan = Plan(None, lambda datum, _: _select_from_map(require_map(datum, PURPOSE), names), None, self._convert_maps)
+            return with_check(plan, self._check_fields_exist) if self._strict else plan
+        selected = []
         for name in names:
             field = schema.field(name)
             if field is None:
                 raise DataError(f"Field does not exist: {name}")
-            chosen.append(field)
-        key_schema = struct_schema_like(None, [(f.name, f.schema) for f in chosen])
-        fields, indexes, replace_null = fields_of(key_schema), [f.index for f in chosen], self._replace_null
+            selected.append(field)
+        key_schema = struct_schema_like(None, [(f.name, f.schema) for f in selected])
+        fields, indexes, replace_null = require_fields(key_schema), [f.index for f in selected], self._replace_null
 
         def convert(datum: Any, _: ConnectRecord) -> Any:
             if datum.__class__ is not Struct or datum.schema is not schema:
-                datum = struct_under(schema, datum, PURPOSE)
+                datum = require_struct_of(schema, datum, PURPOSE)
             old = datum.values
             values = [old[i] for i in indexes]
             if None in values:
-                settle_nulls(values, fields, replace_null)
+                fill_nulls(values, fields, replace_null)
             return new_struct(key_schema, values)
 
-        settle = column_settler(fields, replace_null)
+        fill_columns = column_filler(fields, replace_null)
 
-        def in_columns(value: SideColumns, batch: RecordColumns) -> None:
-            batch.key = SideColumns.of_columns(key_schema, settle([value.column(i) for i in indexes]), value.size)
+        def convert_columns(value: PartColumns, batch: RecordColumns) -> None:
+            batch.key = PartColumns.of_columns(key_schema, fill_columns([value.column(i) for i in indexes]), value.size)
 
-        return Plan(key_schema, convert, None, in_columns)
+        return Plan(key_schema, convert, None, convert_columns)
 
-    def _check_there(self, datum: Any) -> None:
+    def _check_fields_exist(self, datum: Any) -> None:
         for name in self._fields:
             if isinstance(datum, dict) and name not in datum:
                 raise DataError(
-                    f'The value has no field "{name}", which would be null in the key; it has: '
-                    f"{shown(list(datum))} ({STRICT} is on)"
+                    f'The value has no field "{name}", so it would be null in the key; it has: '
+                    f"{format_value(list(datum))} ({STRICT} is on)"
                 )
 
-    def _of_maps(self, value: SideColumns, batch: RecordColumns) -> None:
+    def _convert_maps(self, value: PartColumns, batch: RecordColumns) -> None:
         names = self._fields
-        batch.key = SideColumns(None, [_key_map(require_map(datum, PURPOSE), names) for datum in value.data()])
+        batch.key = PartColumns(None, [_select_from_map(require_map(datum, PURPOSE), names) for datum in value.data()])
         batch.key.changed = True
 
     def apply_columns(self, batch: RecordColumns) -> None:
         value = batch.value
         assert value is not None
-        if not value.is_settled() or value.all_null:
-            raise Unfit  # nulls are refused
-        in_columns = self.plan_for(value.schema, value.example()).in_columns
-        assert in_columns is not None
-        in_columns(value, batch)
+        if not value.has_uniform_nulls() or value.all_null:
+            raise NotColumnar  # nulls are errors
+        convert_columns = self.plan_for(value.schema, value.example()).convert_columns
+        assert convert_columns is not None
+        convert_columns(value, batch)
 
     def apply_rows(self, records: Sequence[ConnectRecord]) -> list[ConnectRecord]:
         results: list[ConnectRecord] = []
@@ -127,5 +127,5 @@ class ValueToKey(SideTransformation):
         return results
 
 
-def _key_map(value: dict[Any, Any], names: list[str]) -> dict[Any, Any]:
+def _select_from_map(value: dict[Any, Any], names: list[str]) -> dict[Any, Any]:
     return {name: value.get(name) for name in names}

@@ -1,1 +1,1 @@
-"""What several connectors know about a database: its text forms, arrays, and dates."""
+"""Knowledge about databases that several connectors share: text formats, arrays, dates."""

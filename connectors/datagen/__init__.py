@@ -1,4 +1,4 @@
-"""Made-up records: users, orders, a clickstream. For demos, tests and load."""
+"""Generates sample records (users, orders, a clickstream) for demos, tests, and load."""
 
 from connectors.datagen.source import DatagenSource, DatagenSourceTask
 

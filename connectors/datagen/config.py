@@ -1,4 +1,4 @@
-"""The keys of the data generator: Confluent's datagen's where it has them, and ``rate`` and ``count``."""
+"""Configuration of the data generator: keys of Confluent's Datagen connector, plus ``rate`` and ``count``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TASK_ID = "task.id"
 TASKS = "task.count"
 
 
-class _Quickstarts(Recommender):
+class _QuickstartRecommender(Recommender):
     def valid_values(self, name: str, parsed: Mapping[str, object]) -> list[object]:
         return list(QUICKSTARTS)
 
@@ -32,42 +32,43 @@ CONFIG = (
     ConfigDef()
     .define(
         TOPIC, ConfigType.STRING, validator=NonEmpty(), importance=Importance.HIGH, aliases=("topic",),
-        doc="The topic to write to; topic is read too.",
+        doc="The topic to write to; topic is an alias.",
     )
     .define(
         QUICKSTART, ConfigType.STRING, validator=OneOf(tuple(QUICKSTARTS), ignore_case=True), importance=Importance.HIGH,
-        recommender=_Quickstarts(), doc="What to make up: users, orders (with a nested address) or clickstream.",
+        recommender=_QuickstartRecommender(),
+        doc="Kind of records to generate: users, orders (with a nested address), or clickstream.",
     )
     .define(
         KEY_FIELD, ConfigType.STRING, None, importance=Importance.HIGH,
-        doc="The field that becomes the record's key. By default that of the quickstart; empty for records without a key.",
+        doc="The field to use as record key. Default: the key of the quickstart; empty for records without a key.",
     )
     .define(
         RATE, ConfigType.DOUBLE, None, validator=Range(minimum=0, nullable=True), importance=Importance.HIGH,
-        doc="Records a second over all tasks, evenly. 0 is as fast as it goes. Takes the place of max.interval.",
+        doc="Records per second over all tasks, evenly distributed; 0 for maximum speed. Overrides max.interval.",
     )
     .define(
         COUNT, ConfigType.LONG, -1, validator=at_least(-1), importance=Importance.HIGH,
-        doc="How many records to make in all, over all tasks; -1 is without end. Then the tasks idle.",
+        doc="Total number of records over all tasks; -1 for no limit. Afterwards the tasks idle.",
     )
     .define(
         MAX_INTERVAL, ConfigType.LONG, 500, validator=at_least(0), importance=Importance.HIGH,
-        doc="The longest wait between two records of a task in milliseconds; each wait is a random part of it. 0 is none.",
+        doc="Maximum wait between two records of a task in milliseconds; each wait is random up to it. 0 for none.",
     )
     .define(
         ITERATIONS, ConfigType.LONG, -1, validator=at_least(-1), importance=Importance.HIGH,
-        doc="How many records each task makes; -1 is without end. Then the task idles.",
+        doc="Number of records per task; -1 for no limit. Afterwards the task idles.",
     )
     .define(
         SEED, ConfigType.LONG, 0, importance=Importance.LOW, aliases=("seed",),
-        doc="Equal seeds make equal records, however often the task is stopped in between; seed is read too.",
+        doc="Equal seeds generate equal records, even across restarts of the task; seed is an alias.",
     )
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What one task makes. ``limit`` None is without end; ``rate`` None waits by ``max_interval_ms``, 0 not at all."""
+class DatagenConfig:
+    """Configuration of one task. ``limit`` None: no limit; ``rate`` None: wait by ``max_interval_ms``, 0: no wait."""
 
     topic: str
     quickstart: str
@@ -79,8 +80,8 @@ class Settings:
     task_id: int
 
     @classmethod
-    def parse(cls, config: Mapping[str, str]) -> Settings:
-        """The settings of a task, or of a connector as its only task. Raises ConfigError."""
+    def parse(cls, config: Mapping[str, str]) -> DatagenConfig:
+        """Parses the configuration of a task, or of a connector as its only task. Raises ConfigError."""
         values = CONFIG.parse(config)
         quickstart = values[QUICKSTART].lower()
         task_id, tasks = int(config.get(TASK_ID, 0)), int(config.get(TASKS, 1))
@@ -98,19 +99,19 @@ class Settings:
 
 
 def _key_field(quickstart: str, given: str | None) -> str | None:
-    shape = QUICKSTARTS[quickstart]
+    found = QUICKSTARTS[quickstart]
     if given is None:
-        return shape.key_field
-    if given and shape.schema.field(given) is None:
-        fields = ", ".join(shape.schema.field_names)
+        return found.key_field
+    if given and found.schema.field(given) is None:
+        fields = ", ".join(found.schema.field_names)
         raise ConfigError.invalid(KEY_FIELD, given, f"the quickstart {quickstart} has no such field, but {fields}")
     return given or None
 
 
 def _limit(iterations: int, count: int, task_id: int, tasks: int) -> int | None:
-    limits = [limit for limit in (iterations, _share(count, task_id, tasks)) if limit >= 0]
+    limits = [limit for limit in (iterations, _task_share(count, task_id, tasks)) if limit >= 0]
     return min(limits) if limits else None
 
 
-def _share(count: int, task_id: int, tasks: int) -> int:
+def _task_share(count: int, task_id: int, tasks: int) -> int:
     return -1 if count < 0 else count // tasks + (task_id < count % tasks)

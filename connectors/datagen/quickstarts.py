@@ -1,6 +1,6 @@
-"""What the quickstarts make up. The fields are those of Confluent's schemas of the same names.
+"""The quickstarts, with the fields of Confluent's schemas of the same names.
 
-A shape makes rows from a random source and the number of the row, and from nothing else, so that equal seeds give equal rows.
+Rows depend only on the random generator and the row number, so that equal seeds give equal rows.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _AGENTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """One kind of record: its schema, its usual key, and how a row is made."""
+class Quickstart:
+    """A kind of record: its schema, default key, and row generator."""
 
     schema: Schema
     key_field: str
@@ -103,7 +103,7 @@ def _user(random: Random, number: int) -> list[Any]:
 def _order(random: Random, number: int) -> list[Any]:
     address = [f"City_{1 + _below(random, 99)}", f"State_{1 + _below(random, 99)}", 10_000 + _below(random, 90_000)]
     units = 0.1 + random.random() * 9.9
-    # Order numbers are 32 bits wide, and begin again when they are used up.
+    # Order numbers have 32 bits and wrap around.
     return [_time_ms(random), number % 2**31, f"Item_{1 + _below(random, 999)}", units, Struct(_ADDRESS, address)]
 
 
@@ -123,7 +123,7 @@ def _click(random: Random, number: int) -> list[Any]:
 
 
 QUICKSTARTS = {
-    "users": Shape(_USERS, "userid", _user),
-    "orders": Shape(_ORDERS, "orderid", _order),
-    "clickstream": Shape(_CLICKSTREAM, "ip", _click),
+    "users": Quickstart(_USERS, "userid", _user),
+    "orders": Quickstart(_ORDERS, "orderid", _order),
+    "clickstream": Quickstart(_CLICKSTREAM, "ip", _click),
 }

@@ -1,6 +1,6 @@
-"""Lines of files: ``FileStreamSource`` reads them into a topic, ``FileStreamSink`` appends a topic to a file.
+"""File connectors: ``FileStreamSource`` reads lines of a file into a topic, ``FileStreamSink`` appends a topic to a file.
 
-Drop-in for ``org.apache.kafka.connect.file``: same keys, offsets and text.
+A drop-in replacement for ``org.apache.kafka.connect.file``: same keys, offsets, and text.
 """
 
 from connectors.file.sink import FileStreamSink, FileStreamSinkTask

@@ -1,4 +1,4 @@
-"""The keys of the file connectors, and what they say."""
+"""Configuration of the file connectors."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ SINK_CONFIG = ConfigDef().define(
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSettings:
-    """What a source task needs to know. ``file`` None is the standard input."""
+class FileSourceConfig:
+    """Configuration of a source task. ``file`` is None for the standard input."""
 
     file: str | None
     topic: str
     batch_size: int
 
     @classmethod
-    def parse(cls, config: Mapping[str, str]) -> SourceSettings:
+    def parse(cls, config: Mapping[str, str]) -> FileSourceConfig:
         values = SOURCE_CONFIG.parse(config)
         return cls(values[FILE] or None, values[TOPIC], max(values[BATCH_SIZE], 1))
 
 
-def sink_file(config: Mapping[str, str]) -> str | None:
-    """The file to append to; None is the standard output."""
+def parse_sink_file(config: Mapping[str, str]) -> str | None:
+    """The file to append to; None for the standard output."""
     return SINK_CONFIG.parse(config)[FILE] or None

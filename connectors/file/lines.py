@@ -1,4 +1,4 @@
-"""Bytes to lines, as Java's readers cut them: at ``\\n``, ``\\r\\n`` and a lone ``\\r``. Pure: no files here."""
+"""Splits bytes into lines like Java's readers: at ``\\n``, ``\\r\\n``, and a lone ``\\r``. Pure: no file access."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from connect.java.charsets import decode_utf8
 
 
 class LineSplitter:
-    """Takes blocks of bytes in their order and gives the lines that they complete, with the position after each.
+    """Splits consecutive blocks of bytes into complete lines, with the position after each.
 
-    A line without its end stays inside until the end comes, and so does a ``\\r`` until it is seen whether a ``\\n`` follows.
-    Bytes that are no UTF-8 become U+FFFD; positions always count bytes.
+    An incomplete line is kept until its end arrives, and a final ``\\r`` until it is known whether a ``\\n`` follows.
+    Invalid UTF-8 becomes U+FFFD; positions always count bytes.
     """
 
     def __init__(self, position: int = 0) -> None:
         self.position = position
-        """The byte after the last complete line."""
+        """Position after the last complete line, in bytes."""
         self._tail: list[bytes] = []
 
     @property
-    def waiting_bytes(self) -> int:
-        """Bytes of a line that has no end yet."""
+    def pending_bytes(self) -> int:
+        """Size of the incomplete line in bytes."""
         return sum(map(len, self._tail))
 
     def feed(self, block: bytes) -> tuple[list[str], list[int]]:
-        """The lines that are complete now and, for each, the position after it."""
-        end = _last_end(block, bool(self._tail) and self._tail[-1][-1:] == b"\r")
+        """Adds a block; returns the completed lines and the position after each."""
+        end = _find_last_line_end(block, bool(self._tail) and self._tail[-1][-1:] == b"\r")
         if end < 0:
             if block:
                 self._tail.append(block)
@@ -37,32 +37,32 @@ class LineSplitter:
         start = self.position
         self.position = start + len(whole)
         if whole.isascii() and b"\r" not in whole:
-            # A character is a byte here, and an end one more: the lines themselves tell the positions.
+            # Each character and each line end is one byte, so positions follow from the lengths of the lines.
             lines = whole.decode("ascii").split("\n")
             lines.pop()
             return lines, list(map(add, accumulate(map(len, lines)), count(start + 1)))
-        return _lines_of(whole), _positions_of(whole, start)
+        return _split_lines(whole), _find_positions(whole, start)
 
 
-def _last_end(block: bytes, after_return: bool) -> int:
-    """Where the last complete line of the block ends, or -1. A return at the very end is not complete: a newline may follow."""
+def _find_last_line_end(block: bytes, after_return: bool) -> int:
+    """End of the last complete line in the block, or -1. A final return does not count: a newline may follow."""
     newline = block.rfind(b"\n") + 1
     lone = block.rfind(b"\r", newline, len(block) - 1) + 1
     end = max(newline, lone)
     if end:
         return end
-    # A return that waited at the end of the block before is an end of its own, whatever stands here but a newline.
+    # A return at the end of the previous block ends a line, unless a newline follows here.
     return 0 if after_return and block else -1
 
 
-def _lines_of(whole: bytes) -> list[str]:
+def _split_lines(whole: bytes) -> list[str]:
     unified = whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in whole else whole
     lines = decode_utf8(unified).split("\n")
-    lines.pop()  # nothing follows the last end
+    lines.pop()  # empty part after the last line end
     return lines
 
 
-def _positions_of(whole: bytes, start: int) -> list[int]:
+def _find_positions(whole: bytes, start: int) -> list[int]:
     positions = accumulate(map(len, whole.splitlines(keepends=True)), initial=start)
     next(positions)
     return list(positions)

@@ -1,4 +1,4 @@
-"""FileStreamSink: one line a record, appended to a file or written to the standard output."""
+"""FileStreamSink: appends one line per record to a file, or writes it to the standard output."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import cast
 from connect.config.definition import ConfigDef
 from connect.connector import SinkConnector
 from connect.converters.string import StringConverter
+from connect.data.java_text import java_text
 from connect.errors import ConnectError
 from connect.java.charsets import decode_utf8
-from connect.java.text import java_text
 from connect.record import RawBatch, SinkRecord
 from connect.sink import Offsets, SinkTask
-from connectors.file.config import SINK_CONFIG, sink_file
+from connectors.file.config import SINK_CONFIG, parse_sink_file
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class FileStreamSink(SinkConnector):
         return SINK_CONFIG
 
     def start(self, config: Mapping[str, str]) -> None:
-        _log.info("Starting file sink connector writing to %s", sink_file(config) or "standard output")
+        _log.info("Starting file sink connector writing to %s", parse_sink_file(config) or "standard output")
         self._config = dict(config)
 
     def task_class(self) -> type[SinkTask]:
@@ -42,18 +42,17 @@ class FileStreamSink(SinkConnector):
         return [dict(self._config) for _ in range(max_tasks)]
 
     def stop(self) -> None:
-        """Nothing runs beside the tasks."""
+        """Does nothing: only the tasks run."""
 
 
 class FileStreamSinkTask(SinkTask):
     """Writes Java's ``toString`` of each value and a newline; a null value is the line ``null``.
 
-    Each batch is one write at the end of the file, so that several tasks can append to one file without mixing lines; ``flush``
-    makes it durable (promise 2). Under a UTF-8 StringConverter the bytes of a topic are the bytes of its lines, and batches are
-    taken undecoded.
+    Each batch is appended by one write, so that several tasks can share a file without mixing lines; ``flush`` makes it durable
+    (promise 2). With a UTF-8 StringConverter, the bytes of a record are the bytes of its line, so batches are not decoded.
     """
 
-    reports_raw = True  # there is none to report: any bytes are a line
+    reports_raw = True  # there are no errant records: any bytes are a line
 
     def __init__(self) -> None:
         self._fd = -1
@@ -62,7 +61,7 @@ class FileStreamSinkTask(SinkTask):
         self._written = False
 
     def start(self, config: Mapping[str, str]) -> None:
-        self._path = sink_file(config)
+        self._path = parse_sink_file(config)
         if self._path is None:
             sys.stdout.flush()
             self._fd = sys.stdout.fileno()
@@ -91,7 +90,7 @@ class FileStreamSinkTask(SinkTask):
         parts = []
         for batch in batches:
             if batch.values:
-                # None in a list is found by identity; the copy is made only when there is one.
+                # Finding None is fast; the list is copied only if it contains one.
                 has_null = None in batch.values
                 lines = [b"null" if v is None else v for v in batch.values] if has_null else cast("list[bytes]", batch.values)
                 parts.append(b"\n".join(lines))
@@ -116,7 +115,7 @@ class FileStreamSinkTask(SinkTask):
         self._written = True
 
     def flush(self, offsets: Offsets) -> None:
-        # Promise 2: what is committed to Kafka after this is on the disk.
+        # Promise 2: offsets committed after this call belong to data on the disk.
         if self._written and self._is_regular:
             try:
                 os.fsync(self._fd)

@@ -1,4 +1,4 @@
-"""FileStreamSource: the lines of a file, or of the standard input, as records."""
+"""FileStreamSource: reads lines of a file, or of the standard input, as records."""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ from connect.data.schema import Schema
 from connect.errors import ConnectError
 from connect.record import SourceRecord
 from connect.source import SourceTask
-from connectors.file.config import FILE, SOURCE_CONFIG, SourceSettings
+from connectors.file.config import FILE, SOURCE_CONFIG, FileSourceConfig
 from connectors.file.lines import LineSplitter
 from connectors.file.watch import SHARED_WATCH, FileState, FileWatch
 
 FILENAME = "filename"
 POSITION = "position"
 BLOCK_BYTES = 1 << 20
-IDLE_S = 1.0
-"""How long a poll waits for a line; as Apache's."""
+IDLE_TIMEOUT_S = 1.0
+"""How long a poll waits for a line, as in Apache Kafka."""
 QUIET_AFTER_S = 10.0
-QUIET_IDLE_S = 2.0
-"""How long, once there was none for QUIET_AFTER_S: what a hundred quiet files cost is waking up for nothing. A pause is noticed
-between polls."""
-LOOK_FIRST_S = 0.001
-LOOK_MOST_S = 0.2
-"""A file that has nothing new is left alone for a time that doubles up to here; then it is watched, see
-:mod:`connectors.file.watch`. So lines that keep coming are seen at once, and files that nobody writes to cost next to nothing."""
+QUIET_IDLE_TIMEOUT_S = 2.0
+"""Wait after QUIET_AFTER_S without lines: the cost of many quiet files is waking up. A pause takes effect between polls."""
+MIN_POLL_INTERVAL_S = 0.001
+MAX_POLL_INTERVAL_S = 0.2
+"""A file without new lines is polled at an interval that doubles up to this value; then it is watched (see
+:mod:`connectors.file.watch`). So active files are read immediately, and quiet files cost almost nothing."""
 _log = logging.getLogger(__name__)
 
 
@@ -50,7 +49,7 @@ class FileStreamSource(SourceConnector):
         return SOURCE_CONFIG
 
     def start(self, config: Mapping[str, str]) -> None:
-        settings = SourceSettings.parse(config)
+        settings = FileSourceConfig.parse(config)
         _log.info("Starting file source connector reading from %s", settings.file or "standard input")
         self._config = dict(config)
 
@@ -58,27 +57,27 @@ class FileStreamSource(SourceConnector):
         return FileStreamSourceTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return [dict(self._config)]  # only one input stream makes sense
+        return [dict(self._config)]  # a file has one reader
 
     def stop(self) -> None:
-        """Nothing runs beside the task."""
+        """Does nothing: only the task runs."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        has_file = bool(SourceSettings.parse(config).file)
+        has_file = bool(FileSourceConfig.parse(config).file)
         return ExactlyOnceSupport.SUPPORTED if has_file else ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
     ) -> bool:
-        """Checks the shape only; whether the position fits the file shows when the task starts. The texts are Apache's."""
-        if not SourceSettings.parse(config).file:
+        """Checks only the form; the task checks the position when it starts. The messages are Apache's."""
+        if not FileSourceConfig.parse(config).file:
             raise ConnectError(
                 f"Offsets cannot be modified if the '{FILE}' configuration is unspecified. "
                 "This is because stdin is used for input and offsets are not tracked."
             )
         for partition, offset in offsets.items():
             if offset is None:
-                continue  # whatever stands in the store may be removed
+                continue  # any stored offset may be removed
             if POSITION not in offset:
                 raise ConnectError(f"Offset objects should either be null or contain the key '{POSITION}'")
             position = offset[POSITION]
@@ -94,19 +93,18 @@ class FileStreamSource(SourceConnector):
 
 
 class FileStreamSourceTask(SourceTask):
-    """Reads whole blocks and gives up to ``batch.size`` lines a poll.
+    """Reads whole blocks and returns up to ``batch.size`` lines per poll.
 
-    The offset of a record is the byte after its line, so that a restart continues with the next line whatever characters
-    there are. A file that is not there yet is waited for; one that became shorter than what was read of it is read from its
-    start; one that was replaced under its name is read to its end, then the new one from its start. The standard input has no
-    offsets.
+    The offset of a record is the byte position after its line, so that a restart continues with the next line. The task waits
+    for a missing file; it reads a truncated file from its start, and a replaced file to its end and then the new file from its
+    start. The standard input has no offsets.
     """
 
     def __init__(self) -> None:
         self._stopping = False
         self._wake = threading.Event()
         self._watch: FileWatch | None = None
-        self._look_again_s = LOOK_FIRST_S
+        self._poll_interval_s = MIN_POLL_INTERVAL_S
         self._last_line_s = time.monotonic()
         self._fd = -1
         self._owns_fd = False
@@ -116,7 +114,7 @@ class FileStreamSourceTask(SourceTask):
         self._next = 0
 
     def start(self, config: Mapping[str, str]) -> None:
-        self._settings = SourceSettings.parse(config)
+        self._settings = FileSourceConfig.parse(config)
         self._partition: dict[str, Any] = {FILENAME: self._settings.file}
         if self._settings.file is None:
             self._fd = sys.stdin.fileno()
@@ -124,9 +122,9 @@ class FileStreamSourceTask(SourceTask):
     def poll(self) -> Sequence[SourceRecord] | None:
         if self._next >= len(self._lines):
             self._fetch()
-        return self._take() if self._next < len(self._lines) else None
+        return self._take_records() if self._next < len(self._lines) else None
 
-    def _take(self) -> list[SourceRecord]:
+    def _take_records(self) -> list[SourceRecord]:
         start, stop = self._next, min(self._next + self._settings.batch_size, len(self._lines))
         self._next = stop
         partition, topic, schema = self._partition, self._settings.topic, Schema.STRING
@@ -138,7 +136,7 @@ class FileStreamSourceTask(SourceTask):
                 for line in self._lines[start:stop]
             ]
         records = []
-        new = SourceRecord.__new__  # the loop of this connector: setting the members here spares a call a line
+        new = SourceRecord.__new__  # the hot loop: setting attributes directly avoids a call per line
         for line, position in zip(self._lines[start:stop], self._positions[start:stop], strict=True):
             record = new(SourceRecord)
             record.source_partition, record.source_offset = partition, {POSITION: position}
@@ -149,13 +147,13 @@ class FileStreamSourceTask(SourceTask):
         return records
 
     def _fetch(self) -> None:
-        """Reads until there is a line, for a second or two."""
-        began_s = time.monotonic()
-        deadline = began_s + (IDLE_S if began_s < self._last_line_s + QUIET_AFTER_S else QUIET_IDLE_S)
+        """Reads until there is a line, at most for a second or two."""
+        started_s = time.monotonic()
+        deadline = started_s + (IDLE_TIMEOUT_S if started_s < self._last_line_s + QUIET_AFTER_S else QUIET_IDLE_TIMEOUT_S)
         while not self._stopping:
             block = self._read_block(deadline)
             if block:
-                self._look_again_s = LOOK_FIRST_S
+                self._poll_interval_s = MIN_POLL_INTERVAL_S
                 self._last_line_s = time.monotonic()
                 self._lines, self._positions = self._splitter.feed(block)
                 self._next = 0
@@ -164,38 +162,38 @@ class FileStreamSourceTask(SourceTask):
             else:
                 self._wait(deadline - time.monotonic())
                 if time.monotonic() >= deadline and not self._wake.is_set():
-                    return  # the next poll begins with a look
+                    return  # the next poll reads first
 
-    def _wait(self, most_s: float) -> None:
-        """Until it is time for another look, not longer than this."""
+    def _wait(self, timeout_s: float) -> None:
+        """Waits until the file should be read again, at most ``timeout_s``."""
         path = self._settings.file
-        if path is None or self._look_again_s < LOOK_MOST_S:
-            self._wake.wait(min(self._look_again_s, most_s))
-            self._look_again_s = min(self._look_again_s * 2, LOOK_MOST_S)
+        if path is None or self._poll_interval_s < MAX_POLL_INTERVAL_S:
+            self._wake.wait(min(self._poll_interval_s, timeout_s))
+            self._poll_interval_s = min(self._poll_interval_s * 2, MAX_POLL_INTERVAL_S)
             return
         if self._watch is None:
-            self._watch = SHARED_WATCH.take()
+            self._watch = SHARED_WATCH.acquire()
         self._wake.clear()
-        if not self._stopping:  # a request that came just before was wiped out with the rest
-            self._watch.wait(path, self._seen(), self._wake, most_s)
+        if not self._stopping:  # a stop just before was cleared too
+            self._watch.wait(path, self._known_state(), self._wake, timeout_s)
 
-    def _seen(self) -> FileState:
-        """What the watch sees under the name as long as there is nothing new for this task."""
+    def _known_state(self) -> FileState:
+        """The state of the file while it has nothing new for this task."""
         if self._fd < 0:
             return None
         read = os.fstat(self._fd)
-        return read.st_dev, read.st_ino, self._splitter.position + self._splitter.waiting_bytes
+        return read.st_dev, read.st_ino, self._splitter.position + self._splitter.pending_bytes
 
     def _read_block(self, deadline: float) -> bytes:
         if self._settings.file is None:
-            wait_s = min(LOOK_MOST_S, max(deadline - time.monotonic(), 0))
+            wait_s = min(MAX_POLL_INTERVAL_S, max(deadline - time.monotonic(), 0))
             ready, _, _ = select.select([self._fd], [], [], wait_s)
             return os.read(self._fd, BLOCK_BYTES) if ready else b""
         if self._fd < 0 and not self._open(self._settings.file):
             return b""
         block = os.read(self._fd, BLOCK_BYTES)
         if not block and self._was_replaced(self._settings.file):
-            self._reopen_at_start(self._settings.file)
+            self._reopen_from_start(self._settings.file)
         return block
 
     def _open(self, path: str) -> bool:
@@ -208,7 +206,7 @@ class FileStreamSourceTask(SourceTask):
         position = self._stored_position()
         if position > os.fstat(self._fd).st_size:
             _log.warning(
-                "%s is shorter than the stored position %d: it was cut or replaced, reading from its start", path, position
+                "%s is shorter than the stored position %d: it was truncated or replaced; reading from its start", path, position
             )
             position = 0
         os.lseek(self._fd, position, os.SEEK_SET)
@@ -228,18 +226,18 @@ class FileStreamSourceTask(SourceTask):
         return position
 
     def _was_replaced(self, path: str) -> bool:
-        """At the end of what is open: did the file shrink, or is another one under its name now?"""
+        """Whether the file was truncated, or another file has its name now."""
         here = os.fstat(self._fd)
-        if here.st_size < self._splitter.position + self._splitter.waiting_bytes:
+        if here.st_size < self._splitter.position + self._splitter.pending_bytes:
             return True
         try:
             there = os.stat(path)
         except FileNotFoundError:
-            return False  # moved away; go on with what is open until a new one comes
+            return False  # moved; continue with the open file until there is a new one
         return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino)
 
-    def _reopen_at_start(self, path: str) -> None:
-        _log.warning("%s was cut or replaced, reading it from its start", path)
+    def _reopen_from_start(self, path: str) -> None:
+        _log.warning("%s was truncated or replaced; reading from its start", path)
         os.close(self._fd)
         self._fd = -1
         try:
@@ -248,7 +246,7 @@ class FileStreamSourceTask(SourceTask):
             self._owns_fd = False
             raise e if isinstance(e, ConnectError) else ConnectError(f"Cannot read {path}: {e.strerror}") from e
         self._splitter = LineSplitter(0)
-        self._look_again_s = LOOK_FIRST_S
+        self._poll_interval_s = MIN_POLL_INTERVAL_S
 
     def progress(self) -> Mapping[str, Any]:
         return {FILENAME: self._settings.file, POSITION: self._splitter.position} if self._settings.file else {}
@@ -260,14 +258,14 @@ class FileStreamSourceTask(SourceTask):
     def close(self) -> None:
         if self._watch is not None:
             self._watch = None
-            SHARED_WATCH.give_back()
+            SHARED_WATCH.release()
         if self._owns_fd and self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
 
 
 def _open_file(path: str) -> int:
-    """Its descriptor. Raises FileNotFoundError, and ConnectError for all else that keeps it from being read."""
+    """Opens a file. Raises FileNotFoundError, or ConnectError if it cannot be read for another reason."""
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     except FileNotFoundError:
@@ -276,5 +274,7 @@ def _open_file(path: str) -> int:
         raise ConnectError(f"Cannot read {path}: {e.strerror}") from e
     if stat.S_ISDIR(os.fstat(fd).st_mode):
         os.close(fd)
-        raise ConnectError(f"Cannot read {path}: it is a directory; set {FILE} to one file in it, and make a connector for each")
+        raise ConnectError(
+            f"Cannot read {path}: it is a directory; set {FILE} to a file in it, and create a connector for each file"
+        )
     return fd

@@ -1,8 +1,8 @@
-"""One thread that looks at many files, so that a hundred tasks whose files nobody writes to need not wake up for it.
+"""Watches many files on one thread, so that tasks of quiet files need not wake up.
 
-What costs is not the look, some microseconds, but to wake a thread for it: ten times as much. So a task looks by itself only once
-a poll, and sleeps in between until something changes. Nothing depends on being woken but how soon lines are seen: where a look
-hangs, on a network file system that is away, the other tasks get slower, and no more than that.
+Checking a file takes microseconds; waking a thread costs ten times as much. So a task reads its file only once per poll, and
+sleeps until it changes. Only latency depends on the watch: if a check hangs on an unavailable network file system, other tasks
+become slower, but nothing else happens.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import os
 import threading
 from collections.abc import Callable
 
-LOOK_EVERY_S = 0.2
+WATCH_INTERVAL_S = 0.2
 
 FileState = tuple[int, int, int] | None
-"""Device, inode and size of what is under a name; None: nothing, or it cannot be told."""
+"""Device, inode, and size of a file; None if it does not exist or is not accessible."""
 
 
-def file_state(path: str) -> FileState:
-    """What is under the name now."""
+def read_file_state(path: str) -> FileState:
+    """Reads the state of a file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -27,19 +27,19 @@ def file_state(path: str) -> FileState:
 
 
 class FileWatch:
-    """Wakes those who wait for a file to change. Safe from any thread; whoever makes it closes it."""
+    """Wakes threads that wait for a file to change. Thread-safe; its creator must close it."""
 
-    def __init__(self, every_s: float = LOOK_EVERY_S) -> None:
-        self._every_s = every_s
+    def __init__(self, interval_s: float = WATCH_INTERVAL_S) -> None:
+        self._interval_s = interval_s
         self._lock = threading.Lock()
         self._waiting: dict[threading.Event, tuple[str, FileState]] = {}
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="file-watch", daemon=True)
+        self._thread = threading.Thread(target=self._check_files, name="file-watch", daemon=True)
         self._thread.start()
 
     def wait(self, path: str, seen: FileState, wake: threading.Event, timeout_s: float) -> None:
-        """Waits until the file is no more as it was seen, ``wake`` is set for another reason, or the time is over. One wait at a
-        time for one ``wake``, which may be left set."""
+        """Waits until the file's state differs from ``seen``, ``wake`` is set, or the timeout. Only one wait at a time per
+        ``wake``, which may remain set."""
         with self._lock:
             self._waiting[wake] = path, seen
         try:
@@ -49,21 +49,21 @@ class FileWatch:
                 del self._waiting[wake]
 
     def close(self) -> None:
-        """Ends the thread. Waits for it no longer than a look may take where file systems answer."""
+        """Ends the thread; waits for it at most a second."""
         self._closing.set()
         self._thread.join(1.0)
 
-    def _look(self) -> None:
-        while not self._closing.wait(self._every_s):
+    def _check_files(self) -> None:
+        while not self._closing.wait(self._interval_s):
             with self._lock:
                 waiting = list(self._waiting.items())
             for wake, (path, seen) in waiting:
-                if file_state(path) != seen:
+                if read_file_state(path) != seen:
                     wake.set()
 
 
-class SharedWatch:
-    """A FileWatch for as long as somebody uses it: the first user has it made, the last has it closed."""
+class SharedFileWatch:
+    """A FileWatch shared by reference counting: created for the first user, closed after the last."""
 
     def __init__(self, make: Callable[[], FileWatch] = FileWatch) -> None:
         self._make = make
@@ -71,15 +71,15 @@ class SharedWatch:
         self._watch: FileWatch | None = None
         self._users = 0
 
-    def take(self) -> FileWatch:
-        """The watch; every call wants its :meth:`give_back`."""
+    def acquire(self) -> FileWatch:
+        """Returns the watch; every call needs a :meth:`release`."""
         with self._lock:
             self._watch = self._watch or self._make()
             self._users += 1
             return self._watch
 
-    def give_back(self) -> None:
-        """Says that one user needs it no more."""
+    def release(self) -> None:
+        """Releases the watch for one user."""
         with self._lock:
             self._users -= 1
             watch = self._watch
@@ -89,5 +89,5 @@ class SharedWatch:
         watch.close()
 
 
-SHARED_WATCH = SharedWatch()
-"""Of all file sources in this process."""
+SHARED_WATCH = SharedFileWatch()
+"""The watch of all file sources in this process."""

@@ -1,4 +1,4 @@
-"""JDBC-style source and sink for every database that SQLAlchemy speaks to, and Debezium's JDBC sink."""
+"""JDBC source and sink for every database that SQLAlchemy supports, and Debezium's JDBC sink."""
 
 from connectors.jdbc.debezium_sink import DebeziumJdbcSink
 from connectors.jdbc.sink.connector import AivenJdbcSink, JdbcSink

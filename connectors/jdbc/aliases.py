@@ -1,4 +1,4 @@
-"""The plugins of this package by name."""
+"""The names of this package's plugins."""
 
 from connect.plugins import Kind, PluginEntry
 

@@ -1,4 +1,4 @@
-"""What a database tells of its tables."""
+"""Descriptions of tables and columns, as dialects read them from the database."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from connectors.jdbc.table_name import TableName
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class JdbcColumn:
     """A column of a table or of a query's result."""
 
     name: str
     type_name: str
-    """As the database writes it: ``numeric(10,2)``, ``varchar(20)``, ``int unsigned``. For messages and for creating the like."""
+    """As the database writes it: ``numeric(10,2)``, ``varchar(20)``, ``int unsigned``."""
     nullable: bool = True
     autoincrement: bool = False
     has_default: bool = False
-    """Whether an INSERT may leave it out although it takes no null (default, identity or generated)."""
+    """Whether an INSERT may omit it even if it is not nullable (default, identity, or generated)."""
     generated: bool = False
-    """Whether it is computed, so that nothing may be written to it."""
+    """Whether the database computes it, so that it cannot be written."""
     native: Any = None
-    """What the dialect wants to know of it later: an oid with its modifier, SQLAlchemy's type."""
+    """The dialect's own description of the type: an OID with its modifier, SQLAlchemy's type."""
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table or view. ``kind`` is one of JDBC's: TABLE, VIEW, PARTITIONED TABLE, ..."""
+class JdbcTable:
+    """A table or view. ``kind`` is a table type of JDBC: TABLE, VIEW, PARTITIONED TABLE, ..."""
 
     name: TableName
-    columns: tuple[Column, ...]
+    columns: tuple[JdbcColumn, ...]
     primary_key: tuple[str, ...] = ()
     kind: str = "TABLE"
     unique_keys: tuple[tuple[str, ...], ...] = field(default=())
-    """Columns of its unique indexes other than the primary key, as far as the database tells."""
+    """Columns of its unique indexes other than the primary key, as far as the database lists them."""
 
     @cached_property
-    def by_name(self) -> dict[str, Column]:
+    def by_name(self) -> dict[str, JdbcColumn]:
         return {column.name: column for column in self.columns}
 
     @cached_property
-    def _by_folded_name(self) -> dict[str, list[Column]]:
-        found: dict[str, list[Column]] = {}
+    def _by_folded_name(self) -> dict[str, list[JdbcColumn]]:
+        found: dict[str, list[JdbcColumn]] = {}
         for column in self.columns:
             found.setdefault(column.name.lower(), []).append(column)
         return found
 
-    def column(self, name: str) -> Column | None:
-        """The column of that name; where there is none, the only one that differs in upper and lower case alone."""
+    def column(self, name: str) -> JdbcColumn | None:
+        """Returns the column of that name, or else the only column whose name differs just in case."""
         exact = self.by_name.get(name)
         if exact is not None:
             return exact

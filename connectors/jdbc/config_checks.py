@@ -1,4 +1,4 @@
-"""Checks of a whole configuration, after those of its single keys: what the connectors of this package have in common."""
+"""Checks across config keys, after those of single keys, shared by the connectors of this package."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from connect.config.definition import ConfigValue
 from connect.errors import ConfigError, ConnectError
-from connectors.jdbc.urls.connection_url import target_of
+from connectors.jdbc.urls.connection_url import parse_connection_url
 
 URL = "connection.url"
-Problems = Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]]
-"""From the values of the keys that are right by themselves, None for others: which key has which problem with the others."""
+CrossKeyCheck = Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]]
+"""Takes the values of the valid keys, None for others; yields each key that conflicts with other keys, with the message."""
 
 
-def add_problems(values: list[ConfigValue], problems: Problems, parse: Callable[[], object]) -> list[ConfigValue]:
-    """The checked keys with the problems that they have with each other; when there are none, with what ``parse`` raises."""
+def add_cross_key_errors(values: list[ConfigValue], problems: CrossKeyCheck, parse: Callable[[], object]) -> list[ConfigValue]:
+    """Adds the errors that keys have with each other; if there are none, the error that ``parse`` raises."""
     known = {value.name: value for value in values}
     parsed = {value.name: None if value.errors else value.value for value in values}
     wrong = {value.name for value in values if value.errors}
@@ -24,13 +24,13 @@ def add_problems(values: list[ConfigValue], problems: Problems, parse: Callable[
             known[key].errors.append(problem)
     url = parsed.get(URL)
     if url and not known[URL].errors and "${" not in url:
-        # Told beside what is wrong with other keys, which would keep ``parse`` from being asked.
-        add_failure(values, lambda: target_of(url, None, None, {}))
-    return values if has_errors(values) else add_failure(values, parse)
+        # Report it next to errors of other keys, which would prevent ``parse`` from running.
+        add_error_of(values, lambda: parse_connection_url(url, None, None, {}))
+    return values if has_errors(values) else add_error_of(values, parse)
 
 
-def add_failure(values: list[ConfigValue], attempt: Callable[[], object]) -> list[ConfigValue]:
-    """The checked keys with what ``attempt`` raises, at the key to blame, else at the URL."""
+def add_error_of(values: list[ConfigValue], attempt: Callable[[], object]) -> list[ConfigValue]:
+    """Adds the error that ``attempt`` raises to the key that it names, or else to the URL."""
     known = {value.name: value for value in values}
     try:
         attempt()

@@ -1,8 +1,8 @@
-"""Whose connector ours stands in for: Confluent's and Aiven's have the same origin, and differ in keys, defaults and rules.
+"""Which connector is emulated: Confluent's and Aiven's have the same origin but differ in keys, defaults, and rules.
 
-Each face of a connector is a class of its own (``JdbcSink`` and ``AivenJdbcSink``), under its Java name in the table of plugins:
-the table of keys is asked for before there is a configuration. The classes share everything and have ``face`` as an attribute, as
-have their task classes. Every key of either face is read under both, and the rules are those of the face.
+Each flavor of a connector is a class of its own (``JdbcSink`` and ``AivenJdbcSink``) with its own Java name, because the
+worker asks for the ConfigDef before there is a config. The classes, and those of their tasks, differ only in their ``flavor``
+attribute. Both flavors accept the keys of either; the rules are those of the flavor.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Face(Enum):
-    """``value`` is the Java package of the original."""
+class ConnectorFlavor(Enum):
+    """``value`` is the Java package of the emulated connector."""
 
     CONFLUENT = "io.confluent.connect.jdbc"
-    """Also of the classes under names of our own."""
+    """Also the flavor of classes that are configured by a Sluice name."""
     AIVEN = "io.aiven.connect.jdbc"

@@ -1,4 +1,4 @@
-"""How values are read and written: what a configuration asks of a dialect."""
+"""How a config tells a dialect to read and write values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from connect.data.schema import Schema, Type
 
 
 class Granularity(Enum):
-    """``timestamp.granularity``: what a TIMESTAMP becomes."""
+    """``timestamp.granularity``: the representation of a TIMESTAMP."""
 
     CONNECT_LOGICAL = "connect_logical"
     MICROS_LONG = "micros_long"
@@ -22,7 +22,7 @@ class Granularity(Enum):
 
 
 class NumericMapping(Enum):
-    """``numeric.mapping``: what a NUMERIC becomes (DECIMAL is always Connect's Decimal)."""
+    """``numeric.mapping``: the type of a NUMERIC (DECIMAL is always Connect's Decimal)."""
 
     NONE = "none"
     PRECISION_ONLY = "precision_only"
@@ -47,60 +47,61 @@ class InsertMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How a source wants its rows."""
+    """How a source reads rows."""
 
     zone: dt.tzinfo = dt.UTC
-    """``db.timezone``: of dates and timestamps that have none."""
+    """``db.timezone``: the zone of dates and timestamps without one."""
     granularity: Granularity = Granularity.CONNECT_LOGICAL
     numeric: NumericMapping = NumericMapping.NONE
     unset_scale: int | Type = 0
-    """``numeric.unset.scale``: the scale of a number whose column has none, or FLOAT64 or STRING to read it as that."""
+    """``numeric.unset.scale``: the scale of numbers whose column has none, or FLOAT64 or STRING to read them as that type."""
     calendar: Calendar = Calendar.LEGACY
     strict: bool = False
-    """``conversion.strict``: a value that the originals cut (a timestamp finer than a millisecond) is an error."""
+    """``conversion.strict``: reject values that Confluent's and Aiven's connectors truncate (timestamps finer than a
+    millisecond)."""
     decimal_precision: bool = True
-    """Whether schemas of Decimal have the column's precision as a parameter, as Confluent's do and Aiven's do not."""
+    """Whether Decimal schemas have the column's precision as a parameter, as Confluent's do and Aiven's do not."""
     skip_unsupported: bool = False
-    """``unsupported.columns=skip``: a column of a type without counterpart is left out, with a warning, instead of an error."""
+    """``unsupported.columns=skip``: omit columns whose type has no mapping, with a warning, instead of failing."""
     exact: tuple[str, ...] = ()
-    """Columns whose values are also wanted as they are: integers as int, timestamps as ns since 1970 UTC."""
+    """Columns whose values are also returned exactly: integers as int, timestamps as ns since 1970 UTC."""
     batch_rows: int = 1000
-    """About how many rows are read at a time."""
+    """Approximate number of rows to fetch at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How a sink wants its values written."""
+    """How a sink writes values."""
 
     zone: dt.tzinfo = dt.UTC
-    """``db.timezone``: of dates and timestamps in columns that have none."""
+    """``db.timezone``: the zone of dates and timestamps in columns without one."""
     date_zone: dt.tzinfo = dt.UTC
-    """``date.timezone``: of DATE columns."""
+    """``date.timezone``: the zone of DATE columns."""
     calendar: Calendar = Calendar.LEGACY
     null_as_default: bool = True
-    """``replace.null.with.default``: a null in a field with a default is written as that."""
+    """``replace.null.with.default``: write the default for a null in a field that has one."""
     string_timestamps: frozenset[str] = frozenset()
     """``timestamp.fields.list``: fields of int64 or string that hold timestamps, in units of ``timestamp_unit_ns``."""
     timestamp_unit_ns: int = 1000
     merge_holds_lock: bool = True
-    """``mssql.use.merge.holdlock``: whether MERGE in SQL Server takes HOLDLOCK."""
+    """``mssql.use.merge.holdlock``: whether SQL Server's MERGE uses HOLDLOCK."""
     strict: bool = False
-    """``conversion.strict``: a value that the database would round or cut in silence is an error; see ``dialects/losses.py``."""
+    """``conversion.strict``: reject values that the database would silently round or truncate; see ``dialects/lossless.py``."""
     overrides_identity: bool = False
-    """Whether values go into a column that is GENERATED ALWAYS AS IDENTITY; else the database refuses them."""
+    """Whether to write to columns that are GENERATED ALWAYS AS IDENTITY; otherwise the database rejects the values."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkField:
-    """A field of records on its way to a column."""
+    """A record field and the column it is written to."""
 
     name: str
-    """Of the column to write or create."""
+    """The name of the column to write or create."""
     schema: Schema
     is_key: bool = False
     source_type: str | None = None
-    """The type that the column has where it came from, when the schema tells (``__debezium.source.column.type``)."""
+    """The type of the source column, if the schema has it (``__debezium.source.column.type``)."""
     sql_type: str | None = None
-    """The type of a new column, as SQL, where it is not for the dialect to choose."""
+    """The SQL type of a new column if the dialect does not choose it."""
     refuses_null: bool = False
-    """Whether a new column with a default says NOT NULL as well, if the field is required."""
+    """Whether a new column with a default is also NOT NULL if the field is required."""

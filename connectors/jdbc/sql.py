@@ -1,7 +1,7 @@
-"""SQL text with values in their places, apart from any driver's way to mark parameters.
+"""SQL text with bound values, independent of a driver's parameter style.
 
-Names are put in only as a dialect quoted them, and values only as :class:`Bind`: text from topics, fields, tables or records
-never becomes SQL.
+Only names that a dialect quoted become SQL text; values are always a :class:`Bind`. So text from topics, fields, tables, or
+records never becomes SQL.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """A value that the driver hands to the database."""
+    """A value that the driver passes as a parameter."""
 
     value: Any
 
 
 class Sql:
-    """Immutable; put together with ``+``: ``Sql("SELECT * FROM ", name, " WHERE ", column, " > ", Bind(5))``."""
+    """An immutable statement, composed with ``+``: ``Sql("SELECT * FROM ", name, " WHERE ", column, " > ", Bind(5))``."""
 
     __slots__ = ("parts",)
 
@@ -46,7 +46,7 @@ class Sql:
 
     @property
     def text(self) -> str:
-        """For people: values show as ``?``, as in the originals' logs."""
+        """The statement for logs: values show as ``?``, as in the logs of Confluent's connector."""
         return "".join(part if isinstance(part, str) else "?" for part in self.parts)
 
     def __repr__(self) -> str:
@@ -57,9 +57,9 @@ class Sql:
         return [part.value for part in self.parts if isinstance(part, Bind)]
 
     def render(self, paramstyle: str) -> tuple[str, Sequence[Any] | dict[str, Any] | None]:
-        """Text and parameters for a DBAPI of that style (PEP 249, and ``numeric_dollar``); None where there are no values."""
+        """Returns text and parameters for a DBAPI paramstyle (PEP 249, and ``numeric_dollar``); None instead of no parameters."""
         if not any(isinstance(part, Bind) for part in self.parts):
-            # Nothing is looked for in a text without parameters, so nothing needs an escape.
+            # Drivers do not look for marks in a statement without parameters, so % needs no escape.
             return "".join(part for part in self.parts if isinstance(part, str)), None
         doubles = paramstyle in ("format", "pyformat")
         text: list[str] = []
@@ -90,7 +90,7 @@ def _mark(paramstyle: str, number: int) -> str:
 
 
 def joined(separator: str, parts: Iterable[str | Bind | Sql]) -> Sql:
-    """The parts with the separator between them."""
+    """Joins parts with a separator."""
     out: list[str | Bind | Sql] = []
     for part in parts:
         if out:

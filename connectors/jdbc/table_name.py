@@ -1,4 +1,4 @@
-"""Names of tables."""
+"""Qualified table names."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _CLOSING: Mapping[str, str] = {'"': '"', "`": "`", "[": "]"}
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table's name as the database has it, unquoted. ``schema`` is the database's name in MySQL, as SQLAlchemy has it."""
+    """An unquoted table name. In MySQL, ``schema`` is the database, as in SQLAlchemy."""
 
     name: str
     schema: str | None = None
     catalog: str | None = None
 
     def __str__(self) -> str:
-        """``catalog.schema.name`` as far as there is: the originals' name of the table, in offsets and lists."""
+        """``catalog.schema.name``, without missing parts: the name in Confluent's and Aiven's offsets and lists."""
         return ".".join(part for part in (self.catalog, self.schema, self.name) if part is not None)
 
 
 def split_name(text: str) -> list[str]:
-    """The parts of a name that may be qualified and quoted: ``"my.schema".t`` is two. Quotes inside of quotes are doubled.
+    """Splits a name that may be qualified and quoted: ``"my.schema".t`` has two parts. Quotes inside quotes are doubled.
 
-    Raises ConfigError for a quote that does not end, text after one, or an empty part.
+    Raises ConfigError for an unclosed quote, text after a closing quote, or an empty part.
     """
     parts: list[str] = []
     at = 0
@@ -38,12 +38,12 @@ def split_name(text: str) -> list[str]:
             end = len(text) if end < 0 else end
             part, at = text[at:end].strip(), end
         if not part:
-            raise ConfigError(f"{text!r} is no name of a table: a part of it is empty")
+            raise ConfigError(f"{text!r} is not a table name: a part is empty")
         parts.append(part)
         if at >= len(text):
             return parts
         if text[at] != ".":
-            raise ConfigError(f"{text!r} is no name of a table: after a quoted part comes {text[at:]!r}, expected '.'")
+            raise ConfigError(f"{text!r} is not a table name: found {text[at:]!r} after a quoted part, expected '.'")
         at += 1
 
 
@@ -60,4 +60,4 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
             at += 2
         else:
             return "".join(found), at + 1
-    raise ConfigError(f"{text!r} is no name of a table: the quote {closing} does not end")
+    raise ConfigError(f"{text!r} is not a table name: the quote {closing} is not closed")

@@ -1,4 +1,4 @@
-"""PostgreSQL change data capture: snapshot and logical replication into topics, in Debezium's form."""
+"""PostgreSQL change data capture: snapshot and logical replication, in Debezium's format."""
 
 from connectors.postgres.connector import PostgresSource
 from connectors.postgres.task import PostgresSourceTask

@@ -1,4 +1,4 @@
-"""The configuration as values: what the rest of the package reads."""
+"""The typed configuration of the PostgreSQL source."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.parsing import Password
 from connect.errors import ConfigError
 from connectors.postgres.config_keys import config_def
 from connectors.postgres.config_validators import split_list
-from connectors.postgres.unsupported_keys import findings_outside_table
+from connectors.postgres.unsupported_keys import find_dynamic_key_errors
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """How to reach the database. ``repr`` shows no secret (promise 9)."""
+    """How to connect to the database. ``repr`` shows no secret (promise 9)."""
 
     host: str
     port: int
@@ -33,7 +34,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class TypeSettings:
-    """What decides how a column's type becomes a schema."""
+    """How column types are mapped to schemas."""
 
     decimal_mode: str = "precise"
     time_mode: str = "adaptive"
@@ -42,12 +43,12 @@ class TypeSettings:
     interval_mode: str = "numeric"
     money_scale: int = 2
     include_unknown: bool = False
-    placeholder: str = "__debezium_unavailable_value"
+    placeholder: str = UNAVAILABLE_VALUE
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureSettings:
-    """Which schemas, tables and columns, and what their keys are. Lists are regular expressions."""
+    """Captured schemas, tables, and columns, and their keys. Lists are regular expressions."""
 
     schema_include: tuple[str, ...] = ()
     schema_exclude: tuple[str, ...] = ()
@@ -60,7 +61,7 @@ class CaptureSettings:
 
 @dataclass(frozen=True, slots=True)
 class SlotSettings:
-    """Replication slot and publication."""
+    """Settings of replication slot and publication."""
 
     name: str
     publication: str
@@ -79,7 +80,7 @@ class SlotSettings:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSettings:
-    """When rows are read, and how. ``mode`` has no old names: never is no_data."""
+    """Settings of the snapshot. ``mode`` uses new names only: no_data instead of never."""
 
     mode: str
     include: tuple[str, ...]
@@ -90,8 +91,8 @@ class SnapshotSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """Everything, typed."""
+class PostgresConfig:
+    """The whole configuration."""
 
     topic_prefix: str
     topic_delimiter: str
@@ -110,20 +111,20 @@ class Settings:
     max_batch: int
     poll_interval_s: float
     max_retries: int
-    longest_wait_s: float
+    max_backoff_s: float
 
 
-def parse_settings(config: Mapping[str, str]) -> Settings:
-    """Typed settings. Raises ConfigError for the first key that is missing, wrong or not supported."""
+def parse_config(config: Mapping[str, str]) -> PostgresConfig:
+    """Parses the configuration. Raises ConfigError for the first key that is missing, invalid, or not supported."""
     v = config_def().parse(config)
-    for finding in findings_outside_table(config):
+    for finding in find_dynamic_key_errors(config):
         raise ConfigError(finding.errors[0], key=finding.name)
 
     def regexes(name: str) -> tuple[str, ...]:
         return tuple(split_list(v[name]))
 
     mode = v["snapshot.mode"].lower()
-    return Settings(
+    return PostgresConfig(
         topic_prefix=v["topic.prefix"],
         topic_delimiter=v["topic.delimiter"],
         address=Address(
@@ -191,7 +192,7 @@ def parse_settings(config: Mapping[str, str]) -> Settings:
         max_batch=v["max.batch.size"],
         poll_interval_s=min(v["poll.interval.ms"] / 1000, 1.0),
         max_retries=v["errors.max.retries"],
-        longest_wait_s=v["retriable.restart.connector.wait.ms"] / 1000,
+        max_backoff_s=v["retriable.restart.connector.wait.ms"] / 1000,
     )
 
 

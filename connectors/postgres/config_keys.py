@@ -1,7 +1,7 @@
-"""The keys of the PostgreSQL source: Debezium's names, defaults and meaning.
+"""The keys of the PostgreSQL source, with Debezium's names, defaults, and meanings.
 
-Three kinds: keys that work; keys that are taken and change nothing here (sizes of queues this connector has not got); and keys of
-features that are not there, which are refused by name when they are set to something that would change the result.
+There are supported keys; ignored keys (such as sizes of queues that this connector does not have); and keys of unsupported
+features, which are rejected if their value would change the result.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import ConfigDef, ConfigType, Importance
 from connect.config.validators import NonEmpty, at_least, one_of
 from connect.errors import ConfigError
-from connectors.postgres.config_validators import SLOT_NAME, TOPIC_PREFIX, Matches, Only, RegexList, split_list
-from connectors.postgres.unsupported_keys import define_refused, define_taken
+from connectors.postgres.config_validators import SLOT_NAME, TOPIC_PREFIX, PatternText, RegexList, SupportedValues, split_list
+from connectors.postgres.unsupported_keys import define_ignored_keys, define_unsupported_keys
 
-UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")
 
 
@@ -25,12 +25,12 @@ S, N, L, B, P = (
     ConfigType.LONG,
     ConfigType.BOOLEAN,
     ConfigType.PASSWORD,
-)  # columns of the table below
+)  # short names for the table below
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 
 def config_def() -> ConfigDef:
-    """The table. Built anew on each call, for a ConfigDef can be added to."""
+    """Builds the ConfigDef; a new one on each call because it is mutable."""
     keys = ConfigDef()
     _connection_keys(keys)
     _capture_keys(keys)
@@ -39,8 +39,8 @@ def config_def() -> ConfigDef:
     _event_keys(keys)
     _type_keys(keys)
     _error_keys(keys)
-    define_taken(keys)
-    define_refused(keys)
+    define_ignored_keys(keys)
+    define_unsupported_keys(keys)
     return keys
 
 
@@ -51,9 +51,9 @@ def _connection_keys(keys: ConfigDef) -> None:
         S,
         importance=HIGH,
         group=group,
-        validator=Matches(TOPIC_PREFIX, "letters, digits, '.', '_' and '-' only"),
-        doc="Name of this database in Kafka: prefix of all topics, name of the source partition, part of the schema names. "
-        "Never change it on a running pipeline: the stored position is found by it.",
+        validator=PatternText(TOPIC_PREFIX, "only letters, digits, '.', '_', and '-'"),
+        doc="Name of this database in Kafka: prefix of all topics, name of the source partition, and part of schema names. "
+        "Do not change it on an existing connector: the stored offset depends on it.",
         aliases=["database.server.name"],
     )
     keys.define("database.hostname", S, importance=HIGH, group=group, validator=NonEmpty(), doc="Host of the PostgreSQL server.")
@@ -64,13 +64,11 @@ def _connection_keys(keys: ConfigDef) -> None:
         importance=HIGH,
         group=group,
         validator=NonEmpty(),
-        doc="User with LOGIN, REPLICATION and SELECT on the captured tables; to create the publication also CREATE on the "
-        "database, for all_tables superuser.",
+        doc="User with LOGIN, REPLICATION, and SELECT on the captured tables. Creating the publication also needs CREATE on "
+        "the database, or superuser for all_tables.",
     )
     keys.define("database.password", P, None, importance=HIGH, group=group, doc="Password of the user.")
-    keys.define(
-        "database.dbname", S, importance=HIGH, group=group, validator=NonEmpty(), doc="Database whose changes are captured."
-    )
+    keys.define("database.dbname", S, importance=HIGH, group=group, validator=NonEmpty(), doc="Database to capture changes from.")
     keys.define(
         "database.sslmode",
         S,
@@ -82,7 +80,7 @@ def _connection_keys(keys: ConfigDef) -> None:
     keys.define("database.sslcert", S, None, group=group, importance=LOW, doc="File of the client's TLS certificate.")
     keys.define("database.sslkey", S, None, group=group, importance=LOW, doc="File of the client's TLS key.")
     keys.define("database.sslpassword", P, None, group=group, importance=LOW, doc="Password of the client's TLS key.")
-    keys.define("database.sslrootcert", S, None, group=group, importance=LOW, doc="File of the certificates trusted as server's.")
+    keys.define("database.sslrootcert", S, None, group=group, importance=LOW, doc="File of trusted server certificates.")
     keys.define("database.tcpKeepAlive", B, True, group=group, importance=LOW, doc="Whether connections use TCP keep-alive.")
     keys.define(
         "database.initial.statements",
@@ -90,7 +88,7 @@ def _connection_keys(keys: ConfigDef) -> None:
         None,
         group=group,
         importance=LOW,
-        doc="SQL run on each ordinary (not replication) connection first; several are separated by ';', a ';' inside is doubled.",
+        doc="SQL statements to run first on each connection except replication connections, separated by ';' (';;' is a ';').",
     )
     keys.define(
         "database.query.timeout.ms",
@@ -99,7 +97,7 @@ def _connection_keys(keys: ConfigDef) -> None:
         group=group,
         importance=LOW,
         validator=at_least(0),
-        doc="How long one catalogue query may take; 0 is no limit. Does not apply to reading a table.",
+        doc="Timeout of a catalog query; 0 for no limit. Does not apply to reading tables.",
     )
     keys.define(
         "connection.validation.timeout.ms",
@@ -108,7 +106,7 @@ def _connection_keys(keys: ConfigDef) -> None:
         group=group,
         importance=LOW,
         validator=at_least(100),
-        doc="How long validation of a configuration may take to connect; at most 10 seconds are used.",
+        doc="Connect timeout of configuration validation; at most 10 seconds.",
     )
 
 
@@ -123,16 +121,15 @@ def _capture_keys(keys: ConfigDef) -> None:
                 group=group,
                 importance=HIGH if what == "table" else MEDIUM,
                 validator=RegexList(),
-                doc=f"Comma separated regular expressions; each must match a whole name ({form}), in any case. Only one "
-                "of include and "
-                "exclude may be given. Key columns cannot be left out.",
+                doc=f"Comma-separated regular expressions; each must match a whole name ({form}), case-insensitively. Set "
+                "only one of include and exclude. Key columns are always captured.",
             )
     keys.define(
         "message.key.columns",
         S,
         None,
         group=group,
-        doc="Other key columns: <schema.table regex>:<column>,<column>;<schema.table regex>:<column>",
+        doc="Key columns that replace the primary key: <schema.table regex>:<column>,<column>;<schema.table regex>:<column>",
     )
 
 
@@ -143,25 +140,25 @@ def _replication_keys(keys: ConfigDef) -> None:
         S,
         "decoderbufs",
         group=group,
-        validator=Only(("pgoutput", "decoderbufs"), "this connector reads pgoutput only"),
-        doc="pgoutput, which is part of PostgreSQL, is what is always used. Debezium's default decoderbufs is taken as such.",
+        validator=SupportedValues(("pgoutput", "decoderbufs"), "this connector reads pgoutput only"),
+        doc="The connector always uses pgoutput, which is part of PostgreSQL; Debezium's default decoderbufs means the same.",
     )
     keys.define(
         "slot.name",
         S,
         "debezium",
         group=group,
-        validator=Matches(SLOT_NAME, "1 to 63 of lower case letters, digits and '_'"),
-        doc="Replication slot of this connector; each connector needs its own. Made when it is not there.",
+        validator=PatternText(SLOT_NAME, "1 to 63 lowercase letters, digits, and '_'"),
+        doc="Replication slot of this connector; each connector needs its own. Created if it does not exist.",
     )
     keys.define(
         "slot.drop.on.stop",
         B,
         False,
         group=group,
-        doc="Drop the slot on an orderly stop. What changes until the next start is then lost: for trials only.",
+        doc="Drop the slot when the task stops. Changes until the next start are lost: only for tests.",
     )
-    keys.define("slot.failover", B, False, group=group, importance=LOW, doc="Make a failover slot (PostgreSQL 17 and later).")
+    keys.define("slot.failover", B, False, group=group, importance=LOW, doc="Create a failover slot (PostgreSQL 17 and later).")
     keys.define(
         "slot.max.retries",
         N,
@@ -169,10 +166,10 @@ def _replication_keys(keys: ConfigDef) -> None:
         group=group,
         importance=LOW,
         validator=at_least(0),
-        doc="How often a slot that another session uses is tried again.",
+        doc="Maximum number of retries while another session uses the slot.",
     )
     keys.define(
-        "slot.retry.delay.ms", L, 10_000, group=group, importance=LOW, validator=at_least(0), doc="The wait between those tries."
+        "slot.retry.delay.ms", L, 10_000, group=group, importance=LOW, validator=at_least(0), doc="Wait between these retries."
     )
     keys.define(
         "slot.stream.params",
@@ -180,7 +177,7 @@ def _replication_keys(keys: ConfigDef) -> None:
         None,
         group=group,
         importance=LOW,
-        doc="Further options for the output plugin: name=value;name=value",
+        doc="Additional options of the output plugin: name=value;name=value",
     )
     keys.define(
         "create.slot.command.timeout",
@@ -189,18 +186,17 @@ def _replication_keys(keys: ConfigDef) -> None:
         group=group,
         importance=LOW,
         validator=at_least(1),
-        doc="Seconds that making the slot may take: it waits for all transactions that are open.",
+        doc="Timeout in seconds to create the slot, which waits for all open transactions.",
     )
-    keys.define("publication.name", S, "dbz_publication", group=group, validator=NonEmpty(), doc="Publication that is read.")
+    keys.define("publication.name", S, "dbz_publication", group=group, validator=NonEmpty(), doc="Publication to read from.")
     keys.define(
         "publication.autocreate.mode",
         S,
         "all_tables",
         group=group,
         validator=one_of("all_tables", "filtered", "disabled", "no_tables"),
-        doc="When the publication is missing: all_tables makes it FOR ALL TABLES, filtered for the captured tables (and "
-        "keeps its list "
-        "up to date), no_tables empty, disabled reports an error.",
+        doc="How to create a missing publication: all_tables creates it FOR ALL TABLES, filtered for the captured tables (and "
+        "keeps its list up to date), no_tables without tables; disabled fails.",
     )
     keys.define(
         "publish.via.partition.root",
@@ -208,7 +204,7 @@ def _replication_keys(keys: ConfigDef) -> None:
         False,
         group=group,
         importance=LOW,
-        doc="Changes of partitions appear under their root table (for a publication made here).",
+        doc="Publish changes of partitions as changes of their root table (if the connector creates the publication).",
     )
     keys.define(
         "replica.identity.autoset.values",
@@ -216,7 +212,7 @@ def _replication_keys(keys: ConfigDef) -> None:
         None,
         group=group,
         importance=LOW,
-        doc="Replica identities to set at start: <schema.table regex>:FULL|DEFAULT|NOTHING|INDEX <index>, comma separated.",
+        doc="Replica identities to set at the start: <schema.table regex>:FULL|DEFAULT|NOTHING|INDEX <index>, comma-separated.",
     )
     keys.define(
         "status.update.interval.ms",
@@ -225,7 +221,7 @@ def _replication_keys(keys: ConfigDef) -> None:
         group=group,
         importance=LOW,
         validator=at_least(100),
-        doc="How often the server is told that the connector is alive and what is done.",
+        doc="Interval between status updates to the server, which keep the session alive and confirm the flush LSN.",
     )
     keys.define(
         "lsn.flush.mode",
@@ -234,8 +230,8 @@ def _replication_keys(keys: ConfigDef) -> None:
         group=group,
         importance=LOW,
         validator=one_of("connector", "connector_and_driver", "manual"),
-        doc="connector: the slot moves on when offsets are stored in Kafka, and with the server's keep-alives while nothing is "
-        "outstanding, so that an idle table does not hold back WAL. connector_and_driver is the same. manual: never.",
+        doc="connector confirms the LSN when offsets are stored in Kafka, and on the server's keepalives when no offset is "
+        "pending, so that idle tables do not retain WAL. connector_and_driver does the same. manual never confirms.",
     )
     keys.define(
         "offset.mismatch.strategy",
@@ -243,10 +239,10 @@ def _replication_keys(keys: ConfigDef) -> None:
         "no_validation",
         group=group,
         importance=LOW,
-        validator=Only(
-            ("no_validation",), "only no_validation is supported; positions that are ahead of the server are always refused"
+        validator=SupportedValues(
+            ("no_validation",), "only no_validation is supported; positions that are ahead of the server are always rejected"
         ),
-        doc="What to do when stored offset and slot differ.",
+        doc="How to handle a difference between the stored offset and the slot.",
     )
 
 
@@ -258,10 +254,9 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         "initial",
         group=group,
         importance=HIGH,
-        validator=Only(SNAPSHOT_MODES, "expected one of " + ", ".join(SNAPSHOT_MODES)),
-        doc="initial: when no offset is stored. initial_only: the same, without changes after it. always: at each start. "
-        "when_needed: also "
-        "when the stored position is gone. no_data (never): changes only.",
+        validator=SupportedValues(SNAPSHOT_MODES, "expected one of " + ", ".join(SNAPSHOT_MODES)),
+        doc="When to take a snapshot. initial: if no offset is stored. initial_only: the same, without streaming. always: at "
+        "each start. when_needed: also if the stored position is lost. no_data (never): never.",
     )
     keys.define(
         "snapshot.include.collection.list",
@@ -269,7 +264,7 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         None,
         group=group,
         validator=RegexList(),
-        doc="Captured tables (schema.table regular expressions) whose rows are read; default all.",
+        doc="Captured tables (schema.table regular expressions) to read in the snapshot. Default: all.",
     )
     keys.define(
         "snapshot.select.statement.overrides",
@@ -277,11 +272,17 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         None,
         group=group,
         importance=LOW,
-        doc="Tables (schema.table) read by a SELECT of their own: snapshot.select.statement.overrides.<schema.table>",
+        doc="Tables (schema.table) whose snapshot uses the SELECT in snapshot.select.statement.overrides.<schema.table>",
     )
-    keys.define("snapshot.delay.ms", L, 0, group=group, importance=LOW, validator=at_least(0), doc="Wait before the snapshot.")
+    keys.define("snapshot.delay.ms", L, 0, group=group, importance=LOW, validator=at_least(0), doc="Delay before the snapshot.")
     keys.define(
-        "streaming.delay.ms", L, 0, group=group, importance=LOW, validator=at_least(0), doc="Wait between snapshot and stream."
+        "streaming.delay.ms",
+        L,
+        0,
+        group=group,
+        importance=LOW,
+        validator=at_least(0),
+        doc="Delay between snapshot and streaming.",
     )
     keys.define(
         "snapshot.tables.order.by.row.count",
@@ -290,7 +291,7 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         group=group,
         importance=LOW,
         validator=one_of("disabled", "ascending", "descending"),
-        doc="Order of tables by estimated rows.",
+        doc="Order of tables in the snapshot, by estimated number of rows.",
     )
     keys.define(
         "snapshot.isolation.mode",
@@ -298,7 +299,9 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         "serializable",
         group=group,
         importance=LOW,
-        validator=Only(("serializable", "repeatable_read"), "the snapshot needs one point in time for all tables"),
+        validator=SupportedValues(
+            ("serializable", "repeatable_read"), "the snapshot needs the same point in time for all tables"
+        ),
         doc="Both values read all tables as of the slot's start, in a read-only REPEATABLE READ transaction.",
     )
     keys.define(
@@ -307,7 +310,7 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         "none",
         group=group,
         importance=LOW,
-        validator=Only(("none", "shared"), "only none is supported"),
+        validator=SupportedValues(("none", "shared"), "only none is supported"),
         doc="Tables are never locked.",
     )
 
@@ -315,14 +318,18 @@ def _snapshot_keys(keys: ConfigDef) -> None:
 def _event_keys(keys: ConfigDef) -> None:
     group = "Events"
     keys.define(
-        "tombstones.on.delete", B, True, group=group, doc="A null value follows each delete, so that compaction drops the key."
+        "tombstones.on.delete",
+        B,
+        True,
+        group=group,
+        doc="Whether a tombstone follows each delete, so that log compaction removes the key.",
     )
     keys.define(
         "skipped.operations",
         S,
         "t",
         group=group,
-        doc="Operations left out, of c (insert), u, d, t (truncate); none for none.",
+        doc="Operations to skip: c (insert), u (update), d (delete), t (truncate), or none.",
         validator=_skipped_operations,
     )
     keys.define(
@@ -331,19 +338,19 @@ def _event_keys(keys: ConfigDef) -> None:
         False,
         group=group,
         importance=LOW,
-        doc="Leave out updates that change no included column (needs REPLICA IDENTITY FULL).",
+        doc="Skip updates that change no captured column (needs REPLICA IDENTITY FULL).",
     )
     keys.define(
-        "heartbeat.interval.ms", N, 0, group=group, validator=at_least(0), doc="A heartbeat record each so many ms; 0 for none."
+        "heartbeat.interval.ms", N, 0, group=group, validator=at_least(0), doc="Interval of heartbeat records; 0 for none."
     )
-    keys.define("heartbeat.action.query", S, None, group=group, importance=LOW, doc="SQL run with each heartbeat.")
+    keys.define("heartbeat.action.query", S, None, group=group, importance=LOW, doc="SQL statement to run with each heartbeat.")
     keys.define(
         "topic.heartbeat.prefix",
         S,
         "__debezium-heartbeat",
         group=group,
         importance=LOW,
-        doc="Heartbeats go to <this>.<topic.prefix>.",
+        doc="Heartbeats go to the topic <this prefix>.<topic.prefix>.",
     )
     keys.define(
         "topic.delimiter",
@@ -351,8 +358,8 @@ def _event_keys(keys: ConfigDef) -> None:
         ".",
         group=group,
         importance=LOW,
-        doc="Between topic prefix, schema and table.",
-        validator=Matches(re.compile(r"[._-]+"), "of '.', '_' and '-' only"),
+        doc="Delimiter between topic prefix, schema, and table.",
+        validator=PatternText(re.compile(r"[._-]+"), "only '.', '_', and '-'"),
     )
     keys.define(
         "max.batch.size",
@@ -360,7 +367,7 @@ def _event_keys(keys: ConfigDef) -> None:
         2048,
         group=group,
         validator=at_least(1),
-        doc="Most change events of one poll. Snapshot rows come in larger batches.",
+        doc="Maximum number of change events per poll. Snapshot rows are returned in larger batches.",
     )
     keys.define(
         "poll.interval.ms",
@@ -368,14 +375,14 @@ def _event_keys(keys: ConfigDef) -> None:
         500,
         group=group,
         validator=at_least(1),
-        doc="How long a poll waits for a first event. Events that are there never wait.",
+        doc="Maximum wait of a poll for the first event; available events are returned immediately.",
     )
 
 
 def _skipped_operations(name: str, value: Any) -> None:
     for part in split_list(value):
         if part not in ("c", "u", "d", "t", "none"):
-            raise ConfigError.invalid(name, value, "expected a comma separated list of c, u, d, t, or none")
+            raise ConfigError.invalid(name, value, "expected a comma-separated list of c, u, d, t, or none")
 
 
 def _type_keys(keys: ConfigDef) -> None:
@@ -386,7 +393,7 @@ def _type_keys(keys: ConfigDef) -> None:
         "precise",
         group=group,
         validator=one_of("precise", "string", "double"),
-        doc="numeric and money as Decimal, text or double (which may round).",
+        doc="Representation of numeric and money: Decimal, string, or double (which may round).",
     )
     modes = ("adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds")
     keys.define(
@@ -395,7 +402,8 @@ def _type_keys(keys: ConfigDef) -> None:
         "adaptive",
         group=group,
         validator=one_of(*modes),
-        doc="Units of date, time and timestamp: by the column's precision (adaptive), Connect's ms types (which cut), ...",
+        doc="Representation of date, time, and timestamp: by the column's precision (adaptive), Connect's types in ms (which "
+        "truncate), ISO strings, microseconds, or nanoseconds.",
     )
     keys.define(
         "binary.handling.mode",
@@ -403,10 +411,15 @@ def _type_keys(keys: ConfigDef) -> None:
         "bytes",
         group=group,
         validator=one_of("bytes", "base64", "base64-url-safe", "hex"),
-        doc="bytea as bytes or as text.",
+        doc="Representation of bytea: bytes, or a string in base64 or hex.",
     )
     keys.define(
-        "hstore.handling.mode", S, "json", group=group, validator=one_of("json", "map"), doc="hstore as JSON text or as a map."
+        "hstore.handling.mode",
+        S,
+        "json",
+        group=group,
+        validator=one_of("json", "map"),
+        doc="Representation of hstore: a JSON string or a map.",
     )
     keys.define(
         "interval.handling.mode",
@@ -414,7 +427,7 @@ def _type_keys(keys: ConfigDef) -> None:
         "numeric",
         group=group,
         validator=one_of("numeric", "string"),
-        doc="interval as microseconds (a month is 30.4375 days) or as ISO 8601 text.",
+        doc="Representation of interval: microseconds (a month is 30.4375 days) or an ISO 8601 string.",
     )
     keys.define("money.fraction.digits", N, 2, group=group, importance=LOW, validator=at_least(0), doc="Scale of money.")
     keys.define(
@@ -423,14 +436,14 @@ def _type_keys(keys: ConfigDef) -> None:
         False,
         group=group,
         importance=LOW,
-        doc="Columns of types without a mapping are included as bytes of their text; otherwise left out with a warning.",
+        doc="Capture columns of unsupported types as the bytes of their text; otherwise they are omitted with a warning.",
     )
     keys.define(
         "unavailable.value.placeholder",
         S,
         UNAVAILABLE_VALUE,
         group=group,
-        doc="Stands for a TOASTed value that an update did not change and the server did not send.",
+        doc="Placeholder for an unavailable value: a TOAST value that an update did not change.",
     )
 
 
@@ -443,7 +456,7 @@ def _error_keys(keys: ConfigDef) -> None:
         group=group,
         importance=LOW,
         validator=at_least(-1),
-        doc="How often a lost connection is opened again before the task fails; -1 is without limit, 0 never.",
+        doc="Number of attempts to reconnect before the task fails; -1 for no limit, 0 for none.",
     )
     keys.define(
         "retriable.restart.connector.wait.ms",
@@ -452,5 +465,5 @@ def _error_keys(keys: ConfigDef) -> None:
         group=group,
         importance=LOW,
         validator=at_least(0),
-        doc="The longest wait between two tries; the first come sooner.",
+        doc="Maximum wait between two attempts; the first waits are shorter.",
     )

@@ -1,4 +1,4 @@
-"""Rules that the connector's keys share: regular expression lists, fixed forms, and values that are refused by name."""
+"""Validators of the connector's keys: regular expression lists, text patterns, and unsupported values."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from connect.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
-class Only:
-    """Accepts just the values that mean "off" or the one way this connector works; everything else is refused by name."""
+class SupportedValues:
+    """Accepts only values that this connector supports; rejects others with a reason."""
 
     allowed: tuple[str, ...]
     reason: str
@@ -27,7 +27,7 @@ class Only:
 
 @dataclass(frozen=True, slots=True)
 class RegexList:
-    """Comma separated regular expressions; a comma inside one is written ``\\,``."""
+    """Comma-separated regular expressions; ``\\,`` is a comma within one."""
 
     def __call__(self, name: str, value: Any) -> None:
         for part in split_list(value):
@@ -45,8 +45,8 @@ SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
-    """Text of one form."""
+class PatternText:
+    """Text that matches a pattern."""
 
     pattern: re.Pattern[str]
     rule: str
@@ -60,6 +60,6 @@ class Matches:
 
 
 def split_list(text: str | None) -> list[str]:
-    """The parts of a comma separated list, trimmed, without empty ones."""
+    """Splits a comma-separated list; trims the parts and drops empty ones."""
     parts = re.split(r"(?<!\\),", text) if text else []
     return [part.strip().replace("\\,", ",") for part in parts if part.strip()]

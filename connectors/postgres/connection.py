@@ -1,7 +1,7 @@
-"""One libpq connection, driven without ever blocking the interpreter.
+"""A libpq connection that never blocks the interpreter.
 
-psycopg's thin layer over libpq (``psycopg.pq``) serves ordinary SQL, COPY and the replication stream alike, so there is one
-driver, one kind of error and one way to wait. All waiting is on the socket and on an :class:`Interrupt`, with a deadline.
+psycopg's thin layer over libpq (``psycopg.pq``) supports SQL, COPY, and the replication stream, so there is one driver, one kind
+of error, and one way to wait: on the socket and on an :class:`Interrupt`, with a deadline.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from psycopg.pq.abc import PGconn, PGresult
 
 from connect.errors import ConnectError
 from connectors.postgres.config import Address
-from connectors.postgres.errors import ConnectionLostError, Interrupted, connect_failure, server_failure
+from connectors.postgres.errors import ConnectionLostError, WaitInterrupted, connection_error, statement_error
 
 CONNECT_TIMEOUT_S = 10.0
 
-# Text must look the same in COPY and in the replication stream, whatever the server's or the role's settings are.
+# Makes the text of values independent of the server's and the role's settings, in COPY and in the replication stream.
 _SESSION = (
     "-c DateStyle=ISO,YMD -c TimeZone=UTC -c IntervalStyle=iso_8601 -c extra_float_digits=1 -c bytea_output=hex "
     "-c lc_monetary=C -c xmloption=content -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0"
@@ -30,7 +30,7 @@ _SESSION = (
 
 
 class Interrupt:
-    """Ends waits: ``set`` may be called from any thread, any number of times."""
+    """Ends waits. ``set`` may be called from any thread, any number of times."""
 
     def __init__(self) -> None:
         self._set = False
@@ -50,7 +50,7 @@ class Interrupt:
         return self._reader.fileno()
 
     def wait(self, seconds: float) -> bool:
-        """Waits so long, or until set; returns whether it is set."""
+        """Waits for some seconds or until set; returns whether it is set."""
         if not self._set and seconds > 0:
             poll = select.poll()
             poll.register(self._reader, select.POLLIN)
@@ -64,7 +64,7 @@ class Interrupt:
 
 
 class Connection:
-    """Not thread-safe. Every method may raise ConnectionLostError when the server is gone, and Interrupted after ``set``."""
+    """A connection. Not thread-safe. Every method may raise ConnectionLostError, and WaitInterrupted after ``set``."""
 
     def __init__(self, pgconn: PGconn, address: Address, interrupt: Interrupt) -> None:
         self.pgconn = pgconn
@@ -79,7 +79,7 @@ class Connection:
     def open(
         cls, address: Address, interrupt: Interrupt, *, replication: bool = False, timeout_s: float = CONNECT_TIMEOUT_S
     ) -> Connection:
-        """Connects; ``replication`` gives a walsender session. Raises what :func:`failures.connect_failure` says."""
+        """Connects; ``replication`` opens a walsender session. Raises the errors of :func:`errors.connection_error`."""
         deadline = time.monotonic() + timeout_s
         pgconn = pq.PGconn.connect_start(_conninfo(address, replication))
         connection = cls(pgconn, address, interrupt)
@@ -87,14 +87,14 @@ class Connection:
             direction = PollingStatus.WRITING
             while True:
                 if pgconn.status == ConnStatus.BAD:
-                    raise connect_failure(address, _text(pgconn.error_message))
+                    raise connection_error(address, _text(pgconn.error_message))
                 if direction == PollingStatus.OK:
                     break
                 if direction == PollingStatus.FAILED:
-                    raise connect_failure(address, _text(pgconn.error_message))
+                    raise connection_error(address, _text(pgconn.error_message))
                 connection._watch()
                 if not connection.wait(deadline - time.monotonic(), write=direction == PollingStatus.WRITING):
-                    raise connect_failure(address, f"no answer within {timeout_s:g} s (timeout expired)")
+                    raise connection_error(address, f"no answer within {timeout_s:g} s (timeout expired)")
                 direction = PollingStatus(pgconn.connect_poll())
             pgconn.nonblocking = 1
             connection._watch()
@@ -107,7 +107,7 @@ class Connection:
         return connection
 
     def _watch(self) -> None:
-        """Follows libpq to a new socket: it opens one after another while it tries addresses and TLS."""
+        """Registers libpq's current socket: libpq opens several while it tries addresses and TLS."""
         try:
             fd = self.pgconn.socket
         except Exception:
@@ -121,23 +121,23 @@ class Connection:
 
     @property
     def server_version(self) -> int:
-        """As libpq counts: 150003 is 15.3."""
+        """The version in libpq's form: 150003 is 15.3."""
         return self.pgconn.server_version
 
     def wait(self, seconds: float, *, write: bool = False) -> bool:
-        """Waits for the socket; False when the time is up. Raises Interrupted."""
+        """Waits for the socket; returns False after a timeout. Raises WaitInterrupted."""
         if self._interrupt.is_set:
-            raise Interrupted
+            raise WaitInterrupted
         self._poll.modify(self._fd, select.POLLIN | select.POLLOUT if write else select.POLLIN)
         events = self._poll.poll(max(0.0, seconds) * 1000)
         if self._interrupt.is_set:
-            raise Interrupted
+            raise WaitInterrupted
         return bool(events)
 
     def query(
         self, sql: str, params: Sequence[str | int | None] = (), *, timeout_s: float = 600.0
     ) -> list[tuple[str | None, ...]]:
-        """Rows as text. ``params`` fill ``$1``, ``$2``. Raises what :func:`failures.server_failure` says of an error."""
+        """Runs SQL; returns rows as text. ``params`` fill ``$1``, ``$2``. Raises the errors of :func:`errors.statement_error`."""
         values = [None if p is None else str(p).encode() for p in params]
         try:
             if values:
@@ -145,7 +145,7 @@ class Connection:
             else:
                 self.pgconn.send_query(sql.encode())
         except Exception as e:
-            raise self.lost() from e
+            raise self.lost_error() from e
         rows: list[tuple[str | None, ...]] = []
         failure: ConnectError | None = None
         deadline = time.monotonic() + timeout_s
@@ -154,7 +154,7 @@ class Connection:
             if status == ExecStatus.TUPLES_OK:
                 rows = _rows(result)
             elif status in (ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH):
-                return rows  # the rest comes through get_copy_data
+                return rows  # the caller reads the data with get_copy_data
             elif status not in (ExecStatus.COMMAND_OK, ExecStatus.EMPTY_QUERY):
                 failure = failure or self._failure(result, sql)
         if failure is not None:
@@ -176,13 +176,13 @@ class Connection:
                     raise ConnectError(f"a query on {self.address} took longer than database.query.timeout.ms allows")
                 pgconn.consume_input()
             return pgconn.get_result()
-        except (ConnectError, Interrupted):
+        except (ConnectError, WaitInterrupted):
             raise
         except Exception as e:
-            raise self.lost() from e
+            raise self.lost_error() from e
 
     def finish_copy(self, *, timeout_s: float = 60.0) -> None:
-        """Takes the results after the last row of a COPY. Raises the error that ended it early."""
+        """Reads the results after the last row of a COPY. Raises the error that ended it early."""
         failure: ConnectError | None = None
         deadline = time.monotonic() + timeout_s
         while (result := self._next_result(deadline)) is not None:
@@ -196,34 +196,34 @@ class Connection:
         message = result.error_field(DiagnosticField.MESSAGE_PRIMARY) or result.error_message
         detail = result.error_field(DiagnosticField.MESSAGE_DETAIL) or b""
         if self.pgconn.status == ConnStatus.BAD and not state:
-            return self.lost()
-        return server_failure(self.address, _text(state or b""), _text(message), _text(detail), sql)
+            return self.lost_error()
+        return statement_error(self.address, _text(state or b""), _text(message), _text(detail), sql)
 
     def cancel(self) -> None:
-        """Asks the server to end the running query; best effort."""
+        """Asks the server to cancel the running query; best effort."""
         with contextlib.suppress(Exception):
             self.pgconn.get_cancel().cancel()
 
-    def lost(self) -> ConnectionLostError:
-        """The error for a connection that broke, with libpq's reason."""
+    def lost_error(self) -> ConnectionLostError:
+        """The error for a lost connection, with libpq's reason."""
         reason = "closed"
         with contextlib.suppress(Exception):
             reason = _text(self.pgconn.error_message)
         return ConnectionLostError(f"lost the connection to PostgreSQL at {self.address}: {reason or 'closed'}")
 
     def close(self) -> None:
-        """May be called twice, never raises."""
+        """Closes the connection. May be called twice; never raises."""
         with contextlib.suppress(Exception):
             self.pgconn.finish()
 
 
-def quoted(name: str) -> str:
-    """The name as an SQL identifier: nothing in it can end it."""
+def quote_identifier(name: str) -> str:
+    """Quotes a name as a SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def literal(text: str) -> str:
-    """The text as a string of a replication command, which takes no parameters and knows no backslash escapes."""
+def quote_literal(text: str) -> str:
+    """Quotes text for a replication command, which has no parameters and no backslash escapes."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -257,7 +257,7 @@ def _conninfo(address: Address, replication: bool) -> bytes:
     if replication:
         parameters["replication"] = "database"
     if not address.host.startswith(("/", "@")) and "," not in address.host:
-        # libpq would look the name up with the interpreter locked: a slow name server would hold up the whole worker.
+        # libpq would resolve the name while holding the interpreter lock: a slow name server would block the worker.
         with contextlib.suppress(OSError):
             found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
             addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))

@@ -1,4 +1,4 @@
-"""The connector: validation against the real database, and its single task."""
+"""The PostgreSQL source connector: validates on the server, and runs a single task."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from typing import Any
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError
-from connectors.postgres.config import Settings, parse_settings
+from connectors.postgres.config import PostgresConfig, parse_config
 from connectors.postgres.config_keys import config_def
 from connectors.postgres.connection import Connection, Interrupt
-from connectors.postgres.errors import Interrupted
-from connectors.postgres.offsets import PARTITION_KEY, TX_EVENTS, TX_LSN, load_offset
+from connectors.postgres.errors import WaitInterrupted
+from connectors.postgres.offsets import PARTITION_KEY, TX_EVENTS, TX_LSN, parse_offset
 from connectors.postgres.schema.catalog import read_tables
 from connectors.postgres.schema.envelope import connector_version
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.streaming import slots
 from connectors.postgres.task import PostgresSourceTask
-from connectors.postgres.unsupported_keys import findings_outside_table
+from connectors.postgres.unsupported_keys import find_dynamic_key_errors
 
-_LONGEST_VALIDATION_S = 10.0
+_MAX_VALIDATION_S = 10.0
 _POSITIONS = ("lsn", "lsn_proc", "lsn_commit", TX_LSN, TX_EVENTS)
 
 
 class PostgresSource(SourceConnector):
-    """Changes of a PostgreSQL database, in Debezium's form (``io.debezium.connector.postgresql.PostgresConnector``)."""
+    """Captures changes of a PostgreSQL database in Debezium's format.
+
+    The counterpart of ``io.debezium.connector.postgresql.PostgresConnector``.
+    """
 
     version = connector_version()
     most_tasks = 1
@@ -34,7 +37,7 @@ class PostgresSource(SourceConnector):
         self._config: dict[str, str] = {}
 
     def start(self, config: Mapping[str, str]) -> None:
-        parse_settings(config)
+        parse_config(config)
         self._config = dict(config)
 
     def task_class(self) -> type[PostgresSourceTask]:
@@ -44,7 +47,7 @@ class PostgresSource(SourceConnector):
         return [dict(self._config)]
 
     def stop(self) -> None:
-        """There is nothing to end: the task owns all connections."""
+        """Does nothing: the task owns all connections."""
 
     def config_def(self) -> ConfigDef:
         return config_def()
@@ -52,7 +55,7 @@ class PostgresSource(SourceConnector):
     def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
         values = super().check_config(config)
         known = {value.name: value for value in values}
-        for finding in findings_outside_table(config):
+        for finding in find_dynamic_key_errors(config):
             if finding.name in known:
                 known[finding.name].errors += finding.errors
             else:
@@ -60,18 +63,18 @@ class PostgresSource(SourceConnector):
         return values
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Checks the keys, then tries them: connects, looks for wal_level, privileges, slot, publication and tables."""
+        """Checks the keys, then the server: connects and checks wal_level, privileges, slot, publication, and tables."""
         values = self.check_config(config)
         known = {value.name: value for value in values}
         if any(value.errors for value in values):
             return values
         try:
-            _try_out(parse_settings(config))
+            _validate_on_server(parse_config(config))
         except ConfigError as e:
             known[e.key if e.key in known else "database.hostname"].errors.append(e.message)
         except ConnectError as e:
             known["database.hostname"].errors.append(e.message)
-        except Interrupted:
+        except WaitInterrupted:
             pass
         return values
 
@@ -81,8 +84,8 @@ class PostgresSource(SourceConnector):
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
     ) -> bool:
-        """The server does not go back behind what was confirmed to it; an offset before that starts where the slot is."""
-        prefix = parse_settings(config).topic_prefix
+        """Checks new offsets. The server cannot go back before the confirmed position: an earlier offset starts at the slot."""
+        prefix = parse_config(config).topic_prefix
         for partition, offset in offsets.items():
             given = dict(partition or ())
             if given != {PARTITION_KEY: prefix} and offset is not None:
@@ -96,14 +99,14 @@ class PostgresSource(SourceConnector):
             ]
             if wrong or not offset.get("lsn"):
                 raise BadRequestError(f"{wrong[0] if wrong else 'lsn'} of the offset must be an integer (the 64 bits of an LSN)")
-            load_offset(offset)
+            parse_offset(offset)
         return True
 
 
-def _try_out(settings: Settings) -> None:
+def _validate_on_server(settings: PostgresConfig) -> None:
     interrupt = Interrupt()
     try:
-        sql = Connection.open(settings.address, interrupt, timeout_s=_LONGEST_VALIDATION_S)
+        sql = Connection.open(settings.address, interrupt, timeout_s=_MAX_VALIDATION_S)
         try:
             tables = read_tables(sql, Filters(settings.capture).captures_table, via_root=settings.slot.via_partition_root)
             if not tables and settings.capture.table_include:

@@ -1,6 +1,6 @@
-"""What can go wrong with the database, as errors that say what, where and what to do.
+"""Errors of the database, translated to errors that name the cause, the server, and what to do.
 
-Whether a try may help is the class: ConnectionLostError and SlotInUseError pass, the others stay.
+The class decides whether to retry: ConnectionLostError and SlotInUseError are retriable.
 """
 
 from __future__ import annotations
@@ -9,35 +9,35 @@ from connect.errors import ConfigError, ConnectError, RetriableError, Unreachabl
 from connectors.postgres.config import Address
 
 
-class Interrupted(Exception):
-    """A wait ended because the task is asked to stop. Never leaves the package."""
+class WaitInterrupted(Exception):
+    """A wait ended because the task was asked to stop. Never leaves the package."""
 
 
 class ConnectionLostError(RetriableError):
-    """The server closed the connection, was shut down, or does not take connections for the moment."""
+    """The server closed the connection, was shut down, or temporarily accepts no connections."""
 
 
 class SlotInUseError(RetriableError):
-    """Another session streams from the slot."""
+    """Another session reads from the slot."""
 
 
-class PositionGoneError(ConnectError):
-    """The slot, or the changes it should have kept, are not there any more. A new snapshot is the only cure."""
+class PositionLostError(ConnectError):
+    """The slot, or changes that it should have retained, no longer exist. Only a new snapshot helps."""
 
 
 class ServerError(ConnectError):
-    """An SQL error; ``sqlstate`` has its five characters."""
+    """A SQL error; ``sqlstate`` is its five-character code."""
 
     def __init__(self, message: str, sqlstate: str) -> None:
         super().__init__(message)
         self.sqlstate = sqlstate
 
 
-_PASSING = ("57P01", "57P02", "57P03", "53300", "08")
+_TRANSIENT_SQLSTATES = ("57P01", "57P02", "57P03", "53300", "08")
 
 
-def connect_failure(address: Address, reason: str) -> ConnectError:
-    """The error for a connection that could not be opened. libpq gives no SQLSTATE here, so its text must do."""
+def connection_error(address: Address, reason: str) -> ConnectError:
+    """The error for a failed connection attempt. libpq reports no SQLSTATE here, so its text decides."""
     text = reason.lower()
     where = f"PostgreSQL at {address.host}:{address.port}"
     if "replication" in text and ("must be" in text or "permission denied" in text):
@@ -48,14 +48,14 @@ def connect_failure(address: Address, reason: str) -> ConnectError:
         )
     if "no pg_hba.conf entry" in text:
         return ConfigError(
-            f"{where} refuses connections of user {address.user} to database {address.database} from here: add a line to "
+            f"{where} rejects connections of user {address.user} to database {address.database} from this host: add a line to "
             "pg_hba.conf "
             f"(pg_hba.conf also decides whether TLS is needed: database.sslmode). {reason}",
             key="database.user",
         )
     if "password" in text or "authentication" in text:
         return ConfigError(
-            f"{where} does not accept the password of user {address.user}: check database.user and database.password. {reason}",
+            f"{where} rejected the password of user {address.user}: check database.user and database.password. {reason}",
             key="database.password",
         )
     if "does not exist" in text and "role" in text:
@@ -63,22 +63,24 @@ def connect_failure(address: Address, reason: str) -> ConnectError:
     if "does not exist" in text:
         return ConfigError(f"{where} has no database {address.database}: check database.dbname. {reason}", key="database.dbname")
     if "starting up" in text or "shutting down" in text or "too many" in text or "remaining connection slots" in text:
-        return ConnectionLostError(f"{where} takes no connections for the moment: {reason}")
+        return ConnectionLostError(f"{where} temporarily accepts no connections: {reason}")
     if "ssl" in text or "certificate" in text:
         return ConfigError(
             f"no TLS connection to {where}: check database.sslmode and its files. {reason}", key="database.sslmode"
         )
-    return UnreachableError(f"cannot reach {where}: {reason}; check database.hostname, database.port, and that the server runs")
+    return UnreachableError(
+        f"cannot reach {where}: {reason}; check database.hostname, database.port, and that the server is running"
+    )
 
 
-def server_failure(address: Address, sqlstate: str, message: str, detail: str, sql: str) -> ConnectError:
-    """The error for a statement that the server refused."""
+def statement_error(address: Address, sqlstate: str, message: str, detail: str, sql: str) -> ConnectError:
+    """The error for a failed statement."""
     reason = f"{message}{'; ' + detail if detail else ''} (SQLSTATE {sqlstate})"
-    if sqlstate.startswith(_PASSING):
+    if sqlstate.startswith(_TRANSIENT_SQLSTATES):
         return ConnectionLostError(f"PostgreSQL at {address} ended the session: {reason}")
     if sqlstate == "55006":
-        return SlotInUseError(f"{reason}; give each connector a slot.name of its own, or stop the other reader")
-    return ServerError(f"PostgreSQL at {address} refused {_first_words(sql)}: {reason}", sqlstate)
+        return SlotInUseError(f"{reason}; give each connector its own slot.name, or stop the other reader")
+    return ServerError(f"PostgreSQL at {address} rejected {_first_words(sql)}: {reason}", sqlstate)
 
 
 def _first_words(sql: str) -> str:

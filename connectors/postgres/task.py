@@ -1,15 +1,15 @@
-"""The source task: connects, takes the snapshot, follows the stream, and finds back after every interruption.
+"""The source task: connects, takes the snapshot, streams changes, and recovers from interruptions.
 
-How snapshot and stream join, for every state in which a start can find things (snapshot.mode=initial):
+How snapshot and streaming join, by the state at the start (snapshot.mode=initial):
 
-- No offset is stored, or one of a snapshot that is not complete, and the slot is not there. It is made with an exported
-  snapshot: rows as of its start, then its stream.
-- The same, but the slot is there: an earlier try came this far. Rows of it may be in the topics already, and a row deleted since
-  would stay there for ever if the slot were made anew. So its stream is followed first, up to the start of a temporary slot; then
-  come the rows as of that start, then the stream from there. What was committed before is in front of the rows, what was
-  committed after is behind them.
-- An offset is stored and the slot is there: the stream goes on.
-- An offset is stored, but the slot is gone or has lost its WAL: an error, for changes are gone. With when_needed a new snapshot.
+- No offset is stored, or the stored snapshot is incomplete, and the slot does not exist: create the slot with an exported
+  snapshot, read the rows as of its start, then stream from it.
+- The same, but the slot exists: an earlier attempt created it. Its rows may be in the topics already, and rows deleted since then
+  would stay there forever if the slot were recreated. So stream first, up to the start of a temporary slot; then read the rows as
+  of that start, then stream from there. Earlier commits precede the rows, later commits follow them.
+- An offset is stored and the slot exists: continue streaming.
+- An offset is stored, but the slot does not exist or has lost WAL: fail, because changes are missing. With when_needed, take a
+  new snapshot.
 """
 
 from __future__ import annotations
@@ -25,90 +25,91 @@ from connect.data.struct import Struct
 from connect.errors import ConfigError, ConnectError, UnreachableError
 from connect.record import SourceRecord
 from connect.source import SourceTask
-from connectors.postgres.config import Settings, parse_settings
+from connectors.postgres.config import PostgresConfig, parse_config
 from connectors.postgres.connection import Connection, Interrupt
-from connectors.postgres.errors import ConnectionLostError, Interrupted, PositionGoneError, SlotInUseError
-from connectors.postgres.offsets import Position, StoredOffset, format_lsn, load_offset, source_partition
+from connectors.postgres.errors import ConnectionLostError, PositionLostError, SlotInUseError, WaitInterrupted
+from connectors.postgres.offsets import StoredOffset, StreamPosition, format_lsn, parse_offset, source_partition
 from connectors.postgres.schema import envelope as env
-from connectors.postgres.schema.captured_tables import Tables
-from connectors.postgres.schema.catalog import Table, estimated_rows, read_tables
+from connectors.postgres.schema.catalog import CapturedTable, estimated_rows, read_tables
 from connectors.postgres.schema.filters import Filters, name_matches
-from connectors.postgres.snapshot.snapshot import Snapshot, SnapshotPoint, begin_snapshot
+from connectors.postgres.snapshot.reader import SnapshotPoint, SnapshotReader, start_snapshot
 from connectors.postgres.streaming import slots
-from connectors.postgres.streaming.event_emitter import CaughtUp, ChangeReader
-from connectors.postgres.streaming.flush_lsn import Confirmation
+from connectors.postgres.streaming.captured_tables import CapturedTables
+from connectors.postgres.streaming.event_emitter import CatchUpComplete, ChangeEventEmitter
+from connectors.postgres.streaming.flush_lsn import FlushTracker
 from connectors.postgres.streaming.replication import ReplicationStream
 
 log = logging.getLogger(__name__)
 
-_FIRST_WAIT_S = 0.1
-_DROP_SLOT_S = 5.0
-"""How long a slot that is to be dropped is waited for: the server lets go of it a moment after its reader has gone."""
+_INITIAL_BACKOFF_S = 0.1
+_DROP_SLOT_TIMEOUT_S = 5.0
+"""How long to wait until a slot can be dropped: the server releases it a moment after its reader disconnects."""
 
 
+# Large class: splitting it by the state machine of snapshot and streaming is planned.
 class PostgresSourceTask(SourceTask):
-    """One task a connector: one slot has one reader."""
+    """The only task of a connector, because a slot has one reader."""
 
-    settings: Settings
+    settings: PostgresConfig
 
     def __init__(self) -> None:
         self._interrupt = Interrupt()
         self._sql: Connection | None = None
         self._snapshot_connection: Connection | None = None
         self._stream: ReplicationStream | None = None
-        self._snapshot: Snapshot | None = None
-        self._reader: ChangeReader | None = None
-        self._stored: StoredOffset | None = None
-        self._point: SnapshotPoint | None = None
-        self._estimates: dict[str, int] = {}
+        self._snapshot: SnapshotReader | None = None
+        self._emitter: ChangeEventEmitter | None = None
+        self._stored_offset: StoredOffset | None = None
+        self._snapshot_point: SnapshotPoint | None = None
+        self._row_estimates: dict[str, int] = {}
         self._phase = "starting"
         self._snapshot_done = False
         self._failures = 0
         self._slot_busy_since: float | None = None
-        self._not_before = 0.0
+        self._resume_at = 0.0
         self._next_heartbeat = 0.0
-        self._snapshot_began = 0.0
+        self._snapshot_started_at = 0.0
         self._stopped = False
 
-    # --- the worker's calls -------------------------------------------------------------------------------------------------
+    # --- called by the worker -------------------------------------------------------------------------------------------------
 
     def start(self, config: Mapping[str, str]) -> None:
-        self.settings = settings = parse_settings(config)
+        self.settings = settings = parse_config(config)
         self._version = env.connector_version()
         self._filters = Filters(settings.capture)
-        self._tables = Tables(settings, self._filters, self._catalogue)
+        self._tables = CapturedTables(settings, self._filters, self._catalog_connection)
         offset = self.context.offset_reader.offset(source_partition(settings.topic_prefix))
-        self._stored = load_offset(offset) if offset else None
-        stored = self._stored.position if self._stored else Position(0)
-        self._confirmation = Confirmation(0, (stored.tx_lsn, stored.tx_events))
-        self._not_before = time.monotonic() + settings.snapshot.delay_s if settings.snapshot.delay_s else 0.0
+        self._stored_offset = parse_offset(offset) if offset else None
+        stored = self._stored_offset.position if self._stored_offset else StreamPosition(0)
+        self._flush_tracker = FlushTracker(0, (stored.tx_lsn, stored.tx_events))
+        self._resume_at = time.monotonic() + settings.snapshot.delay_s if settings.snapshot.delay_s else 0.0
         self._next_heartbeat = time.monotonic() + settings.heartbeat_interval_s
         try:
-            sql = self._catalogue()
+            sql = self._catalog_connection()
             if settings.snapshot.mode != "initial_only":
                 slots.check_server(sql)
                 slots.check_privileges(sql)
-            self._captured()
-        except Interrupted:
+            self._captured_tables()
+        except WaitInterrupted:
             return
 
     def poll(self) -> Sequence[SourceRecord] | None:
         if self._stopped:
             return None
         try:
-            if (ahead := self._not_before - time.monotonic()) > 0:
+            if (ahead := self._resume_at - time.monotonic()) > 0:
                 self._interrupt.wait(min(ahead, 1.0))
                 return None
             records = self._poll()
-        except Interrupted:
+        except WaitInterrupted:
             return None
         except SlotInUseError as e:
             self._wait_for_slot(e)
             return None
         except (ConnectionLostError, UnreachableError) as e:
-            self._wait_after_loss(e)
-            reader = self._reader
-            return _taken(reader) if reader is not None else None  # read before the connection broke
+            self._back_off(e)
+            emitter = self._emitter
+            return _take_records(emitter) if emitter is not None else None  # records read before the connection was lost
         if records:
             self._failures = 0
         return records
@@ -117,30 +118,30 @@ class PostgresSourceTask(SourceTask):
         more = False
         for partition, offset in offsets:
             if dict(partition) == source_partition(self.settings.topic_prefix):
-                more = self._confirmation.stored(offset) or more
+                more = self._flush_tracker.offset_stored(offset) or more
         if more and self._stream is not None:
-            with contextlib.suppress(ConnectionLostError):  # the next poll finds it, and reports it
+            with contextlib.suppress(ConnectionLostError):  # the next poll reports it
                 self._stream.send_status()
             crash_points.point("postgres.confirmed")
 
     def progress(self) -> Mapping[str, Any]:
         answer: dict[str, Any] = {"phase": self._phase}
         if (snapshot := self._snapshot) is not None:
-            elapsed = max(time.monotonic() - self._snapshot_began, 0.001)
+            elapsed = max(time.monotonic() - self._snapshot_started_at, 0.001)
             answer.update(
                 tables_done=snapshot.tables_done,
-                tables_total=len(self._estimates),
+                tables_total=len(self._row_estimates),
                 table=snapshot.table,
                 rows=snapshot.rows,
-                rows_estimate=max(sum(self._estimates.values()), snapshot.rows),
+                rows_estimate=max(sum(self._row_estimates.values()), snapshot.rows),
                 rate=round(snapshot.rows / elapsed, 1),
             )
-        if (reader := self._reader) is not None:
+        if (emitter := self._emitter) is not None:
             answer.update(
-                events=reader.events, lsn=format_lsn(reader.lsn), confirmed_lsn=format_lsn(self._confirmation.confirmed)
+                events=emitter.events, lsn=format_lsn(emitter.lsn), confirmed_lsn=format_lsn(self._flush_tracker.confirmed_lsn)
             )
             if (stream := self._stream) is not None:
-                answer["lag_bytes"] = max(0, stream.server_lsn - reader.lsn)
+                answer["lag_bytes"] = max(0, stream.server_lsn - emitter.lsn)
         return answer
 
     def stop(self) -> None:
@@ -156,8 +157,8 @@ class PostgresSourceTask(SourceTask):
 
     # --- connections --------------------------------------------------------------------------------------------------------
 
-    def _catalogue(self) -> Connection:
-        """The connection for the catalogue and heartbeats, opened when needed."""
+    def _catalog_connection(self) -> Connection:
+        """The connection for catalog queries and heartbeats, opened on demand."""
         if self._sql is None:
             self._sql = Connection.open(self.settings.address, self._interrupt)
         return self._sql
@@ -172,32 +173,32 @@ class PostgresSourceTask(SourceTask):
         if not self._snapshot_done:
             self._snapshot = None
 
-    def _wait_after_loss(self, error: ConnectError) -> None:
+    def _back_off(self, error: ConnectError) -> None:
         settings = self.settings
         self._disconnect()
-        if self._reader is not None:
-            self._reader.restart()
+        if self._emitter is not None:
+            self._emitter.reset_connection()
         self._failures += 1
         if 0 <= settings.max_retries < self._failures:
-            raise ConnectError(f"{error.message} (given up after errors.max.retries={settings.max_retries} tries)") from error
-        wait_s = min(_FIRST_WAIT_S * 2 ** min(self._failures - 1, 20), settings.longest_wait_s)
-        self._not_before = time.monotonic() + wait_s
+            raise ConnectError(f"{error.message} (gave up after errors.max.retries={settings.max_retries} retries)") from error
+        wait_s = min(_INITIAL_BACKOFF_S * 2 ** min(self._failures - 1, 20), settings.max_backoff_s)
+        self._resume_at = time.monotonic() + wait_s
         self._phase = "reconnecting"
-        log.warning("%s; trying again in %.1f s", error.message, wait_s)
+        log.warning("%s; retrying in %.1f s", error.message, wait_s)
 
     def _wait_for_slot(self, error: SlotInUseError) -> None:
-        """The reader before us may still be there for a moment: a cut connection takes the server time to notice."""
+        """Waits for a slot in use: the server may take a moment to notice that the previous reader has disconnected."""
         slot = self.settings.slot
         self._disconnect()
-        if self._reader is not None:
-            self._reader.restart()
+        if self._emitter is not None:
+            self._emitter.reset_connection()
         now = time.monotonic()
         if self._slot_busy_since is None:
             self._slot_busy_since = now
-            log.warning("%s; waiting for it", error.message)
+            log.warning("%s; waiting until the slot is free", error.message)
         if now - self._slot_busy_since >= slot.max_retries * slot.retry_delay_s:
             raise ConnectError(f"replication slot {slot.name} on PostgreSQL at {self.settings.address}: {error.message}")
-        self._not_before = now + min(slot.retry_delay_s, 0.5)
+        self._resume_at = now + min(slot.retry_delay_s, 0.5)
         self._phase = "waiting for slot"
 
     def _drop_slot(self) -> None:
@@ -205,7 +206,7 @@ class PostgresSourceTask(SourceTask):
         try:
             connection = Connection.open(self.settings.address, interrupt, timeout_s=5)
             try:
-                deadline = time.monotonic() + _DROP_SLOT_S
+                deadline = time.monotonic() + _DROP_SLOT_TIMEOUT_S
                 while slot := slots.read_slot(connection, self.settings.slot.name):
                     if slot.active_pid is None:
                         slots.drop_slot(connection, self.settings.slot.name)
@@ -213,13 +214,13 @@ class PostgresSourceTask(SourceTask):
                         interrupt.wait(0.05)
                     else:
                         raise ConnectError(
-                            f"process {slot.active_pid} of the server reads from it. It keeps back WAL until it is dropped: "
+                            f"server process {slot.active_pid} still reads from it. The slot retains WAL until it is dropped: "
                             f"SELECT pg_drop_replication_slot('{self.settings.slot.name}')"
                         )
             finally:
                 connection.close()
         except ConnectError as e:
-            log.warning("slot.drop.on.stop: slot %s is not dropped: %s", self.settings.slot.name, e.message)
+            log.warning("slot.drop.on.stop: could not drop slot %s: %s", self.settings.slot.name, e.message)
         finally:
             interrupt.close()
 
@@ -237,49 +238,51 @@ class PostgresSourceTask(SourceTask):
         return self._read_stream()
 
     def _open(self) -> None:
-        """Decides what to do from what is stored and what is there, and begins it."""
+        """Decides by stored offset and server state how to start, and starts it."""
         settings = self.settings
         mode = settings.snapshot.mode
         wants_snapshot = not self._snapshot_done and self._needs_snapshot()
         if mode == "initial_only":
             if wants_snapshot:
-                self._begin_snapshot_alone()
+                self._start_snapshot_without_slot()
             else:
                 self._phase = "done"
             return
-        sql = self._catalogue()
-        tables = self._captured()
+        sql = self._catalog_connection()
+        tables = self._captured_tables()
         slots.set_replica_identities(sql, settings.slot, tables)
         slots.ensure_publication(sql, settings.slot, tables)
         slot = slots.read_slot(sql, settings.slot.name)
         if slot is not None and mode == "when_needed" and slot.wal_status == "lost":
-            log.warning("replication slot %s has lost WAL it needed: it is made anew, with a new snapshot", slot.name)
+            log.warning("replication slot %s has lost required WAL; recreating it with a new snapshot", slot.name)
             slots.drop_slot(sql, slot.name)
             slot, wants_snapshot = None, True
         if slot is not None:
-            slots.check_slot_keeps_wal(slot)
-            self._confirmation.confirmed = max(self._confirmation.confirmed, slot.confirmed_lsn)
-        if mode == "when_needed" and self._reader is None and self._position().done_lsn > slots.current_lsn(sql):
-            log.warning("the stored offset is ahead of PostgreSQL at %s: another database, so a new snapshot", settings.address)
-            self._stored, wants_snapshot = None, True
+            slots.check_slot_has_wal(slot)
+            self._flush_tracker.confirmed_lsn = max(self._flush_tracker.confirmed_lsn, slot.confirmed_lsn)
+        if mode == "when_needed" and self._emitter is None and self._position().done_lsn > slots.current_lsn(sql):
+            log.warning(
+                "the stored offset is ahead of PostgreSQL at %s, so this is another database; taking a new snapshot",
+                settings.address,
+            )
+            self._stored_offset, wants_snapshot = None, True
         if wants_snapshot:
-            self._begin_snapshot(slot)
+            self._start_snapshot(slot)
             return
         if slot is None:
             if self._position_is_known():
                 if mode == "when_needed":
-                    log.warning("replication slot %s is gone: it is made anew, with a new snapshot", settings.slot.name)
-                    self._reader, self._snapshot_done = None, False
-                    self._begin_snapshot(None)
+                    log.warning("replication slot %s does not exist; recreating it with a new snapshot", settings.slot.name)
+                    self._emitter, self._snapshot_done = None, False
+                    self._start_snapshot(None)
                     return
-                raise PositionGoneError(
+                raise PositionLostError(
                     f"replication slot {settings.slot.name} does not exist on PostgreSQL at {settings.address}, but "
                     "changes up to "
-                    f"{format_lsn(self._position().done_lsn)} were read: what came after them is gone with the slot. Take "
-                    "a new snapshot: "
+                    f"{format_lsn(self._position().done_lsn)} were read: later changes are lost. Take a new snapshot: set "
                     "snapshot.mode=when_needed, or reset the connector's offsets"
                 )
-            self._make_slot()
+            self._create_slot()
         self._check_position()
         self._start_stream()
 
@@ -290,71 +293,73 @@ class PostgresSourceTask(SourceTask):
             case "always":
                 return True
             case _:
-                return self._stored is None or not self._stored.snapshot_completed
+                return self._stored_offset is None or not self._stored_offset.snapshot_completed
 
     def _position_is_known(self) -> bool:
-        return self._stored is not None or self._reader is not None
+        return self._stored_offset is not None or self._emitter is not None
 
-    def _position(self) -> Position:
-        if self._reader is not None:
-            return self._reader.position()
-        return self._stored.position if self._stored is not None else Position(0)
+    def _position(self) -> StreamPosition:
+        if self._emitter is not None:
+            return self._emitter.position()
+        return self._stored_offset.position if self._stored_offset is not None else StreamPosition(0)
 
     def _check_position(self) -> None:
-        """Raises when the stored position is of another database, as after a restore: the stream would be skipped in silence."""
-        wanted, current = self._position().done_lsn, slots.current_lsn(self._catalogue())
+        """Raises if the stored position is ahead of the server, as after a restore: changes would be skipped silently."""
+        wanted, current = self._position().done_lsn, slots.current_lsn(self._catalog_connection())
         if wanted > current:
-            raise PositionGoneError(
+            raise PositionLostError(
                 f"the stored offset is at {format_lsn(wanted)}, but PostgreSQL at {self.settings.address} is only at "
                 f"{format_lsn(current)}: "
                 "it is not the database that was read before (a restore, another server?). Reset the connector's offsets "
-                "for a new snapshot"
+                "to take a new snapshot"
             )
 
-    def _captured(self) -> list[Table]:
+    def _captured_tables(self) -> list[CapturedTable]:
         settings = self.settings
-        tables = read_tables(self._catalogue(), self._filters.captures_table, via_root=settings.slot.via_partition_root)
+        tables = read_tables(self._catalog_connection(), self._filters.captures_table, via_root=settings.slot.via_partition_root)
         if not tables and (settings.capture.table_include or settings.capture.schema_include):
             key = "table.include.list" if settings.capture.table_include else "schema.include.list"
             wanted = ",".join(settings.capture.table_include or settings.capture.schema_include)
-            everything = read_tables(self._catalogue(), Filters(type(settings.capture)()).captures_table)
-            there = ", ".join(str(t) for t in everything[:10]) or "none"
+            everything = read_tables(self._catalog_connection(), Filters(type(settings.capture)()).captures_table)
+            existing = ", ".join(str(t) for t in everything[:10]) or "none"
             raise ConfigError.invalid(
                 key,
                 wanted,
-                f"no table of database {settings.address.database} matches; names are schema.table; there are: {there}",
+                f"no table of database {settings.address.database} matches; names are schema.table; existing tables: {existing}",
             )
         return tables
 
     # --- snapshot -----------------------------------------------------------------------------------------------------------
 
-    def _begin_snapshot_alone(self) -> None:
-        """``initial_only``: no slot, the present moment."""
+    def _start_snapshot_without_slot(self) -> None:
+        """``initial_only``: takes a snapshot of the current state, without a slot."""
         connection = self._snapshot_connection = Connection.open(self.settings.address, self._interrupt)
-        tx_id = begin_snapshot(connection, None)
+        tx_id = start_snapshot(connection, None)
         self._prepare_snapshot(SnapshotPoint(slots.current_lsn(connection), tx_id))
 
-    def _begin_snapshot(self, slot: slots.Slot | None) -> None:
+    def _start_snapshot(self, slot: slots.ReplicationSlot | None) -> None:
         settings = self.settings
         replication = Connection.open(settings.address, self._interrupt, replication=True)
         try:
             self._phase = "creating slot"
             name = settings.slot.name if slot is None else f"{settings.slot.name[:54]}_snapshot"
-            made = slots.create_slot(replication, name, settings.slot, temporary=slot is not None)
+            created = slots.create_slot(replication, name, settings.slot, temporary=slot is not None)
             connection = self._snapshot_connection = Connection.open(settings.address, self._interrupt)
-            tx_id = begin_snapshot(connection, made.snapshot)
+            tx_id = start_snapshot(connection, created.snapshot)
         finally:
-            replication.close()  # a temporary slot goes with it; the imported snapshot stays
-        self._prepare_snapshot(SnapshotPoint(made.consistent_lsn, tx_id))
+            replication.close()  # drops a temporary slot; the imported snapshot stays valid
+        self._prepare_snapshot(SnapshotPoint(created.consistent_lsn, tx_id))
         if slot is None:
-            self._confirmation.confirmed = made.consistent_lsn
-            if self._reader is not None:
-                self._reader.jump(made.consistent_lsn)
+            self._flush_tracker.confirmed_lsn = created.consistent_lsn
+            if self._emitter is not None:
+                self._emitter.skip_to(created.consistent_lsn)
         else:
             log.info(
-                "slot %s is there already: following it to %s before the snapshot", slot.name, format_lsn(made.consistent_lsn)
+                "slot %s already exists; streaming from it up to %s before the snapshot",
+                slot.name,
+                format_lsn(created.consistent_lsn),
             )
-            self._start_stream(stop_lsn=made.consistent_lsn)
+            self._start_stream(stop_lsn=created.consistent_lsn)
 
     def _prepare_snapshot(self, point: SnapshotPoint) -> None:
         settings = self.settings
@@ -366,61 +371,63 @@ class PostgresSourceTask(SourceTask):
         estimates = {str(table): estimated_rows(connection, table) for table in tables}
         if settings.snapshot.order != "disabled":
             tables.sort(key=lambda table: estimates[str(table)], reverse=settings.snapshot.order == "descending")
-        self._point = point
-        self._estimates = estimates
-        self._snapshot = Snapshot(connection, [self._tables.rows_of(table) for table in tables], point, settings, self._version)
-        self._snapshot_began = time.monotonic()
+        self._snapshot_point = point
+        self._row_estimates = estimates
+        self._snapshot = SnapshotReader(
+            connection, [self._tables.rows_of(table) for table in tables], point, settings, self._version
+        )
+        self._snapshot_started_at = time.monotonic()
         self._phase = "snapshot"
 
-    def _read_snapshot(self, snapshot: Snapshot) -> list[SourceRecord]:
+    def _read_snapshot(self, snapshot: SnapshotReader) -> list[SourceRecord]:
         records = snapshot.read()
         if snapshot.done:
             self._end_snapshot(snapshot)
         return records
 
-    def _end_snapshot(self, snapshot: Snapshot) -> None:
-        point, connection = self._point, self._snapshot_connection
+    def _end_snapshot(self, snapshot: SnapshotReader) -> None:
+        point, connection = self._snapshot_point, self._snapshot_connection
         assert point is not None
         assert connection is not None
         connection.close()
         self._snapshot_connection = None
         self._snapshot_done = True
-        log.info("snapshot: %d rows of %d tables as of %s", snapshot.rows, len(self._estimates), format_lsn(point.lsn))
+        log.info("snapshot: %d rows of %d tables as of %s", snapshot.rows, len(self._row_estimates), format_lsn(point.lsn))
         if self.settings.snapshot.mode == "initial_only":
             self._phase = "done"
             return
         if snapshot.rows:
-            self._confirmation.snapshot_done(point.lsn)
-        if self._reader is None:
-            self._reader = self._new_reader(Position(point.lsn))
+            self._flush_tracker.snapshot_emitted(point.lsn)
+        if self._emitter is None:
+            self._emitter = self._create_emitter(StreamPosition(point.lsn))
         else:
-            self._reader.jump(point.lsn)
+            self._emitter.skip_to(point.lsn)
         self._snapshot = snapshot
         if self.settings.snapshot.streaming_delay_s:
-            self._not_before = time.monotonic() + self.settings.snapshot.streaming_delay_s
+            self._resume_at = time.monotonic() + self.settings.snapshot.streaming_delay_s
 
-    # --- stream -------------------------------------------------------------------------------------------------------------
+    # --- streaming -------------------------------------------------------------------------------------------------------------
 
-    def _new_reader(self, position: Position) -> ChangeReader:
-        return ChangeReader(self.settings, self._tables, position, self._confirmation, self._version)
+    def _create_emitter(self, position: StreamPosition) -> ChangeEventEmitter:
+        return ChangeEventEmitter(self.settings, self._tables, position, self._flush_tracker, self._version)
 
-    def _make_slot(self) -> None:
+    def _create_slot(self) -> None:
         replication = Connection.open(self.settings.address, self._interrupt, replication=True)
         try:
-            made = slots.create_slot(replication, self.settings.slot.name, self.settings.slot, export=False)
+            created = slots.create_slot(replication, self.settings.slot.name, self.settings.slot, export=False)
         finally:
             replication.close()
-        self._confirmation.confirmed = made.consistent_lsn
+        self._flush_tracker.confirmed_lsn = created.consistent_lsn
 
     def _start_stream(self, stop_lsn: int | None = None) -> None:
-        if self._reader is None:
-            self._reader = self._new_reader(self._position())
-        reader = self._reader
-        reader.stop_lsn = stop_lsn
+        if self._emitter is None:
+            self._emitter = self._create_emitter(self._position())
+        emitter = self._emitter
+        emitter.stop_lsn = stop_lsn
         connection = Connection.open(self.settings.address, self._interrupt, replication=True)
-        stream = ReplicationStream(connection, self.settings.slot, self._confirmation)
+        stream = ReplicationStream(connection, self.settings.slot, self._flush_tracker)
         try:
-            stream.start(reader.position().done_lsn)
+            stream.start(emitter.position().done_lsn)
         except BaseException:
             stream.close()
             raise
@@ -433,54 +440,54 @@ class PostgresSourceTask(SourceTask):
         if self._stream is None:
             self._check_position()
             self._start_stream()
-        stream, reader = self._stream, self._reader
+        stream, emitter = self._stream, self._emitter
         assert stream is not None
-        assert reader is not None
-        out, most = reader.out, self.settings.max_batch
+        assert emitter is not None
+        out, max_records = emitter.out, self.settings.max_batch
 
         try:
-            if not stream.read(reader.on_data, reader.on_keepalive, out, most) or not out:
-                if reader.stop_lsn is not None:
-                    stream.send_status(want_reply=True)  # its answer says how far the server has read
-                if stream.wait(self._patience()):
-                    stream.read(reader.on_data, reader.on_keepalive, out, most)
-        except CaughtUp:
-            self._caught_up(stream, reader)
-        self._heartbeat(reader)
-        return _taken(reader)
+            if not stream.read(emitter.on_data, emitter.on_keepalive, out, max_records) or not out:
+                if emitter.stop_lsn is not None:
+                    stream.send_status(want_reply=True)  # the reply contains the position up to which the server has read
+                if stream.wait(self._read_timeout_s()):
+                    stream.read(emitter.on_data, emitter.on_keepalive, out, max_records)
+        except CatchUpComplete:
+            self._finish_catch_up(stream, emitter)
+        self._heartbeat(emitter)
+        return _take_records(emitter)
 
-    def _caught_up(self, stream: ReplicationStream, reader: ChangeReader) -> None:
-        assert self._point is not None
+    def _finish_catch_up(self, stream: ReplicationStream, emitter: ChangeEventEmitter) -> None:
+        assert self._snapshot_point is not None
         stream.close()
         self._stream = None
-        reader.restart()
-        reader.jump(self._point.lsn)
-        reader.stop_lsn = None
-        self._snapshot_began = time.monotonic()
+        emitter.reset_connection()
+        emitter.skip_to(self._snapshot_point.lsn)
+        emitter.stop_lsn = None
+        self._snapshot_started_at = time.monotonic()
         self._phase = "snapshot"
 
-    def _patience(self) -> float:
-        patience = self.settings.poll_interval_s
+    def _read_timeout_s(self) -> float:
+        timeout_s = self.settings.poll_interval_s
         if self.settings.heartbeat_interval_s:
-            patience = min(patience, max(0.0, self._next_heartbeat - time.monotonic()))
-        return patience
+            timeout_s = min(timeout_s, max(0.0, self._next_heartbeat - time.monotonic()))
+        return timeout_s
 
-    def _heartbeat(self, reader: ChangeReader) -> None:
+    def _heartbeat(self, emitter: ChangeEventEmitter) -> None:
         settings = self.settings
-        if not settings.heartbeat_interval_s or reader.stop_lsn is not None or time.monotonic() < self._next_heartbeat:
+        if not settings.heartbeat_interval_s or emitter.stop_lsn is not None or time.monotonic() < self._next_heartbeat:
             return
         self._next_heartbeat = time.monotonic() + settings.heartbeat_interval_s
         if settings.heartbeat_query:
             try:
-                self._catalogue().execute(settings.heartbeat_query)
+                self._catalog_connection().execute(settings.heartbeat_query)
             except ConnectionLostError:
                 raise
             except ConnectError as e:
                 log.warning("heartbeat.action.query failed: %s", e.message)
-        reader.out.append(
+        emitter.out.append(
             SourceRecord(
                 source_partition(settings.topic_prefix),
-                reader.heartbeat_offset(),
+                emitter.heartbeat_offset(),
                 settings.heartbeat_topic,
                 0,
                 env.HEARTBEAT_KEY,
@@ -491,7 +498,7 @@ class PostgresSourceTask(SourceTask):
         )
 
 
-def _taken(reader: ChangeReader) -> list[SourceRecord] | None:
-    """What the reader has put out, taken from it."""
-    out, reader.out = reader.out, []
+def _take_records(emitter: ChangeEventEmitter) -> list[SourceRecord] | None:
+    """Takes the pending records from the emitter."""
+    out, emitter.out = emitter.out, []
     return out or None

@@ -1,6 +1,6 @@
-"""Debezium's keys that do nothing here: those that are taken, and those that are refused by name.
+"""Debezium's keys that have no effect: ignored keys, and unsupported keys that are rejected.
 
-A key is taken when leaving it out gives the same records; it is refused when ignoring it would give others.
+A key is ignored if leaving it out gives the same records; it is rejected if ignoring it would give different records.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from connect.config.definition import ConfigDef, ConfigType, ConfigValue, Importance
 from connect.errors import ConfigError
-from connectors.postgres.config_validators import Only
+from connectors.postgres.config_validators import SupportedValues
 
-_WITHOUT_EFFECT = {
+_IGNORED = {
     "max.queue.size": "8192",
     "max.queue.size.in.bytes": "0",
     "query.fetch.size": "0",
@@ -38,19 +38,19 @@ _WITHOUT_EFFECT = {
 }
 
 
-def define_taken(keys: ConfigDef) -> None:
-    for name, default in _WITHOUT_EFFECT.items():
+def define_ignored_keys(keys: ConfigDef) -> None:
+    for name, default in _IGNORED.items():
         keys.define(
             name,
             ConfigType.STRING,
             default,
             importance=Importance.LOW,
             group="Without effect",
-            doc="Debezium's key; taken, and without effect here.",
+            doc="A key of Debezium that is accepted and ignored.",
         )
 
 
-_REFUSED: dict[str, tuple[str | None, tuple[str, ...]]] = {
+_UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "provide.transaction.metadata": ("false", ("false",)),
     "signal.data.collection": (None, ()),
     "signal.enabled.channels": ("source", ("", "source")),
@@ -77,38 +77,38 @@ _REFUSED: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "snapshot.mode.custom.name": (None, ()),
     "slot.seek.to.known.offset.on.start": ("false", ("false",)),
 }
-_REASON = "this connector does not support the feature yet; leave the key out"
+_REASON = "this connector does not support the feature yet; remove the key"
 
 
-def define_refused(keys: ConfigDef) -> None:
-    for name, (default, allowed) in _REFUSED.items():
+def define_unsupported_keys(keys: ConfigDef) -> None:
+    for name, (default, allowed) in _UNSUPPORTED.items():
         keys.define(
             name,
             ConfigType.STRING,
             default,
             importance=Importance.LOW,
             group="Not supported",
-            validator=Only(allowed, _REASON),
-            doc="Debezium's key of a feature that is not supported: refused when set to anything but its default.",
+            validator=SupportedValues(allowed, _REASON),
+            doc="A key of Debezium for an unsupported feature; only its default is accepted.",
         )
 
 
-_REFUSED_FORMS = re.compile(
+_UNSUPPORTED_PATTERNS = re.compile(
     r"column\.mask\..*|column\.truncate\..*|incremental\.snapshot\.(?!chunk\.size$).*|signal\.(kafka|file).*"
 )
 
 
-def findings_outside_table(config: Mapping[str, str]) -> list[ConfigValue]:
-    """Errors about keys that have no fixed name (``column.mask.with.N.chars``) and about keys that exclude each other."""
+def find_dynamic_key_errors(config: Mapping[str, str]) -> list[ConfigValue]:
+    """Finds errors of keys without a fixed name (``column.mask.with.N.chars``) and of mutually exclusive keys."""
     found = [
         ConfigValue(name, value, errors=[str(ConfigError.invalid(name, value, _REASON))])
         for name, value in config.items()
-        if _REFUSED_FORMS.fullmatch(name)
+        if _UNSUPPORTED_PATTERNS.fullmatch(name)
     ]
     for what in ("schema", "table", "column"):
         include, exclude = f"{what}.include.list", f"{what}.exclude.list"
         if config.get(include) and config.get(exclude):
-            reason = f"{include} and {exclude} exclude each other: give only one"
+            reason = f"{include} and {exclude} are mutually exclusive: set only one"
             found.append(
                 ConfigValue(exclude, config[exclude], errors=[str(ConfigError.invalid(exclude, config[exclude], reason))])
             )

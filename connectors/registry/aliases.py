@@ -1,4 +1,4 @@
-"""The converters that keep their schemas in a schema registry, by name."""
+"""Aliases of the converters for a schema registry."""
 
 from connect.plugins import Kind, PluginEntry
 

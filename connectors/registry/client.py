@@ -1,14 +1,17 @@
-"""The one place that talks to the schema registry, through confluent-kafka's client.
+"""Client of the schema registry, on top of confluent-kafka's client.
 
-Everything fetched or registered is kept in memory, bounded; schemas never change under their id. Failures become errors of ours:
-what may pass is retriable, what is refused says what the registry said, and no message holds a credential (promise 9).
+Results are cached in memory, with a limit; a schema never changes under its ID. Failures become our errors: temporary failures
+are retriable, rejections include the registry's message, and no message contains a credential (promise 9).
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
@@ -17,9 +20,10 @@ from confluent_kafka.schema_registry import SchemaReference as ClientReference
 from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
 from confluent_kafka.schema_registry.error import OAuthTokenError
 
+from connect.config.parsing import Password
 from connect.errors import ConfigError, ConnectError, DataError, RetriableError, SchemaError
-from connectors.registry.config import CREDENTIALS_SOURCE, URL, USER_INFO, RegistrySettings
-from connectors.registry.tls import pem_files
+from connect.tls import Store, read_identity, read_trusted_certificates
+from connectors.registry.config import CREDENTIALS_SOURCE, SSL, URL, USER_INFO, RegistryConfig, RegistryTlsConfig
 from connectors.registry.wire_format import SchemaKey
 
 _MAX_REFERENCES = 1000
@@ -28,7 +32,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A schema that another one uses, by the name it has there."""
+    """A reference to another schema, with the name used for it."""
 
     name: str
     subject: str
@@ -37,44 +41,44 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema as the registry has it. ``id`` is -1 where the answer did not tell it."""
+    """A schema in the registry. ``id`` is -1 if the response did not contain it."""
 
     id: int
     text: str
     type: str
-    """``AVRO``, ``JSON`` or ``PROTOBUF``."""
+    """``AVRO``, ``JSON``, or ``PROTOBUF``."""
     references: tuple[Reference, ...] = ()
     version: int | None = None
     has_rules: bool = False
 
 
-class _Bounded:
-    """The newest results by their key. Dropped whole when full, which is simple and rare."""
+class BoundedCache:
+    """Caches results by key. Cleared when full, which is simple and rare."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._kept: dict[Hashable, tuple[Any, float]] = {}
+        self._cache: dict[Hashable, tuple[Any, float]] = {}
 
     def get(self, key: Hashable, make: Callable[[], _T], ttl_s: int = -1) -> _T:
-        found = self._kept.get(key)
+        found = self._cache.get(key)
         if found is not None and (ttl_s < 0 or time.monotonic() - found[1] < ttl_s):
             value: _T = found[0]
             return value
         value = make()
-        if value is None:  # what is not there yet may come
+        if value is None:  # it may be registered later
             return value
-        if len(self._kept) >= self._size:
-            self._kept.clear()
-        self._kept[key] = value, time.monotonic()
+        if len(self._cache) >= self._size:
+            self._cache.clear()
+        self._cache[key] = value, time.monotonic()
         return value
 
 
 class SchemaRegistry:
-    """A registry at one or several addresses. Used by one converter on one thread. Calls block until answered or timed out."""
+    """A registry at one or several addresses. Not thread-safe. Calls block until a response or a timeout."""
 
-    def __init__(self, settings: RegistrySettings) -> None:
+    def __init__(self, settings: RegistryConfig) -> None:
         self._settings = settings
-        self._where = " or ".join(settings.urls)
+        self._address_text = " or ".join(settings.urls)
         conf: dict[str, Any] = {
             "url": ",".join(settings.urls),
             "timeout": httpx2.Timeout(settings.read_timeout_s, connect=settings.connect_timeout_s),
@@ -90,42 +94,44 @@ class SchemaRegistry:
             conf["basic.auth.user.info"] = settings.user_info.value
         if settings.proxy is not None:
             conf["proxy"] = settings.proxy
-        with pem_files(settings.tls) as files:
+        with _pem_files(settings.tls) as files:
             try:
                 self._client = SchemaRegistryClient({**conf, **files})
             except (OSError, ValueError, TypeError) as e:  # an SSLError is an OSError
                 reason = type(e).__name__ if settings.bearer else str(e)
-                raise ConfigError(f"No client for the schema registry at {self._where} can be made: {reason}", key=URL) from e
-        self._kept = _Bounded(settings.cache_size)
+                raise ConfigError(
+                    f"cannot create a client for the schema registry at {self._address_text}: {reason}", key=URL
+                ) from e
+        self._cache = BoundedCache(settings.cache_size)
 
     def schema(self, key: SchemaKey) -> RegisteredSchema:
-        """The schema of that id or GUID. Raises DataError when there is none, RetriableError when the registry is away."""
+        """Fetches a schema by ID or GUID. Raises DataError if there is none, RetriableError if the registry is unavailable."""
 
         def fetch() -> RegisteredSchema:
             what = f"schema {key}"
             if isinstance(key, str):
-                found = self._ask(what, lambda: self._client.get_schema_by_guid(key))
-                return _of_client(-1, found)
-            return _of_client(key, self._ask(what, lambda: self._client.get_schema(key)))
+                found = self._call(what, lambda: self._client.get_schema_by_guid(key))
+                return _from_client(-1, found)
+            return _from_client(key, self._call(what, lambda: self._client.get_schema(key)))
 
-        return self._kept.get(("schema", key), fetch)
+        return self._cache.get(("schema", key), fetch)
 
     def register(self, subject: str, schema: RegisteredSchema) -> int:
-        """The id of the schema under that subject, registered now unless it was. Raises SchemaError with the registry's words
-        when it does not fit the versions before it."""
+        """Registers a schema under a subject, unless it is registered already; returns its ID. Raises SchemaError with the
+        registry's message when it is incompatible with earlier versions."""
 
         def send() -> int:
-            found: int = self._ask(
+            found: int = self._call(
                 f"subject {subject}",
                 lambda: self._client.register_schema(subject, _to_client(schema), self._settings.normalize),
                 action="register a schema for",
             )
             return found
 
-        return self._kept.get(("register", subject, schema), send)
+        return self._cache.get(("register", subject, schema), send)
 
     def lookup(self, subject: str, schema: RegisteredSchema) -> RegisteredSchema | None:
-        """The same schema as it is registered under that subject, with id and version; None when it is not."""
+        """Looks up a schema under a subject; returns it with ID and version, or None if it is not registered."""
 
         def ask() -> RegisteredSchema | None:
             try:
@@ -133,35 +139,35 @@ class SchemaRegistry:
             except SchemaRegistryError as e:
                 if e.http_status_code == 404:
                     return None
-                raise self._refusal(f"subject {subject}", "look up a schema in", e) from self._cause(e)
+                raise self._response_error(f"subject {subject}", "look up a schema in", e) from self._cause(e)
             except Exception as e:
-                raise self._failure(f"subject {subject}", "look up a schema in", e) from self._cause(e)
+                raise self._request_error(f"subject {subject}", "look up a schema in", e) from self._cause(e)
             return RegisteredSchema(found.schema_id, schema.text, schema.type, schema.references, found.version)
 
-        return self._kept.get(("lookup", subject, schema), ask)
+        return self._cache.get(("lookup", subject, schema), ask)
 
     def latest(self, subject: str) -> RegisteredSchema:
-        """The newest version of a subject. Raises DataError when there is none."""
+        """Fetches the latest version of a subject. Raises DataError if there is none."""
 
         def ask() -> RegisteredSchema:
-            self._client.clear_latest_caches()  # how long it counts is decided here
-            found = self._ask(f"subject {subject}", lambda: self._client.get_latest_version(subject))
-            return _of_client(found.schema_id, found.schema, found.version)
+            self._client.clear_latest_caches()  # this class decides how long it is cached
+            found = self._call(f"subject {subject}", lambda: self._client.get_latest_version(subject))
+            return _from_client(found.schema_id, found.schema, found.version)
 
-        return self._kept.get(("latest", subject), ask, self._settings.latest_ttl_s)
+        return self._cache.get(("latest", subject), ask, self._settings.latest_ttl_s)
 
     def version(self, subject: str, version: int) -> RegisteredSchema:
-        """That version of a subject. Raises DataError when there is none."""
+        """Fetches a version of a subject. Raises DataError if it does not exist."""
 
         def ask() -> RegisteredSchema:
-            found = self._ask(f"version {version} of subject {subject}", lambda: self._client.get_version(subject, version))
-            return _of_client(found.schema_id, found.schema, found.version)
+            found = self._call(f"version {version} of subject {subject}", lambda: self._client.get_version(subject, version))
+            return _from_client(found.schema_id, found.schema, found.version)
 
-        return self._kept.get(("version", subject, version), ask)
+        return self._cache.get(("version", subject, version), ask)
 
-    def referenced(self, schema: RegisteredSchema) -> dict[str, RegisteredSchema]:
-        """Every schema that this one uses, directly or not, by the name it is used under; those used come before their users.
-        Raises DataError when there are too many."""
+    def fetch_references(self, schema: RegisteredSchema) -> dict[str, RegisteredSchema]:
+        """Fetches all schemas that this one references, directly or indirectly, by name; references precede their users.
+        Raises DataError if there are too many."""
         found: dict[str, RegisteredSchema] = {}
         underway: set[str] = set()
 
@@ -182,49 +188,54 @@ class SchemaRegistry:
     def close(self) -> None:
         self._client.close()
 
-    def _ask(self, what: str, call: Callable[[], Any], action: str = "read") -> Any:
+    def _call(self, what: str, call: Callable[[], Any], action: str = "read") -> Any:
         try:
             return call()
         except SchemaRegistryError as e:
-            raise self._refusal(what, action, e) from self._cause(e)
+            raise self._response_error(what, action, e) from self._cause(e)
         except Exception as e:
-            raise self._failure(what, action, e) from self._cause(e)
+            raise self._request_error(what, action, e) from self._cause(e)
 
     def _cause(self, error: Exception) -> Exception | None:
-        """What a trace may show of the client's own error: nothing that might repeat a secret (promise 9)."""
+        """The cause to show in a traceback: None if the client's error may contain a secret (promise 9)."""
         return error if self._settings.user_info is None and not self._settings.bearer else None
 
-    def _refusal(self, what: str, action: str, error: SchemaRegistryError) -> ConnectError:
-        """The error for an answer that is not a success."""
+    def _response_error(self, what: str, action: str, error: SchemaRegistryError) -> ConnectError:
+        """The error for an error response."""
         status, said = error.http_status_code, self._without_secrets(str(error.error_message or "").strip())
-        trouble = f"The schema registry at {self._where} refused to {action} {what} (HTTP {status}): {said or 'without a reason'}"
+        reason = said or "no reason given"
+        trouble = f"The schema registry at {self._address_text} refused to {action} {what} (HTTP {status}): {reason}"
         if status in (401, 403):
             return ConfigError(f"{trouble}. Check {USER_INFO}, {CREDENTIALS_SOURCE} and the bearer.auth keys", key=USER_INFO)
         if status == 404:
             hint = "; set auto.register.schemas=true or register it first" if what.startswith("subject") else ""
-            return DataError(f"There is no {what} in the schema registry at {self._where} (HTTP 404): {said}{hint}")
+            return DataError(f"There is no {what} in the schema registry at {self._address_text} (HTTP 404): {said}{hint}")
         if status == 409:
             return SchemaError(
-                f"The schema is incompatible with an earlier one of {what}: {said} (schema registry at {self._where})"
+                f"The schema is incompatible with an earlier one of {what}: {said} (schema registry at {self._address_text})"
             )
         if status in (408, 429) or status >= 500:
-            return RetriableError(f"The schema registry at {self._where} cannot {action} {what} now (HTTP {status}): {said}")
+            return RetriableError(
+                f"The schema registry at {self._address_text} cannot {action} {what} now (HTTP {status}): {said}"
+            )
         return SchemaError(trouble)
 
-    def _failure(self, what: str, action: str, error: Exception) -> ConnectError:
-        """The error for a request without an answer."""
+    def _request_error(self, what: str, action: str, error: Exception) -> ConnectError:
+        """The error for a request without a response."""
         said = self._without_secrets(str(error)) or type(error).__name__
         if isinstance(error, httpx2.TransportError):
             return RetriableError(
-                f"The schema registry at {self._where} does not answer, wanted to {action} {what}: {said}. Check {URL} and "
-                "that it runs and can be reached from here"
+                f"The schema registry at {self._address_text} does not answer (request: {action} {what}): {said}. Check {URL} "
+                "and that the registry is running and reachable"
             )
         if isinstance(error, OAuthTokenError):
-            return RetriableError(f"No token for the schema registry at {self._where} could be had: {type(error).__name__}")
-        return DataError(f"The schema registry at {self._where} gave no sense when asked to {action} {what}: {said}")
+            return RetriableError(f"cannot get a token for the schema registry at {self._address_text}: {type(error).__name__}")
+        return DataError(
+            f"The schema registry at {self._address_text} sent an invalid response (request: {action} {what}): {said}"
+        )
 
     def _without_secrets(self, text: str) -> str:
-        """The text without credentials of ours, should a proxy or library repeat them."""
+        """Removes our credentials, which a proxy or library may have included."""
         secrets = [v for k, v in self._settings.bearer.items() if k.endswith((".token", ".secret"))]
         if self._settings.user_info is not None:
             secrets += [self._settings.user_info.value, self._settings.user_info.value.partition(":")[2]]
@@ -234,7 +245,7 @@ class SchemaRegistry:
         return text if len(text) <= 2000 else text[:2000] + "..."
 
 
-def _of_client(schema_id: int, schema: Any, version: int | None = None) -> RegisteredSchema:
+def _from_client(schema_id: int, schema: Any, version: int | None = None) -> RegisteredSchema:
     references = tuple(Reference(r.name, r.subject, r.version) for r in schema.references or ())
     rules = schema.rule_set
     has_rules = rules is not None and bool(
@@ -248,10 +259,54 @@ def _to_client(schema: RegisteredSchema) -> Any:
     return ClientSchema(schema_str=schema.text, schema_type=schema.type, references=references)
 
 
-def refuse_rules(schema: RegisteredSchema) -> None:
-    """Raises SchemaError for a schema with a rule set: data written under one may be encrypted or transformed."""
+def reject_rule_set(schema: RegisteredSchema) -> None:
+    """Raises SchemaError for a schema with a rule set: its data may be encrypted or transformed."""
     if schema.has_rules:
         raise SchemaError(
             f"Schema {schema.id} has a rule set (data contract rules such as encryption or migration), which these converters do "
-            "not carry out; use a schema without rules"
+            "not support; use a schema without rules"
         )
+
+
+@contextmanager
+def _pem_files(tls: RegistryTlsConfig) -> Iterator[dict[str, str]]:
+    """Writes TLS stores to PEM files; returns the client's settings. The files exist only within the block.
+
+    The client reads them when it is created. Raises ConfigError for a store that cannot be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="sluice-registry-") as folder:  # readable only by its owner
+        yield _write_trust_store(tls, Path(folder) / "trust.pem") | _write_identity(tls, Path(folder) / "identity.pem")
+
+
+def _write_trust_store(tls: RegistryTlsConfig, target: Path) -> dict[str, str]:
+    store = Store(
+        f"{SSL}truststore",
+        tls.truststore_location,
+        _secret_text(tls.truststore_password),
+        certificates=_secret_text(tls.truststore_certificates),
+    )
+    if not store.is_given:
+        return {}
+    target.write_text(read_trusted_certificates(store), encoding="utf-8")
+    return {"ssl.ca.location": str(target)}
+
+
+def _write_identity(tls: RegistryTlsConfig, target: Path) -> dict[str, str]:
+    store = Store(
+        f"{SSL}keystore",
+        tls.keystore_location,
+        _secret_text(tls.keystore_password),
+        _secret_text(tls.key_password),
+        _secret_text(tls.keystore_certificate_chain),
+        _secret_text(tls.keystore_key),
+    )
+    if not store.is_given:
+        return {}
+    identity = read_identity(store)
+    target.write_text(identity.pem, encoding="utf-8")
+    password = {} if identity.password is None else {"ssl.key.password": identity.password}
+    return {"ssl.certificate.location": str(target), **password}
+
+
+def _secret_text(secret: Password | None) -> str | None:
+    return None if secret is None else secret.value

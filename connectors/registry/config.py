@@ -1,6 +1,6 @@
-"""The keys of the schema registry: Confluent's names, as far as they apply to converters.
+"""Configuration of the schema registry, with Confluent's keys as far as they apply to converters.
 
-Every converter of this package has them beside its own. Keys of TLS stand in the namespace ``schema.registry.ssl.``.
+All converters of this package share these keys. TLS keys have the prefix ``schema.registry.ssl.``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
@@ -17,8 +18,7 @@ from connect.config.parsing import Password
 from connect.config.types import ConfigType
 from connect.config.validators import at_least
 from connect.converters.config import converter_config_def
-from connect.errors import ConfigError
-from connectors.registry.subjects import SubjectNameStrategy, strategy_named
+from connect.errors import ConfigError, DataError
 
 URL = "schema.registry.url"
 AUTO_REGISTER = "auto.register.schemas"
@@ -35,11 +35,32 @@ BEARER_SOURCE = "bearer.auth.credentials.source"
 SSL = "schema.registry.ssl."
 SASL_JAAS = "sasl.jaas.config"
 _TOPIC_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
+_STRATEGY_PACKAGES = ("io.confluent.kafka.serializers.subject.", "io.confluent.kafka.serializers.subject.strategy.", "")
+
+
+class SubjectNameStrategy(Enum):
+    """Confluent's strategies for subject names."""
+
+    TOPIC = "TopicNameStrategy"
+    RECORD = "RecordNameStrategy"
+    TOPIC_RECORD = "TopicRecordNameStrategy"
+
+    def subject(self, topic: str, is_key: bool, record_name: str | None) -> str:
+        """The subject of a schema. Raises DataError if the strategy needs a record name and the schema has none."""
+        if self is SubjectNameStrategy.TOPIC:
+            return f"{topic}-{'key' if is_key else 'value'}"
+        if record_name is None:
+            part = "key" if is_key else "value"
+            raise DataError(
+                f"{part}.subject.name.strategy is {self.value}, but the schema of the {part} in topic {topic} is no record with "
+                f"a name; use TopicNameStrategy or give the schema a name"
+            )
+        return record_name if self is SubjectNameStrategy.RECORD else f"{topic}-{record_name}"
 
 
 @dataclass(frozen=True, slots=True)
-class TlsSettings:
-    """The files and passwords of TLS, as they were given. ``key_password`` and the like are secrets."""
+class RegistryTlsConfig:
+    """Files and passwords for TLS, as configured."""
 
     truststore_location: str | None = None
     truststore_type: str = "JKS"
@@ -54,15 +75,15 @@ class TlsSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class RegistrySettings:
-    """Where the registry is and how a converter deals with it."""
+class RegistryConfig:
+    """How to connect to the registry and how a converter uses it."""
 
     urls: tuple[str, ...]
     """Without user and password."""
     user_info: Password | None
     bearer: Mapping[str, str] = field(repr=False)
-    """What the client takes for a bearer token, by its names; empty without one. Holds secrets."""
-    tls: TlsSettings
+    """Bearer token settings with the client's names; empty without a token. Contains secrets."""
+    tls: RegistryTlsConfig
     proxy: str | None
     connect_timeout_s: float
     read_timeout_s: float
@@ -81,7 +102,7 @@ class RegistrySettings:
 
 
 def registry_config_def() -> ConfigDef:
-    """A new table with the keys that all converters of this package share."""
+    """A new ConfigDef with the keys that all converters of this package share."""
     table = converter_config_def()
     for key in _KEYS:
         table.add(key)
@@ -93,71 +114,71 @@ def _key(name: str, type: ConfigType, default: Any, doc: str, importance: Import
 
 
 _KEYS = (
-    _key(URL, ConfigType.LIST, NO_DEFAULT, "Addresses of the schema registry, `http://host:port`. With several, the next is "
-         "asked when one does not answer.", Importance.HIGH),
-    _key("schema.registry.url.randomize", ConfigType.BOOLEAN, False, "Whether to begin with any of the addresses rather than "
-         "the first."),
-    _key("max.schemas.per.subject", ConfigType.INT, 1000, "How many schemas a converter keeps in memory.",
+    _key(URL, ConfigType.LIST, NO_DEFAULT, "Addresses of the schema registry, `http://host:port`. If one does not respond, the "
+         "next one is used.", Importance.HIGH),
+    _key("schema.registry.url.randomize", ConfigType.BOOLEAN, False, "Whether to start with a random address instead of the "
+         "first."),
+    _key("max.schemas.per.subject", ConfigType.INT, 1000, "Maximum number of schemas that a converter caches.",
          validator=at_least(1)),
-    _key(AUTO_REGISTER, ConfigType.BOOLEAN, True, "Whether to register the schema of what is written. Otherwise it must be in "
-         "the registry already.", Importance.MEDIUM),
-    _key(USE_LATEST, ConfigType.BOOLEAN, False, "With `auto.register.schemas=false`: write with the subject's latest schema.",
+    _key(AUTO_REGISTER, ConfigType.BOOLEAN, True, "Whether to register schemas of written data. Otherwise they must be "
+         "registered already.", Importance.MEDIUM),
+    _key(USE_LATEST, ConfigType.BOOLEAN, False, "With `auto.register.schemas=false`: use the subject's latest schema to write.",
          Importance.MEDIUM),
-    _key(LATEST_STRICT, ConfigType.BOOLEAN, True, "Whether the latest schema must be able to read the schema of the data. "
-         "Otherwise what it has no field for is left out."),
+    _key(LATEST_STRICT, ConfigType.BOOLEAN, True, "Whether the latest schema must be compatible with the schema of the data. "
+         "Otherwise fields that it lacks are dropped."),
     _key(NORMALIZE, ConfigType.BOOLEAN, False, "Whether the registry normalizes schemas before it compares them.",
          Importance.MEDIUM),
-    _key(USE_ID, ConfigType.INT, -1, "With `auto.register.schemas=false`: write with the schema of this id."),
-    _key(ID_STRICT, ConfigType.BOOLEAN, True, "Whether the schema of `use.schema.id` must be able to read the schema of the "
-         "data."),
-    _key(KEY_STRATEGY, ConfigType.CLASS, _TOPIC_NAME_STRATEGY, "How the subject of a key is named: TopicNameStrategy, "
-         "RecordNameStrategy or TopicRecordNameStrategy.", Importance.MEDIUM),
-    _key(VALUE_STRATEGY, ConfigType.CLASS, _TOPIC_NAME_STRATEGY, "How the subject of a value is named: TopicNameStrategy, "
-         "RecordNameStrategy or TopicRecordNameStrategy.", Importance.MEDIUM),
-    _key("latest.cache.ttl.sec", ConfigType.INT, -1, "How long the latest schema of a subject is taken from memory; -1: as "
-         "long as the converter lives."),
-    _key("http.connect.timeout.ms", ConfigType.INT, 60000, "How long to wait for a connection.", validator=at_least(1)),
-    _key("http.read.timeout.ms", ConfigType.INT, 60000, "How long to wait for an answer.", validator=at_least(1)),
-    _key("max.retries", ConfigType.INT, 3, "How often a request is repeated when the registry does not answer or is busy.",
+    _key(USE_ID, ConfigType.INT, -1, "With `auto.register.schemas=false`: use the schema with this ID to write."),
+    _key(ID_STRICT, ConfigType.BOOLEAN, True, "Whether the schema of `use.schema.id` must be compatible with the schema of "
+         "the data."),
+    _key(KEY_STRATEGY, ConfigType.CLASS, _TOPIC_NAME_STRATEGY, "Strategy for subject names of keys: TopicNameStrategy, "
+         "RecordNameStrategy, or TopicRecordNameStrategy.", Importance.MEDIUM),
+    _key(VALUE_STRATEGY, ConfigType.CLASS, _TOPIC_NAME_STRATEGY, "Strategy for subject names of values: TopicNameStrategy, "
+         "RecordNameStrategy, or TopicRecordNameStrategy.", Importance.MEDIUM),
+    _key("latest.cache.ttl.sec", ConfigType.INT, -1, "How long the latest schema of a subject is cached; -1: for the "
+         "lifetime of the converter."),
+    _key("http.connect.timeout.ms", ConfigType.INT, 60000, "Connect timeout.", validator=at_least(1)),
+    _key("http.read.timeout.ms", ConfigType.INT, 60000, "Read timeout.", validator=at_least(1)),
+    _key("max.retries", ConfigType.INT, 3, "Number of retries if the registry does not respond or is busy.",
          validator=at_least(0)),
-    _key("retries.wait.ms", ConfigType.INT, 1000, "The longest wait before the first repetition.", validator=at_least(0)),
-    _key("retries.max.wait.ms", ConfigType.INT, 20000, "The longest wait before any repetition.", validator=at_least(0)),
+    _key("retries.wait.ms", ConfigType.INT, 1000, "Maximum wait before the first retry.", validator=at_least(0)),
+    _key("retries.max.wait.ms", ConfigType.INT, 20000, "Maximum wait before any retry.", validator=at_least(0)),
     _key("proxy.host", ConfigType.STRING, "", "Host of an HTTP proxy."),
     _key("proxy.port", ConfigType.INT, -1, "Port of the HTTP proxy."),
-    _key(CREDENTIALS_SOURCE, ConfigType.STRING, "URL", "Where user and password are: `URL` (in the address), `USER_INFO` (in "
-         "`basic.auth.user.info`) or `SASL_INHERIT` (in `sasl.jaas.config`).", Importance.MEDIUM),
+    _key(CREDENTIALS_SOURCE, ConfigType.STRING, "URL", "Source of user and password: `URL` (in the address), `USER_INFO` (in "
+         "`basic.auth.user.info`), or `SASL_INHERIT` (in `sasl.jaas.config`).", Importance.MEDIUM),
     _key(USER_INFO, ConfigType.PASSWORD, "", "User and password, `user:password`.", Importance.MEDIUM,
          aliases=("schema.registry.basic.auth.user.info",)),
-    _key(SASL_JAAS, ConfigType.PASSWORD, None, "Taken for `basic.auth.credentials.source=SASL_INHERIT` only: a login module with "
+    _key(SASL_JAAS, ConfigType.PASSWORD, None, "Used only with `basic.auth.credentials.source=SASL_INHERIT`: a login module with "
          "username and password."),
-    _key(BEARER_SOURCE, ConfigType.STRING, "STATIC_TOKEN", "Where the bearer token is from: `STATIC_TOKEN` (used when "
-         "`bearer.auth.token` is given) or `OAUTHBEARER` (fetched from `bearer.auth.issuer.endpoint.url`).", Importance.MEDIUM),
+    _key(BEARER_SOURCE, ConfigType.STRING, "STATIC_TOKEN", "Source of the bearer token: `STATIC_TOKEN` (if "
+         "`bearer.auth.token` is set) or `OAUTHBEARER` (fetched from `bearer.auth.issuer.endpoint.url`).", Importance.MEDIUM),
     _key("bearer.auth.token", ConfigType.PASSWORD, "", "The bearer token.", Importance.MEDIUM),
-    _key("bearer.auth.issuer.endpoint.url", ConfigType.STRING, None, "The address tokens are fetched from."),
-    _key("bearer.auth.client.id", ConfigType.STRING, None, "The client's id at the issuer."),
-    _key("bearer.auth.client.secret", ConfigType.PASSWORD, None, "The client's secret at the issuer."),
-    _key("bearer.auth.scope", ConfigType.STRING, None, "The scope to ask for."),
-    _key("bearer.auth.logical.cluster", ConfigType.STRING, None, "The registry cluster, sent as `target-sr-cluster`."),
-    _key("bearer.auth.identity.pool.id", ConfigType.STRING, None, "The identity pool, sent as `Confluent-Identity-Pool-Id`."),
-    _key(SSL + "truststore.location", ConfigType.STRING, None, "File with the certificates to trust: PEM, PKCS12 "
+    _key("bearer.auth.issuer.endpoint.url", ConfigType.STRING, None, "URL of the token issuer."),
+    _key("bearer.auth.client.id", ConfigType.STRING, None, "Client ID for the issuer."),
+    _key("bearer.auth.client.secret", ConfigType.PASSWORD, None, "Client secret for the issuer."),
+    _key("bearer.auth.scope", ConfigType.STRING, None, "Scope to request."),
+    _key("bearer.auth.logical.cluster", ConfigType.STRING, None, "Registry cluster, sent as `target-sr-cluster`."),
+    _key("bearer.auth.identity.pool.id", ConfigType.STRING, None, "Identity pool, sent as `Confluent-Identity-Pool-Id`."),
+    _key(SSL + "truststore.location", ConfigType.STRING, None, "File with trusted certificates: PEM, PKCS12, "
          "or JKS."),
-    _key(SSL + "truststore.type", ConfigType.STRING, "JKS", "PEM, PKCS12 or JKS. The file's content decides, not this."),
+    _key(SSL + "truststore.type", ConfigType.STRING, "JKS", "PEM, PKCS12, or JKS. Ignored: the file's content decides."),
     _key(SSL + "truststore.password", ConfigType.PASSWORD, None, "Password of a PKCS12 or JKS file."),
-    _key(SSL + "truststore.certificates", ConfigType.PASSWORD, None, "The certificates to trust themselves, as PEM."),
+    _key(SSL + "truststore.certificates", ConfigType.PASSWORD, None, "Trusted certificates, as PEM text."),
     _key(SSL + "keystore.location", ConfigType.STRING, None, "File with the client's key and certificates: PEM, "
-         "PKCS12 or JKS."),
-    _key(SSL + "keystore.type", ConfigType.STRING, "JKS", "PEM, PKCS12 or JKS. The file's content decides, not this."),
+         "PKCS12, or JKS."),
+    _key(SSL + "keystore.type", ConfigType.STRING, "JKS", "PEM, PKCS12, or JKS. Ignored: the file's content decides."),
     _key(SSL + "keystore.password", ConfigType.PASSWORD, None, "Password of a PKCS12 or JKS file."),
-    _key(SSL + "keystore.key", ConfigType.PASSWORD, None, "The client's key itself, as PEM."),
-    _key(SSL + "keystore.certificate.chain", ConfigType.PASSWORD, None, "The client's certificates themselves, as PEM."),
+    _key(SSL + "keystore.key", ConfigType.PASSWORD, None, "The client's key, as PEM text."),
+    _key(SSL + "keystore.certificate.chain", ConfigType.PASSWORD, None, "The client's certificates, as PEM text."),
     _key(SSL + "key.password", ConfigType.PASSWORD, None, "Password of the client's key."),
-    _key(SSL + "endpoint.identification.algorithm", ConfigType.STRING, "https", "Only `https`: the registry's name is always "
-         "compared with its certificate."),
+    _key(SSL + "endpoint.identification.algorithm", ConfigType.STRING, "https", "Only `https`: host names are always "
+         "verified."),
 )  # fmt: skip
 
 
-def registry_settings(values: Mapping[str, Any], is_key: bool) -> RegistrySettings:
-    """The settings out of parsed values. Raises ConfigError for what does not fit together."""
+def parse_registry_config(values: Mapping[str, Any], is_key: bool) -> RegistryConfig:
+    """Builds the typed configuration. Raises ConfigError for inconsistent values."""
     urls, in_url = _addresses(values[URL])
     if values["schema.registry.url.randomize"]:
         start = random.randrange(len(urls))
@@ -165,19 +186,19 @@ def registry_settings(values: Mapping[str, Any], is_key: bool) -> RegistrySettin
     bearer = _bearer(values)
     user_info = _user_info(values, in_url)
     if bearer and user_info is not None:
-        raise ConfigError.invalid(BEARER_SOURCE, values[BEARER_SOURCE], "a registry takes a bearer token or a password, not both")
+        raise ConfigError.invalid(BEARER_SOURCE, values[BEARER_SOURCE], "set a bearer token or a password, not both")
     algorithm = values[SSL + "endpoint.identification.algorithm"]
     if (algorithm or "").lower() != "https":
         raise ConfigError.invalid(
-            SSL + "endpoint.identification.algorithm", algorithm, "the check of the registry's name cannot be turned off"
+            SSL + "endpoint.identification.algorithm", algorithm, "host name verification cannot be disabled"
         )
     ttl = values["latest.cache.ttl.sec"]
     strategy_key = KEY_STRATEGY if is_key else VALUE_STRATEGY
-    return RegistrySettings(
+    return RegistryConfig(
         urls=urls,
         user_info=user_info,
         bearer=bearer,
-        tls=TlsSettings(**{name: values[SSL + name.replace("_", ".")] for name in TlsSettings.__slots__}),
+        tls=RegistryTlsConfig(**{name: values[SSL + name.replace("_", ".")] for name in RegistryTlsConfig.__slots__}),
         proxy=_proxy(values),
         connect_timeout_s=values["http.connect.timeout.ms"] / 1000,
         read_timeout_s=values["http.read.timeout.ms"] / 1000,
@@ -192,14 +213,14 @@ def registry_settings(values: Mapping[str, Any], is_key: bool) -> RegistrySettin
         normalize=values[NORMALIZE],
         use_id=values[USE_ID],
         id_strict=values[ID_STRICT],
-        strategy=strategy_named(strategy_key, values[strategy_key]),
+        strategy=find_strategy(strategy_key, values[strategy_key]),
     )
 
 
 def _addresses(given: list[str]) -> tuple[tuple[str, ...], str | None]:
-    """The addresses without credentials, and the credentials of the first that has some."""
+    """The addresses without credentials, and the first credentials in them."""
     if not given:
-        raise ConfigError.invalid(URL, "", "at least one address is needed, such as http://localhost:8081")
+        raise ConfigError.invalid(URL, "", "set at least one address, such as http://localhost:8081")
     plain: list[str] = []
     user_info: str | None = None
     for number, url in enumerate(given, 1):
@@ -211,7 +232,7 @@ def _addresses(given: list[str]) -> tuple[tuple[str, ...], str | None]:
         except ValueError:
             good = False
         if not good:
-            # The address itself may hold a password, so it is not shown.
+            # The address may contain a password, so it is not shown.
             raise ConfigError(
                 f"Invalid value for configuration {URL}: address {number} of {len(given)} is not of the form http://host:port or "
                 "https://host:port",
@@ -234,11 +255,11 @@ def _user_info(values: Mapping[str, Any], in_url: str | None) -> Password | None
                 raise ConfigError(f"{CREDENTIALS_SOURCE} is USER_INFO, so {USER_INFO} must be user:password", key=USER_INFO)
             return given
         case "SASL_INHERIT":
-            return Password(_of_jaas(values[SASL_JAAS]))
+            return Password(_parse_jaas(values[SASL_JAAS]))
     raise ConfigError.invalid(CREDENTIALS_SOURCE, source, "expected URL, USER_INFO or SASL_INHERIT")
 
 
-def _of_jaas(jaas: Password | None) -> str:
+def _parse_jaas(jaas: Password | None) -> str:
     text = jaas.value if jaas is not None else ""
     found = [re.search(rf'\b{name}\s*=\s*(?:"([^"]*)"|([^\s;"]+))', text) for name in ("username", "password")]
     if not all(found):
@@ -255,7 +276,7 @@ def _bearer(values: Mapping[str, Any]) -> dict[str, str]:
     source = values[BEARER_SOURCE]
     if source.upper() not in ("STATIC_TOKEN", "OAUTHBEARER"):
         raise ConfigError.invalid(BEARER_SOURCE, source, "expected STATIC_TOKEN or OAUTHBEARER")
-    # The client wants a cluster; a registry of one's own has none and does not look at the header.
+    # The client requires a cluster; a self-hosted registry has none and ignores the header.
     shared = {"bearer.auth.logical.cluster": values["bearer.auth.logical.cluster"] or ""}
     if values["bearer.auth.identity.pool.id"]:
         shared["bearer.auth.identity.pool.id"] = values["bearer.auth.identity.pool.id"]
@@ -278,3 +299,12 @@ def _proxy(values: Mapping[str, Any]) -> str | None:
     if not 1 <= port <= 65535:
         raise ConfigError.invalid("proxy.port", port, "expected 1 to 65535, since proxy.host is given")
     return f"http://{quote(host, safe='.:[]')}:{port}"
+
+
+def find_strategy(key: str, name: str) -> SubjectNameStrategy:
+    """Finds a strategy by class name, Confluent's full name or the short one. Raises ConfigError."""
+    for strategy in SubjectNameStrategy:
+        if name in {package + strategy.value for package in _STRATEGY_PACKAGES}:
+            return strategy
+    known = ", ".join(strategy.value for strategy in SubjectNameStrategy)
+    raise ConfigError.invalid(key, name, f"Class {name} could not be found. Known are {known}")

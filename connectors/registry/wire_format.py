@@ -1,8 +1,8 @@
-"""The wire format: which schema the bytes of a record belong to.
+"""The wire format: how a record names its schema.
 
-A zero byte, the schema's id in four bytes, then the data. Newer serializers may put the id into a record header instead:
-``__key_schema_id`` or ``__value_schema_id``, a zero byte and the id, or a one byte and the schema's GUID in 16 bytes; the payload
-then is the data alone. Protobuf has more between the id and the data: the path to the message in its file.
+A payload is a zero byte, the schema ID in four bytes, and the data. Newer serializers may put the ID into the record header
+``__key_schema_id`` or ``__value_schema_id`` instead (a zero byte and the ID, or a one byte and the schema's 16-byte GUID); then
+the payload is only the data. With Protobuf, the path to the message in its file follows the ID.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _GUID_MAGIC = 1
 PREFIX_SIZE = 5
 _ID = struct.Struct(">i")
 SchemaKey = int | str
-"""An id, or a GUID."""
+"""An ID or a GUID."""
 
 
-def prefix_of(schema_id: int) -> bytes:
-    """What every payload with this schema begins with."""
+def build_prefix(schema_id: int) -> bytes:
+    """The prefix of every payload with this schema."""
     return MAGIC + _ID.pack(schema_id)
 
 
 def parse_prefix(data: bytes) -> int:
-    """The schema id that the payload begins with. Raises DataError, which tells what was found instead."""
+    """Parses the schema ID of a payload. Raises DataError that describes the actual bytes."""
     if data[:1] != MAGIC:
         raise DataError(
-            f"Unknown magic byte! The data is not in the schema registry's wire format, which begins with a zero byte: "
+            f"Unknown magic byte! The data is not in the schema registry's wire format, which starts with a zero byte: "
             f"{_found(data)}. Was it written by another converter?"
         )
     if len(data) < PREFIX_SIZE:
-        raise DataError(f"The data is cut off within the schema id: {_found(data)}")
+        raise DataError(f"The data ends within the schema ID: {_found(data)}")
     schema_id: int = _ID.unpack_from(data, 1)[0]
     return schema_id
 
@@ -47,8 +47,8 @@ def _found(data: bytes) -> str:
     return f"it has {len(data)} bytes and the first is 0x{data[0]:02x}{text}"
 
 
-def of_headers(headers: Headers | None, is_key: bool) -> tuple[SchemaKey, bytes] | None:
-    """The schema that a header names and what the header has after it, or None without such a header. Raises DataError."""
+def parse_headers(headers: Headers | None, is_key: bool) -> tuple[SchemaKey, bytes] | None:
+    """Parses the schema header: the schema key and the bytes after it, or None without such a header. Raises DataError."""
     if headers is None:
         return None
     name = "__key_schema_id" if is_key else "__value_schema_id"

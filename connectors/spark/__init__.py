@@ -1,4 +1,4 @@
-"""Apache Spark: change events and plain records into lake tables."""
+"""Apache Spark: writes change events and plain records into lake tables."""
 
 from connectors.spark.connector import SparkSink
 

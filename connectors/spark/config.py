@@ -1,4 +1,4 @@
-"""The keys of the Spark sink, and their values typed out."""
+"""Configuration of the Spark sink: keys and typed values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import NO_DEFAULT, ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty, at_least, one_of
@@ -20,8 +21,8 @@ IGNORE = "ignore"
 DELTA = "delta"
 PARQUET = "parquet"
 CONF_PREFIX = "spark.conf."
-UNAVAILABLE = "__debezium_unavailable_value"
-"""What Debezium puts where an unchanged large value was not in the log, unless it is told another word."""
+UNAVAILABLE = UNAVAILABLE_VALUE
+"""Debezium's default placeholder for an unavailable value."""
 
 OP = "__op"
 SOURCE_TS = "__source_ts"
@@ -43,7 +44,7 @@ def _check_name_format(name: str, value: object) -> None:
     for variable in _VARIABLE.findall(text):
         if variable not in NAME_VARIABLES:
             known = ", ".join("${" + v + "}" for v in NAME_VARIABLES)
-            raise ConfigError.invalid(name, value, f"${{{variable}}} is not known; use {known}")
+            raise ConfigError.invalid(name, value, f"unknown variable ${{{variable}}}; use {known}")
     if not text or "/" in _VARIABLE.sub("", text):
         raise ConfigError.invalid(name, value, "Expected a table name without slashes")
 
@@ -55,54 +56,61 @@ def _check_metadata(name: str, value: object) -> None:
 
 
 def config_def() -> ConfigDef:
-    """The table of the sink's keys. ``spark.conf.<key>`` are read besides."""
+    """Defines the sink's keys. ``spark.conf.<key>`` are read in addition."""
     t, high, medium, low = ConfigType, Importance.HIGH, Importance.MEDIUM, Importance.LOW
     d = ConfigDef()
-    d.define("topics", t.LIST, "", importance=high, group="Topics", doc="Topics to write into tables, separated by commas.")
-    d.define("topics.regex", t.STRING, "", importance=high, group="Topics", doc="Pattern of the topics, instead of topics.")
+    d.define("topics", t.LIST, "", importance=high, group="Topics", doc="Topics to write into tables, comma-separated.")
+    d.define(
+        "topics.regex",
+        t.STRING,
+        "",
+        importance=high,
+        group="Topics",
+        doc="Regular expression of the topics; use instead of topics.",
+    )
     d.define("spark.master", t.STRING, "local[*]", validator=NonEmpty(), importance=high, group="Spark",
              doc="Where Spark runs: local[N] inside the worker, spark://host:port on a cluster.")  # fmt: skip
     d.define("spark.remote", t.STRING, "", importance=medium, group="Spark",
              doc="Address of a Spark Connect server (sc://host:port). Needs pyspark[connect].")  # fmt: skip
     d.define("spark.jars", t.LIST, "", importance=medium, group="Spark",
-             doc="Jars of the table format, or folders of such. Default: SLUICE_SPARK_JARS.")  # fmt: skip
+             doc="JARs of the table format, or folders that contain them. Default: SLUICE_SPARK_JARS.")  # fmt: skip
     d.define("spark.linger.ms", t.LONG, 60_000, validator=at_least(0), importance=low, group="Spark",
-             doc="How long Spark stays after its last task, so that a restart is quick.")  # fmt: skip
+             doc="How long Spark keeps running after its last task, so that a restart is fast.")  # fmt: skip
     d.define("table.format", t.STRING, DELTA, validator=one_of(DELTA, PARQUET), importance=high, group="Table",
-             doc="Format of the tables. parquet can only append.")  # fmt: skip
+             doc="Format of the tables. parquet supports only write.mode=append.")  # fmt: skip
     d.define("table.location", t.STRING, NO_DEFAULT, validator=NonEmpty(), importance=high, group="Table",
-             doc="Directory or URI below which each table has a directory of its name.")  # fmt: skip
+             doc="Directory or URI that contains one directory per table, named like the table.")  # fmt: skip
     d.define("table.name.format", t.STRING, "${topic}", validator=_check_name_format, importance=high, group="Table",
-             doc="Name of a topic's table. ${topic} is the topic; ${database}, ${schema} and ${table} come from the source block "
+             doc="Table name for a topic. ${topic} is the topic; ${database}, ${schema}, and ${table} come from the source block "
              "of a change event.")  # fmt: skip
     d.define("write.mode", t.STRING, APPEND, validator=one_of(APPEND, UPSERT), importance=high, group="Table",
-             doc="append keeps every event as a row; upsert keeps one row a key, the newest.")  # fmt: skip
+             doc="append keeps every event as a row; upsert keeps the newest row per key.")  # fmt: skip
     d.define("key.columns", t.LIST, "", importance=high, group="Table",
-             doc="Columns that identify a row under upsert. Default: the fields of the record key.")  # fmt: skip
+             doc="Columns that identify a row with write.mode=upsert. Default: the fields of the record key.")  # fmt: skip
     d.define("delete.mode", t.STRING, HARD, validator=one_of(HARD, SOFT, IGNORE), importance=medium, group="Table",
-             doc="What a delete does under upsert: hard removes the row, soft sets __deleted.")  # fmt: skip
+             doc="How upsert handles a delete: hard removes the row, soft sets __deleted, ignore keeps the row.")  # fmt: skip
     d.define("schema.evolution", t.STRING, "add", validator=one_of("add", "none", "fail"), importance=medium, group="Table",
-             doc="What becomes of a column that the table lacks: add, none leaves it out, fail.")  # fmt: skip
+             doc="How to handle a column that the table lacks: add creates it, none omits it, fail fails the task.")  # fmt: skip
     d.define("metadata.columns", t.LIST, None, validator=_check_metadata, importance=medium, group="Table",
-             doc=f"Which of {', '.join(METADATA_COLUMNS)} to keep, or none. Default: {', '.join(APPEND_METADATA)} for append, "
-             "none for upsert (__deleted is always there with delete.mode=soft).")  # fmt: skip
+             doc=f"Metadata columns to write, of {', '.join(METADATA_COLUMNS)}, or none. Default: "
+             f"{', '.join(APPEND_METADATA)} for append, none for upsert (delete.mode=soft always adds __deleted).")  # fmt: skip
     d.define("append.tombstones", t.STRING, "keep", validator=one_of("keep", IGNORE), importance=low, group="Table",
-             doc="Whether a record without a value is a row (its __op is 'tombstone') under append.")  # fmt: skip
+             doc="Whether append writes a record without a value as a row (with __op 'tombstone'): keep or ignore.")  # fmt: skip
     d.define("unavailable.value.placeholder", t.STRING, UNAVAILABLE, validator=NonEmpty(), importance=low, group="Table",
-             doc="Stands in change events for a large value that an update did not change; under upsert the table's value stays. "
-             "The same as the source's key of this name.")  # fmt: skip
+             doc="Placeholder in change events for an unavailable value (a large value that an update did not change); upsert "
+             "keeps the table's value. Must equal the source's key of the same name.")  # fmt: skip
     d.define("commit.interval.ms", t.LONG, 5_000, validator=at_least(0), importance=high, group="Commit",
-             doc="How long records wait at most before they are committed to the tables.")  # fmt: skip
+             doc="Maximum time until records are committed to the tables.")  # fmt: skip
     d.define("commit.max.records", t.LONG, 500_000, validator=at_least(1), importance=medium, group="Commit",
-             doc="How many records are committed at most at once; a full buffer does not wait for the interval.")  # fmt: skip
+             doc="Maximum number of records per commit; a full buffer is committed before the interval ends.")  # fmt: skip
     d.define("commit.max.bytes", t.LONG, 256 << 20, validator=at_least(1 << 20), importance=low, group="Commit",
-             doc="How many bytes of records are held at most before they are committed.")  # fmt: skip
+             doc="Maximum size of buffered records in bytes; a full buffer is committed before the interval ends.")  # fmt: skip
     return d
 
 
 @dataclass(frozen=True, slots=True)
-class SparkSettings:
-    """How to reach Spark. Two connectors with equal settings share a session."""
+class SparkConfig:
+    """How to connect to Spark. Connectors with the same address share one Spark."""
 
     master: str
     remote: str
@@ -112,8 +120,8 @@ class SparkSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class TableSettings:
-    """What holds for every table of the connector."""
+class TableConfig:
+    """Settings of every table of the connector."""
 
     write_mode: str
     key_columns: tuple[str, ...]
@@ -130,25 +138,25 @@ class TableSettings:
 
 @dataclass(frozen=True, slots=True)
 class SparkSinkConfig:
-    """The sink's configuration, checked."""
+    """The validated configuration of the sink."""
 
     connector: str
-    spark: SparkSettings
+    spark: SparkConfig
     table_format: str
     location: str
     name_format: str
-    table: TableSettings
+    table: TableConfig
     commit_interval_ms: int
     commit_max_records: int
     commit_max_bytes: int
 
     @property
     def names_need_source(self) -> bool:
-        """True when a table's name cannot be told from its topic alone."""
+        """True when the table name depends on the record, not only on its topic."""
         return any(v in SOURCE_VARIABLES for v in _VARIABLE.findall(self.name_format))
 
     def table_name(self, topic: str, database: str | None, schema: str | None, table: str | None) -> str:
-        """The table of a record. Raises ConfigError when the format needs what the record's source block does not have."""
+        """The table name for a record. Raises ConfigError when the format needs a field that the source block lacks."""
         values = {"topic": topic, "database": database, "schema": schema, "table": table}
 
         def value(match: re.Match[str]) -> str:
@@ -159,19 +167,19 @@ class SparkSinkConfig:
                     self.name_format,
                     f"a record of topic {topic} has no source.{match.group(1)}; use ${{topic}}",
                 )
-            # A table is one directory below the location: a name that climbs out of it is not a name.
+            # A table is one directory below the location; its name must not leave that directory.
             return found.replace("/", "_")
 
         name = _VARIABLE.sub(value, self.name_format)
         if name in (".", "..", ""):
-            raise ConfigError.invalid("table.name.format", self.name_format, f"gives the name {name!r} for topic {topic}")
+            raise ConfigError.invalid("table.name.format", self.name_format, f"results in the name {name!r} for topic {topic}")
         return name
 
 
 def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
-    """The typed configuration. Raises ConfigError that names the key."""
+    """Parses the configuration. Raises ConfigError that names the key."""
     values = config_def().parse(props)
-    spark = SparkSettings(
+    spark = SparkConfig(
         master=values["spark.master"],
         remote=values["spark.remote"],
         conf=tuple(sorted((k.removeprefix(CONF_PREFIX), v) for k, v in props.items() if k.startswith(CONF_PREFIX))),
@@ -184,14 +192,14 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         table_format=values["table.format"],
         location=_absolute(values["table.location"]),
         name_format=values["table.name.format"],
-        table=_table_settings(values, values["table.format"] == PARQUET),
+        table=_parse_table_config(values, values["table.format"] == PARQUET),
         commit_interval_ms=values["commit.interval.ms"],
         commit_max_records=values["commit.max.records"],
         commit_max_bytes=values["commit.max.bytes"],
     )
 
 
-def _table_settings(values: Mapping[str, object], parquet: bool) -> TableSettings:
+def _parse_table_config(values: Mapping[str, object], parquet: bool) -> TableConfig:
     mode = str(values["write.mode"])
     if parquet and mode != APPEND:
         raise ConfigError.invalid("write.mode", mode, "a parquet table can only append; use table.format=delta")
@@ -205,7 +213,7 @@ def _table_settings(values: Mapping[str, object], parquet: bool) -> TableSetting
     else:
         metadata = tuple(c for c in metadata if c != DELETED)
     keys = values["key.columns"]
-    return TableSettings(
+    return TableConfig(
         write_mode=mode,
         key_columns=tuple(keys) if isinstance(keys, list) else (),
         delete_mode=str(values["delete.mode"]),

@@ -1,4 +1,4 @@
-"""The Spark sink connector: topics into lake tables."""
+"""The Spark sink connector: writes topics into lake tables."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def _version() -> str:
 
 
 class SparkSink(SinkConnector):
-    """Writes change events or plain records into Delta (or, appending, Parquet) tables, one a topic."""
+    """Writes change events or plain records into Delta tables, or appends them to Parquet tables; one table per topic."""
 
     version = _version()
     open_prefixes = (CONF_PREFIX,)
-    shares_executor = "spark"  # one Spark session a process, and one is enough for a worker
+    shares_executor = "spark"  # a process has one Spark session, and one is enough for a worker
 
     def __init__(self) -> None:
         self._props: dict[str, str] = {}
@@ -35,7 +35,7 @@ class SparkSink(SinkConnector):
         self._props = dict(config)
 
     def task_class(self) -> type[SinkTask]:
-        # Here, not above: listing plugins must not import pyarrow and pyspark.
+        # Imported here because listing plugins must not import pyarrow and pyspark.
         from connectors.spark.task import SparkSinkTask
 
         return SparkSinkTask
@@ -60,20 +60,20 @@ class SparkSink(SinkConnector):
         return values
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """Writes the new offsets into the tables, which would otherwise put the group back to what they hold (promise 6).
+        """Writes the new offsets into the tables, which would otherwise reset the group to their own offsets (promise 6).
 
-        Rows that are in a table stay there: an append table that is set back gets them a second time, which is what was
-        asked for; an upsert table comes out the same.
+        Existing rows stay: after moving offsets back, an append table gets the rows a second time, as requested; an upsert
+        table ends up the same.
         """
         parsed = parse_config(config)
         if parsed.names_need_source:
             raise BadRequestError(
-                f"offsets of a sink whose table.name.format is {parsed.name_format} cannot be moved: which tables a topic goes "
-                "into is known only from its records. Remove the tables, or give the connector another name"
+                f"offsets of a sink whose table.name.format is {parsed.name_format} cannot be changed: the tables of a "
+                "topic are known only from its records. Delete the tables, or rename the connector"
             )
         if parsed.table_format == PARQUET:
             raise BadRequestError(
-                "offsets of a sink into parquet files cannot be moved: remove the files, or rename the connector"
+                "offsets of a sink that writes Parquet files cannot be changed: delete the files, or rename the connector"
             )
         from connectors.spark import session
         from connectors.spark.tables.staging import Staging

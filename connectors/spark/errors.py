@@ -1,4 +1,4 @@
-"""Spark's and Delta's exceptions, brought to the cause, the table and what to do."""
+"""Translates exceptions of Spark and Delta into errors that name the cause, the table, and what to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from connect.errors import ConnectError, RetriableError
 
-# Delta's names of conflicts with another writer, and of trouble that passes by itself.
+# Conflicts with another writer, in Delta's names, and failures that pass by themselves.
 _TRANSIENT = (
     "DELTA_CONCURRENT",
     "ConcurrentAppendException",
@@ -23,16 +23,16 @@ _TRANSIENT = (
 _ADVICE = (
     ("OutOfMemoryError", "give Spark more memory with spark.conf.spark.driver.memory, or lower commit.max.records"),
     ("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
-     "set spark.conf.spark.databricks.delta.properties.defaults.columnMapping.mode=name before the table is made, or rename it"),
+     "set spark.conf.spark.databricks.delta.properties.defaults.columnMapping.mode=name before creating the table, or rename it"),
     ("DATA_SOURCE_NOT_FOUND", "Delta's jars are missing: set spark.jars or SLUICE_SPARK_JARS"),
     ("ClassNotFoundException", "Delta's jars are missing: set spark.jars or SLUICE_SPARK_JARS"),
-    ("Permission denied", "check who may write there"),
-    ("No space left", "free some space"),
+    ("Permission denied", "check write permissions"),
+    ("No space left", "free disk space"),
 )  # fmt: skip
 
 
 def explain(error: BaseException, doing: str) -> ConnectError:
-    """The error to raise for what Spark raised while ``doing``; RetriableError when trying again may help."""
+    """The error to raise for an exception of Spark during ``doing``; RetriableError when a retry may help."""
     if isinstance(error, ConnectError):
         return error
     text = str(error)
@@ -45,7 +45,7 @@ def explain(error: BaseException, doing: str) -> ConnectError:
 
 
 def root_cause(text: str) -> str:
-    """The last ``Caused by`` of a Java trace that says something, else its first line, without stack frames."""
+    """The last ``Caused by`` of a Java trace, else its first meaningful line, without stack frames."""
     causes = re.findall(r"^\s*Caused by: (.+)$", text, re.MULTILINE)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     if causes:
@@ -59,8 +59,8 @@ def _short(line: str) -> str:
     return line if len(line) <= 500 else line[:497] + "..."
 
 
-def condition_of(error: BaseException) -> str:
-    """Spark's name of the error condition, or an empty text."""
+def error_condition(error: BaseException) -> str:
+    """Spark's name for the error condition, or an empty string."""
     for name in ("getCondition", "getErrorClass"):
         read = getattr(error, name, None)
         if read is not None:

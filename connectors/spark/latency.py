@@ -1,4 +1,4 @@
-"""How old changes are when they become visible: from the commit in the source to the commit of the table."""
+"""Measures latency: from the commit in the source database to the table commit."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.spark.decode.change_batch import OPERATION, SOURCE_MS, Changes
+from connectors.spark.decode.change_batch import OPERATION, SOURCE_MS, ChangeBatch
 
-_KEPT = 100_000
+_MAX_AGES = 100_000
 _LIVE = pa.array(["c", "u", "d"])
 
 
 class Latency:
-    """The latest changes' ages in ms. Rows of a snapshot are not changes: when they were written nobody knows."""
+    """Latencies of the latest changes in ms. Snapshot rows do not count: when they were written is unknown."""
 
     def __init__(self) -> None:
-        self._ages: deque[float] = deque(maxlen=_KEPT)
+        self._ages: deque[float] = deque(maxlen=_MAX_AGES)
 
-    def observe(self, changes: Sequence[Changes], visible_ms: float) -> None:
-        """These changes are visible since ``visible_ms`` (ms since 1970)."""
+    def observe(self, changes: Sequence[ChangeBatch], visible_ms: float) -> None:
+        """Records changes that became visible at ``visible_ms`` (ms since 1970)."""
         for part in changes:
             live = part.meta.filter(pc.fill_null(pc.is_in(part.meta[OPERATION], _LIVE), False))
             committed = live[SOURCE_MS].drop_null()
@@ -29,7 +29,7 @@ class Latency:
                 self._ages.extend(pc.subtract(pa.scalar(visible_ms, pa.float64()), committed.cast(pa.float64())).to_pylist())
 
     def quantiles(self) -> dict[str, float] | None:
-        """``p50`` and ``p99`` in ms; None before the first change. May be called from any thread."""
+        """Returns ``p50`` and ``p99`` in ms; None before the first change. Callable from any thread."""
         ages = sorted(self._ages.copy())
         if not ages:
             return None

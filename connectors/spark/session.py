@@ -1,8 +1,7 @@
-"""One Spark session a process, shared by the connectors in it.
+"""One Spark per process, shared by its connectors.
 
-The first lease starts Spark on a thread of its own, so that the worker's REST is up meanwhile; the last one that is released
-lets it linger for a while and then stops it. DataFrames and SQL only are used on what is handed out, so that the same code
-runs against a Spark Connect server.
+The first lease starts Spark on its own thread, so that the worker's REST API is available meanwhile; some time after the last
+lease is released, Spark stops. Users of a session call only DataFrames and SQL, so that the same code runs on Spark Connect.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connect.errors import ConfigError, ConnectError
-from connectors.spark.config import SparkSettings
-from connectors.spark.tables.merge_warmup import merge_once
+from connectors.spark.config import SparkConfig
+from connectors.spark.tables.merge_warmup import warm_up_merge
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,14 +36,14 @@ _WARM_UP_STOP_S = 10.0
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
-# For a small driver that is always on; reasons in the order of the keys: start time and memory, no 200 tasks a shuffle, UTC,
-# exact old dates, no job that measures what staged files already say.
+# For a small driver that runs all the time: fast start, little memory, few tasks per shuffle, UTC, exact old dates, and no job
+# that measures what staged files already record.
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.eventLog.enabled": "false",
     "spark.driver.memory": "1g",
-    # No table is ever made by a bare name, and a folder that exists is not created where the worker happens to run.
+    # No table is created by name alone; an existing folder prevents Spark from creating one in the working directory.
     "spark.sql.warehouse.dir": Path(tempfile.gettempdir()).as_uri(),
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -67,27 +66,27 @@ SESSION_SETTINGS = {
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # What is merged is staged in files that nobody changes; without this Delta copies it once more to be sure.
+    # The source of a merge is staged in files that nobody changes; otherwise Delta would copy it once more.
     "spark.databricks.delta.merge.materializeSource": "none",
 }
 
 
 class Lease:
-    """One task's use of Spark. ``session`` waits until Spark runs; ``release`` may be called twice."""
+    """A task's use of Spark. ``session`` waits until Spark runs; ``release`` may be called twice."""
 
-    def __init__(self, runtime: _Runtime, settings: SparkSettings) -> None:
+    def __init__(self, runtime: _Runtime, settings: SparkConfig) -> None:
         self._runtime = runtime
         self._settings = settings
         self._session: SparkSession | None = None
         self._released = False
 
     def session(self) -> SparkSession:
-        """A session of the task's own, with settings of its own, over the shared Spark. Raises what kept Spark from starting."""
+        """Returns the task's own session on the shared Spark. Raises the error that prevented the start."""
         if self._session is None:
             session = self._runtime.started.result()
             self._session = session if self._settings.remote else session.newSession()
             for key, value in (*SESSION_SETTINGS.items(), *_session_conf(self._settings)):
-                with contextlib.suppress(Exception):  # one that only a server's operator may set
+                with contextlib.suppress(Exception):  # a setting that only the server's operator may change
                     self._session.conf.set(key, value)
         return self._session
 
@@ -98,14 +97,14 @@ class Lease:
 
 
 class _Runtime:
-    """The process's Spark, from the moment its start was asked for."""
+    """The Spark of the process, starting or running."""
 
-    def __init__(self, settings: SparkSettings) -> None:
+    def __init__(self, settings: SparkConfig) -> None:
         self.settings = settings
         self.started: Future[SparkSession] = Future()
         self.leases = 0
         self.linger: threading.Timer | None = None
-        self._warming: threading.Thread | None = None
+        self._warm_up_thread: threading.Thread | None = None
         self.thread = threading.Thread(target=self._start, name="spark-start", daemon=True)
         self.thread.start()
 
@@ -116,23 +115,23 @@ class _Runtime:
             self.started.set_exception(e)
 
     def warm_up(self) -> None:
-        """Has the first merge done on the side, once; only where Spark is in this process."""
-        if self._warming is None and self.settings.master.startswith("local") and not self.settings.remote:
-            self._warming = threading.Thread(target=self._merge_once, name="spark-warm-up", daemon=True)
-            self._warming.start()
+        """Runs a first merge in the background, once; only if Spark runs in this process."""
+        if self._warm_up_thread is None and self.settings.master.startswith("local") and not self.settings.remote:
+            self._warm_up_thread = threading.Thread(target=self._run_warm_up, name="spark-warm-up", daemon=True)
+            self._warm_up_thread.start()
 
-    def _merge_once(self) -> None:
+    def _run_warm_up(self) -> None:
         try:
             session = self.started.result().newSession()
         except Exception:
-            return  # whoever waits for Spark is told
-        merge_once(session)
+            return  # callers of Lease.session get the error
+        warm_up_merge(session)
 
     def stop(self) -> None:
-        """Stops Spark and waits until its JVM is gone."""
+        """Stops Spark and waits until its JVM has exited."""
         self.thread.join()
-        if self._warming is not None:
-            self._warming.join(_WARM_UP_STOP_S)
+        if self._warm_up_thread is not None:
+            self._warm_up_thread.join(_WARM_UP_STOP_S)
         if self.started.exception() is None:
             _shut_down(self.started.result(), local=not self.settings.remote)
 
@@ -141,10 +140,10 @@ _lock = threading.Lock()
 _runtime: _Runtime | None = None
 
 
-def lease(settings: SparkSettings, *, merges: bool = False) -> Lease:
-    """Asks for Spark; returns at once. ``merges`` has it prepare for that.
+def lease(settings: SparkConfig, *, merges: bool = False) -> Lease:
+    """Requests Spark; returns immediately. ``merges`` warms it up for merges.
 
-    Raises ConfigError when this process already runs another Spark than is asked for."""
+    Raises ConfigError when this process already runs Spark at another address."""
     global _runtime
     with _lock:
         if _runtime is not None and _runtime.started.done() and _runtime.started.exception() is not None and not _runtime.leases:
@@ -156,8 +155,8 @@ def lease(settings: SparkSettings, *, merges: bool = False) -> Lease:
             raise ConfigError.invalid(
                 "spark.remote" if settings.remote else "spark.master",
                 settings.remote or settings.master,
-                f"this worker process already runs Spark at {running.remote or running.master}, and has one Spark; "
-                "give all Spark connectors the same address, or this one a worker of its own",
+                f"this worker process already runs Spark at {running.remote or running.master}, and a process has only one; "
+                "use the same address for all Spark connectors, or run this one on a separate worker",
             )
         if _runtime.linger is not None:
             _runtime.linger.cancel()
@@ -184,14 +183,14 @@ def _stop_if_idle(runtime: _Runtime) -> None:
     with _lock:
         if runtime is not _runtime or runtime.leases:
             return
-        # Within the lock: who leases now waits, and then gets a Spark that starts, not one that ends.
+        # Holding the lock: a new lease waits, and then gets a Spark that starts, not one that stops.
         runtime.stop()
         _runtime = None
 
 
 @atexit.register
 def stop() -> None:
-    """Stops Spark now, whoever uses it. When the process is killed instead, the JVM sees its standard input close, and ends."""
+    """Stops Spark immediately, even if in use. If the process is killed instead, the JVM exits when its standard input closes."""
     global _runtime
     with _lock:
         runtime, _runtime = _runtime, None
@@ -201,7 +200,7 @@ def stop() -> None:
             runtime.stop()
 
 
-def _launch(settings: SparkSettings) -> SparkSession:
+def _launch(settings: SparkConfig) -> SparkSession:
     require_java()
     from pyspark.sql import SparkSession
 
@@ -210,16 +209,16 @@ def _launch(settings: SparkSettings) -> SparkSession:
     cores = _local_cores(settings.master) if local else 0
     if local:
         conf |= {"spark.sql.shuffle.partitions": str(cores), "spark.default.parallelism": str(cores)}
-        # With a task a core there is nothing to adapt, and planning stage by stage costs a merge a third of its time.
+        # With one task per core there is nothing to adapt, and planning stage by stage takes a third of a merge.
         conf["spark.sql.adaptive.enabled"] = "false"
     conf |= _jar_conf(settings, local)
     conf |= dict(settings.conf)
     own = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} -XX:+UseSerialGC -Xss4m"
     if local:
-        # Compiling for the long run costs a small Spark more than it ever gives back: 42 against 25 CPU seconds for the first
-        # million records. For large merges all day long spark.conf.spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=4.
+        # The optimizing compiler costs a small Spark more than it saves: 42 instead of 25 CPU seconds for the first million
+        # records. For large merges all day, set spark.conf.spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=4.
         own += " -XX:TieredStopAtLevel=1"
-    # The connector's own come last: of two that differ the JVM takes the later.
+    # The connector's own options come last because the JVM uses the last of two conflicting options.
     conf[_JAVA_OPTIONS] = f"{own} {dict(settings.conf).get(_JAVA_OPTIONS, '')}".strip()
     builder = SparkSession.builder.appName("sluice").master(settings.master)
     for key, value in conf.items():
@@ -230,15 +229,15 @@ def _launch(settings: SparkSettings) -> SparkSession:
     except Exception as e:
         lines = str(e).strip().splitlines() or [type(e).__name__]
         raise ConnectError(
-            f"Spark could not be started at {settings.master}: {lines[0]}; its own words are in the worker's log"
+            f"Spark could not be started at {settings.master}: {lines[0]}; see the worker's log for Spark's output"
         ) from e
 
 
-def _connect(settings: SparkSettings) -> SparkSession:
+def _connect(settings: SparkConfig) -> SparkSession:
     try:
         from pyspark.sql.connect.session import SparkSession as Remote
     except ImportError as e:
-        what = f"Spark Connect's client is not complete ({e}); install pyspark[connect]"
+        what = f"the Spark Connect client is incomplete ({e}); install pyspark[connect]"
         raise ConfigError.invalid("spark.remote", settings.remote, what) from e
     try:
         session: Any = Remote.builder.remote(settings.remote).create()
@@ -260,7 +259,7 @@ def _shut_down(session: SparkSession, *, local: bool) -> None:
         gateway.shutdown()
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if process is not None:
-        # The JVM ends when its standard input does; its shutdown hooks remove Spark's temporary folders.
+        # The JVM exits when its standard input closes; its shutdown hooks remove Spark's temporary folders.
         if process.stdin is not None:
             with contextlib.suppress(OSError):
                 process.stdin.close()
@@ -269,14 +268,14 @@ def _shut_down(session: SparkSession, *, local: bool) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-    # So that the next session starts a JVM of its own.
+    # So that the next session starts a new JVM.
     SparkContext._gateway = None
     SparkContext._jvm = None
 
 
 @contextlib.contextmanager
 def _on_loopback() -> Iterator[None]:
-    """Spark takes the loopback address for its own, and says nothing about a host name that it cannot resolve."""
+    """Makes Spark use the loopback address, without a warning about a host name that it cannot resolve."""
     previous = os.environ.get("SPARK_LOCAL_IP")
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     try:
@@ -287,25 +286,23 @@ def _on_loopback() -> Iterator[None]:
 
 
 def require_java() -> None:
-    """Raises ConfigError that says what to do when there is no Java that Spark can use."""
+    """Raises ConfigError when there is no Java that Spark can use."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).is_file():
-        where = (
-            f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the PATH, and JAVA_HOME is not set"
-        )
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "no java on the PATH, and JAVA_HOME is not set"
         raise ConfigError(f"The Spark sink needs Java {MINIMUM_JAVA} or later: {where}. Install a JRE, or point JAVA_HOME to one")
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     found = re.search(r'version "(\d+)', said.stderr + said.stdout)
     if found is None or int(found.group(1)) < MINIMUM_JAVA:
-        version = found.group(1) if found else "one that tells no version"
+        version = found.group(1) if found else "an unknown version"
         raise ConfigError(
             f"The Spark sink needs Java {MINIMUM_JAVA} or later, and {java} is {version}; point JAVA_HOME to a newer one"
         )
 
 
 def find_jars(given: Sequence[str]) -> list[Path]:
-    """The jars behind ``spark.jars`` or the environment variable: files, and all jars of folders. Raises ConfigError."""
+    """The JARs of ``spark.jars`` or of the environment variable: files, and all JARs of folders. Raises ConfigError."""
     places = list(given) or [p for p in os.environ.get(JARS_VARIABLE, "").split(os.pathsep) if p]
     jars: list[Path] = []
     for place in places:
@@ -313,31 +310,31 @@ def find_jars(given: Sequence[str]) -> list[Path]:
         found = sorted(path.glob("*.jar")) if path.is_dir() else [path]
         if not found or not all(jar.is_file() for jar in found):
             key = "spark.jars" if given else JARS_VARIABLE
-            raise ConfigError.invalid(key, place, "Expected a jar or a folder with jars")
+            raise ConfigError.invalid(key, place, "Expected a JAR file or a folder with JAR files")
         jars += found
     return jars
 
 
-def _jar_conf(settings: SparkSettings, local: bool) -> dict[str, str]:
+def _jar_conf(settings: SparkConfig, local: bool) -> dict[str, str]:
     own = dict(settings.conf)
     if "spark.jars" in own or "spark.jars.packages" in own:
         return {}
     jars = find_jars(settings.jars)
     if not jars:
         log.warning(
-            "No jars for the table format are given (spark.jars, or %s): Spark fetches %s now, which takes a while",
+            "No JARs of the table format are configured (spark.jars or %s): Spark downloads %s now, which takes a while",
             JARS_VARIABLE,
             DELTA_COORDINATES,
         )
         return {"spark.jars.packages": DELTA_COORDINATES}
     if local:
-        # On the class path at once; spark.jars would copy them into a temporary folder first.
+        # Directly on the class path; spark.jars would first copy them into a temporary folder.
         return {"spark.driver.extraClassPath": os.pathsep.join(map(str, jars))}
     return {"spark.jars": ",".join(map(str, jars))}
 
 
-def _session_conf(settings: SparkSettings) -> list[tuple[str, str]]:
-    """The connector's own settings that may differ between sessions of one Spark."""
+def _session_conf(settings: SparkConfig) -> list[tuple[str, str]]:
+    """The connector's settings that may differ between sessions of one Spark."""
     return [(k, v) for k, v in settings.conf if k.startswith(("spark.sql.", "spark.databricks."))]
 
 

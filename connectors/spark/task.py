@@ -1,4 +1,4 @@
-"""The sink's task: takes batches, holds them as columns, and commits them to the tables when it is time."""
+"""The sink task: buffers batches as columns and commits them to the tables."""
 
 from __future__ import annotations
 
@@ -16,38 +16,40 @@ from connect.data.schema import Schema
 from connect.errors import ConfigError, ConnectError, DataError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import Offsets, SinkTask
+from connectors.sink_support.errant_records import BadRecord
 from connectors.spark import session
-from connectors.spark.batch_bisection import Refused
 from connectors.spark.config import PARQUET, SparkSinkConfig, parse_config
-from connectors.spark.decode.change_batch import DATABASE, PARTITION_ID, SCHEMA, TABLE, Changes
-from connectors.spark.decode.raw_buffer import Raw
-from connectors.spark.decode.tolerant_decoding import decode_good_raw, decode_good_records
+from connectors.spark.decode.change_batch import DATABASE, PARTITION_ID, SCHEMA, TABLE, ChangeBatch
+from connectors.spark.decode.raw_buffer import RawBuffer
+from connectors.spark.decode.tolerant_decoding import decode_raw_tolerantly, decode_records_tolerantly
 from connectors.spark.decode.topic_decoder import TopicDecoder
-from connectors.spark.errant_records import Refusals
+from connectors.spark.errant_records import SparkErrantRecords
 from connectors.spark.latency import Latency
 from connectors.spark.tables.delta import DeltaTable
+from connectors.spark.tables.offset_ranges import OffsetRanges, include_range
 from connectors.spark.tables.parquet import ParquetTable
 from connectors.spark.tables.staging import Staging, list_tables
-from connectors.spark.tables.writer import Extents, TableWriter, widen
+from connectors.spark.tables.writer import TableWriter
 
 log = logging.getLogger(__name__)
 
 TASK_KEY = "spark.sink.task"
-# Decoding pays by the batch: enough records to spread its fixed cost, few enough that text and columns fit in memory together.
+# Large batches spread the fixed cost of decoding; text and columns of one batch must fit in memory together.
 _DECODE_RECORDS = 50_000
 _DECODE_BYTES = 32 << 20
-_MOST_KEPT_RECORDS = 50_000
-"""Decoded records are kept, if they may have to be reported, until they are in a table."""
-_LONGEST_WAIT_S = 30.0
-"""What is held is committed after this time, however much is still to come."""
-_LONGEST_PACE_S = 5.0
-_LOOK_AGAIN_S = 0.25
+_MAX_RETAINED_RECORDS = 50_000
+"""Decoded records that may have to be reported are retained until they are in a table."""
+_MAX_WAIT_S = 30.0
+"""Buffered records are committed after this time, however large the backlog is."""
+_MAX_PACE_S = 5.0
+_RECHECK_INTERVAL_S = 0.25
 
 
+# Large class: it is split into buffering, routing and committing when the sink is redesigned.
 class SparkSinkTask(SinkTask):
-    """Delivers exactly once: the tables know what they hold (promise 6), the consumer group follows them.
+    """Delivers exactly once: the tables are the source of truth for offsets (promise 6), and the consumer group follows them.
 
-    Records that it has to refuse go the way of :mod:`connectors.spark.errant_records`; the others of their batch go on.
+    Bad records are handled by :mod:`connectors.spark.errant_records`; the other records of their batch are written.
     """
 
     reports_raw = True
@@ -58,171 +60,174 @@ class SparkSinkTask(SinkTask):
         self._lease = (
             None if self._config.table_format == PARQUET else session.lease(self._config.spark, merges=self._config.table.upserts)
         )
-        self._refusals = Refusals(self.context.errant_record_reporter, tolerant=config.get("errors.tolerance") == "all")
-        # Where records were refused, until the tables' commits say so; by topic where a record's table cannot be told.
-        self._left_out: dict[str, Extents] = {}
-        self._left_out_of_topics: dict[str, Extents] = {}
+        self._errant_records = SparkErrantRecords(
+            self.context.errant_record_reporter, tolerant=config.get("errors.tolerance") == "all"
+        )
+        # Offsets of bad records that no table commit includes yet, by table; by topic if the record's table is unknown.
+        self._excluded: dict[str, OffsetRanges] = {}
+        self._excluded_by_topic: dict[str, OffsetRanges] = {}
         self._writers: dict[str, TableWriter] = {}
         self._decoders: dict[tuple[str, str], TopicDecoder] = {}
         self._partitions: set[TopicPartition] = set()
-        self._raw: dict[str, Raw] = {}
-        self._decoded: dict[str, list[Changes]] = {}
+        self._raw_buffers: dict[str, RawBuffer] = {}
+        self._decoded: dict[str, list[ChangeBatch]] = {}
         self._records = 0
         self._bytes = 0
         self._raw_bytes = 0
-        self._oldest: float | None = None
+        self._oldest_at: float | None = None
         self._records_before = 0
         self._commit_took_s = 0.0
         self._latency = Latency()
-        self._sequence = 0
-        self._position: dict[TopicPartition, int] = {}
-        self._durable: dict[TopicPartition, int] = {}
-        self._first: dict[TopicPartition, int] = {}
+        self._next_sequence = 0
+        self._positions: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._first_offsets: dict[TopicPartition, int] = {}
         self._log_ends: dict[TopicPartition, int] = {}
-        self._tables_of: dict[str, set[str]] = {}
-        self._found: dict[str, set[str]] | None = None
+        self._tables_by_topic: dict[str, set[str]] = {}
+        self._tables_on_disk: dict[str, set[str]] | None = None
         self._staging.clear()
 
     def wants_raw(self) -> bool:
-        """True when the bytes are JsonConverter's and nothing stands between them and the task."""
+        """True when JsonConverter reads key and value and no transformation needs decoded records."""
         return bool(self.context.raw_allowed) and all(
             type(c) is JsonConverter for c in (self.context.key_converter, self.context.value_converter)
         )
 
     def open(self, partitions: Collection[TopicPartition]) -> None:
-        """Asks each partition's table where to go on (promise 6). Waits for Spark to be there."""
+        """Seeks each partition to the offset that its table contains (promise 6). Waits for Spark to start."""
         self._partitions |= set(partitions)
         self._log_ends |= self.context.end_offsets(partitions)
         for topic in sorted({tp.topic for tp in partitions}):
             own = [tp for tp in partitions if tp.topic == topic]
             for table in sorted(self._tables_for(topic)):
-                ends = self._writer(table).ledger(own).ends
+                ends = self._writer(table).committed_offsets(own).ends
                 for tp in own:
                     if tp in ends:
-                        self._refuse_topic_made_anew(tp, ends[tp], table)
-                        # Where records name their tables, one that is not there yet may be owed what this one has. The group's
-                        # offset is never ahead of any of them, and each skips what it has.
+                        self._check_topic_not_recreated(tp, ends[tp], table)
+                        # If records name their tables, a table that does not exist yet may need records that this one has.
+                        # The group's offset is never ahead of any table, and each table skips what it has.
                         if not self._config.names_need_source:
-                            self._continue_at(tp, ends[tp])
+                            self._seek(tp, ends[tp])
 
     def _tables_for(self, topic: str) -> set[str]:
-        """The tables of a topic as far as they can be told: from its name, or from what lies below the location."""
+        """The known tables of a topic: from its name, or from the tables below the location."""
         if not self._config.names_need_source:
             return {self._config.table_name(topic, None, None, None)}
-        if self._found is None:
-            self._found = {}
+        if self._tables_on_disk is None:
+            self._tables_on_disk = {}
             for name in list_tables(self._config.location):
-                for tp in self._writer(name).ledger(()).ends:
-                    self._found.setdefault(tp.topic, set()).add(name)
-            self._tables_of |= self._found
-        return self._found.get(topic, set())
+                for tp in self._writer(name).committed_offsets(()).ends:
+                    self._tables_on_disk.setdefault(tp.topic, set()).add(name)
+            self._tables_by_topic |= self._tables_on_disk
+        return self._tables_on_disk.get(topic, set())
 
-    def _refuse_topic_made_anew(self, tp: TopicPartition, end: int, table: str) -> None:
+    def _check_topic_not_recreated(self, tp: TopicPartition, end: int, table: str) -> None:
         log_end = self._log_ends.get(tp)
         if log_end is not None and end > log_end:
             raise ConnectError(
-                f"table {table} holds {tp} up to offset {end}, but the topic ends at {log_end}: it was made anew. Stop the "
-                "connector and reset its offsets over REST (DELETE /connectors/<name>/offsets) to read the new topic"
+                f"table {table} holds {tp} up to offset {end}, but the topic ends at {log_end}: the topic was "
+                "deleted and recreated. Stop the connector and reset its offsets over REST (DELETE /connectors/<name>/offsets) "
+                "to read the new topic"
             )
 
-    def _continue_at(self, tp: TopicPartition, end: int) -> None:
+    def _seek(self, tp: TopicPartition, end: int) -> None:
         self.context.offset({tp: end})
-        self._position[tp] = end
-        self._durable[tp] = end
+        self._positions[tp] = end
+        self._committed[tp] = end
 
-    # -- taking records --------------------------------------------------------------------------------------------------
+    # -- receiving records ---------------------------------------------------------------------------------------------
 
     def put_raw(self, batches: Sequence[RawBatch]) -> None:
         for batch in batches:
-            self._take(batch)
+            self._add_batch(batch)
         self._flush_if_due()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         by_topic: dict[tuple[str, str], list[SinkRecord]] = {}
         for record in records:
             tp = TopicPartition(record.original_topic, record.original_partition)
-            position = self._position.get(tp)
+            position = self._positions.get(tp)
             if position is not None and record.offset < position:
-                continue  # held already, or in the table
-            self._first.setdefault(tp, record.offset)
-            self._position[tp] = record.offset + 1
-            # A router may have renamed the topic: its name is the table's, but offsets are of where the record lay.
+                continue  # already buffered or in the table
+            self._first_offsets.setdefault(tp, record.offset)
+            self._positions[tp] = record.offset + 1
+            # A router may have renamed the topic: the new name names the table, but offsets belong to the original topic.
             by_topic.setdefault((record.original_topic, record.topic), []).append(record)
         for (origin, topic), chosen in by_topic.items():
-            self._refusals.keep(chosen)
-            decoded, refused = decode_good_records(self._decoder(origin, topic), chosen, self._sequence)
-            self._refuse(topic, refused)
-            self._sequence += len(chosen)
-            self._hold(topic, decoded)
-            self._count(len(chosen))
+            self._errant_records.keep(chosen)
+            decoded, bad_records = decode_records_tolerantly(self._decoder(origin, topic), chosen, self._next_sequence)
+            self._report_bad_records(topic, bad_records)
+            self._next_sequence += len(chosen)
+            self._buffer_decoded(topic, decoded)
+            self._count_buffered(len(chosen))
         self._flush_if_due()
 
-    def _take(self, batch: RawBatch) -> None:
+    def _add_batch(self, batch: RawBatch) -> None:
         if not len(batch):
             return
         tp = TopicPartition(batch.topic, batch.partition)
         offsets, keys, values = batch.offsets, batch.keys, batch.values
-        position = self._position.get(tp)
+        position = self._positions.get(tp)
         if position is not None and offsets[0] < position:
-            # Given again after a retriable error, while what was given before is still held.
+            # Redelivered after a retriable error while the first delivery is still buffered.
             first = next((i for i, o in enumerate(offsets) if o >= position), len(offsets))
             if first == len(offsets):
                 return
             offsets, keys, values = offsets[first:], keys[first:], values[first:]
             headers = batch.headers and batch.headers[first:]
             batch = RawBatch(tp.topic, tp.partition, offsets, keys, values, batch.timestamps[first:], headers)
-        self._first.setdefault(tp, offsets[0])
-        self._position[tp] = offsets[-1] + 1
-        raw = self._raw.get(batch.topic)
+        self._first_offsets.setdefault(tp, offsets[0])
+        self._positions[tp] = offsets[-1] + 1
+        raw = self._raw_buffers.get(batch.topic)
         if raw is None:
-            raw = self._raw[batch.topic] = Raw(batch.topic)
+            raw = self._raw_buffers[batch.topic] = RawBuffer(batch.topic)
         raw.partitions += [batch.partition] * len(offsets)
         raw.offsets += offsets
         raw.keys += keys
         raw.values += values
-        self._count(len(offsets))
+        self._count_buffered(len(offsets))
         size = sum(len(v) for v in values if v is not None)
         self._raw_bytes += size
-        if self._refusals.keep_raw(batch):
+        if self._errant_records.keep_raw(batch):
             self._bytes += size
         if len(raw) >= _DECODE_RECORDS or self._raw_bytes >= _DECODE_BYTES:
-            self._decode_held()
+            self._decode_buffered()
 
-    def _count(self, records: int) -> None:
+    def _count_buffered(self, records: int) -> None:
         self._records += records
-        if self._oldest is None and records:
-            self._oldest = time.monotonic()
+        if self._oldest_at is None and records:
+            self._oldest_at = time.monotonic()
 
-    def _decode_held(self) -> None:
-        for topic, raw in list(self._raw.items()):
+    def _decode_buffered(self) -> None:
+        for topic, raw in list(self._raw_buffers.items()):
             if len(raw):
-                decoded, refused = decode_good_raw(self._decoder(topic, topic), raw, self._sequence)
-                self._refuse(topic, refused)
-                self._sequence += len(raw)
-                self._hold(topic, decoded)
-            del self._raw[topic]
+                decoded, bad_records = decode_raw_tolerantly(self._decoder(topic, topic), raw, self._next_sequence)
+                self._report_bad_records(topic, bad_records)
+                self._next_sequence += len(raw)
+                self._buffer_decoded(topic, decoded)
+            del self._raw_buffers[topic]
         self._raw_bytes = 0
 
-    def _refuse(self, topic: str, refused: Sequence[Refused]) -> None:
-        """Reports records of a topic, or raises. They are done with when their reports are (promise 7)."""
+    def _report_bad_records(self, topic: str, bad_records: Sequence[BadRecord]) -> None:
+        """Reports bad records of a topic, or raises. Their offsets may be committed after the reports are durable (promise 7)."""
         if self._config.names_need_source:
-            extents = self._left_out_of_topics.setdefault(topic, {})
+            ranges = self._excluded_by_topic.setdefault(topic, {})
         else:
-            extents = self._left_out.setdefault(self._config.table_name(topic, None, None, None), {})
-        self._refuse_in(extents, refused)
+            ranges = self._excluded.setdefault(self._config.table_name(topic, None, None, None), {})
+        self._report_and_exclude(ranges, bad_records)
 
-    def _refuse_in(self, extents: Extents, refused: Sequence[Refused]) -> None:
-        for place, offset, reason in refused:
-            self._refusals.refuse(place, offset, reason)
-            widen(extents, place, (offset, offset + 1))
+    def _report_and_exclude(self, ranges: OffsetRanges, bad_records: Sequence[BadRecord]) -> None:
+        for topic_partition, offset, reason in bad_records:
+            self._errant_records.refuse(topic_partition, offset, reason)
+            include_range(ranges, topic_partition, (offset, offset + 1))
 
-    def _hold(self, topic: str, decoded: Sequence[Changes]) -> None:
+    def _buffer_decoded(self, topic: str, decoded: Sequence[ChangeBatch]) -> None:
         for changes in decoded:
-            for table, part in self._by_table(topic, changes):
+            for table, part in self._split_by_table(topic, changes):
                 self._decoded.setdefault(table, []).append(part)
             self._bytes += changes.image.nbytes + changes.meta.nbytes
 
-    def _by_table(self, topic: str, changes: Changes) -> list[tuple[str, Changes]]:
+    def _split_by_table(self, topic: str, changes: ChangeBatch) -> list[tuple[str, ChangeBatch]]:
         if not self._config.names_need_source:
             return [(self._config.table_name(topic, None, None, None), changes)]
         sources = changes.meta.group_by([DATABASE, SCHEMA, TABLE], use_threads=False).aggregate([]).to_pylist()
@@ -230,155 +235,160 @@ class SparkSinkTask(SinkTask):
         for source in sources:
             part = changes if len(sources) == 1 else changes.filter(_has_source(changes, source))
             try:
-                name = self._name_of(topic, source)
+                name = self._table_name_for(topic, source)
             except ConfigError as e:
-                self._refuse(topic, [Refused.of(*part.place(i), DataError(e.message)) for i in range(part.num_rows)])
+                self._report_bad_records(
+                    topic, [BadRecord.of(*part.location(i), DataError(e.message)) for i in range(part.num_rows)]
+                )
                 continue
             if name:
                 found.append((name, part))
         return found
 
-    def _name_of(self, topic: str, source: Mapping[str, str | None]) -> str | None:
-        """The table of a source block. A record without one (a tombstone) belongs to its topic's only table, if it has one."""
-        tables = self._tables_of.setdefault(topic, set())
+    def _table_name_for(self, topic: str, source: Mapping[str, str | None]) -> str | None:
+        """The table name for a source block. A record without one (a tombstone) belongs to its topic's only table."""
+        tables = self._tables_by_topic.setdefault(topic, set())
         if all(value is None for value in source.values()) and tables:
             return next(iter(tables)) if len(tables) == 1 else None
         name = self._config.table_name(topic, source[DATABASE], source[SCHEMA], source[TABLE])
         tables.add(name)
         return name
 
-    # -- committing ------------------------------------------------------------------------------------------------------
+    # -- committing ----------------------------------------------------------------------------------------------------
 
     def _flush_if_due(self) -> None:
-        if self._oldest is None:
+        if self._oldest_at is None:
             return
         wait_s = self._wait_s()
         if wait_s > 0:
             self.context.timeout(max(1, int(wait_s * 1000)))
             return
-        self._commit_held()
+        self._commit_buffered()
         self.context.request_commit()
 
     def _wait_s(self) -> float:
-        """How long to go on collecting; 0 when it is time to commit."""
+        """How long to keep buffering; 0 when a commit is due."""
         config = self._config
-        if self._refusals.kept_records >= _MOST_KEPT_RECORDS:
+        if self._errant_records.kept_records >= _MAX_RETAINED_RECORDS:
             return 0.0
         if self._records >= config.commit_max_records or self._bytes + self._raw_bytes >= config.commit_max_bytes:
             return 0.0
-        age_s = time.monotonic() - (self._oldest or 0.0)
-        # Commits must not take all the time there is, or the backlog grows.
-        wait_s = max(config.commit_interval_ms / 1000, min(self._commit_took_s / 2, _LONGEST_PACE_S)) - age_s
-        if wait_s > 0 or age_s >= _LONGEST_WAIT_S:
+        age_s = time.monotonic() - (self._oldest_at or 0.0)
+        # If commits took all the time, the backlog would grow.
+        wait_s = max(config.commit_interval_ms / 1000, min(self._commit_took_s / 2, _MAX_PACE_S)) - age_s
+        if wait_s > 0 or age_s >= _MAX_WAIT_S:
             return max(0.0, wait_s)
-        # With more still to come than is held, freshness cannot be had anyway, and a larger commit costs hardly more.
-        return _LOOK_AGAIN_S if self._behind() > self._records else 0.0
+        # With a backlog larger than the buffer, freshness is lost anyway, and a larger commit costs hardly more.
+        return _RECHECK_INTERVAL_S if self._records_behind() > self._records else 0.0
 
-    def _behind(self) -> int:
-        """Records in the topics that were not given to this task yet."""
+    def _records_behind(self) -> int:
+        """Number of records in the topics that this task has not received yet."""
         self._log_ends |= self.context.end_offsets(self._partitions)
-        return sum(max(0, self._log_ends.get(tp, 0) - at) for tp, at in self._position.items())
+        return sum(max(0, self._log_ends.get(tp, 0) - at) for tp, at in self._positions.items())
 
-    def _commit_held(self) -> None:
-        """Brings everything held into the tables, each by its own commit. What fails stays held, and is tried again."""
-        self._decode_held()
-        began = time.monotonic()
-        for table in dict.fromkeys([*self._decoded, *self._left_out, *self._tables_of_topics(self._left_out_of_topics)]):
+    def _commit_buffered(self) -> None:
+        """Writes all buffered records, one commit per table. After a failure they stay buffered and are retried."""
+        self._decode_buffered()
+        started_at = time.monotonic()
+        for table in dict.fromkeys([*self._decoded, *self._excluded, *self._tables_of_topics(self._excluded_by_topic)]):
             self._commit_table(table)
-            # One table may be ahead of the next until the end of the loop; after a crash here each skips what it has.
+            # Until the loop ends, some tables are ahead of others; after a crash here, each skips what it has.
             self._latency.observe(self._decoded.pop(table, ()), time.time() * 1000)
-        self._refusals.settle()  # of topics that have no table yet
-        self._refusals.release()
-        self._left_out.clear()
-        self._left_out_of_topics.clear()
+        self._errant_records.settle()  # reports of topics that have no table yet
+        self._errant_records.release()
+        self._excluded.clear()
+        self._excluded_by_topic.clear()
         self._records = self._bytes = 0
-        self._oldest = None
-        self._commit_took_s = time.monotonic() - began
-        self._durable.update(self._position)
+        self._oldest_at = None
+        self._commit_took_s = time.monotonic() - started_at
+        self._committed.update(self._positions)
 
     def _commit_table(self, table: str) -> None:
         writer = self._writer(table)
         while True:
-            # Promise 7: the commit says that refused records are done with, so their reports come first.
-            self._refusals.settle()
-            held = self._decoded.get(table, [])
+            # Promise 7: the commit covers the offsets of bad records, so their reports must be durable first.
+            self._errant_records.settle()
+            batches = self._decoded.get(table, [])
             try:
-                writer.commit(held, self._partitions, self._left_out_of(table))
+                writer.commit(batches, self._partitions, self._excluded_ranges(table))
                 return
             except DataError:
-                kept, refused = writer.without_refused(held, self._partitions)
-                if not refused:
+                good, bad_records = writer.split_bad_records(batches, self._partitions)
+                if not bad_records:
                     raise
-                self._refuse_in(self._left_out.setdefault(table, {}), refused)
-                self._decoded[table] = kept
-                # What they taught of types is forgotten with them; the table knows the rest.
-                topics = {record.place.topic for record in refused}
+                self._report_and_exclude(self._excluded.setdefault(table, {}), bad_records)
+                self._decoded[table] = good
+                # Types inferred from them are dropped too; the table has the types of the others.
+                topics = {record.topic_partition.topic for record in bad_records}
                 self._decoders = {key: d for key, d in self._decoders.items() if key[0] not in topics}
 
     def _tables_of_topics(self, topics: Collection[str]) -> set[str]:
-        """The tables of these topics, as far as the records have named them."""
-        return {table for topic in topics for table in self._tables_of.get(topic, ())}
+        """The tables that records of these topics have named so far."""
+        return {table for topic in topics for table in self._tables_by_topic.get(topic, ())}
 
-    def _left_out_of(self, table: str) -> Extents:
-        """The ranges of the table's topics in which records were refused."""
-        found = dict(self._left_out.get(table, {}))
-        for topic, extents in self._left_out_of_topics.items():
-            if table in self._tables_of.get(topic, ()):
-                for place, extent in extents.items():
-                    widen(found, place, extent)
+    def _excluded_ranges(self, table: str) -> OffsetRanges:
+        """The offset ranges of bad records in the table's topics."""
+        found = dict(self._excluded.get(table, {}))
+        for topic, ranges in self._excluded_by_topic.items():
+            if table in self._tables_by_topic.get(topic, ()):
+                for topic_partition, offset_range in ranges.items():
+                    include_range(found, topic_partition, offset_range)
         return found
 
     def flush(self, offsets: Offsets) -> None:
-        self._commit_held()
+        self._commit_buffered()
 
     def pre_commit(self, offsets: Offsets) -> Offsets:
-        """Promise 2: offsets up to which every table concerned has its records.
+        """Promise 2: the offsets up to which every affected table has its records.
 
-        Commits what is held when nothing more comes (the connector is paused, or ends); otherwise tables keep their own time.
+        Commits buffered records when none have arrived since the last call (the connector is paused or stopping); otherwise
+        the tables' commit interval applies.
         """
-        if self._oldest is not None and self._records == self._records_before:
-            self._commit_held()
+        if self._oldest_at is not None and self._records == self._records_before:
+            self._commit_buffered()
         self._records_before = self._records
-        return {tp: self._durable[tp] for tp in offsets if tp in self._durable}
+        return {tp: self._committed[tp] for tp in offsets if tp in self._committed}
 
     def close_partitions(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:
-        """Commits what is held, or forgets it when the partitions have another owner already."""
+        """Commits buffered records, or discards them when the partitions already have another owner."""
         if lost:
-            self._forget(set(partitions))
+            self._discard(set(partitions))
         else:
-            self._commit_held()
+            self._commit_buffered()
         for tp in partitions:
             self._partitions.discard(tp)
-            for known in (self._position, self._durable, self._first, self._log_ends):
+            for known in (self._positions, self._committed, self._first_offsets, self._log_ends):
                 known.pop(tp, None)
 
-    def _forget(self, lost: set[TopicPartition]) -> None:
-        self._refusals.forget(lost)
-        for topic, raw in self._raw.items():
-            self._raw[topic] = raw.without_partitions({tp.partition for tp in lost if tp.topic == topic})
-        for extents in (*self._left_out.values(), *self._left_out_of_topics.values()):
+    def _discard(self, lost: set[TopicPartition]) -> None:
+        self._errant_records.forget(lost)
+        for topic, raw in self._raw_buffers.items():
+            self._raw_buffers[topic] = raw.without_partitions({tp.partition for tp in lost if tp.topic == topic})
+        for ranges in (*self._excluded.values(), *self._excluded_by_topic.values()):
             for tp in lost:
-                extents.pop(tp, None)
-        for table, held in list(self._decoded.items()):
-            kept = []
-            for changes in held:
-                gone = {tp.partition for tp in lost if tp.topic == changes.topic}
-                mask = pc.invert(pc.is_in(changes.meta[PARTITION_ID], pa.array(sorted(gone), pa.int32())))
-                kept.append(changes.filter(mask))
-            self._decoded[table] = [c for c in kept if c.num_rows]
+                ranges.pop(tp, None)
+        for table, batches in list(self._decoded.items()):
+            good = []
+            for changes in batches:
+                removed = {tp.partition for tp in lost if tp.topic == changes.topic}
+                mask = pc.invert(pc.is_in(changes.meta[PARTITION_ID], pa.array(sorted(removed), pa.int32())))
+                good.append(changes.filter(mask))
+            self._decoded[table] = [c for c in good if c.num_rows]
             if not self._decoded[table]:
                 del self._decoded[table]
 
-    # -- telling ---------------------------------------------------------------------------------------------------------
+    # -- status --------------------------------------------------------------------------------------------------------
 
     def lag(self) -> dict[TopicPartition, int] | None:
-        return {tp: max(0, at - self._durable.get(tp, self._first.get(tp, at))) for tp, at in list(self._position.items())}
+        return {
+            tp: max(0, at - self._committed.get(tp, self._first_offsets.get(tp, at))) for tp, at in list(self._positions.items())
+        }
 
     def progress(self) -> Mapping[str, Any]:
         """``tables``: per table rows written, commits, version, last_commit_ms (since 1970), commit_duration_ms, skipped
-        (records that the table had already). ``buffered``: records held and not committed yet. ``refused``: records reported or
-        left out since the task started. ``latency_ms``: p50 and p99 of the latest changes, from their commit in the source to
-        the table's."""
+        (records that the table already had). ``buffered``: records not committed yet. ``refused``: records reported or skipped
+        since the task started. ``latency_ms``: p50 and p99 of the latest changes, from the commit in the source to the table
+        commit."""
         tables = {
             name: {
                 "rows": w.progress.rows,
@@ -393,12 +403,12 @@ class SparkSinkTask(SinkTask):
         return {
             "tables": tables,
             "buffered": self._records,
-            "refused": self._refusals.count,
+            "refused": self._errant_records.count,
             "latency_ms": self._latency.quantiles(),
         }
 
     def stop(self) -> None:
-        """Nothing to do: a commit that runs is finished, for what it writes is exactly once anyway."""
+        """Does nothing: a running commit finishes, and its records count once either way."""
 
     def close(self) -> None:
         staging, lease = getattr(self, "_staging", None), getattr(self, "_lease", None)
@@ -407,7 +417,7 @@ class SparkSinkTask(SinkTask):
         if lease is not None:
             lease.release()
 
-    # -- parts -----------------------------------------------------------------------------------------------------------
+    # -- writers and decoders ------------------------------------------------------------------------------------------
 
     def _writer(self, table: str) -> TableWriter:
         writer = self._writers.get(table)
@@ -416,7 +426,7 @@ class SparkSinkTask(SinkTask):
         return writer
 
     def _decoder(self, origin: str, topic: str) -> TopicDecoder:
-        """The decoder of the records that lie in ``origin`` and go by the name of ``topic``."""
+        """The decoder of records from topic ``origin`` that a transformation may have renamed to ``topic``."""
         decoder = self._decoders.get((origin, topic))
         if decoder is None:
             config = self._config
@@ -429,20 +439,22 @@ class SparkSinkTask(SinkTask):
                 value_schemas=_has_schemas(self.context.value_converter),
                 fill_defaults=_fills_defaults(self.context.value_converter),
                 key_name=keys[0] if len(keys) == 1 else None,
-                names_wanted=config.names_need_source,
-                keys_wanted=config.table.upserts,
+                needs_names=config.names_need_source,
+                needs_keys=config.table.upserts,
             )
             tables = self._tables_for(topic)
             if len(tables) == 1:
-                # A table that is there already says what its columns are; values without schema are read as that.
+                # Values without a schema are read with the types of the existing table.
                 known = self._writer(next(iter(tables))).columns()
                 if known:
-                    decoder.value_shape.pin({n: t for n, t in known.items() if n not in config.table.metadata_columns})
+                    decoder.inferred_value_schema.set_types(
+                        {n: t for n, t in known.items() if n not in config.table.metadata_columns}
+                    )
         return decoder
 
 
-def _has_source(changes: Changes, source: Mapping[str, str | None]) -> pa.ChunkedArray:
-    """Which changes have these members in their source block."""
+def _has_source(changes: ChangeBatch, source: Mapping[str, str | None]) -> pa.ChunkedArray:
+    """Mask of the changes whose source block has these values."""
     mask = None
     for column, value in source.items():
         same = pc.is_null(changes.meta[column]) if value is None else pc.equal(changes.meta[column], pa.scalar(value))
@@ -451,12 +463,12 @@ def _has_source(changes: Changes, source: Mapping[str, str | None]) -> pa.Chunke
 
 
 def make_writer(config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging) -> TableWriter:
-    """The writer of one table, by the configured format."""
+    """Creates the writer of one table in the configured format."""
     path = f"{config.location}/{table}"
     target: DeltaTable | ParquetTable
     if lease is None:
         target = ParquetTable(path, config.connector)
-        target.clear_drafts()
+        target.delete_drafts()
     else:
         target = DeltaTable(lease.session(), path, config.connector, table)
     return TableWriter(table, config.table, config.connector, target, staging)
@@ -466,10 +478,10 @@ _PROBE = b'{"schema":{"type":"int32","optional":true,"default":1},"payload":null
 
 
 def _has_schemas(converter: Converter) -> bool:
-    """Whether the converter's messages are ``{"schema":...,"payload":...}``: seen from one, for it has no word for it."""
+    """Whether the converter's messages are ``{"schema":...,"payload":...}``; found out from a message, as it has no property."""
     return (converter.from_connect_data("probe", Schema.STRING, "") or b"").startswith(b'{"schema":')
 
 
 def _fills_defaults(converter: Converter) -> bool:
-    """Whether a null becomes its field's default when it is read (``replace.null.with.default``)."""
+    """Whether the converter replaces a null by the field's default (``replace.null.with.default``)."""
     return _has_schemas(converter) and converter.to_connect_data("probe", _PROBE).value is not None

@@ -1,7 +1,7 @@
-"""Connectors that test a cluster of workers: they count, repeat what they were given, or fail when they are told to.
+"""Connectors that test a cluster of workers: they count, print records, or fail on request.
 
-Drop-in for ``org.apache.kafka.connect.tools``, so that Apache's own system tests run against our workers: the same keys, task
-configurations, records and offsets, and the same lines on the standard output, as JSON.
+Drop-in replacements for ``org.apache.kafka.connect.tools``, so that Apache's system tests run against our workers: same keys,
+task configurations, records, and offsets, and the same JSON lines on the standard output.
 """
 
 from connectors.verifiable.mock import MockSink, MockSinkTask, MockSource, MockSourceTask

@@ -1,4 +1,4 @@
-"""The plugins of this package by name."""
+"""Aliases of the connectors in this package."""
 
 from connect.plugins import Kind, PluginEntry
 

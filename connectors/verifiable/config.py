@@ -1,7 +1,7 @@
 """Reads the few keys of these connectors.
 
-Their tables of keys are empty, for Apache's are (recording plugin-config-verifiable-source): REST shows and checks none of them,
-and a wrong one fails the task when it starts, not the request. So the tasks read each key by itself.
+Like Apache's, their ConfigDefs are empty (recording plugin-config-verifiable-source): REST neither shows nor checks the keys, and
+an invalid value fails the task at its start, not the request. So the tasks parse each key themselves.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ TOPIC = "topic"
 THROUGHPUT = "throughput"
 
 
-def required_int(task_class: str, config: Mapping[str, str], key: str, type: ConfigType = ConfigType.INT) -> int:
-    """The value of a key that the task cannot do without. ``task_class`` is Apache's name of it, ``type`` INT or LONG.
+def require_int(task_class: str, config: Mapping[str, str], key: str, type: ConfigType = ConfigType.INT) -> int:
+    """Parses a required key. ``task_class`` is Apache's name of the task class; ``type`` is INT or LONG.
 
-    Raises ConnectError in the words of Apache's task, and says which key it is.
+    Raises ConnectError with the message of Apache's task, plus the key.
     """
     try:
-        return int(parse_value(key, _given(task_class, config, key, "an integer"), type))
+        return int(parse_value(key, _require_value(task_class, config, key, "an integer"), type))
     except ConfigError as e:
         raise ConnectError(f"Invalid {task_class} configuration: {e.message}") from e
 
 
-def required_text(task_class: str, config: Mapping[str, str], key: str) -> str:
-    """As :func:`required_int`, for a text."""
-    return _given(task_class, config, key, "a text")
+def require_text(task_class: str, config: Mapping[str, str], key: str) -> str:
+    """Like :func:`require_int`, for a string."""
+    return _require_value(task_class, config, key, "a text")
 
 
-def _given(task_class: str, config: Mapping[str, str], key: str, expected: str) -> str:
+def _require_value(task_class: str, config: Mapping[str, str], key: str, expected: str) -> str:
     value = config.get(key)
     if value is None:
         raise ConnectError(f"Invalid {task_class} configuration: {key} is missing, expected {expected}")
@@ -42,5 +42,5 @@ def _given(task_class: str, config: Mapping[str, str], key: str, expected: str) 
 
 
 def is_true(config: Mapping[str, str], key: str) -> bool:
-    """Java's ``parseBoolean``: whatever is not ``true`` is false."""
+    """Java's ``parseBoolean``: every value except ``true`` is false."""
     return config.get(key, "").lower() == "true"

@@ -1,4 +1,4 @@
-"""MockSource and MockSink: they do nothing, and fail when they are told to."""
+"""MockSource and MockSink: do nothing, and fail on request."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ DELAY_MS = "delay_ms"
 CONNECTOR_FAILURE = "connector-failure"
 TASK_FAILURE = "task-failure"
 DEFAULT_DELAY_MS = 15_000
-LONGEST_WAIT_S = 1.0
+MAX_WAIT_S = 1.0
 _JOIN_S = 20.0
 _log = logging.getLogger(__name__)
 
 
-def delay_s(config: Mapping[str, str], mode: str) -> float | None:
-    """After what time to fail in this mode; None: never. Raises ConfigError for a delay that is no number."""
+def find_failure_delay_s(config: Mapping[str, str], mode: str) -> float | None:
+    """Delay until a failure in this mode; None for never. Raises ConfigError for an invalid delay."""
     if config.get(MODE) != mode:
         return None
     delay_ms = parse_value(DELAY_MS, config.get(DELAY_MS), ConfigType.LONG)
@@ -34,17 +34,17 @@ def delay_s(config: Mapping[str, str], mode: str) -> float | None:
 
 
 class ConnectorFailure:
-    """Fails a connector with ``mock_mode=connector-failure`` once its time has come."""
+    """Fails a connector with ``mock_mode=connector-failure`` after a delay."""
 
     def __init__(self) -> None:
         self._timer: threading.Timer | None = None
 
     def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
-        """Begins to wait, on a thread of its own; :meth:`stop` ends it."""
+        """Starts to wait on a separate thread; :meth:`stop` ends it."""
         self.stop()
-        after_s = delay_s(config, CONNECTOR_FAILURE)
+        after_s = find_failure_delay_s(config, CONNECTOR_FAILURE)
         if after_s is not None:
-            _log.debug("The connector is to fail in %g s", after_s)
+            _log.debug("The connector will fail in %g s", after_s)
             error = RuntimeError(f"{MODE}={CONNECTOR_FAILURE}")
             self._timer = threading.Timer(after_s, context.raise_error, (error,))
             self._timer.name = f"mock-failure-{config.get('name')}"
@@ -52,7 +52,7 @@ class ConnectorFailure:
             self._timer.start()
 
     def stop(self) -> None:
-        """Fails nothing any more. Raises RuntimeError when the worker has been busy taking the failure for 20 seconds."""
+        """Cancels the failure. Raises RuntimeError if the worker has been handling it for 20 seconds."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer.join(_JOIN_S)
@@ -62,25 +62,25 @@ class ConnectorFailure:
 
 
 class TaskFailure:
-    """When a task with ``mock_mode=task-failure`` is to fail."""
+    """Fails a task with ``mock_mode=task-failure`` after a delay."""
 
     def __init__(self, config: Mapping[str, str], monotonic: Callable[[], float] = time.monotonic) -> None:
-        after_s = delay_s(config, TASK_FAILURE)
+        after_s = find_failure_delay_s(config, TASK_FAILURE)
         self._monotonic = monotonic
         self._due_s = None if after_s is None else monotonic() + after_s
 
-    def left_s(self) -> float | None:
-        """How much time is left; None: it never fails."""
+    def remaining_s(self) -> float | None:
+        """Time until the failure; None for never."""
         return None if self._due_s is None else max(0.0, self._due_s - self._monotonic())
 
     def raise_if_due(self) -> None:
-        """Raises RuntimeError when its time has come."""
-        if self.left_s() == 0.0:
+        """Raises RuntimeError after the delay."""
+        if self.remaining_s() == 0.0:
             raise RuntimeError(f"{MODE}={TASK_FAILURE}")
 
 
-class Mock(Connector):
-    """One task, which does nothing."""
+class MockConnector(Connector):
+    """A connector with one task that does nothing."""
 
     most_tasks = 1
     open_prefixes = (MODE, DELAY_MS)
@@ -103,15 +103,15 @@ class Mock(Connector):
         self._failure.stop()
 
 
-class MockSource(Mock, SourceConnector):
-    """Gives no records. ``org.apache.kafka.connect.tools.MockSourceConnector``."""
+class MockSource(MockConnector, SourceConnector):
+    """Produces no records. ``org.apache.kafka.connect.tools.MockSourceConnector``."""
 
     def task_class(self) -> type[SourceTask]:
         return MockSourceTask
 
 
 class MockSourceTask(SourceTask):
-    """Gives nothing, and fails in ``poll`` if it is to."""
+    """Produces nothing; fails in ``poll`` if configured."""
 
     def __init__(self) -> None:
         self._stopped = threading.Event()
@@ -120,8 +120,8 @@ class MockSourceTask(SourceTask):
         self._failure = TaskFailure(config)
 
     def poll(self) -> Sequence[SourceRecord] | None:
-        left_s = self._failure.left_s()
-        self._stopped.wait(LONGEST_WAIT_S if left_s is None else min(left_s, LONGEST_WAIT_S))
+        remaining_s = self._failure.remaining_s()
+        self._stopped.wait(MAX_WAIT_S if remaining_s is None else min(remaining_s, MAX_WAIT_S))
         self._failure.raise_if_due()
         return None
 
@@ -129,28 +129,28 @@ class MockSourceTask(SourceTask):
         self._stopped.set()
 
 
-class MockSink(Mock, SinkConnector):
-    """Keeps nothing. ``org.apache.kafka.connect.tools.MockSinkConnector``."""
+class MockSink(MockConnector, SinkConnector):
+    """Discards all records. ``org.apache.kafka.connect.tools.MockSinkConnector``."""
 
     def task_class(self) -> type[SinkTask]:
         return MockSinkTask
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        return False  # as in Apache's: the worker changes the group's offsets
+        return False  # as in Apache Kafka: the worker changes the group's offsets
 
 
 class MockSinkTask(SinkTask):
-    """Takes everything and does nothing with it, and fails in ``put`` if it is to, with records or without."""
+    """Discards all records; fails in ``put`` if configured, with or without records."""
 
     def start(self, config: Mapping[str, str]) -> None:
         self._failure = TaskFailure(config)
-        self._ask_for_put()
+        self._request_put()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         self._failure.raise_if_due()
-        self._ask_for_put()
+        self._request_put()
 
-    def _ask_for_put(self) -> None:
-        left_s = self._failure.left_s()
-        if left_s is not None:
-            self.context.timeout(int(left_s * 1000) + 1)
+    def _request_put(self) -> None:
+        remaining_s = self._failure.remaining_s()
+        if remaining_s is not None:
+            self.context.timeout(int(remaining_s * 1000) + 1)

@@ -1,4 +1,4 @@
-"""Connectors that make as many tasks as they may, and tell each its number."""
+"""Base classes of connectors that create the maximum number of tasks and number them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from connect.connector import Connector, ExactlyOnceSupport, SourceConnector
 from connectors.verifiable.config import ID
 
 
-class Numbered(Connector):
-    """Each task has the connector's configuration, with its number as ``id``."""
+class NumberedTasksConnector(Connector):
+    """Each task gets the connector's configuration with its number as ``id``."""
 
     def __init__(self) -> None:
         self._config: dict[str, str] = {}
@@ -25,9 +25,9 @@ class Numbered(Connector):
         return [{**self._config, ID: str(task)} for task in range(max_tasks)]
 
     def stop(self) -> None:
-        """Nothing runs beside the tasks."""
+        """Does nothing: only the tasks run."""
 
 
-class NumberedSource(Numbered, SourceConnector):
+class NumberedTasksSource(NumberedTasksConnector, SourceConnector):
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
         return ExactlyOnceSupport.SUPPORTED

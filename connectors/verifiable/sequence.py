@@ -1,4 +1,4 @@
-"""Numbers that count up at a wished rate, and go on where they stopped."""
+"""Sequence numbers and rate limiting of verifiable sources."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from connect.errors import ConnectError
 from connect.source import OffsetReader
 
 SEQNO = "seqno"
-LONGEST_WAIT_S = 1.0
-SHORTEST_WAIT_S = 0.01
-"""A task that makes more than a record in this time makes them in batches: a wake-up for each would be all that it does."""
+MAX_WAIT_S = 1.0
+MIN_WAIT_S = 0.01
+"""A task that produces records faster than this produces them in batches, to avoid a wake-up per record."""
 
 
 def next_seqno(reader: OffsetReader, partition: Mapping[str, Any]) -> int:
-    """The number after the stored one; 0 when none is stored. Raises ConnectError for an offset that is none of ours."""
+    """The number after the stored one; 0 if none is stored. Raises ConnectError for an invalid offset."""
     stored = reader.offset(partition)
     if stored is None:
         return 0
@@ -27,41 +27,41 @@ def next_seqno(reader: OffsetReader, partition: Mapping[str, Any]) -> int:
     return seqno + 1
 
 
-class Pace:
-    """How many records are to be made when. One thread asks; any may stop it."""
+class RateLimiter:
+    """Limits the rate of records. One thread calls it; any thread may stop it."""
 
     def __init__(self, rate: int, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """``rate`` is records a second, counted from now: what a pause held up is made up for, as in Apache's. 0 is none at
-        all, below that it is as fast as it goes."""
+        """``rate`` is in records per second from now on; after a pause, it catches up as in Apache Kafka. 0 means no records,
+        negative values mean no limit."""
         self._rate = rate
         self._monotonic = monotonic
         self._stopped = threading.Event()
         self._started_s = monotonic()
-        self._last_s = self._started_s - SHORTEST_WAIT_S
+        self._last_s = self._started_s - MIN_WAIT_S
         self._made = 0
 
-    def due(self, most: int) -> int:
-        """How many records to make now, at most ``most``. Waits for the first of them, not longer than about a second; 0 when
-        none is due then, or it is stopped."""
+    def wait_for_due(self, max_records: int) -> int:
+        """Returns how many records are due, at most ``max_records``. Waits for the first one, at most about a second; 0 if none
+        is due then, or if stopped."""
         if self._rate < 0:
-            return 0 if self._stopped.is_set() else most
+            return 0 if self._stopped.is_set() else max_records
         if self._rate == 0:
             self.idle()
             return 0
-        due_s = max(self._started_s + self._made / self._rate, self._last_s + SHORTEST_WAIT_S)
+        due_s = max(self._started_s + self._made / self._rate, self._last_s + MIN_WAIT_S)
         wait_s = due_s - self._monotonic()
-        if self._stopped.wait(max(0.0, min(wait_s, LONGEST_WAIT_S))) or wait_s > LONGEST_WAIT_S:
+        if self._stopped.wait(max(0.0, min(wait_s, MAX_WAIT_S))) or wait_s > MAX_WAIT_S:
             return 0
         self._last_s = self._monotonic()
         behind = int((self._last_s - self._started_s) * self._rate) + 1 - self._made
-        number = min(max(behind, 1), most)
+        number = min(max(behind, 1), max_records)
         self._made += number
         return number
 
     def idle(self) -> None:
-        """Waits about a second, or until it is stopped."""
-        self._stopped.wait(LONGEST_WAIT_S)
+        """Waits about a second, or until stopped."""
+        self._stopped.wait(MAX_WAIT_S)
 
     def stop(self) -> None:
-        """Ends every wait, for good."""
+        """Ends all waits, permanently."""
         self._stopped.set()

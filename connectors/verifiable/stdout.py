@@ -1,4 +1,4 @@
-"""Whole lines on the standard output, which many tasks, and processes, share."""
+"""Writes whole lines to the standard output, which tasks and processes share."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import threading
 _log = logging.getLogger(__name__)
 
 _ATOMIC_BYTES = select.PIPE_BUF
-"""POSIX: what several processes write to one pipe is not mixed, as long as a write has no more than this."""
+"""POSIX: writes to a pipe up to this size are atomic."""
 _WRITABLE_WAIT_S = 1.0
 _lock = threading.Lock()
-_told = threading.Event()
+_failure_logged = threading.Event()
 
 
 def write_lines(lines: bytes) -> None:
-    """Writes lines, each with its end, in one piece; to a pipe in pieces that end with a line. Blocks as long as a reader does.
+    """Writes lines atomically; to a pipe in pieces of whole lines. Blocks while a reader blocks.
 
-    A standard output that is closed is noted in the log, once a process: nobody reads the lines then, and the records are what
-    matters (Apache's tasks do not even note it).
+    A closed standard output is logged once per process: nobody reads the lines, and only the records matter (Apache's tasks do
+    not log it).
     """
     if not lines:
         return
@@ -33,16 +33,16 @@ def write_lines(lines: bytes) -> None:
             for piece in pieces:
                 _write(fd, piece)
     except (OSError, ValueError) as e:
-        if not _told.is_set():
-            _told.set()
-            _log.warning("The standard output cannot be written to, lines of verifiable connectors are lost: %s", e)
+        if not _failure_logged.is_set():
+            _failure_logged.set()
+            _log.warning("Cannot write to the standard output; lines of verifiable connectors are lost: %s", e)
 
 
 def _pieces(lines: bytes) -> list[bytes]:
     pieces, start = [], 0
     while len(lines) - start > _ATOMIC_BYTES:
         end = lines.rfind(b"\n", start, start + _ATOMIC_BYTES) + 1
-        if end <= start:  # one line that is longer by itself
+        if end <= start:  # a single line that is longer
             end = lines.find(b"\n", start) + 1 or len(lines)
         pieces.append(lines[start:end])
         start = end

@@ -1,4 +1,4 @@
-"""VerifiableSink: a line on the standard output for each record that was taken, and another when its offset is committed."""
+"""VerifiableSink: prints a line for each record, and another when its offset is committed."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from connect.connector import SinkConnector
 from connect.data.struct import Struct
 from connect.record import SinkRecord, TopicPartition
 from connect.sink import Offsets, SinkTask
-from connectors.verifiable.config import ID, NAME, required_int
-from connectors.verifiable.numbered import Numbered
+from connectors.verifiable.config import ID, NAME, require_int
+from connectors.verifiable.numbered import NumberedTasksConnector
 from connectors.verifiable.stdout import write_lines
 
 _TASK = "VerifiableSinkTask"
 _FLUSHED = ',"flushed":true}\n'
 
 
-class VerifiableSink(Numbered, SinkConnector):
+class VerifiableSink(NumberedTasksConnector, SinkConnector):
     """``org.apache.kafka.connect.tools.VerifiableSinkConnector``."""
 
     def task_class(self) -> type[SinkTask]:
         return VerifiableSinkTask
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        return False  # as in Apache's: the worker changes the group's offsets
+        return False  # as in Apache Kafka: the worker changes the group's offsets
 
 
 class VerifiableSinkTask(SinkTask):
-    """Prints each record it is given, and once more with ``"flushed":true`` when it is asked what may be committed.
+    """Prints each record, and again with ``"flushed":true`` when offsets are committed.
 
     ``{"task":<key>,"seqno":<value>,"offset":3,"time_ms":...,"name":...,"topic":...,"sinkTask":0}``
 
-    ``task`` is the key, ``seqno`` the value, whatever they are: of a VerifiableSource they are what the names say. The members
-    stand in the order in which Apache's task has them. The lines of a batch are one write.
+    ``task`` is the key and ``seqno`` the value, as written by VerifiableSource. Members are in the order of Apache's task. The
+    lines of a batch are one write.
     """
 
     def __init__(self) -> None:
         self._unflushed: dict[TopicPartition, list[tuple[str, str]]] = {}
 
     def start(self, config: Mapping[str, str]) -> None:
-        self._id = required_int(_TASK, config, ID)
+        self._id = require_int(_TASK, config, ID)
         self._name = orjson.dumps(config.get(NAME)).decode()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
@@ -63,15 +63,15 @@ class VerifiableSinkTask(SinkTask):
     def flush(self, offsets: Offsets) -> None:
         time_ms = str(_now_ms())
         lines: list[str] = []
-        for place in offsets:
-            for before, after in self._unflushed.pop(place, ()):
+        for topic_partition in offsets:
+            for before, after in self._unflushed.pop(topic_partition, ()):
                 lines += (before, time_ms, after, _FLUSHED)
         write_lines("".join(lines).encode())
 
     def close_partitions(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:
-        # What was not flushed is delivered again, to whoever has the partition then.
-        for place in partitions:
-            self._unflushed.pop(place, None)
+        # Records that were not flushed are redelivered to the partition's next owner.
+        for topic_partition in partitions:
+            self._unflushed.pop(topic_partition, None)
 
 
 def _json(value: Any) -> str:
@@ -84,7 +84,7 @@ def _json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What orjson does not know of the values that a converter can give."""
+    """Converts values that orjson does not support."""
     match value:
         case Struct():
             return dict(zip(value.schema.field_names, value.values, strict=True))

@@ -1,4 +1,4 @@
-"""VerifiableSource: numbers that count up, and a line on the standard output for each that was made and acknowledged."""
+"""VerifiableSource: counts up, and prints a line for each record produced and for each acknowledgment."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connect.source import SourceTask
-from connectors.verifiable.config import ID, NAME, THROUGHPUT, TOPIC, is_true, required_int, required_text
-from connectors.verifiable.numbered import NumberedSource
-from connectors.verifiable.sequence import SEQNO, Pace, next_seqno
+from connectors.verifiable.config import ID, NAME, THROUGHPUT, TOPIC, is_true, require_int, require_text
+from connectors.verifiable.numbered import NumberedTasksSource
+from connectors.verifiable.sequence import SEQNO, RateLimiter, next_seqno
 from connectors.verifiable.stdout import write_lines
 
 COMPLETE_RECORD_DATA = "complete.record.data"
@@ -35,7 +35,7 @@ COMPLETE_VALUE = (
 )
 
 
-class VerifiableSource(NumberedSource):
+class VerifiableSource(NumberedTasksSource):
     """``org.apache.kafka.connect.tools.VerifiableSourceConnector``."""
 
     open_prefixes = (TOPIC, THROUGHPUT, COMPLETE_RECORD_DATA)
@@ -45,37 +45,37 @@ class VerifiableSource(NumberedSource):
 
 
 class VerifiableSourceTask(SourceTask):
-    """Makes the numbers of one task: key the task's number (int32), value the number (int64), or with ``complete.record.data`` a
-    struct of all that the line says.
+    """Produces the numbers of one task. The key is the task's number (int32), the value the number (int64), or with
+    ``complete.record.data`` a struct of all members of the line.
 
-    A line says that a number was made (``{"task":0,"seqno":7,"time_ms":...,"name":...,"topic":...}``), another one, with
-    ``"committed":true``, that the broker has acknowledged it. The members stand in the order in which Apache's task has them.
-    The lines of a batch are one write; those about acknowledgements go with the next.
+    A line reports a produced number (``{"task":0,"seqno":7,"time_ms":...,"name":...,"topic":...}``); another one with
+    ``"committed":true`` reports its acknowledgment by the broker. Members are in the order of Apache's task. The lines of a
+    batch are one write; acknowledgments are printed with the next batch.
     """
 
     wants_commit_record = True
 
     def __init__(self) -> None:
-        self._pace: Pace | None = None
+        self._rate_limiter: RateLimiter | None = None
         self._committed: list[int] = []
 
     def start(self, config: Mapping[str, str]) -> None:
         name = config.get(NAME)
         self._name = "" if name is None else name
-        self._id = required_int(_TASK, config, ID)
-        self._topic = required_text(_TASK, config, TOPIC)
-        rate = required_int(_TASK, config, THROUGHPUT, ConfigType.LONG)
+        self._id = require_int(_TASK, config, ID)
+        self._topic = require_text(_TASK, config, TOPIC)
+        rate = require_int(_TASK, config, THROUGHPUT, ConfigType.LONG)
         self._complete = is_true(config, COMPLETE_RECORD_DATA)
         self._partition = {ID: self._id}
         self._seqno = next_seqno(self.context.offset_reader, self._partition)
         self._names = f'"name":{orjson.dumps(name).decode()},"topic":{orjson.dumps(self._topic).decode()}'
-        self._pace = Pace(rate)
-        _log.info("Task %s-%d goes on at number %d of topic %s", name, self._id, self._seqno, self._topic)
+        self._rate_limiter = RateLimiter(rate)
+        _log.info("Task %s-%d continues at number %d of topic %s", name, self._id, self._seqno, self._topic)
 
     def poll(self) -> Sequence[SourceRecord] | None:
-        self._tell_committed()
-        assert self._pace is not None
-        number = self._pace.due(BATCH)
+        self._print_committed()
+        assert self._rate_limiter is not None
+        number = self._rate_limiter.wait_for_due(BATCH)
         if not number:
             return None
         first, self._seqno = self._seqno, self._seqno + number
@@ -92,14 +92,14 @@ class VerifiableSourceTask(SourceTask):
         return SourceRecord(self._partition, {SEQNO: seqno}, self._topic, None, Schema.INT32, self._id, schema, value)
 
     def commit_record(self, record: SourceRecord, metadata: Any | None) -> None:
-        # The offset, not the value as in Apache's task: that cannot print a struct.
+        # The offset instead of the value as in Apache's task, which cannot print a struct.
         assert record.source_offset is not None
         self._committed.append(record.source_offset[SEQNO])
 
     def commit(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
-        self._tell_committed()
+        self._print_committed()
 
-    def _tell_committed(self) -> None:
+    def _print_committed(self) -> None:
         if self._committed:
             begin, end = f'{{"committed":true,"task":{self._id},"seqno":', f',"time_ms":{_now_ms()},{self._names}}}\n'
             write_lines("".join([f"{begin}{seqno}{end}" for seqno in self._committed]).encode())
@@ -109,11 +109,11 @@ class VerifiableSourceTask(SourceTask):
         return {SEQNO: self._seqno}
 
     def stop(self) -> None:
-        if self._pace is not None:
-            self._pace.stop()
+        if self._rate_limiter is not None:
+            self._rate_limiter.stop()
 
     def close(self) -> None:
-        self._tell_committed()
+        self._print_committed()
 
 
 def _now_ms() -> int:

@@ -1,7 +1,7 @@
-"""Requests that another worker has to answer are passed on to it.
+"""Forwards requests that another worker must answer.
 
-Twice at most: the first worker adds ``forward=true``, so that the next one knows, and that one ``forward=false``, after which no
-worker passes the request on.
+A request is forwarded twice at most: the first worker adds ``forward=true``, the second one ``forward=false``, and a worker that
+gets ``forward=false`` does not forward.
 """
 
 from __future__ import annotations
@@ -14,37 +14,41 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from connect.errors import IllegalStateError, NotLeaderError
-from rest.forwarding.worker_client import Outgoing
-from rest.server.thread_pools import Kind, Lanes
+from rest.forwarding.worker_client import WorkerClient
+from rest.server.thread_pools import RequestKind, ThreadPools
 
-_COPIED = ("authorization", "content-type")
-_RETURNED = ("content-type", "location")
+_REQUEST_HEADERS = ("authorization", "content-type")
+_RESPONSE_HEADERS = ("content-type", "location")
 _NO_LEADER = "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
-_TOO_FAR = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+_CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
 
 
 class Forwarder:
-    """Passes requests on, on threads of a lane of their own."""
+    """Forwards requests on a thread pool of their own."""
 
-    def __init__(self, outgoing: Outgoing, lanes: Lanes) -> None:
-        self._outgoing = outgoing
-        self._lanes = lanes
+    def __init__(self, worker_client: WorkerClient, pools: ThreadPools) -> None:
+        self._worker_client = worker_client
+        self._pools = pools
 
     async def forward(self, request: Request, error: NotLeaderError) -> Response:
-        """The other worker's answer. Raises IllegalStateError (409) when there is none to ask, or it was passed on too often."""
+        """Returns the other worker's response. Raises IllegalStateError (409) for an unknown leader or too many forwards."""
         if not error.forward_url:
             raise IllegalStateError(_NO_LEADER)
         query = parse_qsl(request.url.query, keep_blank_values=True)
         seen = next((value for name, value in query if name == "forward"), None)
         if seen is not None and seen.lower() != "true":
-            raise IllegalStateError(_TOO_FAR)
+            raise IllegalStateError(_CONFLICT)
         query = [pair for pair in query if pair[0] != "forward"] + [("forward", "true" if seen is None else "false")]
         path = f"{_path_of(request)}?{urlencode(query)}"
         body = await request.body()
-        headers = {name: value for name in _COPIED if (value := request.headers.get(name)) is not None}
-        send = partial(self._outgoing.send, request.method, error.forward_url, path, headers, body or None)
-        reply = await asyncio.wrap_future(self._lanes.submit(Kind.FORWARD, send))
-        return Response(reply.body, reply.status, {name: reply.headers[name] for name in _RETURNED if name in reply.headers})
+        headers = {name: value for name in _REQUEST_HEADERS if (value := request.headers.get(name)) is not None}
+        send = partial(self._worker_client.send, request.method, error.forward_url, path, headers, body or None)
+        response = await asyncio.wrap_future(self._pools.submit(RequestKind.FORWARD, send))
+        return Response(
+            response.body,
+            response.status,
+            {name: response.headers[name] for name in _RESPONSE_HEADERS if name in response.headers},
+        )
 
 
 def _path_of(request: Request) -> str:

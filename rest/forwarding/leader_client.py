@@ -1,16 +1,17 @@
-"""What a worker asks of its leader: the client side of :mod:`rest.routes.internal`."""
+"""Requests from a worker to its leader: the client of :mod:`rest.routes.internal`."""
 
 from __future__ import annotations
 
 from urllib.parse import quote
 
 from connect.errors import ConnectError, ForbiddenError, IllegalStateError, NotFoundError, NotReadyError
-from rest.forwarding.worker_client import Outgoing
+from rest.forwarding.worker_client import WorkerClient
 from rest.responses import JSON_TYPE
-from rest.routes.internal import ALGORITHM_HEADER, SIGNATURE_HEADER
 from worker.distributed.session_keys import SignedHeaders
 
-_KINDS: dict[int, type[ConnectError]] = {
+SIGNATURE_HEADER = "X-Connect-Authorization"
+ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
+_ERRORS: dict[int, type[ConnectError]] = {
     403: ForbiddenError,
     404: NotFoundError,
     409: IllegalStateError,
@@ -18,11 +19,11 @@ _KINDS: dict[int, type[ConnectError]] = {
 }
 
 
-class RestPeers:
+class RestLeaderClient:
     """Implements :class:`worker.distributed.leader_client.LeaderClient`."""
 
-    def __init__(self, outgoing: Outgoing | None = None) -> None:
-        self._outgoing = outgoing or Outgoing()
+    def __init__(self, worker_client: WorkerClient | None = None) -> None:
+        self._worker_client = worker_client or WorkerClient()
 
     def put_task_configs(self, leader_url: str, connector: str, body: bytes, headers: SignedHeaders | None) -> None:
         self._send("POST", leader_url, connector, "tasks", body, headers)
@@ -36,7 +37,7 @@ class RestPeers:
         sent = {"Content-Type": JSON_TYPE} if body is not None else {}
         if headers is not None:
             sent |= {SIGNATURE_HEADER: headers.authorization, ALGORITHM_HEADER: headers.algorithm}
-        reply = self._outgoing.send(method, leader_url, f"/connectors/{quote(connector, safe='')}/{what}", sent, body)
-        if reply.status >= 400:
-            kind = _KINDS.get(reply.status, ConnectError)
-            raise kind(f"The leader at {leader_url} answered {reply.status}: {reply.message}")
+        response = self._worker_client.send(method, leader_url, f"/connectors/{quote(connector, safe='')}/{what}", sent, body)
+        if response.status >= 400:
+            error = _ERRORS.get(response.status, ConnectError)
+            raise error(f"The leader at {leader_url} answered {response.status}: {response.message}")

@@ -15,27 +15,27 @@ from rest.server.tls import ReloadingContext, TlsSettings, client_context
 from worker.config.worker_config import WorkerConfig
 
 TIMEOUT_S = 95.0
-"""A little longer than a worker takes at most to answer."""
+"""Slightly longer than a worker's own request timeout."""
 _CHECK_TLS = (
-    "Check listeners.https.ssl.*, or ssl.* where there are none, of both workers: each must trust who signed the other's "
-    "certificate, which must be for the advertised host"
+    "Check listeners.https.ssl.* (or ssl.*, if unset) on both workers: each must trust the issuer of the other's certificate, "
+    "which must match the advertised host"
 )
 USER_AGENT = "kafka-connect"
-"""Apache's workers call themselves so."""
+"""As sent by Apache's workers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """What the other worker answered."""
+class WorkerResponse:
+    """The response of another worker."""
 
     status: int
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """By lower-case names."""
     body: bytes
 
     @property
     def message(self) -> str:
-        """The text of an error body, or what stands for it."""
+        """The message of an error response, or the status if there is none."""
         try:
             parsed = json.loads(self.body)
         except ValueError:
@@ -45,22 +45,23 @@ class Reply:
         return f"HTTP {self.status}"
 
 
-class Outgoing:
-    """Sends requests, each on a connection of its own: they are rare. Safe from any thread."""
+class WorkerClient:
+    """Sends requests to other workers, each on a new connection, since they are rare. Thread-safe."""
 
     def __init__(self, tls: ReloadingContext | None = None) -> None:
-        """``tls`` is for workers whose URL is https; Python's default trust without it."""
+        """``tls`` is for workers with https URLs; the default is Python's trust store."""
         self._tls = tls
         self._tls_lock = threading.Lock()
 
     @classmethod
-    def of_worker(cls, config: WorkerConfig) -> Outgoing:
-        """With the TLS settings of the worker's own https listeners, when it has some. Raises ConfigError for wrong ones."""
+    def from_config(cls, config: WorkerConfig) -> WorkerClient:
+        """Uses the TLS settings of the worker's https listeners, if any. Raises ConfigError for invalid ones."""
         https = any(listener.lower().startswith("https:") for listener in config.listeners)
-        return cls(ReloadingContext(TlsSettings.of(config.originals), client_context) if https else None)
+        return cls(ReloadingContext(TlsSettings.from_properties(config.originals), client_context) if https else None)
 
-    def send(self, method: str, url: str, path: str, headers: Mapping[str, str], body: bytes | None) -> Reply:
-        """``path`` with its query, encoded. Raises UnreachableError when no worker answers, ConnectError for a broken answer."""
+    def send(self, method: str, url: str, path: str, headers: Mapping[str, str], body: bytes | None) -> WorkerResponse:
+        """Sends one request; ``path`` is encoded and includes the query. Raises UnreachableError when no worker responds,
+        ConnectError for an invalid response."""
         parts = urlsplit(url)
         host = parts.hostname or ""
         target = parts.path.rstrip("/") + path
@@ -72,19 +73,21 @@ class Outgoing:
         try:
             connection.request(method, target, body, {"User-Agent": USER_AGENT, **headers})
             response = connection.getresponse()
-            return Reply(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
+            return WorkerResponse(
+                response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+            )
         except OSError as e:
-            told = f"IO Error trying to forward REST request: {e} ({method} {parts.netloc}{path})"
-            raise UnreachableError(f"{told}. {_CHECK_TLS}" if isinstance(e, ssl.SSLError) else told) from e
+            message = f"IO Error trying to forward REST request: {e} ({method} {parts.netloc}{path})"
+            raise UnreachableError(f"{message}. {_CHECK_TLS}" if isinstance(e, ssl.SSLError) else message) from e
         except http.client.HTTPException as e:
             raise ConnectError(f"Error trying to forward REST request: {type(e).__name__} ({method} {parts.netloc}{path})") from e
         finally:
             connection.close()
 
     def _context(self) -> ssl.SSLContext | None:
-        """As the files are now: a certificate that was renewed is shown from then on."""
+        """Returns the TLS context, reloaded if its files have changed."""
         if self._tls is None:
             return None
         with self._tls_lock:
-            self._tls.renewed()
+            self._tls.reload_if_changed()
             return self._tls.context

@@ -1,7 +1,7 @@
-"""Apache's basic authentication for REST: users and passwords in a file that a JAAS file names.
+"""Apache's basic authentication extension: users and passwords from a file that a JAAS configuration names.
 
-The JAAS file has an entry ``KafkaConnect`` with ``PropertyFileLoginModule``, and the option ``file``: properties, a user and a
-password a line. Changes of that file count from the next request on.
+The JAAS file has an entry ``KafkaConnect`` with ``PropertyFileLoginModule`` and its option ``file``: a properties file with a
+user and password on each line. Changes to that file apply from the next request.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ FILE_KEY = "rest.basic.auth.jaas.config.file"
 ENTRY = "KafkaConnect"
 MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
 
-_REFUSED = "User cannot access the resource."
+_UNAUTHORIZED = "User cannot access the resource."
 _JAVA_OPTION = "-Djava.security.auth.login.config="
 _INTERNAL = {"POST": re.compile(r"/?connectors/[^/]+/tasks/?"), "PUT": re.compile(r"/?connectors/[^/]+/fence/?")}
-"""Calls between workers, which are signed instead."""
+"""Requests between workers, which are signed instead."""
 
 
 class PasswordFile:
-    """Users and passwords, read again when the file changes."""
+    """Users and passwords, reloaded when the file changes."""
 
     def __init__(self, path: str) -> None:
-        """Raises ConfigError for a file that cannot be read or that has no user."""
+        """Raises ConfigError for a file that cannot be read or has no users."""
         self._path = path
         self._users: dict[str, str] = {}
         self._seen: tuple[int, int, int] | None = None
         self._refresh()
 
-    def knows(self, user: str, password: str) -> bool:
-        """Whether this is the user's password. A file that has become unreadable lets nobody in."""
+    def is_valid(self, user: str, password: str) -> bool:
+        """Returns whether this is the user's password. False if the file has become unreadable."""
         try:
             self._refresh()
         except ConnectError:
             return False
         expected = self._users.get(user)
-        # As long for a user that is not there.
+        # Takes as long for an unknown user.
         same = hmac.compare_digest(password.encode(), (expected if expected is not None else password + "x").encode())
         return same and expected is not None
 
@@ -59,14 +59,14 @@ class PasswordFile:
         try:
             found = os.stat(self._path)
         except OSError as e:
-            raise ConfigError(f"The file of users {self._path} cannot be read: {e.strerror}", key=FILE_KEY) from e
+            raise ConfigError(f"Cannot read the user file {self._path}: {e.strerror}", key=FILE_KEY) from e
         seen = (found.st_mtime_ns, found.st_size, found.st_ino)
         if seen == self._seen:
             return
         users = dict(read_properties(self._path))
         if not users:
-            # Apache's module then lets everyone in, which nobody means who has switched authentication on.
-            raise ConfigError(f"The file of users {self._path} has none: write a line user=password", key=FILE_KEY)
+            # Apache's module would then allow everyone, which nobody wants who enables authentication.
+            raise ConfigError(f"The user file {self._path} has no users: add a line user=password", key=FILE_KEY)
         self._users, self._seen = users, seen
 
 
@@ -78,21 +78,21 @@ class BasicAuth:
         self._modules: list[tuple[str, PasswordFile]] = []
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        path = settings.get(FILE_KEY) or _file_of_java(self._environment)
+        path = settings.get(FILE_KEY) or _file_from_java_options(self._environment)
         if path is None:
             raise ConfigError(
                 f"Basic authentication needs a JAAS file: set {FILE_KEY}, or KAFKA_OPTS={_JAVA_OPTION}FILE in the environment",
                 key=FILE_KEY,
             )
-        self._modules = [(module.flag, PasswordFile(_users_file(module, path))) for module in _modules(path)]
+        self._modules = [(module.flag, PasswordFile(_password_file(module, path))) for module in _read_modules(path)]
 
     def wrap(self, app: ASGIApp, cluster: ClusterView) -> ASGIApp:
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] == "http" and not self._lets_pass(scope):
-                # Apache's words and type; the text is no JSON there either. OPTIONS is answered as text.
+            if scope["type"] == "http" and not self._is_allowed(scope):
+                # Apache's text and types: labeled JSON although it is not, except for OPTIONS.
                 media_type = "text/plain" if scope["method"] == "OPTIONS" else "application/json"
                 headers = {"Content-Type": media_type, "WWW-Authenticate": 'Basic realm="KafkaConnect"'}
-                await Response(_REFUSED, 401, headers)(scope, receive, send)
+                await Response(_UNAUTHORIZED, 401, headers)(scope, receive, send)
                 return
             await app(scope, receive, send)
 
@@ -101,16 +101,16 @@ class BasicAuth:
     def close(self) -> None:
         """Nothing to close."""
 
-    def _lets_pass(self, scope: Scope) -> bool:
+    def _is_allowed(self, scope: Scope) -> bool:
         internal = _INTERNAL.get(scope["method"])
         if internal is not None and internal.fullmatch(scope["path"]):
             return True
         credentials = _credentials(Headers(scope=scope).get("authorization", ""))
-        return credentials is not None and _login(self._modules, *credentials)
+        return credentials is not None and _authenticate(self._modules, *credentials)
 
 
-def _file_of_java(environment: Mapping[str, str]) -> str | None:
-    """The file that the JVM would be told of."""
+def _file_from_java_options(environment: Mapping[str, str]) -> str | None:
+    """Returns the JAAS file named in KAFKA_OPTS."""
     try:
         options = shlex.split(environment.get("KAFKA_OPTS", ""))
     except ValueError:
@@ -119,22 +119,22 @@ def _file_of_java(environment: Mapping[str, str]) -> str | None:
     return found[-1].removeprefix("file:") if found else None
 
 
-def _modules(path: str) -> Sequence[LoginModule]:
+def _read_modules(path: str) -> Sequence[LoginModule]:
     try:
         entries = parse_jaas(Path(path).read_text("utf-8"))
     except OSError as e:
         raise ConfigError.invalid(FILE_KEY, path, f"the JAAS file cannot be read: {e.strerror}") from e
     except ConfigError as e:
-        raise ConfigError.invalid(FILE_KEY, path, f"the JAAS file is wrong: {e.message}") from e
+        raise ConfigError.invalid(FILE_KEY, path, f"the JAAS file is invalid: {e.message}") from e
     if not entries.get(ENTRY):
         listed = f"; it has {', '.join(sorted(entries))}" if entries else ""
         raise ConfigError.invalid(FILE_KEY, path, f"the JAAS file has no entry {ENTRY} with a login module{listed}")
     return entries[ENTRY]
 
 
-def _users_file(module: LoginModule, path: str) -> str:
+def _password_file(module: LoginModule, path: str) -> str:
     if module.class_name != MODULE:
-        raise ConfigError.invalid(FILE_KEY, path, f"login module {module.class_name} cannot be used here; there is {MODULE}")
+        raise ConfigError.invalid(FILE_KEY, path, f"login module {module.class_name} is not supported; use {MODULE}")
     file = module.options.get("file")
     if not file:
         raise ConfigError.invalid(FILE_KEY, path, 'Property Credentials file must be specified: file="..." of the login module')
@@ -152,11 +152,11 @@ def _credentials(authorization: str) -> tuple[str, str] | None:
     return (user, password) if colon else None
 
 
-def _login(modules: Sequence[tuple[str, PasswordFile]], user: str, password: str) -> bool:
-    """JAAS's rule: all that are required must succeed, one that is sufficient ends it, and of the others one must."""
+def _authenticate(modules: Sequence[tuple[str, PasswordFile]], user: str, password: str) -> bool:
+    """Applies JAAS's rules: every required module must succeed, a sufficient one ends the check, one must succeed."""
     required_failed = succeeded = False
     for flag, users in modules:
-        ok = users.knows(user, password)
+        ok = users.is_valid(user, password)
         succeeded |= ok
         if flag == "sufficient" and ok:
             return not required_failed

@@ -1,4 +1,4 @@
-"""Cross-origin requests: which web pages may call REST (``access.control.allow.*``), answered as Jetty does it."""
+"""CORS: which web pages may call the REST API (``access.control.allow.*``), with Jetty's responses."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _ANY = "*"
 
 @dataclass(frozen=True, slots=True)
 class CorsRules:
-    """Who may call, and with which methods."""
+    """Allowed origins and methods."""
 
     origins: tuple[re.Pattern[str], ...] | None
-    """Expressions for whole origins; None lets everyone in."""
+    """Regular expressions for whole origins; None allows every origin."""
     methods: tuple[str, ...] = _DEFAULT_METHODS
 
     @classmethod
-    def of(cls, origins: str, methods: str) -> CorsRules | None:
-        """The rules of the two keys; None when no origin is set. Raises ConfigError for an expression that is none."""
+    def parse(cls, origins: str, methods: str) -> CorsRules | None:
+        """Returns the rules of the two keys, or None when no origin is set. Raises ConfigError for an invalid expression."""
         if not origins.strip():
             return None
         allowed = tuple(_words(methods)) or _DEFAULT_METHODS
@@ -38,23 +38,23 @@ class CorsRules:
             return cls(tuple(re.compile(pattern) for pattern in patterns), allowed)
         except re.error as e:
             key = "access.control.allow.origin"
-            raise ConfigError.invalid(key, origins, f"an origin is a regular expression, or * for all: {e}") from e
+            raise ConfigError.invalid(key, origins, f"each origin is a regular expression, or * for all: {e}") from e
 
-    def lets_in(self, origin: str) -> bool:
-        """Whether one of the origins that a request names, mostly one, is allowed."""
+    def allows(self, origin: str) -> bool:
+        """Returns whether any of the origins in a request's Origin header is allowed."""
         if self.origins is None:
             return True
         return any(pattern.fullmatch(one) for one in origin.split() for pattern in self.origins)
 
     def headers_for(self, method: str, request: Headers) -> list[tuple[str, str]]:
-        """The headers that the answer gets."""
+        """Returns the headers to add to the response."""
         found = [("vary", "Origin")]
         origin = request.get("origin")
-        if origin is None or not self.lets_in(origin):
+        if origin is None or not self.allows(origin):
             return found
         found.append(("access-control-allow-origin", origin))
         if method == "OPTIONS" and "access-control-request-method" in request:
-            # All methods, whether or not the one asked for is among them: browsers look (recording cors-preflight-bad-method).
+            # All methods, even if the requested one is not allowed: browsers check (recording cors-preflight-bad-method).
             found += [
                 ("access-control-allow-methods", ",".join(self.methods)),
                 ("access-control-allow-headers", _ALLOWED_HEADERS),
@@ -67,8 +67,8 @@ def _words(text: str) -> Sequence[str]:
     return [word for part in text.split(",") if (word := part.strip())]
 
 
-class Cors:
-    """Adds the headers to every answer. A preflight is answered by the app too, as any OPTIONS (recording cors-preflight)."""
+class CorsMiddleware:
+    """Adds the headers to every response. The app answers preflights, like any OPTIONS request (recording cors-preflight)."""
 
     def __init__(self, app: ASGIApp, rules: CorsRules) -> None:
         self.app = app

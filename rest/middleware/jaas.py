@@ -1,4 +1,4 @@
-"""Java's login files (JAAS): which login modules an entry names, with their options."""
+"""Parser of JAAS login configuration files: the login modules of each entry, with their options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """One module of an entry: its class, its flag (required, requisite, sufficient, optional), its options."""
+    """A login module: class, flag (required, requisite, sufficient, optional), options."""
 
     class_name: str
     flag: str
@@ -34,7 +34,7 @@ class _Token:
 
 
 def parse_jaas(text: str) -> dict[str, list[LoginModule]]:
-    """All entries of a file. Raises ConfigError that names the line, and never a value."""
+    """Returns all entries of a file. Raises ConfigError that names the line but never a value."""
     tokens = list(_tokens(text))
     entries: dict[str, list[LoginModule]] = {}
     at = 0
@@ -42,10 +42,10 @@ def parse_jaas(text: str) -> dict[str, list[LoginModule]]:
     def take(expected: str | None) -> str:
         nonlocal at
         if at >= len(tokens):
-            raise ConfigError(f"the file ends where {_shown(expected)} is expected")
+            raise ConfigError(f"the file ends where {_expected_text(expected)} is expected")
         token = tokens[at]
         if (token.text != expected or not token.is_mark) if expected else token.is_mark:
-            raise ConfigError(f"line {token.line}: expected {_shown(expected)}")
+            raise ConfigError(f"line {token.line}: expected {_expected_text(expected)}")
         at += 1
         return token.text
 
@@ -73,7 +73,7 @@ def parse_jaas(text: str) -> dict[str, list[LoginModule]]:
     return entries
 
 
-def _shown(expected: str | None) -> str:
+def _expected_text(expected: str | None) -> str:
     return f"'{expected}'" if expected else "a name or a value"
 
 
@@ -81,7 +81,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     line = 1
     for match in _TOKEN.finditer(text):
         if match["wrong"] is not None:
-            raise ConfigError(f"line {line}: a quotation mark has no end")
+            raise ConfigError(f"line {line}: unterminated quoted string")
         quoted = match["double"] if match["double"] is not None else match["single"]
         if quoted is not None:
             yield _Token(re.sub(r"\\(.)", r"\1", quoted), line, False)

@@ -1,4 +1,4 @@
-"""What happens to a request before it is routed: an ASGI layer as thin as can be."""
+"""ASGI middleware that treats paths, Content-Type, and HEAD as Apache's Jetty server does."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _HTML = """<html>
 
 
 _METHODS_WITH_PAGE = ("GET", "POST", "HEAD")
-"""For which Jetty writes a page about a path that it understands and refuses."""
+"""Methods for which Jetty explains a rejected path in an HTML page."""
 
 
 _MEDIA_TYPE = re.compile(r"[\w!#$%&'*+.^`|~-]+/[\w!#$%&'*+.^`|~-]+[ \t]*(;.*)?", re.ASCII)
 
 
-class Front:
-    """Refuses ambiguous paths and a Content-Type that is no media type, takes matrix parameters and one trailing slash off,
-    answers HEAD like GET without the body."""
+class JettyCompatMiddleware:
+    """Rejects ambiguous paths and invalid media types, removes matrix parameters and one trailing slash, and answers HEAD like
+    GET without the body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -50,12 +50,12 @@ class Front:
         raw: bytes = scope.get("raw_path") or b""
         reason = path_problem(raw)
         if reason is not None:
-            await _refusal(reason, scope["method"])(scope, receive, send)
+            await _bad_request(reason, scope["method"])(scope, receive, send)
             return
         content_type = Headers(scope=scope).get("content-type")
-        # An empty one counts as none (recording create-no-content-type).
+        # An empty Content-Type counts as absent (recording create-no-content-type).
         if content_type and not _MEDIA_TYPE.fullmatch(content_type.strip()):
-            await _refusal(MALFORMED, scope["method"], str(URL(scope=scope)))(scope, receive, send)
+            await _bad_request(MALFORMED, scope["method"], str(URL(scope=scope)))(scope, receive, send)
             return
         path: str = routed_path(raw) if b";" in raw else scope["path"]
         if len(path) > 1:
@@ -68,7 +68,7 @@ class Front:
         await self.app(scope, receive, send)
 
 
-def _refusal(reason: str, method: str, uri: str | None = None) -> Response:
+def _bad_request(reason: str, method: str, uri: str | None = None) -> Response:
     headers = {"Cache-Control": "must-revalidate,no-cache,no-store"}
     if method not in _METHODS_WITH_PAGE and (reason != MALFORMED or uri is not None):
         return Response(status_code=400, headers=headers)

@@ -1,7 +1,7 @@
-"""Paths as Jetty and JAX-RS take them: which are refused before they are routed, and what counts of the others. Pure.
+"""Request paths by the rules of Jetty and JAX-RS: which are rejected before routing, and how the others are routed. Pure.
 
-Asked of Apache's worker. A connector whose name has a slash, a percent sign, a backslash or a control character can be created
-but never be addressed (recordings connector-get-encoded-slash and connector-get-encoded-percent).
+Tested against Apache's worker. A connector whose name contains a slash, percent sign, backslash, or control character can be
+created but not addressed (recordings connector-get-encoded-slash and connector-get-encoded-percent).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from urllib.parse import unquote_to_bytes
 
 MALFORMED = "Bad Request"
-"""What is said of a path that is none: a percent sign without two digits, a NUL, more steps up than down."""
+"""The reason for an invalid path: a percent sign without two digits, a NUL, more steps up than down."""
 
 _BAD_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 _UTF16 = re.compile(rb"%u[0-9a-fA-F]{4}")
@@ -20,11 +20,11 @@ _ILLEGAL = re.compile(rb'["<>\[\\\]^`{|}]')
 
 
 def path_problem(raw: bytes) -> str | None:
-    """Why a path is refused, in Jetty's words; None for one that is not."""
+    """Returns the reason for rejecting a path, in Jetty's words, or None."""
     pieces = [segment.partition(b";") for segment in raw.split(b"/")]
     segments = [segment for segment, _, _ in pieces]
     path = b"/".join(segments)
-    if _BAD_ESCAPE.search(_UTF16.sub(b"", path)) or b"%00" in path or _leaves_the_root(segments):
+    if _BAD_ESCAPE.search(_UTF16.sub(b"", path)) or b"%00" in path or _leaves_root(segments):
         return MALFORMED
     dots = [(b"%" in segment, bool(semicolon)) for segment, semicolon, _ in pieces if _DOTS.fullmatch(segment)]
     lowered = path.lower()
@@ -40,15 +40,15 @@ def path_problem(raw: bytes) -> str | None:
         "Suspicious Path Character": _SUSPICIOUS.search(decoded) is not None,
         "Illegal Path Character": _ILLEGAL.search(path) is not None,
     }
-    return ", ".join(problem for problem, there in found.items() if there) or None
+    return ", ".join(problem for problem, present in found.items() if present) or None
 
 
 def routed_path(raw: bytes) -> str:
-    """The path by which a request is routed: without what follows a semicolon in a segment (JAX-RS's matrix parameters)."""
+    """Returns the path for routing, without JAX-RS's matrix parameters (after a semicolon in a segment)."""
     return unquote_to_bytes(b"/".join(segment.partition(b";")[0] for segment in raw.split(b"/"))).decode(errors="replace")
 
 
-def _leaves_the_root(segments: list[bytes]) -> bool:
+def _leaves_root(segments: list[bytes]) -> bool:
     depth = 0
     for segment in segments[1:]:
         plain = segment.lower().replace(b"%2e", b".")

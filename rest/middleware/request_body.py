@@ -1,4 +1,4 @@
-"""Bounds of a request's body: how long it may be, and how long a client may take between two pieces of it."""
+"""Limits of request bodies: their size, and how long a client may pause while sending."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rest.errors import BodyTooLargeError, BodyTooSlowError, status_of
-from rest.responses import error_answer
+from rest.errors import BodyTooLargeError, BodyTooSlowError, error_status
+from rest.responses import error_response
 
 DEFAULT_MAX_BYTES = 10 * 1024 * 1024
 IDLE_TIMEOUT_S = 30.0
-"""As Jetty's idle timeout."""
+"""Jetty's idle timeout."""
 
 
-class RequestBody:
-    """Answers 413 to a body that is too long, 408 to a client that has stopped sending.
+class RequestBodyLimit:
+    """Returns 413 for a body that is too large, 408 for a client that stopped sending.
 
-    What is left of such a body is read and dropped by the server: a client that is still sending then gets the answer instead of
-    a connection that breaks.
+    The server reads and drops the rest of such a body, so that a client that is still sending gets the response instead of a
+    broken connection.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int = DEFAULT_MAX_BYTES, idle_timeout_s: float = IDLE_TIMEOUT_S) -> None:
@@ -30,24 +30,24 @@ class RequestBody:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        announced = dict(scope["headers"]).get(b"content-length", b"")
-        if announced.isdigit() and int(announced) > self._max_bytes:
+        declared = dict(scope["headers"]).get(b"content-length", b"")
+        if declared.isdigit() and int(declared) > self._max_bytes:
             error = BodyTooLargeError(self._max_bytes)
-            await error_answer(status_of(error), error.message)(scope, receive, send)
+            await error_response(error_status(error), error.message)(scope, receive, send)
             return
-        await self.app(scope, self._bounded(receive), send)
+        await self.app(scope, self._limit(receive), send)
 
-    def _bounded(self, receive: Receive) -> Receive:
+    def _limit(self, receive: Receive) -> Receive:
         size = 0
         complete = False
 
-        async def receive_bounded() -> Message:
+        async def receive_limited() -> Message:
             nonlocal size, complete
             if complete:
-                return await receive()  # waits for the client to go, however long that takes
+                return await receive()  # waits for the client to disconnect, however long that takes
             try:
-                # Not wait_for, which until Python 3.12 forgets a cancellation that comes together with a message: the call would
-                # go on, and hang, after the request timeout.
+                # Not wait_for: before Python 3.12 it loses a cancellation that arrives together with a message, and the call
+                # would hang after the request timeout.
                 async with asyncio.timeout(self._idle_timeout_s):
                     message = await receive()
             except TimeoutError as e:
@@ -58,4 +58,4 @@ class RequestBody:
                 raise BodyTooLargeError(self._max_bytes)
             return message
 
-        return receive_bounded
+        return receive_limited

@@ -1,4 +1,4 @@
-"""Headers that an operator adds to REST's answers: the rules of ``response.http.headers.config`` (KIP-577)."""
+"""Configured response headers: the rules of ``response.http.headers.config`` (KIP-577)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNSAFE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]")
 
 @dataclass(frozen=True, slots=True)
 class HeaderRule:
-    """One header. ``replaces`` takes what earlier rules gave it; the value of a date is the distance from now in ms."""
+    """One header. ``replaces`` discards values of earlier rules; the value of a date is its distance from now in ms."""
 
     name: str
     value: str
@@ -33,42 +33,42 @@ class HeaderRule:
         return formatdate(now_s + int(self.value) / 1000, usegmt=True) if self.is_date else self.value
 
 
-def header_rules(config: str) -> tuple[HeaderRule, ...]:
-    """Reads the rules. Raises ConfigError in Kafka's words."""
+def parse_header_rules(config: str) -> tuple[HeaderRule, ...]:
+    """Parses the rules. Raises ConfigError in Kafka's words."""
     if not config.strip():
         return ()
     rows = list(csv.reader([config.replace("\n", " ")], skipinitialspace=True, escapechar="\\"))
-    return tuple(_rule(text.strip()) for text in rows[0])
+    return tuple(_parse_rule(text.strip()) for text in rows[0])
 
 
-def _rule(text: str) -> HeaderRule:
+def _parse_rule(text: str) -> HeaderRule:
     action, _, header = text.partition(" ")
     if not header.strip():
-        raise _wrong(f"Invalid format of header config '{text}'. Expected: '[action] [header name]:[header value]'")
+        raise _invalid(f"Invalid format of header config '{text}'. Expected: '[action] [header name]:[header value]'")
     known = next((known for known in _ACTIONS if known.lower() == action.lower()), None)
     if known is None:
-        raise _wrong(f"Invalid header config action: '{action}'. Expected one of [{', '.join(_ACTIONS)}]")
+        raise _invalid(f"Invalid header config action: '{action}'. Expected one of [{', '.join(_ACTIONS)}]")
     name, colon, value = (part.strip() for part in header.partition(":"))
     if not colon or ":" in value:
-        raise _wrong(
+        raise _invalid(
             f"Invalid format of header name and header value pair '{header.strip()}'. Expected: '[header name]:[header value]'"
         )
     if not name or any(c.isspace() for c in name):
-        raise _wrong(f"Invalid header name '{name}'. The '[header name]' cannot contain whitespace")
+        raise _invalid(f"Invalid header name '{name}'. The '[header name]' cannot contain whitespace")
     if not _TOKEN.fullmatch(name) or _UNSAFE.search(value):
-        raise _wrong(f"Invalid header '{name}: {value}'. It has characters that HTTP does not allow there")
+        raise _invalid(f"Invalid header '{name}: {value}'. It has characters that HTTP does not allow there")
     is_date = known.endswith("Date")
     if is_date and not re.fullmatch(r"-?\d{1,15}", value):
-        raise _wrong(f"Invalid date '{value}' of header '{name}'. Expected: milliseconds from now")
+        raise _invalid(f"Invalid date '{value}' of header '{name}'. Expected: milliseconds from now")
     return HeaderRule(name.lower(), value, known.startswith("set"), is_date)
 
 
-def _wrong(message: str) -> ConfigError:
+def _invalid(message: str) -> ConfigError:
     return ConfigError(message, key=KEY)
 
 
-class ResponseHeaders:
-    """Adds the headers to every answer, errors too. What an answer sets itself, as Content-Type, it keeps."""
+class ResponseHeadersMiddleware:
+    """Adds the headers to every response, including errors. Headers that a response sets itself, such as Content-Type, win."""
 
     def __init__(self, app: ASGIApp, rules: Sequence[HeaderRule], clock: Callable[[], float] = time.time) -> None:
         self.app = app

@@ -1,8 +1,8 @@
-"""``/connectors``: list, create, read, change, delete, and what is asked of a running one."""
+"""``/connectors``: list, create, read, change, and delete connectors; their states, offsets, and topics."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from connect.errors import BadRequestError, NotFoundError
 from rest.requests import CONFIG_SCHEMA, CREATE_SCHEMA, OFFSETS_SCHEMA, Config, ConfigBody, CreateBody, OffsetsBody
-from rest.responses import connector_info_json, connector_status_json, empty_answer, json_answer, offsets_json
-from worker.herder import Herder
+from rest.responses import connector_info_json, connector_status_json, empty_response, json_response, offsets_json
+from worker.herder import ConnectorOperations, ConnectorReader, OffsetOperations, TopicOperations
 from worker.model import TargetState
 from worker.operations.offsets.changes import require_offsets
 
@@ -20,8 +20,12 @@ Expand = Annotated[list[str], Query(description="`status` and/or `info`; others 
 Flag = Annotated[str, Query(pattern=None, description="`true` or anything else")]
 
 
-def add_connectors_routes(router: APIRouter, herder: Herder) -> None:
-    """The resource ``/connectors`` and everything below a connector but its tasks."""
+class _ConnectorHerder(ConnectorOperations, OffsetOperations, TopicOperations, Protocol):
+    """The parts of the herder that these routes use."""
+
+
+def add_connectors_routes(router: APIRouter, herder: _ConnectorHerder) -> None:
+    """Adds the resource ``/connectors`` and everything below a connector except its tasks."""
     _add_collection(router, herder)
     _add_config(router, herder)
     _add_states(router, herder)
@@ -29,40 +33,40 @@ def add_connectors_routes(router: APIRouter, herder: Herder) -> None:
     _add_topics(router, herder)
 
 
-def _add_collection(router: APIRouter, herder: Herder) -> None:
-    @router.get("/connectors", tags=["connectors"], summary="Names of all connectors, or with expand their status and info")
+def _add_collection(router: APIRouter, herder: ConnectorOperations) -> None:
+    @router.get("/connectors", tags=["connectors"], summary="Names of all connectors; with expand, their status and info")
     def list_connectors(request: Request, expand: Expand = []) -> Response:  # noqa: B006 FastAPI copies it
         names = herder.connectors()
         if "expand" not in request.query_params:
-            return json_answer(names)
+            return json_response(names)
         listed: dict[str, Any] = {}
         for name in names:
             try:
-                listed[name] = _expansions(herder, name, expand)
+                listed[name] = _expand(herder, name, expand)
             except NotFoundError:
-                continue  # deleted since the names were read
-        return json_answer(listed)
+                continue  # deleted in the meantime
+        return json_response(listed)
 
     @router.post("/connectors", tags=["connectors"], summary="Create a connector", openapi_extra=CREATE_SCHEMA)
     def create(request: Request, body: CreateBody) -> Response:
         config = _with_name(body.name, body.config)
         info, _ = herder.put_connector(body.name, config, replace=False, target_state=body.initial_state)
-        return json_answer(connector_info_json(info), 201, {"Location": connector_location(request, body.name)})
+        return json_response(connector_info_json(info), 201, {"Location": connector_location(request, body.name)})
 
     @router.get("/connectors/{connector}", tags=["connectors"], summary="Configuration and tasks of a connector")
     def read(connector: str) -> Response:
-        return json_answer(connector_info_json(herder.connector_info(connector)))
+        return json_response(connector_info_json(herder.connector_info(connector)))
 
-    @router.delete("/connectors/{connector}", tags=["connectors"], summary="Delete a connector; its offsets stay")
+    @router.delete("/connectors/{connector}", tags=["connectors"], summary="Delete a connector; its offsets remain")
     def delete(connector: str) -> Response:
         herder.delete_connector(connector)
-        return empty_answer(204)
+        return empty_response(204)
 
 
-def _add_config(router: APIRouter, herder: Herder) -> None:
+def _add_config(router: APIRouter, herder: ConnectorOperations) -> None:
     @router.get("/connectors/{connector}/config", tags=["connectors"], summary="Configuration of a connector")
     def read_config(connector: str) -> Response:
-        return json_answer(dict(herder.connector_info(connector).config))
+        return json_response(dict(herder.connector_info(connector).config))
 
     @router.put(
         "/connectors/{connector}/config",
@@ -73,84 +77,86 @@ def _add_config(router: APIRouter, herder: Herder) -> None:
     def put_config(request: Request, connector: str, config: ConfigBody) -> Response:
         info, created = herder.put_connector(connector, _with_name(connector, config), replace=True)
         if created:
-            return json_answer(connector_info_json(info), 201, {"Location": connector_location(request, connector)})
-        return json_answer(connector_info_json(info))
+            return json_response(connector_info_json(info), 201, {"Location": connector_location(request, connector)})
+        return json_response(connector_info_json(info))
 
     @router.patch(
         "/connectors/{connector}/config",
         tags=["connectors"],
-        summary="Change some keys of a configuration; null takes a key out (KIP-477)",
+        summary="Change some keys of a configuration; null removes a key (KIP-477)",
         openapi_extra=CONFIG_SCHEMA,
     )
     def patch_config(connector: str, config: ConfigBody) -> Response:
-        return json_answer(connector_info_json(herder.patch_connector(connector, config)))
+        return json_response(connector_info_json(herder.patch_connector(connector, config)))
 
 
-def _add_states(router: APIRouter, herder: Herder) -> None:
+def _add_states(router: APIRouter, herder: ConnectorOperations) -> None:
     @router.get("/connectors/{connector}/status", tags=["connectors"], summary="State of a connector and its tasks")
     def status(connector: str) -> Response:
-        return json_answer(connector_status_json(herder.connector_status(connector)))
+        return json_response(connector_status_json(herder.connector_status(connector)))
 
     @router.put("/connectors/{connector}/pause", tags=["connectors"], summary="Pause; tasks stay allocated")
     def pause(connector: str) -> Response:
         herder.set_target_state(connector, TargetState.PAUSED)
-        return empty_answer(202)
+        return empty_response(202)
 
     @router.put("/connectors/{connector}/resume", tags=["connectors"], summary="Resume a paused or stopped connector")
     def resume(connector: str) -> Response:
         herder.set_target_state(connector, TargetState.STARTED)
-        return empty_answer(202)
+        return empty_response(202)
 
-    @router.put("/connectors/{connector}/stop", tags=["connectors"], summary="Stop; tasks are given up (KIP-875)")
+    @router.put("/connectors/{connector}/stop", tags=["connectors"], summary="Stop; tasks are deallocated (KIP-875)")
     def stop(connector: str) -> Response:
         herder.set_target_state(connector, TargetState.STOPPED)
-        return empty_answer(204)
+        return empty_response(204)
 
     @router.post("/connectors/{connector}/restart", tags=["connectors"], summary="Restart connector and/or tasks (KIP-745)")
     def restart(connector: str, includeTasks: Flag = "false", onlyFailed: Flag = "false") -> Response:
-        plan = herder.restart_connector(connector, include_tasks=java_boolean(includeTasks), only_failed=java_boolean(onlyFailed))
-        return empty_answer(204) if plan is None else json_answer(connector_status_json(plan.status), 202)
+        plan = herder.restart_connector(
+            connector, include_tasks=parse_java_boolean(includeTasks), only_failed=parse_java_boolean(onlyFailed)
+        )
+        return empty_response(204) if plan is None else json_response(connector_status_json(plan.status), 202)
 
 
-def _add_offsets(router: APIRouter, herder: Herder) -> None:
+def _add_offsets(router: APIRouter, herder: OffsetOperations) -> None:
     @router.get("/connectors/{connector}/offsets", tags=["connectors"], summary="Stored offsets (KIP-875)")
     def offsets(connector: str) -> Response:
-        return json_answer(offsets_json(herder.offsets(connector)))
+        return json_response(offsets_json(herder.offsets(connector)))
 
     @router.patch(
         "/connectors/{connector}/offsets",
         tags=["connectors"],
-        summary="Change stored offsets of a stopped connector; an offset null forgets a partition (KIP-875)",
+        summary="Change stored offsets of a stopped connector; a null offset removes a partition (KIP-875)",
         openapi_extra=OFFSETS_SCHEMA,
     )
     def patch_offsets(connector: str, offsets: OffsetsBody) -> Response:
         require_offsets(offsets)
-        return json_answer({"message": herder.alter_offsets(connector, offsets)})
+        return json_response({"message": herder.alter_offsets(connector, offsets)})
 
     @router.delete(
-        "/connectors/{connector}/offsets", tags=["connectors"], summary="Forget all offsets of a stopped connector (KIP-875)"
+        "/connectors/{connector}/offsets", tags=["connectors"], summary="Reset all offsets of a stopped connector (KIP-875)"
     )
     def delete_offsets(connector: str) -> Response:
-        return json_answer({"message": herder.alter_offsets(connector, None)})
+        return json_response({"message": herder.alter_offsets(connector, None)})
 
 
-def _add_topics(router: APIRouter, herder: Herder) -> None:
+def _add_topics(router: APIRouter, herder: TopicOperations) -> None:
     @router.get("/connectors/{connector}/topics", tags=["connectors"], summary="Topics that the connector has used (KIP-558)")
     def topics(connector: str) -> Response:
-        return json_answer({connector: {"topics": herder.topics(connector)}})
+        return json_response({connector: {"topics": herder.topics(connector)}})
 
-    @router.put("/connectors/{connector}/topics/reset", tags=["connectors"], summary="Forget the topics used so far (KIP-558)")
+    @router.put("/connectors/{connector}/topics/reset", tags=["connectors"], summary="Clear the list of used topics (KIP-558)")
     def reset_topics(connector: str) -> Response:
         herder.reset_topics(connector)
-        return empty_answer(202)
+        return empty_response(202)
 
 
-def java_boolean(text: str) -> bool:
-    """``true`` in any case; everything else is false (recording plugins-bad-bool)."""
+def parse_java_boolean(text: str) -> bool:
+    """Returns whether the text is ``true`` in any case, like Java's parseBoolean (recording plugins-bad-bool)."""
     return text.lower() == "true"
 
 
-def _expansions(herder: Herder, name: str, kinds: list[str]) -> dict[str, Any]:
+def _expand(herder: ConnectorReader, name: str, kinds: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for kind in kinds:
         if kind == "status":
@@ -161,7 +167,7 @@ def _expansions(herder: Herder, name: str, kinds: list[str]) -> dict[str, Any]:
 
 
 def _with_name(name: str, config: Config) -> Config:
-    """The configuration with its name in it. Raises BadRequestError when it says another."""
+    """Returns the configuration including the name. Raises BadRequestError when it contains another name."""
     included = config.get("name")
     if included is not None and included != name:
         raise BadRequestError(f"Connector name configuration ({included}) doesn't match connector name in the URL ({name})")
@@ -169,7 +175,7 @@ def _with_name(name: str, config: Config) -> Config:
 
 
 def connector_location(request: Request, name: str) -> str:
-    """The address of a connector that was created: absolute, with the host that the client used."""
+    """Returns the absolute URL of a created connector, with the host that the client used."""
     return f"{request.url.scheme}://{request.url.netloc}/connectors/{quote(name, safe=_PATH_SAFE)}"
 
 

@@ -1,4 +1,4 @@
-"""``/sluice``: earlier configurations of connectors and the way back to them, and the files of ``connectors.dir``."""
+"""``/sluice``: configuration history of connectors, rollback, and the files of ``connectors.dir``. Not in Apache's worker."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from connect.errors import BadRequestError
-from rest.responses import connector_info_json, http_error, json_answer
+from rest.responses import connector_info_json, http_error_response, json_response
 from rest.routes.connectors import connector_location
-from worker.herder import Herder
+from worker.herder import HistoryOperations
 from worker.model import ConfigVersion
 from worker.operations.history.versions import diff, find
 
 
-def add_history_routes(router: APIRouter, herder: Herder) -> None:
-    """What Apache does not have."""
+def add_history_routes(router: APIRouter, herder: HistoryOperations) -> None:
+    """Adds history, rollback, and the files of ``connectors.dir``."""
 
     @router.get("/sluice/connectors/{connector}/history", tags=["sluice"], summary="Earlier configurations of a connector")
     def history(connector: str) -> Response:
-        return json_answer(history_json(herder.history(connector)))
+        return json_response(history_json(herder.history(connector)))
 
-    @router.get("/sluice/connectors/{connector}/history/{version}", tags=["sluice"], summary="One configuration that it had")
+    @router.get("/sluice/connectors/{connector}/history/{version}", tags=["sluice"], summary="One version of the configuration")
     def version_config(connector: str, version: str) -> Response:
         number = _number(version)
         if number is None:
-            return http_error(404, typed=True)
+            return http_error_response(404, typed=True)
         found = find(connector, herder.history(connector), number)
-        return json_answer(None if found.config is None else dict(found.config))
+        return json_response(None if found.config is None else dict(found.config))
 
     @router.post(
         "/sluice/connectors/{connector}/rollback",
         tags=["sluice"],
-        summary="Give a connector an earlier configuration; one that was deleted is created again",
+        summary="Restore an earlier configuration; recreates a deleted connector",
     )
     def rollback(request: Request, connector: str, version: str = "") -> Response:
         number = _number(version)
         if number is None:
-            raise BadRequestError(f"The query parameter version is '{version}', expected the number of a version in the history")
+            raise BadRequestError(f"The query parameter version is '{version}'; expected the number of a version in the history")
         info, created = herder.rollback(connector, number)
         if created:
-            return json_answer(connector_info_json(info), 201, {"Location": connector_location(request, connector)})
-        return json_answer(connector_info_json(info))
+            return json_response(connector_info_json(info), 201, {"Location": connector_location(request, connector)})
+        return json_response(connector_info_json(info))
 
-    @router.get("/sluice/connectors-dir", tags=["sluice"], summary="Files of connectors.dir, and what became of them")
+    @router.get("/sluice/connectors-dir", tags=["sluice"], summary="Files of connectors.dir and their states")
     def connector_files() -> Response:
-        return json_answer([asdict(file) for file in herder.connector_files()])
+        return json_response([asdict(file) for file in herder.connector_files()])
 
 
 def history_json(versions: Sequence[ConfigVersion]) -> list[dict[str, Any]]:
-    """The versions, the oldest first, without their values: which keys differ from the version before. Of the oldest that is kept
-    all count as added."""
+    """Returns the versions, oldest first, as the keys that differ from the previous version, without values. All keys of the
+    oldest stored version count as added."""
     before = None
     shown = []
     for one in versions:

@@ -1,4 +1,4 @@
-"""``/admin/loggers``: levels of loggers, on this worker or on all of the cluster."""
+"""``/admin/loggers``: log levels, on this worker or on the whole cluster."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from starlette.responses import Response
 from connect.errors import BadRequestError, NotFoundError
 from rest.errors import UnreadableBodyError
 from rest.requests import read_json
-from rest.responses import empty_answer, json_answer
-from worker.herder import Herder
+from rest.responses import empty_response, json_response
+from worker.herder import LoggerOperations
 from worker.model import LoggerLevel
 from worker.observability.loggers import level_named
 
@@ -27,7 +27,7 @@ async def _read_level(request: Request) -> str:
     for name, value in body.items():
         if isinstance(value, dict | list):
             raise UnreadableBodyError(f'"{name}" is not a string')
-    # Else other members are not looked at (recording logger-put-extra-field).
+    # Other members are ignored (recording logger-put-extra-field).
     level = body.get("level")
     if level is None:
         raise BadRequestError("Desired 'level' parameter was not specified in request.")
@@ -38,29 +38,29 @@ LevelBody = Annotated[str, Depends(_read_level)]
 Scope = Annotated[str, Query(description="`worker` or `cluster`; anything else is `worker`")]
 
 
-def add_loggers_routes(router: APIRouter, herder: Herder) -> None:
-    """The resource ``/admin/loggers``."""
+def add_loggers_routes(router: APIRouter, herder: LoggerOperations) -> None:
+    """Adds the resource ``/admin/loggers``."""
 
-    @router.get("/admin/loggers", tags=["admin"], summary="Levels of all loggers of this worker that are not off")
+    @router.get("/admin/loggers", tags=["admin"], summary="Levels of all loggers of this worker, except OFF")
     def list_loggers() -> Response:
-        return json_answer({name: _level_json(level) for name, level in herder.all_loggers().items()})
+        return json_response({name: _level_json(level) for name, level in herder.all_loggers().items()})
 
     @router.get("/admin/loggers/{logger}", tags=["admin"], summary="Level of one logger")
     def read_logger(logger: str) -> Response:
         found = herder.logger(logger)
         if found is None:
             raise NotFoundError(f"Logger {logger} not found.")
-        return json_answer(_level_json(found))
+        return json_response(_level_json(found))
 
-    @router.put("/admin/loggers/{logger}", tags=["admin"], summary="Set the level of a logger and of all below it (KIP-495)")
+    @router.put("/admin/loggers/{logger}", tags=["admin"], summary="Set the level of a logger and its descendants (KIP-495)")
     def set_logger(logger: str, level: LevelBody, scope: Scope = "worker") -> Response:
         level = level_named(level)
         if scope.lower() == "cluster":
             herder.set_cluster_logger(logger, level)
-            return empty_answer(204)
+            return empty_response(204)
         if scope.lower() != "worker":
             log.warning("Received invalid scope '%s' in request to adjust logging level; will default to worker", scope)
-        return json_answer(herder.set_worker_logger(logger, level))
+        return json_response(herder.set_worker_logger(logger, level))
 
 
 def _level_json(level: LoggerLevel) -> dict[str, Any]:

@@ -1,17 +1,17 @@
-"""``/sluice``: what Apache does not have. Live numbers of the tasks that run on this worker."""
+"""``/sluice/connectors/{connector}/progress``: live figures of the tasks on this worker. Not in Apache's worker."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from rest.responses import json_answer, progress_json
-from worker.herder import Herder
+from rest.responses import json_response, progress_json
+from worker.herder import ProgressReader
 from worker.model import TaskId
 
 
-def add_progress_routes(router: APIRouter, herder: Herder) -> None:
-    """Progress of a connector's tasks: records, bytes, lag, and what the connector itself tells."""
+def add_progress_routes(router: APIRouter, herder: ProgressReader) -> None:
+    """Adds the progress of a connector's tasks: records, bytes, lag, and the connector's own details."""
 
     @router.get("/sluice/connectors/{connector}/progress", tags=["sluice"], summary="Live progress of a connector's tasks")
     def progress(connector: str) -> Response:
@@ -20,4 +20,4 @@ def add_progress_routes(router: APIRouter, herder: Herder) -> None:
             found = herder.progress(TaskId(connector, number))
             if found is not None:
                 tasks.append(progress_json(number, found))
-        return json_answer({"name": connector, "tasks": tasks})
+        return json_response({"name": connector, "tasks": tasks})

@@ -1,6 +1,6 @@
-"""How a request finds its handler, with the manners of JAX-RS.
+"""Routes requests to handlers by JAX-RS's rules.
 
-Order of checks, as recorded: the path (404), the method (405), the Content-Type (415), the Accept header (406), then the body.
+The checks run in the recorded order: path (404), method (405), Content-Type (415), Accept (406), body.
 """
 
 from __future__ import annotations
@@ -20,139 +20,135 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from connect.errors import NotLeaderError
-from rest.errors import answer_failure
+from rest.errors import error_to_response
 from rest.requests import UntypedBodyError, media_type
-from rest.responses import JSON_TYPE, error_answer, http_error
-from rest.server.thread_pools import Kind, Lanes, kind_of
+from rest.responses import JSON_TYPE, error_response, http_error_response
+from rest.server.thread_pools import RequestKind, ThreadPools, request_kind
 from worker.observability.herder_activity import TIMED_OUT
 
 log = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_S = 90.0
-"""Apache's, which has no key either."""
+"""Fixed, as in Apache's worker."""
 
-# The order in which Java's hash set gives the methods of a resource (recordings connector-options, plugins-options).
+# The iteration order of Java's hash set of methods (recordings connector-options, plugins-options).
 _ALLOW_ORDER = ("HEAD", "DELETE", "POST", "GET", "OPTIONS", "PUT", "PATCH")
 
 _LIST_PARAMETER = b"expand"
-"""The one parameter of which all values count."""
+"""The only parameter with several values."""
 
 _ANY_TYPE = ("/", "/health")
-"""Where a Content-Type may be whatever it likes: Apache's root takes no bodies."""
+"""Paths that accept any Content-Type: Apache's root resource reads no bodies."""
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class ConnectRoute(APIRoute):
-    """A route that refuses what JAX-RS refuses, turns errors into Apache's bodies and ends after the request timeout.
+    """A route that rejects what JAX-RS rejects, turns errors into Apache's error responses, and enforces the request timeout.
 
-    Its handler, a plain function that may block, runs on a thread of the lane for such calls. :func:`route_class` makes the class
-    of one server.
+    Handlers are plain functions that may block; each runs on the thread pool of its kind of request. :func:`route_class` creates
+    the class for one server.
     """
 
     timeout_s = REQUEST_TIMEOUT_S
-    lanes: ClassVar[Lanes]
+    pools: ClassVar[ThreadPools]
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **more: Any) -> None:
         if not inspect.iscoroutinefunction(endpoint):
             method = next(iter(more.get("methods") or ("GET",)))
-            endpoint = _in_lane(self.lanes, kind_of(method, path), endpoint)
+            endpoint = _run_in_pool(self.pools, request_kind(method, path), endpoint)
         super().__init__(path, endpoint, **more)
 
     @staticmethod
-    def timed_out() -> str:
-        """What an answer says after the request timeout."""
+    def timeout_message() -> str:
+        """Returns the error message for a request that exceeds the timeout."""
         return TIMED_OUT
 
     def get_route_handler(self) -> Handler:
         handler = super().get_route_handler()
-        timeout_s, timed_out = self.timeout_s, self.timed_out
-        any_type = self.path in _ANY_TYPE
+        timeout_s, timeout_message = self.timeout_s, self.timeout_message
+        accepts_any_type = self.path in _ANY_TYPE
 
         async def handle(request: Request) -> Response:
             content_type = request.headers.get("content-type")
-            if not any_type and not _is_json(content_type):
-                return http_error(415)
+            if not accepts_any_type and not _is_json(content_type):
+                return http_error_response(415)
             if not _accepts_json(request.headers.get("accept")):
-                return http_error(406)
-            request.scope["query_string"] = _first_of_each(request.scope["query_string"])
-            return await _within(timeout_s, _guarded(handler, request), timed_out)
+                return http_error_response(406)
+            request.scope["query_string"] = _drop_repeated_parameters(request.scope["query_string"])
+            return await _with_timeout(timeout_s, _handle_errors(handler, request), timeout_message)
 
         return handle
 
 
-def route_class(lanes: Lanes, timed_out: Callable[[], str] | None = None) -> type[ConnectRoute]:
-    """The routes of a server with these threads; ``timed_out`` tells what an answer says after the request timeout."""
-    members: dict[str, Any] = {"lanes": lanes}
-    if timed_out is not None:
-        members["timed_out"] = staticmethod(timed_out)
-    return type("ServerRoute", (ConnectRoute,), members)
+def route_class(pools: ThreadPools, timeout_message: Callable[[], str]) -> type[ConnectRoute]:
+    """Returns the route class of a server with these thread pools."""
+    return type("ServerRoute", (ConnectRoute,), {"pools": pools, "timeout_message": staticmethod(timeout_message)})
 
 
-def _in_lane(lanes: Lanes, kind: Kind, endpoint: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
+def _run_in_pool(pools: ThreadPools, kind: RequestKind, endpoint: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
     @functools.wraps(endpoint)
-    async def on_a_thread(*args: Any, **kwargs: Any) -> Response:
-        future = lanes.submit(kind, functools.partial(endpoint, *args, **kwargs))
+    async def run_on_thread(*args: Any, **kwargs: Any) -> Response:
+        future = pools.submit(kind, functools.partial(endpoint, *args, **kwargs))
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
-            future.add_done_callback(_tell_late_failure)
+            future.add_done_callback(_log_late_failure)
             raise
 
-    return on_a_thread
+    return run_on_thread
 
 
-def _tell_late_failure(future: Future[Response]) -> None:
-    """Nobody waits for the answer any more; what became of the call is in the log at least."""
+def _log_late_failure(future: Future[Response]) -> None:
+    """Logs the failure of a call whose client is no longer waiting."""
     if not future.cancelled() and (error := future.exception()) is not None:
-        log.warning("A REST call that had timed out has failed: %s", error)
+        log.warning("A REST call failed after it had timed out: %s", error)
 
 
-async def _guarded(handler: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
+async def _handle_errors(handler: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
     try:
         return await handler(request)
     except UntypedBodyError:
-        return http_error(415, typed=True)
+        return http_error_response(415, typed=True)
     except NotLeaderError as e:
         try:
             answer: Response = await request.app.state.forwarder.forward(request, e)
         except Exception as failure:
-            return answer_failure(failure)
+            return error_to_response(failure)
         return answer
     except Exception as e:
-        return answer_failure(e)
+        return error_to_response(e)
 
 
-async def _within(timeout_s: float, work: Coroutine[Any, Any, Response], timed_out: Callable[[], str]) -> Response:
-    """The answer, or the time-out's. A handler that is late keeps its thread, for it may be in the middle of a change; one that
-    has not had its turn does not run any more, for its caller has been told that it failed."""
+async def _with_timeout(timeout_s: float, work: Coroutine[Any, Any, Response], timeout_message: Callable[[], str]) -> Response:
+    """Returns the response, or the timeout error. A running handler keeps its thread: it may be in the middle of a change.
+    A queued one is cancelled, since its client is told that it failed."""
     task = asyncio.ensure_future(work)
     try:
         done, _ = await asyncio.wait({task}, timeout=timeout_s)
         if done:
             return task.result()
-        message = timed_out()
-        # What waits for its turn is out of the queue before the caller is told.
+        message = timeout_message()
+        # A queued call is cancelled before the client gets the response.
         task.cancel()
         await asyncio.wait({task})
-        return error_answer(500, message)
+        return error_response(500, message)
     finally:
         task.cancel()
 
 
-def _first_of_each(query: bytes) -> bytes:
-    """A query without the later values of a parameter: in JAX-RS the first counts, here the last would."""
-    kept: dict[bytes, list[bytes]] = {}
+def _drop_repeated_parameters(query: bytes) -> bytes:
+    """Returns the query with only the first value of each parameter: JAX-RS uses the first, FastAPI the last."""
+    retained: dict[bytes, list[bytes]] = {}
     for pair in query.split(b"&"):
         name = pair.partition(b"=")[0]
-        if name == _LIST_PARAMETER or name not in kept:
-            kept.setdefault(name, []).append(pair)
-    return b"&".join(pair for pairs in kept.values() for pair in pairs)
+        if name == _LIST_PARAMETER or name not in retained:
+            retained.setdefault(name, []).append(pair)
+    return b"&".join(pair for pairs in retained.values() for pair in pairs)
 
 
 def _is_json(content_type: str | None) -> bool:
-    # None or empty is looked at when a body is read: a call without a body needs no type.
-    # Nor does a range say what a body is.
+    # Requests without a body need no type, and ranges name none; both are checked when a body is read.
     return not content_type or media_type(content_type) in (JSON_TYPE, "application/*", "*/*")
 
 
@@ -167,7 +163,7 @@ def _accepts_json(accept: str | None) -> bool:
 
 
 def add_options_routes(router: APIRouter) -> None:
-    """Answers OPTIONS on every path so far with its methods, as JAX-RS does by itself."""
+    """Adds OPTIONS to every path so far, as JAX-RS does."""
     methods: dict[str, set[str]] = {}
     for route in router.routes:
         if isinstance(route, Route) and route.methods:
@@ -182,7 +178,7 @@ def _options_handler(methods: set[str]) -> Callable[[Request], Awaitable[Respons
     ordered = [m for m in _ALLOW_ORDER if m in methods]
 
     async def options(request: Request) -> Response:
-        # Set as a header, so that no charset is added: Apache says text/plain.
+        # Set as a header, so that no charset is added: Apache sends text/plain.
         return Response(", ".join(ordered), headers={"Content-Type": "text/plain", "Allow": ",".join(ordered)})
 
     return options

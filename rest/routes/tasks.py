@@ -5,38 +5,38 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from rest.responses import empty_answer, http_error, json_answer, status_json, task_info_json
-from worker.herder import Herder
+from rest.responses import empty_response, http_error_response, json_response, status_json, task_info_json
+from worker.herder import TaskOperations
 from worker.model import TaskId
 
 _INT_MAX = 1 << 31
 
 
-def add_tasks_routes(router: APIRouter, herder: Herder) -> None:
-    """The tasks of a connector."""
+def add_tasks_routes(router: APIRouter, herder: TaskOperations) -> None:
+    """Adds the tasks of a connector."""
 
     @router.get("/connectors/{connector}/tasks", tags=["tasks"], summary="Configurations of a connector's tasks")
     def tasks(connector: str) -> Response:
-        return json_answer([task_info_json(info) for info in herder.task_infos(connector)])
+        return json_response([task_info_json(info) for info in herder.task_infos(connector)])
 
     @router.get("/connectors/{connector}/tasks/{task}/status", tags=["tasks"], summary="State of one task")
     def task_status(connector: str, task: str) -> Response:
         number = _task_number(task)
         if number is None:
-            return http_error(404, typed=True)
-        return json_answer({"id": number, **status_json(herder.task_status(TaskId(connector, number)))})
+            return http_error_response(404, typed=True)
+        return json_response({"id": number, **status_json(herder.task_status(TaskId(connector, number)))})
 
     @router.post("/connectors/{connector}/tasks/{task}/restart", tags=["tasks"], summary="Restart one task")
     def restart_task(connector: str, task: str) -> Response:
         number = _task_number(task)
         if number is None:
-            return http_error(404, typed=True)
+            return http_error_response(404, typed=True)
         herder.restart_task(TaskId(connector, number))
-        return empty_answer(204)
+        return empty_response(204)
 
 
 def _task_number(text: str) -> int | None:
-    """The number, negative ones too; None is a path that does not exist (recording restart-task-bad-number)."""
+    """Returns the number, which may be negative; None if the path does not exist (recording restart-task-bad-number)."""
     if not text.isascii() or not text.removeprefix("-").removeprefix("+").isdigit():
         return None
     number = int(text)

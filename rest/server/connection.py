@@ -1,6 +1,6 @@
-"""One connection: uvicorn's protocol, and an end for clients that are too slow or send too much before their request is there.
+"""uvicorn's connection with limits for slow clients and large request headers.
 
-Without it a client that sends a byte now and then, or that does not read its answer, keeps its connection for ever.
+Without them, a client that sends a byte now and then, or does not read its response, holds its connection forever.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 HEAD_TIMEOUT_S = 30.0
-"""From the first byte of a request, or from the connection, to the end of its headers."""
+"""From the first byte of a request, or from connecting, to the end of its headers."""
 WRITE_TIMEOUT_S = 60.0
-"""How long a client may not read while it has an answer."""
+"""How long a client may leave a response unread."""
 MAX_HEAD_BYTES = 64 * 1024
 """Request line and headers."""
 
 
 class Connection(HttpToolsProtocol):
-    """What uvicorn makes of an accepted connection."""
+    """An accepted connection with time and size limits."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -29,7 +29,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._await_head()
+        self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_timers()
@@ -40,12 +40,12 @@ class Connection(HttpToolsProtocol):
             self._head_bytes += len(data)
         super().data_received(data)
         if self._head_timer is not None and self._head_bytes > MAX_HEAD_BYTES:
-            self._refuse(431, "Request Header Fields Too Large")
+            self._reject(431, "Request Header Fields Too Large")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         if self._head_timer is None:
-            self._await_head()
+            self._start_head_timer()
 
     def on_headers_complete(self) -> None:
         if self._head_timer is not None:
@@ -63,18 +63,18 @@ class Connection(HttpToolsProtocol):
             self._write_timer = None
         super().resume_writing()
 
-    def _await_head(self) -> None:
+    def _start_head_timer(self) -> None:
         self._head_bytes = 0
-        self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, self._head_is_late)
+        self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, self._on_head_timeout)
 
-    def _head_is_late(self) -> None:
+    def _on_head_timeout(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
-            # The next request has begun while this one is being answered: it has to be told first.
-            self._await_head()
+            # The next request arrived while this one is being answered: answer this one first.
+            self._start_head_timer()
             return
-        self._refuse(408, "Request Timeout")
+        self._reject(408, "Request Timeout")
 
-    def _refuse(self, status: int, reason: str) -> None:
+    def _reject(self, status: int, reason: str) -> None:
         self._cancel_timers()
         if self.transport.is_closing():
             return

@@ -1,7 +1,7 @@
-"""The threads that handlers run on, in lanes, so that calls that hang do not keep quick ones waiting.
+"""Thread pools for request handlers, one for each kind of request.
 
-A handler may block until the request timeout. With one pool for all, a few dozen connectors that hang in their validation would
-take every thread, and nobody could see a status or stop a connector any more. So each kind of call has threads of its own.
+A handler may block until the request timeout. With a single pool, a few dozen connectors that hang during validation would take
+every thread, and nobody could read a status or stop a connector.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ T = TypeVar("T")
 _Work = tuple["Future[Any]", Callable[[], Any]]
 
 
-class Kind(Enum):
-    """Kinds of calls, each with the number of its threads."""
+class RequestKind(Enum):
+    """Kinds of requests, each with its maximum number of threads."""
 
     WORKER = ("worker", 8)
-    """Who answers here and whether it is well; levels of loggers."""
+    """Version and health of the worker, log levels."""
     READ = ("read", 32)
-    """What the herder knows."""
+    """Reads from the herder's memory."""
     CHANGE = ("change", 32)
-    """Pause, stop, restart, delete: what an operator does when something hangs. And what workers ask of each other."""
+    """Pause, stop, restart, delete: needed most when something hangs. Also requests between workers."""
     CONFIGURE = ("configure", 32)
-    """Runs a connector's own code, or asks Kafka: configurations, plugins, offsets."""
+    """Runs connector code or queries Kafka: configurations, plugins, offsets."""
     FORWARD = ("forward", 32)
-    """Waits for another worker of the cluster, which the request was passed on to."""
+    """Waits for the worker that the request was forwarded to."""
 
     def __init__(self, label: str, threads: int) -> None:
         self.label = label
         self.threads = threads
 
 
-def kind_of(method: str, path: str) -> Kind:
-    """The lane of a route, by its path with placeholders."""
+def request_kind(method: str, path: str) -> RequestKind:
+    """Returns the kind of a route's requests, by its path with placeholders."""
     if path in ("/", "/health") or path.startswith("/admin"):
-        return Kind.WORKER
+        return RequestKind.WORKER
     if path.endswith("/offsets") or path.startswith("/connector-plugins/"):
-        return Kind.CONFIGURE
+        return RequestKind.CONFIGURE
     if method == "GET":
-        return Kind.READ
-    return Kind.CONFIGURE if path == "/connectors" or path.endswith(("/config", "/rollback")) else Kind.CHANGE
+        return RequestKind.READ
+    return RequestKind.CONFIGURE if path == "/connectors" or path.endswith(("/config", "/rollback")) else RequestKind.CHANGE
 
 
-class Lane:
-    """Threads that start when they are needed. The queue is bounded by the server's limit of connections."""
+class ThreadPool:
+    """Threads that start on demand. The server's connection limit bounds the queue."""
 
     def __init__(self, name: str, max_threads: int) -> None:
         self._name = name
@@ -62,7 +62,7 @@ class Lane:
         self._closed = False
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
-        """Runs the call on a thread of the lane. A future that is cancelled before its turn is not run."""
+        """Runs the call on a thread of the pool. A call whose future is cancelled in the queue does not run."""
         future: Future[T] = Future()
         with self._lock:
             if self._closed:
@@ -72,7 +72,7 @@ class Lane:
             if self._idle > 0:
                 self._idle -= 1
             elif len(self._threads) < self._max_threads:
-                # A daemon: a handler that hangs must not keep the process.
+                # A daemon: a hanging handler must not keep the process alive.
                 thread = threading.Thread(target=self._run, name=f"rest-{self._name}-{len(self._threads)}", daemon=True)
                 self._threads.append(thread)
                 thread.start()
@@ -89,15 +89,14 @@ class Lane:
                     future.set_result(call())
                 except BaseException as e:
                     future.set_exception(e)
-            # Nothing of a request is kept until the next one comes.
+            # Release the request before waiting for the next one.
             del work, future, call
             with self._lock:
                 if self._queue.empty():
                     self._idle += 1
 
     def close(self, deadline: float) -> list[str]:
-        """Ends the threads that are idle; those that still work by the deadline (on the monotonic clock) are abandoned. Their
-        names are returned."""
+        """Stops the threads; returns the names of those still busy at the deadline (monotonic clock), which are abandoned."""
         with self._lock:
             self._closed = True
             for _ in self._threads:
@@ -107,15 +106,15 @@ class Lane:
         return [thread.name for thread in self._threads if thread.is_alive()]
 
 
-class Lanes:
-    """All lanes of a server."""
+class ThreadPools:
+    """The thread pools of a server."""
 
     def __init__(self) -> None:
-        self._lanes = {kind: Lane(kind.label, kind.threads) for kind in Kind}
+        self._pools = {kind: ThreadPool(kind.label, kind.threads) for kind in RequestKind}
 
-    def submit(self, kind: Kind, call: Callable[[], T]) -> Future[T]:
-        return self._lanes[kind].submit(call)
+    def submit(self, kind: RequestKind, call: Callable[[], T]) -> Future[T]:
+        return self._pools[kind].submit(call)
 
     def close(self, deadline: float) -> list[str]:
-        """Ends all threads; the names of those that hang and are abandoned, see :meth:`Lane.close`."""
-        return [name for lane in self._lanes.values() for name in lane.close(deadline)]
+        """Stops all threads; returns the names of the abandoned ones, see :meth:`ThreadPool.close`."""
+        return [name for pool in self._pools.values() for name in pool.close(deadline)]

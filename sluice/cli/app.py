@@ -12,7 +12,7 @@ import click
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Where a command lives (``module:attribute``) and what its line in the help says."""
+    """A command's target (``module:attribute``) and its line in the help."""
 
     target: str
     help: str
@@ -25,7 +25,7 @@ class Command:
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command's module when the command is called, not when the group is listed."""
+    """A group that imports a command's module only when the command is called."""
 
     def __init__(self, *, lazy: Mapping[str, Command], name: str, help: str) -> None:
         super().__init__(name=name, help=help, context_settings={"help_option_names": ["-h", "--help"]})
@@ -41,18 +41,18 @@ class LazyGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self._lazy and not args[0].startswith("-"):
             near = get_close_matches(args[0], self._lazy, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else f" Known are: {', '.join(self._lazy)}."
+            hint = f" Did you mean '{near[0]}'?" if near else f" Commands: {', '.join(self._lazy)}."
             ctx.fail(f"No such command '{args[0]}'.{hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        # From the table, not from the commands: loading them all is what this class avoids.
+        # From the table, so that no command is imported.
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.help) for name, command in self._lazy.items()])
 
 
 def build(commands: Mapping[str, Command]) -> click.Group:
-    """The root command over these commands."""
+    """Returns the root command with these commands."""
     group = LazyGroup(lazy=commands, name="sluice", help="Sluice: Kafka Connect for Python.")
     group.params.append(
         click.Option(

@@ -1,4 +1,4 @@
-"""Options by which commands find a Kafka cluster."""
+"""Options for the connection to a Kafka cluster."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ DEFAULT_BOOTSTRAP = "localhost:9092"
 
 
 def bootstrap_options(function: F) -> F:
-    """Adds ``--bootstrap-server`` and ``--command-config``; the command receives both, for `client_properties`."""
+    """Adds ``--bootstrap-server`` and ``--command-config``; the command passes both to `client_properties`."""
     server = click.option(
         "--bootstrap-server",
         envvar="SLUICE_BOOTSTRAP_SERVERS",
         default=DEFAULT_BOOTSTRAP,
         show_default=True,
-        help="Kafka to talk to, HOST:PORT[,HOST:PORT...]; also SLUICE_BOOTSTRAP_SERVERS.",
+        help="Kafka brokers, HOST:PORT[,HOST:PORT...]; also SLUICE_BOOTSTRAP_SERVERS.",
     )
     config = click.option(
         "--command-config",
         type=click.Path(path_type=Path),
-        help="Properties file with client settings, such as those for security.",
+        help="Properties file with client settings, for example for security.",
     )
     return server(config(function))
 
 
 def client_properties(bootstrap_server: str, command_config: Path | None) -> dict[str, str]:
-    """Client properties from the two options. Raises `ConfigError` for a file that cannot be read or a malformed address."""
+    """Returns client properties from the two options. Raises `ConfigError` for a file that cannot be read or a malformed
+    address."""
     properties: dict[str, str] = {}
     if command_config is not None:
         import javaproperties
@@ -51,7 +52,7 @@ def client_properties(bootstrap_server: str, command_config: Path | None) -> dic
 
 
 def key_values(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """Click callback: repeated ``KEY=VALUE`` options as a dict."""
+    """Click callback that returns repeated ``KEY=VALUE`` options as a dict."""
     found: dict[str, str] = {}
     for word in values:
         key, equals, value = word.partition("=")

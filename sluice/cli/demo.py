@@ -1,4 +1,4 @@
-"""``sluice demo``, ``sluice up``, ``sluice down``: the whole pipeline on embedded parts."""
+"""``sluice demo``, ``sluice up``, ``sluice down``: the whole pipeline on embedded services."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import click
 from sluice.cli.output import notice, output_option, print_json
 
 if TYPE_CHECKING:
-    from sluice.demo.environment import Sizes, Stage
-    from sluice.demo.run import Result
+    from sluice.demo.environment import DemoEnvironment, Sizes
+    from sluice.demo.run import DemoResult
 
 _home = click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for everything [default: ~/.local/share/sluice]",
+    help="Directory for all data [default: ~/.local/share/sluice]",
 )
-_small = click.option("--small", is_flag=True, help="A shop of a hundredth of the size, for a slow machine.")
+_small = click.option("--small", is_flag=True, help="A shop of 1/100 of the size, for a slow machine.")
 
 
 def _sizes(small: bool) -> Sizes:
@@ -28,32 +28,32 @@ def _sizes(small: bool) -> Sizes:
 
 
 @click.command()
-@click.option("--keep", is_flag=True, help="Leave everything running at the end, as 'sluice up' does.")
-@click.option("--seconds", type=click.FloatRange(1, 3600), default=30.0, show_default=True, help="How long changes are made.")
+@click.option("--keep", is_flag=True, help="Leave everything running at the end, like 'sluice up'.")
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=30.0, show_default=True, help="Duration of live changes.")
 @_small
 @_home
 @output_option
 def demo(keep: bool, seconds: float, small: bool, data_dir: Path | None, output: str) -> int:
-    """Copy a PostgreSQL shop into Spark tables, change it while you watch, and prove both equal.
+    """Replicate a PostgreSQL shop into Spark tables, apply live changes, and verify that both are equal.
 
-    The last line on stdout is one JSON object. Exit code 0 means: every table equals the database.
+    The last line on stdout is one JSON object. Exit code 0 means that every table equals the database.
     """
     from sluice.cli.setup import fetch_jars
     from sluice.demo.display import Display
     from sluice.demo.environment import new_home
     from sluice.demo.run import run_demo
-    from sluice.embedded.locations import data_home
+    from sluice.embedded.directories import data_home
 
     for jar_set in ("kafka", "spark"):
         fetch_jars(jar_set)
     base = data_dir or data_home()
     home = base / "up" if keep else new_home(base)
     if keep:
-        _refuse_second(home)
+        _require_unused(home)
     try:
         result = run_demo(home, _sizes(small), seconds, Display(), keep=keep)
     except BaseException:
-        notice(f"what the run left is in {home}; its worker's log is {home / 'worker.log'}")
+        notice(f"files of the run are in {home}; the worker's log is {home / 'worker.log'}")
         raise
     if output == "text":
         _print_summary(result, home, keep)
@@ -66,66 +66,66 @@ def demo(keep: bool, seconds: float, small: bool, data_dir: Path | None, output:
 @_home
 @output_option
 def up(small: bool, data_dir: Path | None, output: str) -> None:
-    """Start broker, database with a shop in it, and a worker that copies it into Delta tables; print their addresses.
+    """Start a broker, a database with a shop, and a worker that replicates it into Delta tables; print their addresses.
 
-    They run until 'sluice down'. Started again over the same folder, they carry on where they were.
+    They run until 'sluice down'. Another 'sluice up' with the same directory continues where they stopped.
     """
     from sluice.cli.setup import fetch_jars
     from sluice.demo.display import Display
-    from sluice.demo.run import start_stage
+    from sluice.demo.run import start_environment
 
     for jar_set in ("kafka", "spark"):
         fetch_jars(jar_set)
-    stage = _stage(data_dir, small)
-    if not stage.worker_running:
+    environment = _environment(data_dir, small)
+    if not environment.worker_running:
         try:
-            start_stage(stage, Display()).close()
+            start_environment(environment, Display()).close()
         except BaseException:
-            stage.stop()
+            environment.stop()
             raise
-    _print_addresses(stage, output)
+    _print_addresses(environment, output)
 
 
 @click.command()
 @_home
 @output_option
 def down(data_dir: Path | None, output: str) -> None:
-    """Stop what 'sluice up' started. The data stays, for the next 'sluice up'."""
-    stage = _stage(data_dir, small=False)
-    ran = stage.worker_running or stage.broker.running or stage.database.running
-    stage.stop()
+    """Stop the services that 'sluice up' started. The data remains for the next 'sluice up'."""
+    environment = _environment(data_dir, small=False)
+    ran = environment.worker_running or environment.broker.running or environment.database.running
+    environment.stop()
     if output == "json":
-        print_json({"stopped": ran, "data_dir": str(stage.home)})
+        print_json({"stopped": ran, "data_dir": str(environment.home)})
     else:
-        notice(f"stopped; the data stays in {stage.home}" if ran else "nothing was running")
+        notice(f"stopped; the data remains in {environment.home}" if ran else "nothing was running")
 
 
-def _stage(data_dir: Path | None, small: bool) -> Stage:
-    from sluice.demo.environment import Stage
-    from sluice.embedded.locations import data_home
+def _environment(data_dir: Path | None, small: bool) -> DemoEnvironment:
+    from sluice.demo.environment import DemoEnvironment
+    from sluice.embedded.directories import data_home
 
-    return Stage((data_dir or data_home()) / "up", _sizes(small), tied=False)
+    return DemoEnvironment((data_dir or data_home()) / "up", _sizes(small), dies_with_parent=False)
 
 
-def _refuse_second(home: Path) -> None:
+def _require_unused(home: Path) -> None:
     from connect.errors import IllegalStateError
-    from sluice.demo.environment import Stage
+    from sluice.demo.environment import DemoEnvironment
 
     if home.exists():
-        stage = Stage(home, _sizes(small=True), tied=False)
-        if stage.worker_running or stage.broker.running or stage.database.running:
+        environment = DemoEnvironment(home, _sizes(small=True), dies_with_parent=False)
+        if environment.worker_running or environment.broker.running or environment.database.running:
             raise IllegalStateError(f"something already runs from {home}; stop it with 'sluice down'")
-        raise IllegalStateError(f"{home} holds an earlier run; go on with it by 'sluice up', or delete the folder")
+        raise IllegalStateError(f"{home} contains an earlier run; continue it with 'sluice up', or delete the directory")
 
 
-def _print_addresses(stage: Stage, output: str) -> None:
+def _print_addresses(environment: DemoEnvironment, output: str) -> None:
     addresses = {
-        "rest": stage.rest_url,
-        "kafka": stage.broker.bootstrap,
-        "postgres": f"postgresql://{stage.database.user}@{stage.database.host}:{stage.database.port}/{stage.database.database}",
-        "password_file": str(stage.database.data_dir / "password"),
-        "tables": str(stage.lake),
-        "log": str(stage.worker_log),
+        "rest": environment.rest_url,
+        "kafka": environment.broker.bootstrap,
+        "postgres": f"postgresql://{environment.database.user}@{environment.database.host}:{environment.database.port}/{environment.database.database}",
+        "password_file": str(environment.database.data_dir / "password"),
+        "tables": str(environment.lake),
+        "log": str(environment.worker_log),
     }
     if output == "json":
         print_json(addresses)
@@ -138,12 +138,12 @@ def _print_addresses(stage: Stage, output: str) -> None:
     print("Stop with   sluice down")
 
 
-def _print_summary(result: Result, home: Path, keep: bool) -> None:
+def _print_summary(result: DemoResult, home: Path, keep: bool) -> None:
     changes = result.changes
     latency = result.latency_ms
     print()
     print(f"{'Equal' if result.equal else 'NOT EQUAL'}: {len(result.comparisons)} tables, {result.rows:,} rows.")
-    print(f"Snapshot      {result.snapshot_s:.1f} s to the tables, {result.rate_per_s:,.0f} rows a second")
+    print(f"Snapshot      {result.snapshot_s:.1f} s to the tables, {result.rate_per_s:,.0f} rows/s")
     print(
         f"Live changes  {changes['transactions']:,} transactions: {changes['inserts']:,} inserts, {changes['updates']:,} updates,"
         f" {changes['deletes']:,} deletes, {changes['key_changes']:,} key changes, 1 column added"
@@ -157,9 +157,9 @@ def _print_summary(result: Result, home: Path, keep: bool) -> None:
         print("  curl the address of the REST API above, with /connectors?expand=status")
         print("  sluice down")
     else:
-        print("  make up                        the same parts, left running; prints their addresses")
+        print("  make up                        start the same services and print their addresses")
         print("  curl <REST>/connectors?expand=status")
         print("  curl -X PUT <REST>/connectors/shop-tables/pause")
         print("  sluice topic ls --bootstrap-server <Kafka>")
         print("  make down                      stop them")
-    print(f"Delete {home} when you have seen enough.")
+    print(f"Delete {home} when you no longer need it.")

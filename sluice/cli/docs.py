@@ -1,4 +1,4 @@
-"""``sluice docs``: the reference page of a component, from its own table."""
+"""``sluice docs``: reference pages, generated from the components' ConfigDefs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from sluice.cli.output import emit, notice, print_json
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write every page of Sluice's own components into DIR, and remove those that it wrote for components that are gone.",
+    help="Write the pages of all of Sluice's components into DIR; remove generated pages of components that no longer exist.",
 )
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "json-schema"]), default="text", help="Form of the data on stdout."
 )
 def docs(component: str | None, folder: Path | None, output: str) -> None:
-    """Show every key of COMPONENT: type, default, valid values, meaning. Without COMPONENT, list what there is.
+    """Show every key of COMPONENT: type, default, valid values, documentation. Without COMPONENT, list all components.
 
-    COMPONENT is 'worker', the name in the list, or any name that a configuration may use: an alias, a Java class, a Python
-    path as package.module:Class.
+    COMPONENT is 'worker', a name in the list, or any name that a configuration may use: an alias, a Java class, or a Python
+    path such as package.module:Class.
     """
     from connect.plugins import Plugins
     from sluice.reference import pages
@@ -46,7 +46,7 @@ def docs(component: str | None, folder: Path | None, output: str) -> None:
         else:
             click.echo(pages.page(found, markdown=False), nl=False)
     elif output == "json-schema":
-        raise click.UsageError("-o json-schema is of one COMPONENT")
+        raise click.UsageError("-o json-schema needs a COMPONENT")
     else:
         known = pages.components(plugins, distribution=None)
         rows = [[one.name, one.kind, ", ".join(one.names)] for one in known]

@@ -1,4 +1,4 @@
-"""The one place where errors become messages and exit codes."""
+"""Maps errors to messages and exit codes, in one place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAILED = 1
 BAD_USAGE = 2
 UNREACHABLE = 3
 INTERRUPTED = 130
-"""What shells report for a command ended by Ctrl-C."""
+"""As shells report a command that Ctrl-C ended."""
 
 # Subclasses come before their bases.
 _CODES: tuple[tuple[type[ConnectError], int], ...] = (
@@ -29,18 +29,18 @@ _CODES: tuple[tuple[type[ConnectError], int], ...] = (
 
 
 def exit_code_of(error: ConnectError) -> int:
-    """The exit code for an error of ours, by its class."""
+    """Returns the exit code for an error, by its class."""
     return next(code for kind, code in _CODES if isinstance(error, kind))
 
 
 def run(command: click.Command, arguments: Sequence[str] | None = None) -> int:
-    """Run ``command`` and return its exit code. Errors of ours and of click are reported on stderr, never as a traceback.
+    """Runs ``command`` and returns its exit code. Reports Sluice's and click's errors on stderr without a traceback.
 
-    With ``-o json`` the report is one JSON object. An error that is neither is a defect and keeps its traceback.
+    With ``-o json`` the report is one JSON object. Any other error is a bug and keeps its traceback.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        # Not `Command.main`, which ends the process with 1 when the reader of a pipe has left.
+        # Not `Command.main`, which exits with 1 when the reader of a pipe has closed it.
         with command.make_context(command.name, list(words)) as context:
             result = command.invoke(context)
     except click.exceptions.Exit as error:
@@ -58,7 +58,7 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> int:
         output.notice("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has had enough (`| head`). Point stdout at nothing, so that the flush at exit does not fail again.
+        # The reader closed the pipe (`| head`). Redirect stdout, so that the flush at exit does not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     return result if isinstance(result, int) else OK
@@ -72,6 +72,6 @@ def _report(kind: str, message: str, words: Sequence[str]) -> None:
 
 
 def _wants_json(words: Sequence[str]) -> bool:
-    # From the words themselves: a usage error happens before the option is parsed.
+    # From the raw arguments: a usage error occurs before options are parsed.
     joined = " ".join(words)
     return any(form in f"{joined} " for form in ("-o json ", "-ojson ", "--output json ", "--output=json "))

@@ -54,11 +54,13 @@ def describe(name: str, bootstrap_server: str, command_config: Path | None, outp
 
 @group.command()
 @click.argument("name")
-@click.option("--topic", "topics", multiple=True, required=True, metavar="TOPIC[:P[,P...]]", help="What to move; repeatable.")
-@click.option("--to-earliest", is_flag=True, help="To the first record there is.")
+@click.option(
+    "--topic", "topics", multiple=True, required=True, metavar="TOPIC[:P[,P...]]", help="Partitions to move; repeatable."
+)
+@click.option("--to-earliest", is_flag=True, help="To the first available record.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
 @click.option("--to-offset", type=click.IntRange(0), help="To this offset.")
-@click.option("--by", type=int, help="By so many records, negative to go back.")
+@click.option("--by", type=int, help="By this number of records; negative moves back.")
 @click.option("--dry-run/--execute", "dry_run", default=True, help="Show what would change (default), or change it.")
 @bootstrap_options
 @output_option
@@ -74,16 +76,16 @@ def reset(
     command_config: Path | None,
     output: str,
 ) -> None:
-    """Move the offsets of group NAME, which must have no members. Offsets outside the topic go to its nearest end."""
+    """Move the offsets of group NAME, which must have no members. Offsets are limited to the range of the partition."""
     if sum((to_earliest, to_latest, to_offset is not None, by is not None)) != 1:
-        raise click.UsageError("give exactly one of --to-earliest, --to-latest, --to-offset and --by")
+        raise click.UsageError("use exactly one of --to-earliest, --to-latest, --to-offset and --by")
     admin = _admin(bootstrap_server, command_config)
     keys = [key for word in topics for key in _partitions(admin, word)]
     before = admin.committed(name)
     if by is not None and (without := [key for key in keys if key not in before]):
         topic, partition = without[0]
         raise click.UsageError(f"--by needs a committed offset, and group '{name}' has none for {topic}:{partition}")
-    goal = planned(admin.offsets(keys), before, earliest=to_earliest, to_offset=to_offset, by=by)
+    goal = plan_offsets(admin.offsets(keys), before, earliest=to_earliest, to_offset=to_offset, by=by)
     if not dry_run:
         admin.set_group_offsets(name, goal)
     rows = [[topic, number, before.get((topic, number)), offset] for (topic, number), offset in goal.items()]
@@ -91,10 +93,10 @@ def reset(
     value = {"group": name, "executed": not dry_run, "offsets": [dict(zip(columns, row, strict=True)) for row in rows]}
     emit(output, value, columns, rows)
     if dry_run:
-        notice("dry run: nothing was changed; give --execute to change it")
+        notice("dry run: nothing was changed; use --execute to apply")
 
 
-def planned(
+def plan_offsets(
     ends: Mapping[tuple[str, int], tuple[int, int]],
     before: Mapping[tuple[str, int], int],
     *,
@@ -102,7 +104,7 @@ def planned(
     to_offset: int | None,
     by: int | None,
 ) -> dict[tuple[str, int], int]:
-    """The new offset of each partition, within its (first, next) ``ends``. Neither flag nor number means the end."""
+    """Returns the new offset of each partition, within its (first, next) ``ends``; by default the end."""
     goal: dict[tuple[str, int], int] = {}
     for key, (first, following) in ends.items():
         if earliest:

@@ -1,4 +1,4 @@
-"""``sluice lint``: every finding about worker and connector files, offline."""
+"""``sluice lint``: checks worker and connector files offline."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING
 import click
 
 from sluice.cli.errors import BAD_USAGE, OK
-from sluice.cli.output import notice, output_option, print_json, wants_colour
+from sluice.cli.output import notice, output_option, print_json, wants_color
 
 if TYPE_CHECKING:
     from connect.config.finding import Finding
     from worker.lint import Report
 
-_COLOURS = {"error": "1;31", "warning": "33", "note": "36"}
+_COLORS = {"error": "1;31", "warning": "33", "note": "36"}
 _INDENT = "    "
 _NARROWEST = 40
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
-@click.option("--strict", is_flag=True, help="Keys that nobody reads are errors, not warnings.")
+@click.option("--strict", is_flag=True, help="Unknown keys are errors, not warnings.")
 @output_option
 def lint(files: tuple[str, ...], strict: bool, output: str) -> int:
-    """Check worker and connector files: .properties, .json, or folders with such.
+    """Check worker and connector files: .properties, .json, or directories with such files.
 
-    Connectors are checked against the worker's file when there is one among FILE. Nothing outside is looked at, and references
-    like ${file:...} stay unresolved. Ends with 2 when there is an error, 0 otherwise: warnings and notes only tell.
+    Connectors are checked against the worker file if FILE includes one. No other file or system is accessed, and references
+    like ${file:...} are not resolved. Exit code 2 if there are errors, else 0, even with warnings and notes.
     """
     from connect.config.finding import Severity
     from worker.lint import check_files
@@ -41,26 +41,26 @@ def lint(files: tuple[str, ...], strict: bool, output: str) -> int:
         print_json({"files": list(report.files), **counts, "findings": [one.as_json() for one in report.findings]})
     else:
         for path in report.passed_over:
-            notice(f"{path}: neither a worker's file nor a connector's, passed over")
+            notice(f"{path}: neither a worker file nor a connector file; skipped")
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print(report_text(report, width=width, colour=wants_colour(sys.stdout)))
+        print(report_text(report, width=width, color=wants_color(sys.stdout)))
     return BAD_USAGE if report.count(Severity.ERROR) else OK
 
 
-def report_text(report: Report, *, width: int | None = None, colour: bool = False) -> str:
-    """The findings, a line each unless ``width`` is given to wrap them at, and a line that sums them up."""
-    lines = [line for finding in report.findings for line in _lines(finding, width, colour)]
+def report_text(report: Report, *, width: int | None = None, color: bool = False) -> str:
+    """Returns the findings, one line each or wrapped at ``width``, and a summary line."""
+    lines = [line for finding in report.findings for line in _lines(finding, width, color)]
     return "\n".join([*lines, _summary(report)])
 
 
-def _lines(finding: Finding, width: int | None, colour: bool) -> Iterator[str]:
+def _lines(finding: Finding, width: int | None, color: bool) -> Iterator[str]:
     if width is None:
         yield str(finding)
         return
     severity = finding.severity.value
-    label = f"\x1b[{_COLOURS[severity]}m{severity}\x1b[0m" if colour else severity
-    code = f"\x1b[2m[{finding.code}]\x1b[0m" if colour else f"[{finding.code}]"
-    yield f"{finding.place}: {label} {code}"
+    label = f"\x1b[{_COLORS[severity]}m{severity}\x1b[0m" if color else severity
+    code = f"\x1b[2m[{finding.code}]\x1b[0m" if color else f"[{finding.code}]"
+    yield f"{finding.location}: {label} {code}"
     for text in filter(None, (finding.message, finding.suggestion)):
         yield from textwrap.wrap(
             text,

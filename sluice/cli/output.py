@@ -1,4 +1,4 @@
-"""What commands print: data on stdout, notices on stderr, colours only where a terminal wants them."""
+"""Output of commands: data on stdout, notices on stderr, colors only on terminals."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def output_option(function: F) -> F:
 
 
 def print_json(value: object) -> None:
-    """One JSON document on one line of stdout."""
+    """Prints one JSON document on one line of stdout."""
     print(json.dumps(value, ensure_ascii=False, default=str), flush=True)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table with a header: ruled on a terminal, columns of plain text elsewhere. None shows as ``-``."""
+    """Prints a table with a header: styled on a terminal, plain text columns elsewhere. None is ``-``."""
     cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
-    if wants_colour(sys.stdout):
+    if wants_color(sys.stdout):
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
@@ -51,7 +51,7 @@ def _numeric(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[b
 
 
 def emit(output: str, value: Any, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """``value`` as JSON, or ``rows`` as a table, as ``-o`` says."""
+    """Prints ``value`` as JSON or ``rows`` as a table, depending on ``-o``."""
     if output == "json":
         print_json(value)
     else:
@@ -59,28 +59,28 @@ def emit(output: str, value: Any, columns: Sequence[str], rows: Sequence[Sequenc
 
 
 def notice(text: str) -> None:
-    """Something the user should know; not data."""
+    """Prints a message on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 def error(text: str) -> None:
-    """Why the command failed."""
-    label = "\x1b[1;31merror:\x1b[0m" if wants_colour(sys.stderr) else "error:"
+    """Prints an error message on stderr."""
+    label = "\x1b[1;31merror:\x1b[0m" if wants_color(sys.stderr) else "error:"
     print(f"{label} {text}", file=sys.stderr, flush=True)
 
 
-def wants_colour(stream: Any) -> bool:
-    """Whether ``stream`` is a terminal whose user did not say NO_COLOR."""
+def wants_color(stream: Any) -> bool:
+    """Returns whether ``stream`` is a terminal and NO_COLOR is not set."""
     return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar on a terminal's stderr, a line for the start and the end elsewhere.
+    """Shows progress on stderr: a bar on a terminal, lines elsewhere.
 
-    Yields what takes (done, total, what is at hand). Nothing is shown until it is called.
+    Yields a function that takes (done, total, current item). Nothing is shown before its first call.
     """
-    if wants_colour(sys.stderr):
+    if wants_color(sys.stderr):
         yield from _bar(title)
     else:
         yield from _lines(title)
@@ -116,7 +116,7 @@ def _lines(title: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 def as_dict(value: Any) -> dict[str, Any]:
-    """A dataclass (slots and all) as JSON-ready values."""
+    """Returns a dataclass as JSON-ready values."""
     from dataclasses import asdict
 
     return dict(_plain(asdict(value)))

@@ -1,4 +1,4 @@
-"""``sluice preview``: records through a connector's transformations and converters, offline."""
+"""``sluice preview``: runs records through a connector's transformations and converters, offline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from connect.errors import ConfigError, ConnectError, DataError
-from sluice.cli.output import output_option, wants_colour
+from sluice.cli.output import output_option, wants_color
 
 if TYPE_CHECKING:
     from connect.record import ConnectRecord
@@ -26,17 +26,13 @@ _SAMPLES = 3
 
 @click.command()
 @click.argument("connector", type=click.Path())
-@click.option("--records", metavar="FILE|-", help="Input, one JSON value a line: whole records, or plain values.")
+@click.option("--records", metavar="FILE|-", help="Input, one JSON value per line: whole records or plain values.")
 @click.option("--stages", is_flag=True, help="Show what each transformation does.")
-@click.option(
-    "--worker", "worker_file", metavar="FILE", help="The worker's file, for converters that the connector leaves to it."
-)
-@click.option(
-    "--raw", is_flag=True, help="Lines are the values of messages as they lie in the topic: converters read them first."
-)
-@click.option("--base64", "is_base64", is_flag=True, help="With --raw: keys and values are base64, for what is not text.")
-@click.option("--key-separator", metavar="TEXT", help="With --raw: what stands before TEXT in a line is the message's key.")
-@click.option("--topic", help="The topic of records that do not name one. Default: the connector's first.")
+@click.option("--worker", "worker_file", metavar="FILE", help="Worker file with the default converters.")
+@click.option("--raw", is_flag=True, help="Lines are message values as stored in the topic; converters decode them first.")
+@click.option("--base64", "is_base64", is_flag=True, help="With --raw: keys and values are base64, for binary data.")
+@click.option("--key-separator", metavar="TEXT", help="With --raw: the part of a line before TEXT is the message key.")
+@click.option("--topic", help="Topic of records that do not name one. Default: the connector's first topic.")
 @output_option
 def preview(
     connector: str,
@@ -49,13 +45,12 @@ def preview(
     topic: str | None,
     output: str,
 ) -> None:
-    """Show what the connector of the file CONNECTOR makes of records, without a broker and without starting it.
+    """Run records through the transformations and converters of the file CONNECTOR, without a broker or a running connector.
 
-    Lines of --records are JSON: whole records (topic, key, value, ... as -o json prints them), or anything else as the value of a
-    record without schema. Without --records, connectors that can make up records show some.
+    Lines of --records are JSON: whole records (topic, key, value, ... as printed by -o json), or other values, which become
+    records without schema. Without --records, connectors that can generate sample records show some.
 
-    A record that fails, or is dropped, is shown as that and is no failure of this command; a configuration that cannot work
-    ends it with 2.
+    Records that fail or are dropped are shown and do not fail this command; an invalid configuration ends it with exit code 2.
     """
     from connect.plugins import Plugins
     from worker.preview.errors import CONFIGURE, failure_of
@@ -63,7 +58,7 @@ def preview(
     from worker.preview.transform_steps import Transforming
 
     if (is_base64 or key_separator is not None) and not raw:
-        raise click.UsageError("--base64 and --key-separator go with --raw")
+        raise click.UsageError("--base64 and --key-separator need --raw")
     plugins = Plugins.discover()
     plan = PreviewPlan.read(connector, worker_file, plugins, topic=topic)
     if records is None:
@@ -96,7 +91,7 @@ def _alias_of(error: ConnectError) -> str | None:
 def _inputs(
     records: str, plan: PreviewPlan, conversion: Conversion | None, is_base64: bool, key_separator: str | None
 ) -> Iterator[ConnectRecord | Failure]:
-    """The record of each line, or why it is none. Blank lines are passed over, unless they are raw."""
+    """Yields the record of each line, or why it is invalid. Skips blank lines unless they are raw."""
     from worker.preview.errors import READ, failure_of
     from worker.preview.record_lines import record_of
 
@@ -130,7 +125,7 @@ def _message(data: bytes, topic: str, is_base64: bool, key_separator: str | None
     if key_separator:
         before, found, after = data.partition(key_separator.encode())
         if not found:
-            raise DataError(f"there is no key separator {key_separator!r}")
+            raise DataError(f"no key separator {key_separator!r}")
         key, value = before, after
     if is_base64:
         try:
@@ -144,7 +139,7 @@ def _message(data: bytes, topic: str, is_base64: bool, key_separator: str | None
 def _text_printer(stages: bool, plan: PreviewPlan) -> Callable[[ConnectRecord | Failure, Transforming], None]:
     from sluice.cli.preview_text import PreviewText
 
-    text = PreviewText(stages=stages, conversion=plan.writing(), colour=wants_colour(sys.stdout))
+    text = PreviewText(stages=stages, conversion=plan.writing(), color=wants_color(sys.stdout))
     return lambda given, transforming: print(text.of(given, transforming), flush=True)
 
 
@@ -178,7 +173,7 @@ def _as_json(outcome: Outcome, stages: bool, conversion: Conversion | None) -> d
 
 
 def _record_json(record: ConnectRecord | None) -> dict[str, Any] | Failure | None:
-    """The record, or why it has no form as one: functions of users may make anything."""
+    """Returns the record as JSON, or why it has none: user functions may return anything."""
     from connect.record_format import record_to_json
     from worker.preview.errors import APPLY, failure_of
 
@@ -218,5 +213,5 @@ def _bytes_json(data: bytes | None) -> dict[str, str] | None:
 
 
 def print_line(value: object) -> None:
-    """One JSON document on a line of stdout: in ASCII, for what Unicode takes for the end of a line is none here."""
+    """Prints one JSON document on a line of stdout, in ASCII, so that Unicode line separators do not break the line."""
     print(json.dumps(value), flush=True)

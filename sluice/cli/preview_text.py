@@ -1,4 +1,4 @@
-"""Previews for people: what a record holds, what each transformation changed, what a source writes into Kafka."""
+"""Previews as text: a record's fields, the changes of each transformation, the message that a source writes."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from worker.preview.errors import Failure
 from worker.preview.record_diff import Change, Leaf, changes_between, leaves_of
 from worker.preview.transform_steps import Outcome, Transforming
 
-_COLOURS = {"+": "32", "-": "31", "~": "33"}
+_COLORS = {"+": "32", "-": "31", "~": "33"}
 _BOLD, _DIM, _RED = "1", "2", "31"
 _NARROWEST = 40
 
 
 class PreviewText:
-    """Renders record after record, numbered from 1. On a terminal lines are coloured and cut to its width."""
+    """Renders records, numbered from 1. On a terminal, lines are colored and truncated to its width."""
 
-    def __init__(self, *, stages: bool, conversion: Conversion | None, colour: bool) -> None:
+    def __init__(self, *, stages: bool, conversion: Conversion | None, color: bool) -> None:
         self._stages = stages
         self._conversion = conversion
-        self._colour = colour
-        self._width = max(shutil.get_terminal_size().columns, _NARROWEST) if colour else None
+        self._color = color
+        self._width = max(shutil.get_terminal_size().columns, _NARROWEST) if color else None
         self._count = 0
 
     def of(self, given: ConnectRecord | Failure, transforming: Transforming) -> str:
-        """The text of one input: a record, or why there is none."""
+        """Returns the text of one input: a record, or why it is invalid."""
         self._count += 1
         lines = list(self._lines(given, transforming))
         return "\n".join(lines) + "\n"
@@ -64,9 +64,9 @@ class PreviewText:
 
     def _dropped(self, outcome: Outcome) -> str:
         by = outcome.dropped_by
-        assert by is not None  # passages are always asked for here
+        assert by is not None  # passages are always requested here
         why = "" if by.predicate is None else f", because predicate {by.predicate} is true"
-        return self._line(f"  dropped by {by.alias} ({by.transformation}){why}", _COLOURS["~"])
+        return self._line(f"  dropped by {by.alias} ({by.transformation}){why}", _COLORS["~"])
 
     def _failed(self, failure: Failure) -> str:
         return self._line(f"  failed: {_where(failure)}{failure.message} [{failure.java_class}]", _RED)
@@ -84,7 +84,7 @@ class PreviewText:
         width = max(len(change.path) for change in changes)
         for change in changes:
             sides = [str(leaf) for leaf in (change.before, change.after) if leaf is not None]
-            yield self._line(f"  {change.mark} {change.path:<{width}}  {' -> '.join(sides)}".rstrip(), _COLOURS[change.mark])
+            yield self._line(f"  {change.mark} {change.path:<{width}}  {' -> '.join(sides)}".rstrip(), _COLORS[change.mark])
 
     def _written(self, conversion: Conversion, record: ConnectRecord) -> Iterator[str]:
         message = conversion.write(record)
@@ -98,7 +98,7 @@ class PreviewText:
         text = _printable(text)
         if self._width is not None and len(text) > self._width:
             text = text[: self._width - 1] + "…"
-        return f"\x1b[{style}m{text}\x1b[0m" if self._colour and style else text
+        return f"\x1b[{style}m{text}\x1b[0m" if self._color and style else text
 
 
 def _where(failure: Failure) -> str:
@@ -128,7 +128,7 @@ def _text(data: bytes) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text on one line, without what would steer a terminal."""
+    """Returns the text on one line, without terminal control characters."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

@@ -1,4 +1,4 @@
-"""Records as lines: the properties of Kafka's console tools, applied."""
+"""Formats and parses records as lines, by the properties of Kafka's console tools."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _PRODUCE = {"parse.key", "key.separator", "null.marker"}
 
 
 def formatter(output: str, properties: Mapping[str, str]) -> Callable[[ConsoleRecord], bytes]:
-    """What turns a record into bytes for stdout: Kafka's DefaultMessageFormatter, or JSON lines.
+    """Returns a function from record to bytes for stdout: Kafka's DefaultMessageFormatter, or JSON lines.
 
-    The fields come in the order of Kafka's own tool: timestamp, partition, offset, headers, key, value. Values are written as
-    the bytes they are, not decoded. Raises a usage error for an unknown property.
+    Fields have the order of Kafka's tool: timestamp, partition, offset, headers, key, value. Values are written as raw bytes.
+    Raises a usage error for an unknown property.
     """
     _check(properties, _CONSUME)
     if output == "json":
@@ -71,7 +71,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def parse_lines(lines: Iterable[bytes], properties: Mapping[str, str]) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """(key, value) of each line: Kafka's LineMessageReader. Checks the properties at once, the lines as they are asked for."""
+    """Yields (key, value) of each line like Kafka's LineMessageReader. Checks the properties now, the lines on iteration."""
     _check(properties, _PRODUCE)
     return _pairs(lines, properties)
 
@@ -100,4 +100,4 @@ def _pairs(lines: Iterable[bytes], properties: Mapping[str, str]) -> Iterator[tu
 def _check(properties: Mapping[str, str], known: set[str]) -> None:
     for name in properties:
         if name not in known:
-            raise click.UsageError(f"unknown property '{name}'; known are {', '.join(sorted(known))}")
+            raise click.UsageError(f"unknown property '{name}'; expected one of {', '.join(sorted(known))}")

@@ -1,4 +1,4 @@
-"""``sluice setup``: everything the embedded parts need, fetched and prepared once."""
+"""``sluice setup``: fetches and prepares the embedded services."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sluice.cli.output import notice, output_option, print_json, progress
 
 
 def fetch_jars(name: str) -> None:
-    """Fetch a set of jars unless it is here, with progress on stderr. Instant and silent when it is."""
+    """Fetches a set of JARs, with progress on stderr, unless it is cached."""
     from sluice.embedded import jars
     from sluice.embedded.java import ensure_java
 
@@ -24,26 +24,26 @@ def fetch_jars(name: str) -> None:
 @click.command()
 @output_option
 def setup(output: str) -> None:
-    """Find or install Java, fetch Kafka, Spark, a schema registry and MariaDB, prepare the broker and check PostgreSQL.
+    """Find or install Java, fetch the JARs of Kafka and Spark, prepare the embedded broker, and check PostgreSQL.
 
-    Safe to run again: what is done is not done twice. Needs the network the first time only.
+    Safe to run again: completed steps are skipped. Needs the network only the first time.
     """
     from sluice.embedded import class_archive, jars, postgres
-    from sluice.embedded.jarsets import sets_for_this_machine
+    from sluice.embedded.broker import create_class_archive
+    from sluice.embedded.jar_sets import JAR_SETS
     from sluice.embedded.java import ensure_java
 
-    began = time.monotonic()
+    started_at = time.monotonic()
     java = ensure_java(notice)
-    sets = sets_for_this_machine()
-    for name in sets:
+    for name in JAR_SETS:
         fetch_jars(name)
-    if not class_archive.present(java):
-        notice("Preparing the embedded broker for a fast start")
-        class_archive.make(java)
+    if not class_archive.exists(java):
+        notice("Preparing the embedded broker for fast startup")
+        create_class_archive(java)
     binaries = postgres.binary_dir()
-    seconds = round(time.monotonic() - began, 1)
+    seconds = round(time.monotonic() - started_at, 1)
     if output == "json":
-        folders = {name: str(jars.folder_of(jar_set)) for name, jar_set in sets.items()}
+        folders = {name: str(jars.folder_of(jar_set)) for name, jar_set in JAR_SETS.items()}
         print_json({"java": str(java.executable), "jars": folders, "postgres": str(binaries), "seconds": seconds})
     else:
-        notice(f"Ready: Java {java.version}, {', '.join(one.purpose for one in sets.values())}, PostgreSQL ({seconds:g} s)")
+        notice(f"Ready: Java {java.version}, {', '.join(one.purpose for one in JAR_SETS.values())}, PostgreSQL ({seconds:g} s)")

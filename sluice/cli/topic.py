@@ -27,7 +27,7 @@ def topic() -> None:
 
 
 @topic.command("ls")
-@click.option("--internal", is_flag=True, help="Also topics whose names begin with two underscores.")
+@click.option("--internal", is_flag=True, help="Include topics whose names start with two underscores.")
 @bootstrap_options
 @output_option
 def list_topics(internal: bool, bootstrap_server: str, command_config: Path | None, output: str) -> None:
@@ -46,7 +46,7 @@ def list_topics(internal: bool, bootstrap_server: str, command_config: Path | No
 @click.option("--partitions", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--replication-factor", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--config", "configs", multiple=True, callback=key_values, metavar="KEY=VALUE", help="Topic config; repeatable.")
-@click.option("--if-not-exists", is_flag=True, help="No error when the topic exists.")
+@click.option("--if-not-exists", is_flag=True, help="Not an error if the topic exists.")
 @bootstrap_options
 @output_option
 def create(
@@ -104,8 +104,8 @@ def describe(name: str, bootstrap_server: str, command_config: Path | None, outp
 @topic.command()
 @click.argument("name")
 @click.option("--config", "configs", multiple=True, callback=key_values, metavar="KEY=VALUE", help="Set a config; repeatable.")
-@click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Back to the broker's default; repeatable.")
-@click.option("--partitions", type=click.IntRange(1), help="Grow to this many partitions.")
+@click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Reset to the broker's default; repeatable.")
+@click.option("--partitions", type=click.IntRange(1), help="Increase to this number of partitions.")
 @bootstrap_options
 @output_option
 def alter(
@@ -117,10 +117,10 @@ def alter(
     command_config: Path | None,
     output: str,
 ) -> None:
-    """Change configs of topic NAME, or give it more partitions."""
+    """Change configs of topic NAME, or add partitions."""
     changes: dict[str, str | None] = {**configs, **dict.fromkeys(deleted)}
     if not changes and partitions is None:
-        raise click.UsageError("nothing to alter: give --config, --delete-config or --partitions")
+        raise click.UsageError("nothing to alter: use --config, --delete-config, or --partitions")
     admin = _admin(bootstrap_server, command_config)
     if partitions is not None:
         admin.add_partitions(name, partitions)
@@ -153,11 +153,11 @@ def offsets(name: str, bootstrap_server: str, command_config: Path | None, outpu
 
 @topic.command()
 @click.argument("name")
-@click.option("--from-beginning", is_flag=True, help="From the first record; without it, from now on.")
-@click.option("--max-messages", type=click.IntRange(1), help="End after this many records.")
-@click.option("--timeout-ms", type=click.IntRange(0), help="End when no record came for this long.")
-@click.option("--partition", type=click.IntRange(0), help="This partition alone.")
-@click.option("--offset", type=click.IntRange(0), help="Begin at this offset; needs --partition.")
+@click.option("--from-beginning", is_flag=True, help="From the first record; by default only new records.")
+@click.option("--max-messages", type=click.IntRange(1), help="Stop after this number of records.")
+@click.option("--timeout-ms", type=click.IntRange(0), help="Stop when no record has arrived for this time.")
+@click.option("--partition", type=click.IntRange(0), help="Only this partition.")
+@click.option("--offset", type=click.IntRange(0), help="Start at this offset; needs --partition.")
 @click.option(
     "--property",
     "properties",
@@ -180,7 +180,7 @@ def consume(
     command_config: Path | None,
     output: str,
 ) -> None:
-    """Print records of topic NAME, one value a line, as kafka-console-consumer does; with -o json, one object a line."""
+    """Print records of topic NAME like kafka-console-consumer, one value per line; with -o json, one object per line."""
     from sluice.cli.records import formatter
     from worker.kafka.console import consume as read
 
@@ -199,10 +199,10 @@ def consume(
     count = 0
     try:
         for record in records:
-            count += 1  # before the write: whoever has seen the record may interrupt at once
+            count += 1  # before the write: a reader of the record may interrupt immediately
             sys.stdout.buffer.write(show(record))
             sys.stdout.buffer.flush()
-    except KeyboardInterrupt:  # the usual end of reading what has no end
+    except KeyboardInterrupt:  # the usual way to stop
         notice(f"Processed a total of {count} messages")
         raise
     notice(f"Processed a total of {count} messages")
@@ -229,7 +229,7 @@ def produce(
     command_config: Path | None,
     output: str,
 ) -> None:
-    """Write the lines of stdin to topic NAME, one record a line, as kafka-console-producer does."""
+    """Write the lines of stdin to topic NAME like kafka-console-producer, one record per line."""
     from sluice.cli.records import parse_lines
     from worker.kafka.console import produce as write
 

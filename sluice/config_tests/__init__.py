@@ -1,5 +1,5 @@
-"""Config tests: YAML files beside connector files, with what these make of records. Their format: docs/config-tests.md."""
+"""Config tests: YAML files next to connector files, with records and expected results. Format: docs/config-tests.md."""
 
-from sluice.config_tests.run import Result, run_files, summary, text_of
+from sluice.config_tests.run import ConfigTestResult, format_result, format_summary, run_files
 
-__all__ = ["Result", "run_files", "summary", "text_of"]
+__all__ = ["ConfigTestResult", "format_result", "format_summary", "run_files"]

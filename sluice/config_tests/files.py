@@ -1,4 +1,4 @@
-"""Test files as they are written: YAML, read with the line of every mapping, and checked member by member."""
+"""Reads config test files: YAML with the line of every mapping, checked member by member."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _EXPECT_MEMBERS = (
 LINT_CHOICES = ("clean", "no errors")
 
 
-class Mapped(dict[str, Any]):
-    """A mapping of the file that knows its line, and that of each member."""
+class LineMapping(dict[str, Any]):
+    """A mapping with its line and the line of each member."""
 
     def __init__(self, line: int) -> None:
         super().__init__()
@@ -45,55 +45,55 @@ class Mapped(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class ConfigTest:
-    """One test."""
+    """One config test."""
 
     name: str
     line: int
     inputs: Sequence[Any]
     is_raw: bool
-    """Whether inputs are messages, for the converters, or records."""
+    """Whether inputs are raw messages for the converters, or records."""
     expected: Sequence[Mapping[str, Any]]
-    """One for each input."""
+    """One expectation for each input."""
     overrides: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class TestFile:
-    """One file with its tests."""
+class ConfigTestFile:
+    """A test file with its tests."""
 
     path: str
     config: str
-    """The connector's file."""
+    """Path of the connector file."""
     worker: str | None
     lint: str | None
     lint_line: int
     tests: Sequence[ConfigTest]
 
 
-def read_test_file(path: Path) -> TestFile:
-    """The tests of a file. Raises ConfigError with ``file:line``."""
-    document = _load(path)
-    if not isinstance(document, Mapped):
-        raise ConfigError(f"{path}:1: a test file is a mapping with the member tests")
-    _only(document, _FILE_MEMBERS, path, "A test file")
+def read_test_file(path: Path) -> ConfigTestFile:
+    """Reads the tests of a file. Raises ConfigError with ``file:line``."""
+    document = _load_yaml(path)
+    if not isinstance(document, LineMapping):
+        raise ConfigError(f"{path}:1: a test file must be a mapping with the member tests")
+    _reject_unknown_members(document, _FILE_MEMBERS, path, "A test file")
     tests = document.get("tests", [])
     if not isinstance(tests, list) or not (tests or "lint" in document):
-        raise ConfigError(f"{path}:{document.line}: tests is a list of tests, at least one")
+        raise ConfigError(f"{path}:{document.line}: tests must be a list of at least one test")
     lint = document.get("lint")
     if lint is not None and lint not in LINT_CHOICES:
-        raise ConfigError(f"{path}:{document.lines['lint']}: lint is {lint!r}, expected {' or '.join(LINT_CHOICES)}")
+        raise ConfigError(f"{path}:{document.lines['lint']}: lint is {lint!r}; expected {' or '.join(LINT_CHOICES)}")
     worker = document.get("worker")
-    return TestFile(
+    return ConfigTestFile(
         str(path),
         _config_path(path, document),
         None if worker is None else str(path.parent / str(worker)),
         lint,
         document.lines.get("lint", document.line),
-        [_test(one, number, path) for number, one in enumerate(tests, start=1)],
+        [_parse_test(one, number, path) for number, one in enumerate(tests, start=1)],
     )
 
 
-def _config_path(path: Path, document: Mapped) -> str:
+def _config_path(path: Path, document: LineMapping) -> str:
     if "config" in document:
         return str(path.parent / str(document["config"]))
     stem = path.name.removesuffix(ENDING)
@@ -101,52 +101,52 @@ def _config_path(path: Path, document: Mapped) -> str:
         if (path.parent / f"{stem}{ending}").is_file():
             return str(path.parent / f"{stem}{ending}")
     raise ConfigError(
-        f"{path}:{document.line}: there is no {stem}.properties or {stem}.json beside it; name the file with config"
+        f"{path}:{document.line}: there is no {stem}.properties or {stem}.json next to it; set the file with config"
     )
 
 
-def _test(node: Any, number: int, path: Path) -> ConfigTest:
-    if not isinstance(node, Mapped):
-        raise ConfigError(f"{path}:1: test {number} is no mapping with name, input and expect")
-    _only(node, _TEST_MEMBERS, path, "A test")
+def _parse_test(node: Any, number: int, path: Path) -> ConfigTest:
+    if not isinstance(node, LineMapping):
+        raise ConfigError(f"{path}:1: test {number} must be a mapping with name, input, and expect")
+    _reject_unknown_members(node, _TEST_MEMBERS, path, "A test")
     place = f"{path}:{node.line}"
     if ("input" in node) == ("raw" in node):
-        raise ConfigError(f"{place}: a test has either input or raw")
+        raise ConfigError(f"{place}: a test needs either input or raw")
     if "expect" not in node:
-        raise ConfigError(f"{place}: a test without expect cannot fail")
+        raise ConfigError(f"{place}: a test needs expect")
     given = node.get("raw", node.get("input"))
     inputs = given if isinstance(given, list) else [given]
     expect = node["expect"] if isinstance(node["expect"], list) else [node["expect"]]
     if not inputs or len(inputs) != len(expect):
-        raise ConfigError(f"{place}: {len(inputs)} inputs and {len(expect)} expectations: one is needed for each input, in order")
+        raise ConfigError(f"{place}: {len(inputs)} inputs and {len(expect)} expectations; each input needs one, in order")
     for one in expect:
         _check_expectation(one, path, node.line)
     if "raw" in node:
         for one in inputs:
-            if isinstance(one, Mapped):
-                _only(one, _RAW_MEMBERS, path, "A raw message")
+            if isinstance(one, LineMapping):
+                _reject_unknown_members(one, _RAW_MEMBERS, path, "A raw message")
     return ConfigTest(str(node.get("name", f"test {number}")), node.line, inputs, "raw" in node, expect, _overrides(node, path))
 
 
 def _check_expectation(node: Any, path: Path, line: int) -> None:
-    if not isinstance(node, Mapped) or not node:
-        raise ConfigError(f"{path}:{line}: expect is a mapping with some of {', '.join(_EXPECT_MEMBERS)}")
-    _only(node, _EXPECT_MEMBERS, path, "An expectation")
+    if not isinstance(node, LineMapping) or not node:
+        raise ConfigError(f"{path}:{line}: expect must be a mapping with some of {', '.join(_EXPECT_MEMBERS)}")
+    _reject_unknown_members(node, _EXPECT_MEMBERS, path, "An expectation")
     if ("dropped" in node or "error" in node) and len(node) > 1:
-        raise ConfigError(f"{path}:{node.line}: dropped and error stand alone: there is no record then")
+        raise ConfigError(f"{path}:{node.line}: dropped and error cannot be combined with other members")
     if "dropped" in node and node["dropped"] is not True:
-        raise ConfigError(f"{path}:{node.line}: dropped is true or left out")
+        raise ConfigError(f"{path}:{node.line}: dropped must be true if present")
     if "error" in node and not (isinstance(node["error"], str) and node["error"]):
-        raise ConfigError(f"{path}:{node.line}: error is a part of the error's text")
+        raise ConfigError(f"{path}:{node.line}: error must be a part of the error message")
     for member, kind, what in (("fields", dict, "a mapping of paths to values"), ("absent", list, "a list of paths")):
         if member in node and not isinstance(node[member], kind):
-            raise ConfigError(f"{path}:{node.line}: {member} is {what}, as value.id")
+            raise ConfigError(f"{path}:{node.line}: {member} must be {what}, for example value.id")
 
 
-def _overrides(node: Mapped, path: Path) -> dict[str, str | None]:
+def _overrides(node: LineMapping, path: Path) -> dict[str, str | None]:
     config = node.get("config") or {}
     if not isinstance(config, dict):
-        raise ConfigError(f"{path}:{node.line}: config is a mapping of keys to values that the test changes")
+        raise ConfigError(f"{path}:{node.line}: config must be a mapping of changed keys to values")
     return {str(key): _text(value) for key, value in config.items()}
 
 
@@ -156,45 +156,45 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _only(node: Mapped, known: Sequence[str], path: Path, what: str) -> None:
+def _reject_unknown_members(node: LineMapping, known: Sequence[str], path: Path, what: str) -> None:
     for member in node:
         if member not in known:
-            hint = did_you_mean(str(member), known) or f"It has {', '.join(known)}."
+            hint = did_you_mean(str(member), known) or f"Expected one of {', '.join(known)}."
             raise ConfigError(f"{path}:{node.lines[member]}: {what} has no member {member}. {hint}")
 
 
 def is_record_node(node: Any) -> bool:
-    """Whether an input is a record with members, and not a plain value: it has key or value, and nothing but such members."""
+    """Returns whether an input is a whole record and not a plain value: it has key or value, and only members of records."""
     return isinstance(node, dict) and bool(node) and MEMBERS.issuperset(node) and ("key" in node or "value" in node)
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without dates: 2024-01-01 is text, as it is in JSON. A name twice in a mapping is an error."""
+    """YAML without dates: 2024-01-01 is text, as in JSON. Duplicate names in a mapping are errors."""
 
 
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> Mapped:
-    made = Mapped(node.start_mark.line + 1)
+def _construct_mapping(loader: _Loader, node: yaml.MappingNode) -> LineMapping:
+    mapping = LineMapping(node.start_mark.line + 1)
     loader.flatten_mapping(node)
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
         if isinstance(key, dict | list):
-            raise ConfigError(f"line {key_node.start_mark.line + 1}: a member's name is text")
+            raise ConfigError(f"line {key_node.start_mark.line + 1}: member names must be text")
         name = key if isinstance(key, str) else str(key_node.value)
-        if name in made:
-            raise ConfigError(f"line {key_node.start_mark.line + 1}: {name} is given twice")
-        made.lines[name] = key_node.start_mark.line + 1
-        made[name] = loader.construct_object(value_node, deep=True)
-    return made
+        if name in mapping:
+            raise ConfigError(f"line {key_node.start_mark.line + 1}: duplicate member {name}")
+        mapping.lines[name] = key_node.start_mark.line + 1
+        mapping[name] = loader.construct_object(value_node, deep=True)
+    return mapping
 
 
-_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+_Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
-def _load(path: Path) -> Any:
+def _load_yaml(path: Path) -> Any:
     try:
         return yaml.load(path.read_text("utf-8"), _Loader)  # a SafeLoader
     except OSError as e:

@@ -1,6 +1,6 @@
-"""Values of records as they are written in YAML and JSON by people, for comparing.
+"""Plain form of record values, for comparison with values in YAML and JSON.
 
-Structs and maps are mappings, numbers are numbers; a decimal is its text, an instant ISO 8601 text, bytes base64 text.
+Structs and maps become mappings, decimals text, timestamps ISO 8601 text, and bytes base64 text.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 from connect.data.logical import FarInstant
 from connect.data.struct import Struct
-from connect.java.text import decimal_text
+from connect.java.number_text import decimal_text
 from connect.record import ConnectRecord, SinkRecord
 
 ABSENT = "(absent)"
 
 
-def plain_of(value: Any) -> Any:
-    """The plain form of a value of a record."""
+def to_plain(value: Any) -> Any:
+    """Returns the plain form of a record value."""
     match value:
         case None | bool() | str():
             return value
@@ -37,27 +37,27 @@ def plain_of(value: Any) -> Any:
         case bytes() | bytearray() | memoryview():
             return base64.b64encode(value).decode()
         case Struct():
-            return {f.name: plain_of(member) for f, member in zip(value.schema.fields or (), value.values, strict=True)}
+            return {f.name: to_plain(member) for f, member in zip(value.schema.fields or (), value.values, strict=True)}
         case dict():
-            return {key if isinstance(key, str) else str(plain_of(key)): plain_of(member) for key, member in value.items()}
+            return {key if isinstance(key, str) else str(to_plain(key)): to_plain(member) for key, member in value.items()}
         case list() | tuple():
-            return [plain_of(member) for member in value]
+            return [to_plain(member) for member in value]
     return str(value)
 
 
 def plain_record(record: ConnectRecord) -> dict[str, Any]:
-    """A record's members in plain form."""
+    """Returns a record's members in plain form."""
     node: dict[str, Any] = {"topic": record.topic, "partition": record.partition, "timestamp": record.timestamp}
     if isinstance(record, SinkRecord):
         node["offset"] = record.offset
-    node["key"], node["value"] = plain_of(record.key), plain_of(record.value)
-    # Of headers with the same name the last one shows, as consumers mostly read them.
-    node["headers"] = {header.key: plain_of(header.value) for header in record.headers or ()}
+    node["key"], node["value"] = to_plain(record.key), to_plain(record.value)
+    # The last header of a name wins, as for most consumers.
+    node["headers"] = {header.key: to_plain(header.value) for header in record.headers or ()}
     return node
 
 
 def at_path(node: Any, path: str) -> Any:
-    """What lies at a dotted path, ABSENT when nothing does. A name with dots in it is found too."""
+    """Returns the value at a dotted path, or ABSENT. Names may contain dots."""
     if path == "":
         return node
     if isinstance(node, list):
@@ -73,7 +73,7 @@ def at_path(node: Any, path: str) -> Any:
 
 
 def is_same(expected: Any, actual: Any) -> bool:
-    """Equal, with 1, 1.0 and true told apart."""
+    """Returns whether the values are equal; 1, 1.0, and true differ."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         return expected.keys() == actual.keys() and all(is_same(expected[key], actual[key]) for key in expected)
     if isinstance(expected, list) and isinstance(actual, list):

@@ -1,4 +1,4 @@
-"""Runs config tests: records through the connector's transformations and converters, compared with what was expected."""
+"""Runs config tests: passes records through transformations and converters and compares the results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from connect.errors import ConfigError, ConnectError
 from connect.plugins import Plugins
 from connect.record import ConnectRecord
 from connect.record_format import payload_from_json, record_to_json
-from sluice.config_tests.files import ENDING, ConfigTest, TestFile, is_record_node, read_test_file
+from sluice.config_tests.files import ENDING, ConfigTest, ConfigTestFile, is_record_node, read_test_file
 from sluice.config_tests.plain_values import ABSENT, at_path, is_same, plain_record
 from worker.lint import check_files
 from worker.preview.conversion import Conversion, Message
@@ -25,8 +25,8 @@ from worker.preview.transform_steps import Outcome, Transforming
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """How one test went."""
+class ConfigTestResult:
+    """The result of one test."""
 
     file: str
     line: int
@@ -47,12 +47,12 @@ class Result:
         }
 
 
-def run_files(paths: Iterable[str | Path]) -> list[Result]:
-    """The results of every test of these files, and of the test files below folders. Raises ConfigError for a file that is not as
-    it should be, and when there is no test at all."""
+def run_files(paths: Iterable[str | Path]) -> list[ConfigTestResult]:
+    """Runs every test of these files and of test files below these directories. Raises ConfigError for an invalid file, and when
+    there are no tests."""
     found = [read_test_file(path) for path in _files(paths)]
     if not found:
-        raise ConfigError(f"There is no file *{ENDING} in {', '.join(map(str, paths))}")
+        raise ConfigError(f"No file *{ENDING} in {', '.join(map(str, paths))}")
     plugins = Plugins.discover()
     return [result for file in found for result in _run_file(file, plugins)]
 
@@ -65,19 +65,19 @@ def _files(paths: Iterable[str | Path]) -> Iterator[Path]:
             yield path
         else:
             beside = path.with_name(path.name.removesuffix(path.suffix) + ENDING)
-            hint = f" Is it {beside}?" if beside.is_file() else ""
-            raise ConfigError(f"{path}: a test file's name ends with {ENDING}.{hint}")
+            hint = f" Did you mean {beside}?" if beside.is_file() else ""
+            raise ConfigError(f"{path}: names of test files must end with {ENDING}.{hint}")
 
 
-def _run_file(file: TestFile, plugins: Plugins) -> Iterator[Result]:
+def _run_file(file: ConfigTestFile, plugins: Plugins) -> Iterator[ConfigTestResult]:
     if file.lint is not None:
         checked = [file.config] if file.worker is None else [file.worker, file.config]
         findings = [one for one in check_files(checked).findings if _counts(one, file.lint) and one.file == file.config]
-        yield Result(file.path, file.lint_line, f"lint: {file.lint}", [str(one) for one in findings])
+        yield ConfigTestResult(file.path, file.lint_line, f"lint: {file.lint}", [str(one) for one in findings])
     for one in file.tests:
         plan = PreviewPlan.read(file.config, file.worker, plugins, overrides=one.overrides)
         try:
-            yield Result(file.path, one.line, one.name, list(_differences(one, plan)))
+            yield ConfigTestResult(file.path, one.line, one.name, list(_differences(one, plan)))
         except ConfigError as e:
             raise ConfigError(f"{file.path}:{one.line}: {e.message}") from e
         finally:
@@ -94,7 +94,7 @@ def _differences(test: ConfigTest, plan: PreviewPlan) -> Iterator[str]:
     try:
         transforming = Transforming(plan.config, plan.plugins)
     except ConnectError as e:
-        # A configuration that must be refused can be tested too.
+        # Tests may also expect that a configuration is rejected.
         failed = Outcome(None, failure_of(e, CONFIGURE))
         for expected in test.expected:
             yield from _compared(expected, failed, None)
@@ -128,7 +128,7 @@ def _record(given: Any, plan: PreviewPlan, reading: Conversion | None, position:
 
 
 def _headers(headers: Any) -> list[Any]:
-    """Headers in full; a mapping is names and plain values."""
+    """Returns headers in full form; a mapping has names and plain values."""
     if isinstance(headers, dict):
         return [{"key": name, "schema": None, "payload": value} for name, value in headers.items()]
     return list(headers)
@@ -147,7 +147,7 @@ def _message(given: Any, topic: str) -> Message:
 
 
 def _bytes(value: Any) -> bytes | None:
-    """Text as UTF-8; {base64: ...} as what it stands for; anything else as its JSON."""
+    """Encodes text as UTF-8, {base64: ...} as bytes, and other values as JSON."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -164,7 +164,7 @@ def _compared(expected: Any, outcome: Outcome, writing: Conversion | None) -> It
     failure, record = outcome.failure, outcome.record
     if "error" in expected:
         if failure is None:
-            got = "a record" if record is not None else "none: it was dropped"
+            got = "a record" if record is not None else "none; the record was dropped"
             yield f"expected an error with {expected['error']!r}, got {got}"
         elif expected["error"] not in str(failure):
             yield f"expected an error with {expected['error']!r}, got: {failure}"
@@ -189,7 +189,7 @@ def _compared_record(expected: Any, record: ConnectRecord) -> Iterator[str]:
     for member in ("topic", "partition", "timestamp", "key", "value", "headers"):
         if member in expected:
             wanted = expected[member]
-            # With a schema, in full: then types count too.
+            # With a schema, compare the full form, including types.
             full = member in ("key", "value") and isinstance(wanted, dict) and set(wanted) == {"schema", "payload"}
             yield from _difference(member, wanted, (whole if full else plain)[member])
     for path, wanted in (expected.get("fields") or {}).items():
@@ -204,7 +204,7 @@ def _compared_record(expected: Any, record: ConnectRecord) -> Iterator[str]:
 
 def _compared_message(expected: Any, record: ConnectRecord, writing: Conversion | None) -> Iterator[str]:
     if writing is None:
-        yield "message: only sources write messages, and the converters must be known: name the worker's file with worker"
+        yield "message: only sources write messages, and converters must be known: set the worker file with worker"
         return
     message = writing.write(record)
     if isinstance(message, Failure):
@@ -231,7 +231,7 @@ def _text(data: bytes | None) -> str:
 
 
 def _difference(path: str, expected: Any, actual: Any) -> Iterator[str]:
-    """Where two values differ: the members that do, not the whole."""
+    """Yields the members in which two values differ."""
     if is_same(expected, actual):
         return
     if isinstance(expected, dict) and isinstance(actual, dict):
@@ -251,15 +251,15 @@ def _shown(value: Any) -> str:
 # --- text -------------------------------------------------------------------------------------------------------------------
 
 
-def text_of(result: Result, *, colour: bool = False) -> str:
-    """A line for a test, and one for each difference."""
+def format_result(result: ConfigTestResult, *, color: bool = False) -> str:
+    """Returns one line for the test and one for each difference."""
     word, style = ("ok", "32") if result.passed else ("FAILED", "1;31")
-    shown = f"\x1b[{style}m{word}\x1b[0m" if colour else word
+    shown = f"\x1b[{style}m{word}\x1b[0m" if color else word
     lines = [f"{result.file}:{result.line}: {shown}: {result.name}"]
     return "\n".join([*lines, *(f"    {difference}" for difference in result.differences)])
 
 
-def summary(results: Sequence[Result]) -> str:
-    """The last line."""
+def format_summary(results: Sequence[ConfigTestResult]) -> str:
+    """Returns the last line of the output."""
     failed = sum(not result.passed for result in results)
     return f"{len(results) - failed} passed, {failed} failed"

@@ -1,7 +1,7 @@
-"""Is a lake table equal to its database table, row by row and column by column?
+"""Compares a lake table with its database table, row by row and column by column.
 
-Both sides are brought to Arrow columns of the same plain types (exact: decimals as text, times as microseconds, doubles as
-doubles), sorted, and compared whole.
+Both sides become Arrow columns of the same plain types (exact: decimals as text, times as microseconds, doubles as doubles),
+which are sorted and compared.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was found about one table. ``differences`` are sentences, empty when the tables are equal."""
+    """The result for one table. ``differences`` are sentences; empty if the tables are equal."""
 
     table: str
     rows: int
@@ -40,16 +40,16 @@ class Comparison:
 
 
 def compare_table(connection: psycopg.Connection, schema: str, table: str, location: Path, order_by: list[str]) -> Comparison:
-    """Compares ``schema.table`` with the Delta table at ``location``; ``order_by`` makes the order of rows certain.
+    """Compares ``schema.table`` with the Delta table at ``location``; ``order_by`` orders the rows.
 
-    Extra columns of the lake table whose names start with two underscores are metadata and left out.
+    Columns of the lake table that start with two underscores are metadata and ignored.
     """
     columns: dict[str, str] = dict(connection.execute(_COLUMNS, (f"{schema}.{table}",)).fetchall())
     snapshot = open_delta(location)
     ours = {name for name in snapshot.columns if not name.startswith("__")}
     if ours != set(columns):
-        gone, more = sorted(set(columns) - ours), sorted(ours - set(columns))
-        return Comparison(table, 0, [f"columns differ: not in the lake {gone}, only in the lake {more}"])
+        missing, extra = sorted(set(columns) - ours), sorted(ours - set(columns))
+        return Comparison(table, 0, [f"columns differ: not in the lake {missing}, only in the lake {extra}"])
     expected = _from_database(connection, schema, table, columns)
     actual = pa.table({name: _plain(column, columns[name]) for name, column in _columns(snapshot.read(list(columns)))})
     if expected.num_rows != actual.num_rows:
@@ -72,7 +72,7 @@ def _difference(name: str, expected: pa.ChunkedArray, actual: pa.ChunkedArray, r
     same = pc.fill_null(pc.equal(expected, actual), False)
     both_null = pc.and_(pc.is_null(expected), pc.is_null(actual))
     wrong = pc.indices_nonzero(pc.invert(pc.or_(same, both_null)))
-    if len(wrong) == 0:  # only -0.0 against 0.0 or NaN, which compare by their own rules
+    if len(wrong) == 0:  # only -0.0 and 0.0 or NaN, which are not equal to themselves
         return None
     first = wrong[0].as_py()
     where = ", ".join(f"{key}={rows[key][first].as_py()!r}" for key in keys)
@@ -140,7 +140,7 @@ def _plain_type(kind: str) -> pa.DataType:
 
 
 def _plain(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
-    """A lake column in the plain type that its database column has."""
+    """Converts a lake column to the plain type of its database column."""
     type_ = column.type
     if pa.types.is_list(type_):
         return pa.chunked_array([pa.array([_json(v) for v in column.to_pylist()], pa.string())])

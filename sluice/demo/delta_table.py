@@ -1,8 +1,8 @@
-"""Reads a Delta table into Arrow, with nothing but its log and its Parquet files.
+"""Reads a Delta table into Arrow, using only its log and its Parquet files.
 
-The demo proves its result with a second reader, one that shares no code with Spark. It knows what such tables need: the JSON
-commits, checkpoints, added and removed files, columns added later. It refuses what it does not know (deletion vectors, column
-mapping) instead of showing wrong rows. Source: the Delta transaction log protocol.
+The demo verifies its result with a reader that shares no code with Spark. It supports what the demo's tables need: JSON commits,
+checkpoints, added and removed files, columns added later. It rejects other features (deletion vectors, column mapping) instead of
+returning wrong rows. Source: the Delta transaction log protocol.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DeltaSnapshot:
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def read(self, columns: list[str] | None = None) -> pa.Table:
-        """The rows, in no order; columns that a file does not have yet are null."""
+        """Returns the rows, unordered; columns that a file does not have are null."""
         names = list(self.columns) if columns is None else columns
         schema = pa.schema([(name, self.columns[name]) for name in names])
         parts = [self._read_file(path, names, schema) for path in self.files]
@@ -52,11 +52,11 @@ class DeltaSnapshot:
 
     def _read_file(self, path: str, names: list[str], schema: pa.Schema) -> pa.Table:
         file = pq.ParquetFile(self.location / unquote(path))
-        there = set(file.schema_arrow.names)
-        table = file.read(columns=[name for name in names if name in there])
+        present = set(file.schema_arrow.names)
+        table = file.read(columns=[name for name in names if name in present])
         arrays = [
             table.column(name).cast(schema.field(name).type)
-            if name in there
+            if name in present
             else pa.nulls(table.num_rows, schema.field(name).type)
             for name in names
         ]
@@ -64,7 +64,7 @@ class DeltaSnapshot:
 
 
 def open_delta(location: Path) -> DeltaSnapshot:
-    """The newest version. Raises NotFoundError when there is no table, ConnectError for features it cannot read."""
+    """Reads the newest version. Raises NotFoundError when present is no table, ConnectError for unsupported features."""
     log = location / "_delta_log"
     commits = sorted(log.glob("*.json")) if log.is_dir() else []
     if not commits:
@@ -93,12 +93,12 @@ def _apply(snapshot: DeltaSnapshot, action: dict[str, Any]) -> None:
     if metadata := action.get("metaData"):
         configuration = dict(metadata.get("configuration") or {})
         if configuration.get("delta.columnMapping.mode", "none") != "none":
-            raise ConnectError(f"{snapshot.location} maps column names, which this reader does not know")
+            raise ConnectError(f"{snapshot.location} uses column mapping, which this reader does not support")
         schema = json.loads(metadata["schemaString"])
         snapshot.columns = {f["name"]: _arrow_type(f["type"]) for f in schema["fields"]}
     if add := action.get("add"):
         if add.get("deletionVector"):
-            raise ConnectError(f"{snapshot.location} has deletion vectors, which this reader does not know")
+            raise ConnectError(f"{snapshot.location} has deletion vectors, which this reader does not support")
         snapshot.files[add["path"]] = add
     if remove := action.get("remove"):
         snapshot.files.pop(remove["path"], None)

@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: a progress bar on a terminal, a line now and then elsewhere. All of it on stderr."""
+"""The demo's progress output on stderr: a progress bar on a terminal, periodic lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PLAIN_INTERVAL_S = 5.0
 
 
 class Display:
-    """Steps and progress, one at a time. ``quiet`` shows nothing."""
+    """Prints steps and their progress. ``quiet`` prints nothing."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
@@ -23,7 +23,7 @@ class Display:
         self._started = time.monotonic()
 
     def step(self, text: str) -> None:
-        """Says that something begins."""
+        """Prints the start of a step."""
         self._console.print(f"[dim]{time.monotonic() - self._started:6.1f} s[/dim]  {text}")
 
     def note(self, text: str) -> None:
@@ -31,7 +31,7 @@ class Display:
 
     @contextmanager
     def bar(self, text: str, total: float) -> Iterator[Bar]:
-        """A bar for one stretch of work; ``total`` in whatever unit ``update`` uses."""
+        """Shows progress during the block; ``total`` has the unit of ``update``."""
         if self._console.is_terminal and not self._quiet:
             columns = (
                 TextColumn("          {task.description}"),
@@ -49,10 +49,10 @@ class Display:
 
 
 class Bar(Protocol):
-    """A running bar."""
+    """Progress of a step."""
 
     def update(self, done: float, total: float, note: str) -> None:
-        """The work done so far, of how much; ``note`` is shown beside it."""
+        """Reports the work done so far and the total; ``note`` is shown beside it."""
 
 
 class _RichBar(Bar):
@@ -77,11 +77,11 @@ class _PlainBar(Bar):
             return
         self._due = now + _PLAIN_INTERVAL_S
         rate = done / (now - self._begun) if now > self._begun else 0
-        # The start says nothing of the rest: Spark is still warming up.
+        # No estimate at first: Spark is still warming up.
         left = f", about {max(0.0, total - done) / rate:.0f} s left" if done > total / 10 else ""
         self._display.note(f"{self._text}: {done / total if total else 1:.0%} ({note}{left})")
 
 
 def is_terminal() -> bool:
-    """Whether a person watches stderr."""
+    """Returns whether stderr is a terminal."""
     return sys.stderr.isatty()

@@ -1,7 +1,7 @@
-"""The demo's parts: broker, database with the shop in it, and a worker that runs the connectors of ``configs/``.
+"""The demo's environment: broker, database with a shop, and a worker that runs the connectors of ``configs/``.
 
-One folder holds everything. Parts are started in order and stopped in reverse; a second :class:`Stage` over the same folder
-finds what runs there, which is how ``sluice down`` works.
+One directory holds everything. The processes start in order and stop in reverse order. Another :class:`DemoEnvironment` for the
+same directory controls the same processes, which is how ``sluice down`` works.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import psycopg
 
 from connect.config.properties import read_properties, write_properties
 from connect.errors import ConnectError, NotFoundError
-from sluice.embedded import jars, locations, process
+from sluice.embedded import jars, process
 from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.ports import LOOPBACK, free_ports
 from sluice.embedded.postgres import EmbeddedPostgres
 
 SOURCE, UPSERT_SINK, APPEND_SINK = "shop-source", "shop-tables", "shop-audit"
@@ -35,12 +36,12 @@ TABLES: Mapping[str, list[str]] = {
     "order_lines": ["order_id", "line"],
     "audit": ["at", "detail"],
 }
-"""The shop's tables, with columns that make an order of rows certain. ``audit`` is the append table."""
+"""The shop's tables with columns that order the rows. ``audit`` is the append table."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many rows the shop starts with."""
+    """Initial number of rows in the shop's tables."""
 
     customers: int = 100_000
     orders: int = 300_000
@@ -52,15 +53,15 @@ class Sizes:
         return self.customers + self.orders + self.lines + self.audit
 
 
-class Stage:
-    """The parts over ``home``. With ``tied`` they die with this process, however it ends (Linux)."""
+class DemoEnvironment:
+    """The processes with the directory ``home``. With ``dies_with_parent`` they end when this process ends in any way (Linux)."""
 
-    def __init__(self, home: Path, sizes: Sizes, *, tied: bool) -> None:
+    def __init__(self, home: Path, sizes: Sizes, *, dies_with_parent: bool) -> None:
         self.home = home
         self.sizes = sizes
-        self._tied = tied
-        self.broker = EmbeddedBroker(home / "broker", dies_with_parent=tied)
-        self.database = EmbeddedPostgres(home / "database", dies_with_parent=tied)
+        self._dies_with_parent = dies_with_parent
+        self.broker = EmbeddedBroker(home / "broker", dies_with_parent=dies_with_parent)
+        self.database = EmbeddedPostgres(home / "database", dies_with_parent=dies_with_parent)
         self.lake = home / "lake"
         self.worker_log = home / "worker.log"
         self._worker = process.PidFile(home / "worker.pid")
@@ -68,22 +69,22 @@ class Stage:
 
     @property
     def rest_url(self) -> str:
-        """Address of the running worker's REST API. Raises NotFoundError when no worker runs here."""
+        """URL of the running worker's REST API. Raises NotFoundError when no worker runs here."""
         server = self._worker.read()
         if server is None:
             raise NotFoundError(f"no worker runs from {self.home}")
-        return f"http://{locations.LOOPBACK}:{server.port}"
+        return f"http://{LOOPBACK}:{server.port}"
 
     @property
     def worker_running(self) -> bool:
         return self._worker.read() is not None
 
     def connect(self) -> psycopg.Connection:
-        """A connection to the shop's database, autocommit on, with the shop first on the search path."""
+        """Opens a connection to the shop's database with autocommit and the shop first on the search path."""
         return psycopg.connect(self.database.dsn(), autocommit=True, options="-c search_path=shop")
 
     def fill_shop(self) -> None:
-        """Creates the shop and its rows. One transaction: it is there whole or not at all."""
+        """Creates the shop and its rows in one transaction."""
         sizes = self.sizes
         settings = {"customers": sizes.customers, "orders": sizes.orders, "lines": sizes.lines, "audit": sizes.audit}
         options = " ".join(f"-c shop.{name}={count}" for name, count in settings.items())
@@ -97,8 +98,8 @@ class Stage:
         return bool(row and row[0])
 
     def start_worker(self) -> None:
-        """Starts ``connect-standalone`` with the files of ``configs/``, addresses filled in. Returns at once."""
-        port = locations.free_ports(1)[0]
+        """Starts ``connect-standalone`` with the files of ``configs/`` and this environment's addresses. Does not wait."""
+        port = free_ports(1)[0]
         files = [self._write_worker(port), *(self._write_connector(name) for name in CONNECTOR_FILES)]
         spark_jars = jars.folder_of(jars.jar_set("spark"))
         jars.ensure_jars("spark")
@@ -108,19 +109,19 @@ class Stage:
                 log=self.worker_log,
                 cwd=self.home,
                 environment={**os.environ, "SLUICE_SPARK_JARS": str(spark_jars)},
-                death_signal=signal.SIGTERM if self._tied else None,
+                death_signal=signal.SIGTERM if self._dies_with_parent else None,
             )
             self._worker.write(child.pid, port)
 
     def _write_worker(self, port: int) -> Path:
         changes = {
             "bootstrap.servers": self.broker.bootstrap,
-            "listeners": f"http://{locations.LOOPBACK}:{port}",
+            "listeners": f"http://{LOOPBACK}:{port}",
             "offset.storage.file.filename": str(self.home / "connect.offsets"),
             "offset.flush.interval.ms": "1000",
-            # The schema in every JSON record is the same text again and again: it packs to almost nothing.
+            # The schema in every JSON record repeats and compresses to almost nothing.
             "producer.compression.type": "lz4",
-            # A commit of Spark that is under way at the end may take longer than Apache's five seconds.
+            # A Spark commit in progress may take longer than Apache's five seconds.
             "task.shutdown.graceful.timeout.ms": "30000",
         }
         return self._write("connect-standalone.properties", changes)
@@ -138,7 +139,8 @@ class Stage:
         return self._write(CONNECTOR_FILES[name], {"name": name, **changes})
 
     def _write(self, template: str, changes: Mapping[str, str]) -> Path:
-        """A copy of a file in ``configs/`` with some values changed; readable by its owner alone, for it holds a password."""
+        """Writes a copy of a file in ``configs/`` with some values changed. Only its owner can read it: it may contain a
+        password."""
         properties = {**read_properties(configs_dir() / template), **changes}
         self._properties.mkdir(parents=True, exist_ok=True)
         path = self._properties / template
@@ -147,12 +149,12 @@ class Stage:
         return path
 
     def check_worker(self) -> None:
-        """Raises ConnectError with the end of its log when the worker has ended."""
+        """Raises ConnectError with the end of the log when the worker has ended."""
         if not self.worker_running:
             raise ConnectError(f"the worker ended:\n{process.log_tail(self.worker_log)}\nThe full log is {self.worker_log}")
 
     def stop(self) -> None:
-        """Stops worker, database and broker, in this order; each is gone on return. Does nothing for what does not run."""
+        """Stops worker, database, and broker, in this order. Returns once they have ended."""
         if server := self._worker.read():
             process.end(server, first=signal.SIGTERM, grace_s=30, kill_tree=True)
         self._worker.path.unlink(missing_ok=True)
@@ -161,15 +163,15 @@ class Stage:
 
 
 def configs_dir() -> Path:
-    """The folder of ready-to-run configuration files: of the checkout, else the one shipped with the distribution."""
+    """Returns the directory of ready-to-run configuration files: of the checkout, else of the distribution."""
     for folder in (Path(__file__).parents[2] / "configs", Path(__file__).parents[1] / "configs"):
         if (folder / "connect-standalone.properties").exists():
             return folder
-    raise NotFoundError("the folder configs/ is missing; install sluice-connect again")
+    raise NotFoundError("the directory configs/ is missing; reinstall sluice-connect")
 
 
 def new_home(base: Path) -> Path:
-    """A fresh folder for one run of the demo below ``base``."""
+    """Creates a directory for one run of the demo below ``base``."""
     home = base / f"demo-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     home.mkdir(parents=True)
     return home

@@ -1,7 +1,7 @@
-"""Live changes to the shop: what an application would do to it, in small transactions, for a given time.
+"""Simulates an application: small transactions on the shop for a given time.
 
-Every kind of change happens many times: inserts, updates (some of a row whose large text stays untouched), deletes, primary
-key changes, transactions over several tables; once, in the middle, a column is added.
+Every kind of change occurs many times: inserts, updates (some of rows whose large text does not change), deletes, primary key
+changes, transactions over several tables. Once, in the middle, a column is added.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import psycopg
 
 
 @dataclass
-class Changes:
-    """How many changes of each kind were committed. Written by the workload's thread, read by whoever shows it."""
+class ChangeCounts:
+    """Number of committed changes of each kind. Written by the workload's thread, read by others."""
 
     inserts: int = 0
     updates: int = 0
@@ -28,16 +28,16 @@ class Changes:
 
     @property
     def events(self) -> int:
-        """Change events the database logged: a key change is a delete and an insert."""
+        """Number of logged change events: a key change is a delete and an insert."""
         return self.inserts + self.updates + self.deletes + 2 * self.key_changes + self.audit_rows
 
 
 @dataclass
 class Workload:
-    """Runs the changes on a thread of its own.
+    """Runs the transactions on its own thread.
 
-    ``dsn`` is a libpq connection string; ``customers`` and ``orders`` are the highest ids the shop was filled with;
-    ``pause_s`` is waited between transactions, so that a laptop is not a load test.
+    ``dsn`` is a libpq connection string; ``customers`` and ``orders`` are the highest initial IDs; ``pause_s`` is the pause
+    between transactions, so that the demo is not a load test.
     """
 
     dsn: str
@@ -46,7 +46,7 @@ class Workload:
     seconds: float
     pause_s: float = 0.01
     seed: int = 7
-    changes: Changes = field(default_factory=Changes)
+    changes: ChangeCounts = field(default_factory=ChangeCounts)
     error: BaseException | None = None
 
     def __post_init__(self) -> None:
@@ -60,11 +60,11 @@ class Workload:
         self._thread.start()
 
     def stop(self) -> None:
-        """Asks it to end after the transaction under way."""
+        """Stops it after the current transaction."""
         self._stop.set()
 
     def join(self, timeout_s: float) -> None:
-        """Waits for the end; raises what stopped the workload before its time."""
+        """Waits for the end; raises the error that stopped the workload early."""
         self._thread.join(timeout_s)
         if self.error is not None:
             raise self.error
@@ -83,18 +83,18 @@ class Workload:
                     if not self.changes.column_added and elapsed > self.seconds / 2:
                         connection.execute("ALTER TABLE orders ADD COLUMN channel text")
                         self.changes.column_added = True
-                        # Also when the database was held up meanwhile: the tables have the column when changes have come with it.
+                        # Continue long enough that changes with the new column occur even if the database was slow.
                         seconds = time.monotonic() - started + self.seconds / 2
-                    self._one(connection)
+                    self._run_transaction(connection)
                     self._stop.wait(self.pause_s)
         except psycopg.Error as e:
             self.error = e
 
-    def _one(self, connection: psycopg.Connection) -> None:
+    def _run_transaction(self, connection: psycopg.Connection) -> None:
         pick = self._random.random()
         with connection.transaction():
             if pick < 0.30:
-                self._order(connection)
+                self._insert_order(connection)
             elif pick < 0.70:
                 self._update_customers(connection)
             elif pick < 0.80:
@@ -105,8 +105,8 @@ class Workload:
                 self._update_orders(connection)
         self.changes.transactions += 1
 
-    def _order(self, connection: psycopg.Connection) -> None:
-        """A new customer orders: one transaction over four tables."""
+    def _insert_order(self, connection: psycopg.Connection) -> None:
+        """Inserts an order of a new customer: one transaction over four tables."""
         customer, order = self._next_customer, self._next_order
         self._next_customer += 1
         self._next_order += 1
@@ -159,7 +159,7 @@ class Workload:
         self.changes.deletes += lines.rowcount + orders.rowcount
 
     def _change_key(self, connection: psycopg.Connection) -> None:
-        """A primary key change of a row that may hold a large unchanged text."""
+        """Changes the primary key of a row that may have a large unchanged text."""
         customer = self._random.randrange(1, self.customers // 100) * 100
         moved = self._next_customer
         self._next_customer += 1

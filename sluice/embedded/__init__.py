@@ -1,5 +1,4 @@
-"""The embedded parts of a first run: Java, jars, a real Apache Kafka broker and a real PostgreSQL server.
+"""Embedded services for first runs and tests, not for production: Java, JARs, an Apache Kafka broker, a PostgreSQL server.
 
-Nothing here is meant for production; production brings its own broker and database. Submodules are imported where they are
-used, so that ``sluice --help`` pays for none of them.
+Submodules are imported where they are used, so that ``sluice --help`` stays fast.
 """

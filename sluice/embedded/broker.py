@@ -1,11 +1,11 @@
-"""An embedded Apache Kafka: one KRaft node on the loopback interface, from its own jars.
+"""An embedded Apache Kafka broker: one KRaft node on the loopback interface.
 
-For a first run, tests and benchmarks. The data folder holds everything, its layout being::
+For first runs, tests, and benchmarks. The data directory contains::
 
-    server.properties   written at every start; holds the ports, so that a restart keeps them
+    server.properties   written at every start; its ports are reused at the next start
     log/                Kafka's data
     broker.log          the broker's own log, appended to
-    broker.pid          the running process, if there is one
+    broker.pid          the running process, if any
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from connect.errors import ConfigError, ConnectError, IllegalStateError
-from sluice.embedded import class_archive, jars, locations
-from sluice.embedded.jarsets import KAFKA_VERSION
+from sluice.embedded import class_archive, jars
+from sluice.embedded.directories import cache_dir
+from sluice.embedded.jar_sets import KAFKA_VERSION
 from sluice.embedded.java import Java, ensure_java
+from sluice.embedded.ports import LOOPBACK, free_ports, port_is_free, require_free_port
 from sluice.embedded.server import EmbeddedServer
 
 DEFAULT_PORT = 9092
 
-# Measured on two cores: ready in 1.9-2.1 s. Serial needs 0.5 CPU seconds less than G1 until then and no extra threads. The
-# second compiler stays on: without it the start is 0.1 s faster and everything after slower.
+# Measured on two cores: ready in 1.9-2.1 s. Serial GC needs 0.5 CPU seconds less than G1 and no extra threads. The second
+# compiler stays enabled: without it startup is 0.1 s faster and everything after it slower.
 _JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Djava.awt.headless=true")
 
 _PLAIN, _CONTROLLER = "PLAINTEXT", "CONTROLLER"
@@ -53,30 +55,29 @@ _SETTINGS: Mapping[str, str] = {
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
-    # The lowest that is allowed to a group member, so that tests of lost members need not wait for the usual six seconds.
+    # The lowest allowed session timeout, so that tests of lost members need not wait for the usual six seconds.
     "group.min.session.timeout.ms": "1000",
-    # Transactions that ran out are aborted within a second, not within ten.
+    # Abort timed out transactions within one second instead of ten.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # A quarter of the heap by default.
     "log.cleaner.dedupe.buffer.size": "16777216",
-    # After SIGKILL the controller takes the former broker for alive this long and admits its successor no sooner; shorter, and
-    # a machine busy with Spark would fence a living broker.
+    # After SIGKILL the controller rejects a new broker until the former one's session has expired. With a shorter session, a
+    # machine busy with Spark would fence a live broker.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "300",
-    # One node elects itself; nobody else will answer.
+    # A single node elects itself.
     "controller.quorum.election.timeout.ms": "100",
     "controller.quorum.election.backoff.max.ms": "100",
 }
 
 
 class EmbeddedBroker(EmbeddedServer):
-    """One Kafka broker over ``data_dir``.
+    """One Kafka broker with the data directory ``data_dir``.
 
-    ``port`` is kept across restarts of the folder; None means the port used before, or a free one. With
-    ``dies_with_parent`` the broker is killed when this process ends in whatever way (Linux). ``listeners`` are further ones
-    beside the plain one, by their names, in capitals, with the security protocol of each, as ``{"SECURE": "SASL_SSL"}``;
-    `bootstrap_of` tells where they are. ``settings`` are further lines for server.properties, as for key stores and logins;
-    ``jvm_options`` replace the use of the class archive.
+    ``port`` None means the previous port, or a free one. With ``dies_with_parent`` the broker is killed when this process ends in
+    any way (Linux). ``listeners`` are additional listeners: upper-case names with their security protocols, such as
+    ``{"SECURE": "SASL_SSL"}``; `bootstrap_of` returns their addresses. ``settings`` are additional server properties, for example
+    for key stores and authentication; ``jvm_options`` replace the options for the class archive.
     """
 
     name, stem = "the broker", "broker"
@@ -98,7 +99,7 @@ class EmbeddedBroker(EmbeddedServer):
         self._jvm_options = jvm_options
 
     @property
-    def _wanted_port(self) -> int | None:
+    def _requested_port(self) -> int | None:
         return self._asked_port
 
     @property
@@ -107,15 +108,15 @@ class EmbeddedBroker(EmbeddedServer):
 
     @property
     def bootstrap(self) -> str:
-        """What a client takes as ``bootstrap.servers``."""
-        return f"{locations.LOOPBACK}:{self.port}"
+        """The value for ``bootstrap.servers``."""
+        return f"{LOOPBACK}:{self.port}"
 
     def bootstrap_of(self, listener: str) -> str:
-        """The same for one of the further listeners, once the broker was started."""
+        """Returns ``bootstrap.servers`` for an additional listener. The broker must have been started."""
         found = self._ports_before().get(listener)
         if found is None:
             raise IllegalStateError(f"the broker in {self.data_dir} has no listener {listener}")
-        return f"{locations.LOOPBACK}:{found}"
+        return f"{LOOPBACK}:{found}"
 
     def _serves(self, port: int) -> bool:
         return has_live_broker(port)
@@ -130,25 +131,25 @@ class EmbeddedBroker(EmbeddedServer):
         self._launch_java(java, class_path, ports[_PLAIN], timeout_s)
 
     def _choose_ports(self) -> dict[str, int]:
-        """A port for each listener, by its name."""
-        instead = "choose another with --port, or stop what listens there"
+        """Returns a port for each listener, by name."""
+        instead = "choose another port with --port, or stop the process that uses it"
         before = self._ports_before()
-        port = self._wanted_port or before.get(_PLAIN)
+        port = self._requested_port or before.get(_PLAIN)
         if port is not None:
-            locations.require_free_port(port, self._place, instead)
+            require_free_port(port, self._label, instead)
         names = [_CONTROLLER, *self._protocols]
-        spare = [free for free in locations.free_ports(2 + len(names)) if free != port]
+        spare = [free for free in free_ports(2 + len(names)) if free != port]
         if port is None:
             port = spare.pop()
         ports = {_PLAIN: port}
         for name in names:
-            # These are nobody's business by their numbers: if one was taken meanwhile, another will do.
+            # Nobody depends on these port numbers: replace one that is in use.
             same = before.get(name) if before.get(_PLAIN) == port else None
-            ports[name] = same if same is not None and locations.port_is_free(same) else spare.pop()
+            ports[name] = same if same is not None and port_is_free(same) else spare.pop()
         return ports
 
     def _ports_before(self) -> dict[str, int]:
-        """The ports of the start before by the names of their listeners; empty when there was none."""
+        """Returns the ports of the previous start by listener name; empty before the first start."""
         try:
             text = (self.data_dir / "server.properties").read_text(encoding="utf-8")
         except OSError:
@@ -157,7 +158,7 @@ class EmbeddedBroker(EmbeddedServer):
         return {name: int(port) for name, port in _LISTENER.findall(line[1])} if line else {}
 
     def _write_properties(self, ports: Mapping[str, int]) -> None:
-        here = locations.LOOPBACK
+        here = LOOPBACK
         protocols = {_PLAIN: "PLAINTEXT", _CONTROLLER: "PLAINTEXT", **self._protocols}
         settings = {
             **_SETTINGS,
@@ -171,31 +172,31 @@ class EmbeddedBroker(EmbeddedServer):
         (self.data_dir / "server.properties").write_text(text, encoding="utf-8")
 
     def _format(self, java: str, class_path: str) -> None:
-        """Give the folder an identity. The rest of a fresh format is the same every time and kept in the cache."""
+        """Formats the storage: gives the directory an identity. The rest is always the same and cached."""
         log_dir = self.data_dir / "log"
         log_dir.mkdir(parents=True, exist_ok=True)
-        template = locations.cache_dir() / f"kafka-{KAFKA_VERSION}-bootstrap.checkpoint"
+        template = cache_dir() / f"kafka-{KAFKA_VERSION}-bootstrap.checkpoint"
         if not template.exists():
-            self._make_template(template, java, class_path)
+            self._create_template(template, java, class_path)
         shutil.copyfile(template, log_dir / "bootstrap.checkpoint")
         identity = f"version=1\ncluster.id={_kafka_uuid()}\nnode.id=1\ndirectory.id={_kafka_uuid()}\n"
-        # Last, and by rename: its presence is what says that the folder is formatted.
+        # Last, and by rename: this file marks the directory as formatted.
         draft = log_dir / "meta.properties.draft"
         draft.write_text(identity, encoding="utf-8")
         draft.replace(log_dir / "meta.properties")
 
-    def _make_template(self, template: Path, java: str, class_path: str) -> None:
+    def _create_template(self, template: Path, java: str, class_path: str) -> None:
         with tempfile.TemporaryDirectory(prefix=".format-", dir=template.parent) as work:
             properties = Path(work) / "server.properties"
             text = (self.data_dir / "server.properties").read_text(encoding="utf-8")
             properties.write_text(f"{text}log.dirs={work}/log\n", encoding="utf-8")
             tool = ("kafka.tools.StorageTool", "format", "-t", _kafka_uuid(), "-c", str(properties))
             quiet = ("-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
-            answer = subprocess.run(
+            result = subprocess.run(
                 [java, *_JVM, *quiet, "-cp", class_path, *tool], capture_output=True, text=True, timeout=120, check=False
             )
-            if answer.returncode != 0:
-                raise ConnectError(f"formatting the broker's storage failed:\n{answer.stdout}{answer.stderr}")
+            if result.returncode != 0:
+                raise ConnectError(f"formatting the broker's storage failed:\n{result.stdout}{result.stderr}")
             (Path(work) / "log" / "bootstrap.checkpoint").replace(template)
 
     def _launch_java(self, java: Java, class_path: str, port: int, timeout_s: float) -> None:
@@ -209,11 +210,29 @@ class EmbeddedBroker(EmbeddedServer):
         self._process.launch(command, port, lambda: has_live_broker(port), timeout_s)
 
 
-def has_live_broker(port: int, host: str = locations.LOOPBACK) -> bool:
-    """Whether a broker at ``host:port`` answers a Metadata request (version 1, no topics) with a live broker in it.
+def create_class_archive(java: Java) -> None:
+    """Runs a broker once and archives its loaded classes. Takes about seven seconds. The archive is optional: after a failure
+    there is none, and no error is raised."""
+    target = class_archive.path_for(java)
+    with tempfile.TemporaryDirectory(prefix=".train-", dir=target.parent) as work:
+        draft = Path(work) / "classes.jsa"
+        broker = EmbeddedBroker(Path(work) / "broker", dies_with_parent=True, jvm_options=[f"-XX:ArchiveClassesAtExit={draft}"])
+        try:
+            broker.start()
+            broker.stop(grace_s=60.0)
+        except ConnectError:
+            return
+        finally:
+            broker.kill()
+        if draft.is_file():
+            draft.replace(target)
 
-    A port that is open proves nothing: the broker opens it before it may serve. Written out by hand because a client library
-    would retry with back-off, and is a heavy import for a command that only asks this.
+
+def has_live_broker(port: int, host: str = LOOPBACK) -> bool:
+    """Returns whether a broker at ``host:port`` answers a Metadata request (version 1, no topics) with a live broker.
+
+    An open port is not enough: the broker opens it before it may serve. Encoded by hand because a client library would retry with
+    backoff and is a heavy import for this check.
     """
     request = struct.pack(">hhihi", 3, 1, 0, -1, 0)
     try:
@@ -231,13 +250,13 @@ def has_live_broker(port: int, host: str = locations.LOOPBACK) -> bool:
 
 
 def _kafka_uuid() -> str:
-    """A random id as Kafka writes them, never one that starts with a dash (its tools would take it for an option)."""
+    """Returns a random ID in Kafka's format. It never starts with a dash, which Kafka's tools would parse as an option."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text
 
 
 def require_port_number(port: int | None) -> None:
-    """Raise `ConfigError` unless ``port`` is None or a port number."""
+    """Raises `ConfigError` unless ``port`` is None or a port number."""
     if port is not None and not 1 <= port <= 65_535:
-        raise ConfigError(f"{port} is no port; expected 1 to 65535")
+        raise ConfigError(f"{port} is not a port; expected 1 to 65535")

@@ -1,7 +1,7 @@
-"""Jars by coordinates: fetched once with the Ivy inside pyspark, then plain files that need neither network nor Ivy.
+"""Fetches JARs by coordinates with the Ivy inside pyspark. Once cached, they need neither network nor Ivy.
 
-A set of jars is a folder ``<cache>/jars/<name>-<digest of its coordinates>`` with a manifest. The folder appears by one
-rename when it is complete, so a reader sees all of it or nothing, and another version of a set is another folder.
+A set of JARs is a directory ``<cache>/jars/<name>-<digest of its coordinates>`` with a manifest. An atomic rename publishes the
+complete directory, so a reader sees all of it or nothing. Another version of a set is another directory.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from connect.errors import ConfigError, ConnectError, UnreachableError
-from sluice.embedded import locations, process
-from sluice.embedded.jarsets import JAR_SETS, Jar, JarSet
+from sluice.embedded import process
+from sluice.embedded.directories import cache_dir
+from sluice.embedded.jar_sets import JAR_SETS, Jar, JarSet
 from sluice.embedded.java import ensure_java
 
 _MANIFEST = "manifest.json"
@@ -28,22 +29,22 @@ _LOCK_TIMEOUT_S = 900.0
 _NETWORK_TROUBLE = r"UnknownHost|ConnectException|Server access error|timed out|NoRouteToHost|SSLHandshake"
 
 Progress = Callable[[int, int, str], None]
-"""Called with (jars done, jars of the set, the jar at hand). From the calling thread."""
+"""Called with (fetched JARs, JARs in the set, current JAR), from the calling thread."""
 
 
 def _no_progress(done: int, total: int, jar: str) -> None:
-    """Nobody looks."""
+    """Reports nothing."""
 
 
 def folder_of(jar_set: JarSet) -> Path:
-    """Where the set lies, or will lie."""
+    """Returns the directory of the set, whether or not it exists."""
     coordinates = "\n".join(str(jar) for jar in jar_set.jars)
     digest = hashlib.sha256(coordinates.encode()).hexdigest()[:12]
-    return locations.cache_dir() / "jars" / f"{jar_set.name}-{digest}"
+    return cache_dir() / "jars" / f"{jar_set.name}-{digest}"
 
 
 def jar_set(name: str | JarSet) -> JarSet:
-    """The set of that name; a set itself is returned as it is. Raises `ConfigError` that lists the known ones."""
+    """Returns the set of that name, or the set itself. Raises `ConfigError` with the known names."""
     if isinstance(name, JarSet):
         return name
     try:
@@ -53,13 +54,13 @@ def jar_set(name: str | JarSet) -> JarSet:
 
 
 def cached_jars(name: str | JarSet) -> list[Path] | None:
-    """The set's jars if they are here, in the order of the set, else None. Touches no network and starts nothing."""
+    """Returns the set's JARs, in order, if they are cached, else None. Uses no network and starts no process."""
     wanted = jar_set(name)
     folder = folder_of(wanted)
     try:
         sizes = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))["sizes"]
         paths = [folder / jar.file_name for jar in wanted.jars]
-        # Sizes, not digests: this runs at every start, and guards against a cleaned or cut file, not against an attacker.
+        # Sizes, not digests: this runs at every start and detects removed or truncated files, not attacks.
         complete = all(path.stat().st_size == sizes[path.name] for path in paths)
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -67,9 +68,9 @@ def cached_jars(name: str | JarSet) -> list[Path] | None:
 
 
 def ensure_jars(name: str | JarSet, progress: Progress = _no_progress) -> list[Path]:
-    """The set's jars, fetched now unless they are here. Safe to call from many processes at once: one of them fetches.
+    """Returns the set's JARs; fetches them if necessary. Safe to call from several processes: one of them fetches.
 
-    Raises `UnreachableError` when the repository does not answer, `ConnectError` when it answers but a jar cannot be had.
+    Raises `UnreachableError` when the repository does not respond, `ConnectError` when a JAR cannot be fetched.
     """
     if (paths := cached_jars(name)) is not None:
         return paths
@@ -105,17 +106,17 @@ def _fetch(wanted: JarSet, folder: Path, progress: Progress) -> None:
             "sizes": {jar.file_name: (jars / jar.file_name).stat().st_size for jar in wanted.jars},
         }
         (jars / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-        if folder.exists():  # incomplete: somebody removed or cut files in it
+        if folder.exists():  # incomplete: files in it were removed or truncated
             shutil.rmtree(folder)
         jars.rename(folder)
 
 
 def _write_ivy_files(wanted: JarSet, work: Path) -> None:
-    # One resolver and a cache of our own. Ivy's default chain asks the user's Maven cache first and fails on a pom whose jar
-    # was never fetched. No poms at all (usepoms): the set names every jar. No root given means Maven Central.
+    # One resolver and a separate cache. Ivy's default chain reads the user's Maven cache first and fails on a POM whose JAR was
+    # never fetched. No POMs (usepoms): the set names every JAR. Without a root, Maven Central is used.
     mirror = os.environ.get("SLUICE_MAVEN_REPOSITORY")
     root = f" root={quoteattr(mirror)}" if mirror else ""
-    # Below the work folder, so that a fetch that was cut off leaves nothing half-known to the next one.
+    # Below the work directory, so that an interrupted fetch leaves no incomplete state.
     (work / "ivysettings.xml").write_text(
         f"""<ivysettings>
   <settings defaultResolver="central"/>
@@ -160,7 +161,7 @@ def _run_ivy(wanted: JarSet, work: Path, progress: Progress) -> None:
         *("-retrieve", str(work / "jars" / "[artifact]-[revision](-[classifier]).[ext]")),
     ]
     total, done = len(wanted.jars), 0
-    said: list[str] = []
+    output: list[str] = []
     progress(0, total, "")
     ivy = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
@@ -170,7 +171,7 @@ def _run_ivy(wanted: JarSet, work: Path, progress: Progress) -> None:
                 done += 1
                 progress(done, total, found.group(1))
             elif line.strip(". \n"):
-                said.append(line.rstrip())
+                output.append(line.rstrip())
         code = ivy.wait()
     finally:
         if ivy.poll() is None:  # interrupted
@@ -179,15 +180,15 @@ def _run_ivy(wanted: JarSet, work: Path, progress: Progress) -> None:
         if ivy.stdout is not None:
             ivy.stdout.close()
     if code != 0:
-        raise _failure(wanted, said)
+        raise _failure(wanted, output)
 
 
-def _failure(wanted: JarSet, said: list[str]) -> ConnectError:
-    problems = [line.strip() for line in said if re.search(r"WARN|ERROR|not found|Exception", line)]
-    shown = "\n".join(f"  {line}" for line in (problems or said)[:12])
+def _failure(wanted: JarSet, output: list[str]) -> ConnectError:
+    problems = [line.strip() for line in output if re.search(r"WARN|ERROR|not found|Exception", line)]
+    shown = "\n".join(f"  {line}" for line in (problems or output)[:12])
     text = f"the jars of {wanted.purpose} could not be fetched:\n{shown}"
-    if re.search(_NETWORK_TROUBLE, "\n".join(said)):
-        fix = "Check the network; behind a proxy set HTTPS_PROXY, behind a mirror set SLUICE_MAVEN_REPOSITORY to its address"
+    if re.search(_NETWORK_TROUBLE, "\n".join(output)):
+        fix = "Check the network. Set HTTPS_PROXY to use a proxy, SLUICE_MAVEN_REPOSITORY to use a mirror"
         return UnreachableError(f"{text}\n{fix}")
     return ConnectError(text)
 
@@ -195,17 +196,15 @@ def _failure(wanted: JarSet, said: list[str]) -> ConnectError:
 def _ivy_jar() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise ConfigError(
-            "pyspark is not installed, and the Ivy jar inside it is what fetches jars; install sluice-connect again"
-        )
+        raise ConfigError("pyspark, whose Ivy fetches JARs, is not installed; reinstall sluice-connect")
     found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
     if not found:
-        raise ConfigError(f"there is no Ivy jar in {Path(spec.origin).parent / 'jars'}; install pyspark again")
+        raise ConfigError(f"there is no Ivy jar in {Path(spec.origin).parent / 'jars'}; reinstall pyspark")
     return found[-1]
 
 
 def _proxy_properties() -> list[str]:
-    """Java does not read HTTPS_PROXY; say it in its own words."""
+    """Returns the proxy of HTTPS_PROXY as Java properties, since Java does not read the variable."""
     address = os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy")
     found = re.fullmatch(r"(?:https?://)?(?:[^@/]*@)?([^:/@]+):(\d+)/?", address or "")
     if not found:

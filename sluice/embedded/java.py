@@ -1,4 +1,4 @@
-"""Finding Java 17 or later, and installing it where the system's package manager can."""
+"""Finds Java 17 or later, or installs it with the system's package manager."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from connect.errors import ConfigError
 
 OLDEST = 17
 
-# Where packages and installers put Java when neither JAVA_HOME nor PATH says so.
+# Where packages and installers put Java.
 _USUAL_HOMES = (
     "/usr/lib/jvm/*",
     "/usr/java/*",
@@ -33,7 +33,7 @@ _USUAL_HOMES = (
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that can run what we embed. ``home`` is what Spark wants to see as JAVA_HOME."""
+    """A Java installation. ``home`` is JAVA_HOME for Spark."""
 
     executable: Path
     version: int
@@ -45,7 +45,7 @@ class Java:
 
 @dataclass(frozen=True, slots=True)
 class Installer:
-    """One system package manager: how it is recognised, the commands to run, and whether they need root."""
+    """A system package manager: its program, the commands to run, and whether they need root."""
 
     program: str
     commands: tuple[tuple[str, ...], ...]
@@ -64,11 +64,11 @@ INSTALLERS = (
 
 
 def find_java() -> Java | None:
-    """The first Java of version 17 or later: JAVA_HOME, then PATH, then the usual places, newest first there."""
+    """Returns the first Java 17 or later: from JAVA_HOME, PATH, or a usual directory (newest first)."""
     for candidate in _candidates():
         version = version_of(candidate)
         if version is not None and version >= OLDEST:
-            # Resolved, because /usr/bin/java is a chain of links and its grandparent is no Java home.
+            # Resolved, because /usr/bin/java is a symbolic link and its grandparent is not a Java home.
             return Java(candidate.resolve(), version)
     return None
 
@@ -84,7 +84,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def version_of(executable: Path) -> int | None:
-    """The feature version (17, 21, ...; 8 for ``1.8.0``) that ``java -version`` tells, or None if it does not run."""
+    """Returns the feature version (17, 21, ...; 8 for ``1.8.0``) from ``java -version``, or None if it does not run."""
     if not os.access(executable, os.X_OK):
         return None
     try:
@@ -95,32 +95,34 @@ def version_of(executable: Path) -> int | None:
     return int(found.group(1)) if found and answer.returncode == 0 else None
 
 
-def ensure_java(say: Callable[[str], None] = lambda _: None) -> Java:
-    """Java 17 or later, installed now if need be and possible.
+def ensure_java(notify: Callable[[str], None] = lambda _: None) -> Java:
+    """Returns Java 17 or later; installs it if necessary and possible.
 
-    ``say`` hears what is about to happen. Raises `ConfigError` with the command to run by hand when no package manager can be
-    used without asking for a password, or when it failed.
+    ``notify`` receives a message before an installation. Raises `ConfigError` with the command to run manually when no package
+    manager can be used without a password, or when it failed.
     """
     if java := find_java():
         return java
     installer = next((known for known in INSTALLERS if shutil.which(known.program)), None)
     if installer is None:
-        raise ConfigError(f"Java {OLDEST} or later was not found and no known package manager either; {_by_hand(None)}")
-    prefix = _privilege(installer)
+        raise ConfigError(
+            f"Java {OLDEST} or later was not found, and neither was a known package manager; {_manual_command(None)}"
+        )
+    prefix = _privilege_prefix(installer)
     if prefix is None:
-        raise ConfigError(f"Java {OLDEST} or later was not found and installing it needs root; {_by_hand(installer)}")
-    say(f"Java {OLDEST} was not found: installing it with {installer.program}")
+        raise ConfigError(f"Java {OLDEST} or later was not found, and installing it needs root; {_manual_command(installer)}")
+    notify(f"Java {OLDEST} was not found: installing it with {installer.program}")
     for command in installer.commands:
         _run([*prefix, *command], installer)
     if java := find_java():
         return java
     raise ConfigError(
-        f"{installer.program} installed Java, but none of version {OLDEST} or later was found; {_by_hand(installer)}"
+        f"{installer.program} installed Java, but none of version {OLDEST} or later was found; {_manual_command(installer)}"
     )
 
 
-def _privilege(installer: Installer) -> list[str] | None:
-    """What to put before a command so that it may install: nothing, sudo, or None when that would ask for a password."""
+def _privilege_prefix(installer: Installer) -> list[str] | None:
+    """Returns the prefix that gives a command root rights: nothing or sudo; None if sudo would ask for a password."""
     if not installer.needs_root or os.geteuid() == 0:
         return []
     if shutil.which("sudo") is None:
@@ -134,10 +136,12 @@ def _run(command: Sequence[str], installer: Installer) -> None:
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if answer.returncode != 0:
         said = "\n".join((answer.stderr or answer.stdout).strip().splitlines()[-5:])
-        raise ConfigError(f"'{' '.join(command)}' failed with exit code {answer.returncode}:\n{said}\n{_by_hand(installer)}")
+        raise ConfigError(
+            f"'{' '.join(command)}' failed with exit code {answer.returncode}:\n{said}\n{_manual_command(installer)}"
+        )
 
 
-def _by_hand(installer: Installer | None) -> str:
+def _manual_command(installer: Installer | None) -> str:
     if installer is None:
         how = "macOS: brew install openjdk@17" if sys.platform == "darwin" else "Debian: apt-get install openjdk-17-jre-headless"
         return f"install it ({how}) or set JAVA_HOME to one"

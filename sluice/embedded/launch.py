@@ -1,8 +1,8 @@
-"""A script between fork and exec: ties a server to its parent and gives up root, then becomes the server.
+"""Script between fork and exec: sets a server's parent death signal, drops root rights, and then executes the server.
 
-It is run by path with the bare interpreter, never imported, so it uses the standard library alone. Arguments:
-``PARENT_PID SIGNAL USER COMMAND...``; ``0`` for PARENT_PID leaves the server untied, ``-`` for USER keeps the user. The pid
-stays the same through exec, so the caller's pid is the server's.
+It runs by path in the bare interpreter and is never imported, so it uses only the standard library. Arguments: ``PARENT_PID
+SIGNAL USER COMMAND...``; ``0`` for PARENT_PID sets no death signal, ``-`` for USER keeps the user. exec keeps the PID, so the PID
+that the caller knows is the server's.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ def main(arguments: list[str]) -> None:
     if user != "-":
         become(user, linux)
     if parent and linux:
-        # After the change of user, which clears the setting.
+        # After the change of user, which clears the death signal.
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, death_signal, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the setting took hold
+        if os.getppid() != parent:  # it ended before the setting took effect
             sys.exit(1)
     os.execv(command[0], command)
 
 
 def become(user: str, linux: bool) -> None:
-    """Switch to ``user`` for good, keeping only the capability to pass through folders that root alone may enter.
+    """Switches to ``user`` permanently, keeping only the capability to traverse directories that only root may enter.
 
-    PostgreSQL refuses to run as root, yet root's checkout and data lie below folders like ``/root`` that no other user may
-    enter. Opening those folders to everyone would outlive us; the capability ends with the process.
+    PostgreSQL refuses to run as root, but root's checkout and data may be below directories like ``/root`` that no other user may
+    enter. Changing their permissions would be permanent; the capability ends with the process.
     """
     entry = pwd.getpwnam(user)
     libc = ctypes.CDLL(None, use_errno=True) if linux else None
@@ -56,7 +56,7 @@ def become(user: str, linux: bool) -> None:
     os.setgid(entry.pw_gid)
     os.setuid(entry.pw_uid)
     if libc is not None:
-        # Containers usually grant DAC_OVERRIDE and not the narrower READ_SEARCH; with neither, folders must be enterable.
+        # Containers usually grant DAC_OVERRIDE but not the narrower READ_SEARCH. With neither, directories must be accessible.
         for capability in (CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE):
             if _keep(libc, capability):
                 break

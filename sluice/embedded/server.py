@@ -1,4 +1,4 @@
-"""What the embedded servers have in common: a folder, a process, a port, and the ways to start and to end it."""
+"""Base classes of the embedded servers: data directory, process, port, start, and stop."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from connect.errors import IllegalStateError
-from sluice.embedded import locations, process
+from sluice.embedded import process
+from sluice.embedded.ports import LOOPBACK, PersistentPort
 from sluice.embedded.server_process import ServerProcess
 
 
 class EmbeddedServer(ABC):
-    """One server over ``data_dir``. Objects are handles: a second one on the same folder controls the same server. Not
-    thread-safe; processes are kept apart by a lock file."""
+    """One server with the data directory ``data_dir``. Objects are handles: another one for the same directory controls the same
+    server. Not thread-safe; a lock file excludes other processes."""
 
-    host = locations.LOOPBACK
+    host = LOOPBACK
 
     name: ClassVar[str]
-    """How messages call it."""
+    """Its name in messages."""
     stem: ClassVar[str]
-    """What the files of its log and its process id are called."""
+    """Base name of its log and PID files."""
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
-    """Ends it in order."""
+    """Stops it gracefully."""
     death_signal: ClassVar[signal.Signals] = signal.SIGKILL
-    """Sent to it when this process dies."""
+    """Sent to it when this process ends."""
     kill_tree: ClassVar[bool] = False
-    """Whether children of its process are ended with it."""
+    """Whether child processes are killed too."""
 
     def __init__(self, data_dir: Path | str, *, dies_with_parent: bool) -> None:
         self.data_dir = Path(data_dir).expanduser().absolute()
@@ -40,78 +41,78 @@ class EmbeddedServer(ABC):
 
     @property
     def pid(self) -> int | None:
-        """Its process id while it runs, else None."""
+        """Its process ID while it runs, else None."""
         server = self._process.running
         return server.pid if server else None
 
     @property
     def running(self) -> bool:
-        """Whether the process lives. It may still be starting; `answers` tells more."""
+        """Whether the process runs. It may still be starting; see `answers`."""
         return self._process.running is not None
 
     @property
     def port(self) -> int:
-        """The TCP port: of the running server, else the one asked for, else of the start before."""
+        """The TCP port: of the running server, else the requested one, else that of the previous start."""
         if server := self._process.running:
             return server.port
         if (port := self._known_port) is None:
-            raise IllegalStateError(f"{self._place} has no port before its first start")
+            raise IllegalStateError(f"{self._label} has no port before its first start")
         return port
 
     @property
-    def _place(self) -> str:
+    def _label(self) -> str:
         return f"{self.name} in {self.data_dir}"
 
     @property
     @abstractmethod
     def _known_port(self) -> int | None:
-        """The port of the next start, None while that is any."""
+        """The port of the next start; None for any."""
 
     @property
     @abstractmethod
-    def _wanted_port(self) -> int | None:
-        """The port that was asked for, None for any."""
+    def _requested_port(self) -> int | None:
+        """The requested port; None for any."""
 
     @abstractmethod
     def _serves(self, port: int) -> bool:
-        """Whether a server at the port answers."""
+        """Returns whether a server at the port responds."""
 
     @abstractmethod
     def _launch(self, timeout_s: float) -> None:
-        """Makes what the folder lacks and starts the process. Nothing runs after an error."""
+        """Creates missing data and starts the process. Nothing runs after an error."""
 
     def answers(self) -> bool:
-        """Whether it runs and serves."""
+        """Returns whether it runs and serves requests."""
         return self.running and self._serves(self.port)
 
     def start(self, timeout_s: float = 60.0) -> None:
-        """Start the server and return when it serves. Does nothing when it runs already.
+        """Starts the server, unless it runs, and returns once it serves requests.
 
-        Makes what it needs if the folder is new; recovers it after a kill. Raises `ConfigError` when the port is taken or the
-        machine cannot run it, `IllegalStateError` when the server of this folder runs on another port than the one asked for,
-        and `ConnectError` with the end of the log when it does not come up. Nothing is left running after an error.
+        Creates its data in a new directory; recovers after a kill. Raises `ConfigError` when the port is in use or the machine
+        cannot run it, `IllegalStateError` when this directory's server runs on a port other than the requested one, and
+        `ConnectError` with the end of the log when it does not start. Nothing is left running after an error.
         """
-        busy = f"another process is starting {self._place}"
+        busy = f"another process is starting {self._label}"
         with process.exclusive(self.data_dir / ".lock", timeout_s, busy):
-            if not self._process.answers_already(self._wanted_port, self.answers, timeout_s):
+            if not self._process.wait_if_running(self._requested_port, self.answers, timeout_s):
                 self._launch(timeout_s)
 
     def stop(self, grace_s: float = 20.0) -> bool:
-        """Stop the server in order, ending open sessions; by SIGKILL after ``grace_s``. True if one was running. It is gone on
-        return."""
+        """Stops the server gracefully, closing open sessions; with SIGKILL after ``grace_s``. Returns, once it has ended, whether
+        it was running."""
         return self._process.end(self.stop_signal, grace_s)
 
     def kill(self) -> bool:
-        """End the server by SIGKILL: a crash, recovered from at the next start. What it acknowledged survives."""
+        """Kills the server, as in a crash. The next start recovers; acknowledged writes survive."""
         return self._process.end(signal.SIGKILL, 10.0)
 
     def restart(self, timeout_s: float = 60.0) -> None:
-        """Stop, then start on the same port and data. Open connections break."""
+        """Stops and starts it with the same port and data. Open connections break."""
         self.stop()
         self.start(timeout_s)
 
     def remove(self) -> None:
-        """End the server and delete its data folder."""
+        """Kills the server and deletes its data directory."""
         self.kill()
         shutil.rmtree(self.data_dir, ignore_errors=True)
 
@@ -124,37 +125,37 @@ class EmbeddedServer(ABC):
 
 
 class EmbeddedDatabase(EmbeddedServer):
-    """A database server with one user, whose password is in a file that only its owner can read."""
+    """A database server with one user. Its password is in a file that only the owner can read."""
 
     user: ClassVar[str]
     database: str
 
     def __init__(self, data_dir: Path | str, *, port: int | None, password: str | None, dies_with_parent: bool) -> None:
         super().__init__(data_dir, dies_with_parent=dies_with_parent)
-        self._kept_port = locations.KeptPort(self.data_dir / "port", port)
-        self._wanted_password = password
+        self._persistent_port = PersistentPort(self.data_dir / "port", port)
+        self._requested_password = password
 
     @property
     def _known_port(self) -> int | None:
-        return self._kept_port.known
+        return self._persistent_port.known
 
     @property
-    def _wanted_port(self) -> int | None:
-        return self._kept_port.wanted
+    def _requested_port(self) -> int | None:
+        return self._persistent_port.requested
 
     @property
     def password(self) -> str:
-        """The user's password. Secret: it stays out of messages and logs."""
+        """The user's password. Secret: keep it out of messages and logs."""
         try:
             return self._password_file.read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise IllegalStateError(f"{self._place} has no password before its first start") from None
+            raise IllegalStateError(f"{self._label} has no password before its first start") from None
 
     @property
     def _password_file(self) -> Path:
         return self.data_dir / "password"
 
     def _write_password(self) -> None:
-        """The one that was asked for, else a new one."""
+        """Stores the requested password, else a random one."""
         self._password_file.touch(mode=0o600)
-        self._password_file.write_text(self._wanted_password or secrets.token_urlsafe(18), encoding="utf-8")
+        self._password_file.write_text(self._requested_password or secrets.token_urlsafe(18), encoding="utf-8")

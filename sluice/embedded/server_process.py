@@ -1,6 +1,6 @@
-"""The process behind an embedded server: what broker, database and registry have in common.
+"""The process of an embedded server.
 
-A process is known by its pid file, so that a second object on the same folder controls the same server.
+Its PID file identifies it, so that another object for the same directory controls the same server.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from sluice.embedded import process
 
 
 class ServerProcess:
-    """``name`` is how messages call the server. The folder gets ``<stem>.log`` and ``<stem>.pid``. Not thread-safe."""
+    """``name`` is for messages. The directory gets ``<stem>.log`` and ``<stem>.pid``. Not thread-safe."""
 
     def __init__(
         self, name: str, data_dir: Path, stem: str, *, death_signal: signal.Signals | None, kill_tree: bool = False
     ) -> None:
-        """``death_signal`` is sent when this process dies (Linux); with ``kill_tree`` the server's children are ended with it."""
+        """``death_signal`` is sent when this process ends (Linux); with ``kill_tree`` the server's children are killed too."""
         self.name = name
         self.log_file = data_dir / f"{stem}.log"
         self._data_dir = data_dir
@@ -31,18 +31,18 @@ class ServerProcess:
 
     @property
     def running(self) -> process.Server | None:
-        """The process while it lives. It may still be starting."""
+        """The process while it runs. It may still be starting."""
         return self._pid_file.read()
 
-    def answers_already(self, wanted_port: int | None, answers: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether the server runs and serves; one that is starting is waited for.
+    def wait_if_running(self, requested_port: int | None, answers: Callable[[], bool], timeout_s: float) -> bool:
+        """Returns whether the server already runs; waits until it serves requests.
 
-        Raises `IllegalStateError` when it runs on another port than the one wanted, `ConnectError` when it does not answer.
+        Raises `IllegalStateError` when it runs on a port other than the requested one, `ConnectError` when it does not respond.
         """
         server = self.running
         if server is None:
             return False
-        if wanted_port not in (None, server.port):
+        if requested_port not in (None, server.port):
             raise IllegalStateError(
                 f"{self.name} in {self._data_dir} already runs on port {server.port} (pid {server.pid}); stop it first"
             )
@@ -59,7 +59,7 @@ class ServerProcess:
         environment: Mapping[str, str] | None = None,
         user: str | None = None,
     ) -> None:
-        """Starts the server and waits until it is ready. Raises `ConnectError` with the end of its log; nothing runs then."""
+        """Starts the server and waits until it is ready. Raises `ConnectError` with the end of its log; then nothing runs."""
         log_from = process.log_size(self.log_file)
         with process.interrupts_deferred():
             child = self._child = process.spawn(
@@ -78,7 +78,7 @@ class ServerProcess:
             raise
 
     def end(self, first: signal.Signals, grace_s: float) -> bool:
-        """Ends the server: ``first``, then SIGKILL after ``grace_s``. True if one was running. It is gone on return."""
+        """Stops the server: ``first``, then SIGKILL after ``grace_s``. Returns, once it has ended, whether it was running."""
         server = self.running
         if server is not None:
             process.end(server, first=first, grace_s=grace_s, kill_tree=self._kill_tree)

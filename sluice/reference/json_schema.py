@@ -1,4 +1,4 @@
-"""A component's table as JSON Schema, for editors that check configurations while they are written."""
+"""Converts a component's ConfigDef to JSON Schema, for editors that validate configurations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sluice.reference.pages import Component
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE = r"\$\{[^}]*:[^}]*\}"
-"""A value that a config provider gives may stand anywhere."""
+"""A config provider reference, allowed for any key."""
 _TEXTS = {
     ConfigType.BOOLEAN: r"^\s*([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])\s*$",
     ConfigType.INT: r"^\s*[+-]?[0-9]+\s*$",
@@ -29,9 +29,10 @@ _JSON_TYPES = {
 
 
 def json_schema(component: Component) -> dict[str, Any]:
-    """The schema of an object with the component's keys. Other keys are allowed: a connector has those of its parts too.
+    """Returns the schema of an object with the component's keys. Other keys are allowed: connectors also have keys of converters
+    etc.
 
-    Numbers and booleans may be written as such or as text, as connectors' files have them.
+    Numbers and booleans may be JSON values or text, as in connector files.
     """
     keys = [key for key in component.table.keys.values() if not key.internal]
     return {

@@ -1,7 +1,7 @@
 """``connect-distributed WORKER.properties``: Apache's command line.
 
-Exit codes as there: 1 wrong usage, 2 the worker cannot start, 3 the herder failed later (a topic of the cluster cannot be used).
-One of our own: 4 it was asked to end, and something kept it from that.
+Apache's exit codes: 1 invalid usage, 2 the worker cannot start, 3 the herder failed later (an internal topic is unusable). Sluice
+adds 4: shutdown hung.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sluice.run.process import (
     EXIT_STARTUP,
     EXIT_USAGE,
     REST_STOP_S,
-    end_with,
-    freeze_what_stays,
-    set_up_collector,
+    exit_with,
+    freeze_gc,
     stop_on_signals,
+    tune_gc,
 )
-from sluice.run.shutdown_watchdog import LastResort
+from sluice.run.shutdown_watchdog import ShutdownWatchdog
 
 log = logging.getLogger("sluice.run.distributed")
 
@@ -32,23 +32,23 @@ USAGE = "Usage: connect-distributed worker.properties"
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Runs a worker until SIGTERM or SIGINT, and ends the process with the exit code."""
-    end_with(lambda: run(sys.argv[1:] if argv is None else argv))
+    """Runs a worker until SIGTERM or SIGINT, then ends the process with the exit code."""
+    exit_with(lambda: run(sys.argv[1:] if argv is None else argv))
 
 
 def run(argv: Sequence[str]) -> int:
-    """The same, returning the exit code. Call it in the main thread, for it takes over the signals."""
+    """Runs a worker and returns the exit code. Call it in the main thread, since it installs signal handlers."""
     if len(argv) != 1 or argv[0] in ("--help", "-h"):
         print(USAGE, file=sys.stderr)
         return EXIT_USAGE
-    began = time.monotonic()
-    stop, last_resort = threading.Event(), LastResort()
-    stop_on_signals(stop, last_resort)
-    set_up_collector()
-    return _run(argv[0], stop, last_resort, began)
+    started_at = time.monotonic()
+    stop, watchdog = threading.Event(), ShutdownWatchdog()
+    stop_on_signals(stop, watchdog)
+    tune_gc()
+    return _run(argv[0], stop, watchdog, started_at)
 
 
-def _run(worker_file: str, stop: threading.Event, last_resort: LastResort, began: float) -> int:
+def _run(worker_file: str, stop: threading.Event, watchdog: ShutdownWatchdog, started_at: float) -> int:
     from worker.config.secrets import SecretMask
     from worker.observability.log_setup import set_up_logging
 
@@ -67,18 +67,18 @@ def _run(worker_file: str, stop: threading.Event, last_resort: LastResort, began
         props = dict(read_properties(worker_file))
         mask.add(props)
         config = WorkerConfig.for_cluster(props, mask)
-        last_resort.allow(config.task_shutdown_graceful_timeout_ms / 1000)
+        watchdog.set_graceful_timeout(config.task_shutdown_graceful_timeout_ms / 1000)
 
-        from rest.forwarding.leader_client import RestPeers
-        from rest.forwarding.worker_client import Outgoing
-        from rest.server.server import RestServer
+        from rest.forwarding.leader_client import RestLeaderClient
+        from rest.forwarding.worker_client import WorkerClient
+        from rest.rest_server import RestServer
         from worker.distributed.bootstrap import assemble
         from worker.distributed.herder import DistributedHerder
 
-        server = RestServer.of_worker(config)
+        server = RestServer.from_config(config)
         try:
-            peers = RestPeers(Outgoing.of_worker(config))
-            parts = assemble(config, worker_id=server.worker_id, url=server.url, leader_client=peers, on_fatal=on_fatal)
+            leader_client = RestLeaderClient(WorkerClient.from_config(config))
+            parts = assemble(config, worker_id=server.worker_id, url=server.url, leader_client=leader_client, on_fatal=on_fatal)
             herder = DistributedHerder(parts)
         except BaseException:
             server.stop()
@@ -89,27 +89,27 @@ def _run(worker_file: str, stop: threading.Event, last_resort: LastResort, began
     try:
         server.start(herder)
         herder.start()
-        log.info("Kafka Connect worker initialized; REST answers after %.2f s", time.monotonic() - began)
-        freeze_what_stays()
+        log.info("Kafka Connect worker initialized; REST API available after %.2f s", time.monotonic() - started_at)
+        freeze_gc()
         stop.wait()
     finally:
-        last_resort.begin()
+        watchdog.start()
         log.info("Kafka Connect stopping")
         server.stop(REST_STOP_S)
         herder.close(config.task_shutdown_graceful_timeout_ms / 1000 + 1.0)
         log.info("Kafka Connect stopped")
     for error in failures:
-        log.error("The worker ends: %s", mask.mask(error.message))
+        log.error("The worker stopped: %s", mask.mask(error.message))
     return exit_code(failures)
 
 
 def exit_code(failures: Sequence[ConnectError]) -> int:
-    """What a worker ends with that could not go on for these reasons."""
+    """Returns the exit code of a worker that stopped because of these errors."""
     from worker.config.distributed_config import STORAGE_PREFIXES
 
     def is_startup(error: ConnectError) -> bool:
-        # A converter that is not there, for instance: found in an executor, when REST answers already. What is wrong with the
-        # cluster's topics names a key of theirs.
+        # For example a missing converter, which executors find after the REST API has started. Errors of internal topics name one
+        # of the topics' keys.
         return isinstance(error, ConfigError) and error.key is not None and not error.key.startswith(STORAGE_PREFIXES)
 
     if not failures:

@@ -1,7 +1,7 @@
 """``connect-standalone WORKER.properties [CONNECTOR.properties|.json ...]``: Apache's command line.
 
-Exit codes as there: 1 wrong usage, 2 the worker cannot start, 3 a connector that was named cannot be created. One of our own: 4
-it was asked to end, and something kept it from that.
+Apache's exit codes: 1 invalid usage, 2 the worker cannot start, 3 a connector of the command line cannot be created. Sluice adds
+4: shutdown hung.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from sluice.run.process import (
     EXIT_STARTUP,
     EXIT_USAGE,
     REST_STOP_S,
-    end_with,
-    freeze_what_stays,
-    set_up_collector,
+    exit_with,
+    freeze_gc,
     stop_on_signals,
+    tune_gc,
 )
-from sluice.run.shutdown_watchdog import LastResort
+from sluice.run.shutdown_watchdog import ShutdownWatchdog
 
 if TYPE_CHECKING:
-    from rest.server.server import RestServer
+    from rest.rest_server import RestServer
     from worker.model import TargetState
     from worker.standalone.herder import StandaloneHerder
 
@@ -37,23 +37,25 @@ USAGE = "Usage: connect-standalone worker.properties [connector1.properties conn
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Runs a worker until SIGTERM or SIGINT, and ends the process with the exit code."""
-    end_with(lambda: run(sys.argv[1:] if argv is None else argv))
+    """Runs a worker until SIGTERM or SIGINT, then ends the process with the exit code."""
+    exit_with(lambda: run(sys.argv[1:] if argv is None else argv))
 
 
 def run(argv: Sequence[str]) -> int:
-    """The same, returning the exit code. Call it in the main thread, for it takes over the signals."""
+    """Runs a worker and returns the exit code. Call it in the main thread, since it installs signal handlers."""
     if not argv or "--help" in argv or "-h" in argv:
         print(USAGE, file=sys.stderr)
         return EXIT_USAGE
-    began = time.monotonic()
-    stop, last_resort = threading.Event(), LastResort()
-    stop_on_signals(stop, last_resort)
-    set_up_collector()
-    return _run(argv[0], argv[1:], stop, last_resort, began)
+    started_at = time.monotonic()
+    stop, watchdog = threading.Event(), ShutdownWatchdog()
+    stop_on_signals(stop, watchdog)
+    tune_gc()
+    return _run(argv[0], argv[1:], stop, watchdog, started_at)
 
 
-def _run(worker_file: str, connector_files: Sequence[str], stop: threading.Event, last_resort: LastResort, began: float) -> int:
+def _run(
+    worker_file: str, connector_files: Sequence[str], stop: threading.Event, watchdog: ShutdownWatchdog, started_at: float
+) -> int:
     from worker.config.secrets import SecretMask
     from worker.observability.log_setup import set_up_logging
 
@@ -66,12 +68,12 @@ def _run(worker_file: str, connector_files: Sequence[str], stop: threading.Event
         props = dict(read_properties(worker_file))
         mask.add(props)
         config = WorkerConfig.standalone(props, mask)
-        last_resort.allow(config.task_shutdown_graceful_timeout_ms / 1000)
+        watchdog.set_graceful_timeout(config.task_shutdown_graceful_timeout_ms / 1000)
 
-        from rest.server.server import RestServer
+        from rest.rest_server import RestServer
         from worker.standalone.herder import StandaloneHerder
 
-        server = RestServer.of_worker(config)
+        server = RestServer.from_config(config)
         try:
             herder = StandaloneHerder(config, worker_id=server.worker_id)
         except BaseException:
@@ -87,15 +89,15 @@ def _run(worker_file: str, connector_files: Sequence[str], stop: threading.Event
             log.error("The worker cannot start: %s", mask.mask(e.message))
             return EXIT_STARTUP
         server.start(herder)
-        log.info("Kafka Connect worker initialized; REST answers after %.2f s", time.monotonic() - began)
+        log.info("Kafka Connect worker initialized; REST API available after %.2f s", time.monotonic() - started_at)
         code = _start_connectors(herder, connector_files, stop)
         if code == 0:
             herder.started()
             log.info("Kafka Connect started")
-            freeze_what_stays()
+            freeze_gc()
             stop.wait()
     finally:
-        last_resort.begin()
+        watchdog.start()
         _shut_down(herder, server, config.task_shutdown_graceful_timeout_ms / 1000)
     return code
 
@@ -109,7 +111,7 @@ def _start_connectors(herder: StandaloneHerder, files: Sequence[str], stop: thre
             return 0
         try:
             connector = read_connector_file(file)
-            state = _target(connector.initial_state)
+            state = _parse_target_state(connector.initial_state)
             herder.put_connector(connector.name, connector.config, replace=False, target_state=state, origin=Origin.COMMAND_LINE)
             log.info("Created connector %s", connector.name)
         except ConnectError as e:
@@ -119,7 +121,7 @@ def _start_connectors(herder: StandaloneHerder, files: Sequence[str], stop: thre
     return 0
 
 
-def _target(initial_state: str | None) -> TargetState | None:
+def _parse_target_state(initial_state: str | None) -> TargetState | None:
     from worker.model import TargetState
 
     return None if initial_state is None else TargetState("STARTED" if initial_state == "RUNNING" else initial_state)

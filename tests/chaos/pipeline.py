@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from rest.client import ConnectClient
 from sluice.embedded import jars, process
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.locations import free_ports
+from sluice.embedded.ports import free_ports
 from sluice.embedded.postgres import EmbeddedPostgres
 
 SOURCE, UPSERT, APPEND = "chaos-source", "chaos-upsert", "chaos-append"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from rest.client import ConnectClient
-from sluice.embedded import locations
 from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.ports import free_ports
 from tests.cluster.cluster import Cluster
 from tests.cluster.counting import RECOVERY_S, Counting
 from tests.cluster.namespace import NotAllowedError, namespace
@@ -127,7 +127,7 @@ def test_worker_that_loses_its_network_stops_its_instances(tmp_path: Path) -> No
             network = stack.enter_context(namespace())
         except NotAllowedError as e:
             pytest.skip(f"needs network namespaces, which this machine refuses ({e}); the test with the wire stands in for it")
-        door = f"{network.near}:{locations.free_ports(1)[0]}"
+        door = f"{network.near}:{free_ports(1)[0]}"
         broker = stack.enter_context(broker_with_second_door(tmp_path / "broker", door, door))
         cluster = stack.enter_context(Cluster(broker, tmp_path, 0, settings(exactly_once=False)))
         stays = cluster.add(host=network.near)
@@ -189,7 +189,7 @@ def test_transactions_that_expire_while_a_broker_is_frozen_are_repeated(tmp_path
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
         try:
-            again = "begins again from what it has committed"
+            again = "restarts from its last committed offsets"
             worker.wait_for(lambda: again in worker.log_tail(1_000_000), RECOVERY_S, "a task that begins again")
         finally:
             os.kill(pid, signal.SIGCONT)

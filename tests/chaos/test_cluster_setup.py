@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluice.embedded import locations
 from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.ports import LOOPBACK, free_ports
 from tests.cluster.cluster import Cluster
 from tests.cluster.counting import RECOVERY_S, Counting
 
@@ -74,7 +74,7 @@ def test_unexpected_authentication_is_reported(tmp_path: Path, broker: EmbeddedB
 
 
 def test_worker_waits_for_an_unavailable_broker_and_shuts_down_on_request(tmp_path: Path, broker: EmbeddedBroker) -> None:
-    nobody = f"{locations.LOOPBACK}:{locations.free_ports(1)[0]}"
+    nobody = f"{LOOPBACK}:{free_ports(1)[0]}"
     with Cluster(broker, tmp_path, 1, {"bootstrap.servers": nobody, **THREADS}) as cluster:
         worker = cluster.workers[0]
         worker.start()

@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient
 
 from connect.errors import NotFoundError
 from rest.client import ConnectClient
-from sluice.embedded import locations
 from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.ports import LOOPBACK
 from tests.cluster.topics import Stored, latest, read_topic
 from tests.cluster.worker_process import SLUICE, Kind, WorkerProcess
 
@@ -93,9 +93,7 @@ class Cluster:
 
     # --- workers
 
-    def add(
-        self, kind: Kind = SLUICE, properties: Mapping[str, str] | None = None, *, host: str = locations.LOOPBACK
-    ) -> WorkerProcess:
+    def add(self, kind: Kind = SLUICE, properties: Mapping[str, str] | None = None, *, host: str = LOOPBACK) -> WorkerProcess:
         """One more worker, not started; others find it at ``host``."""
         name = f"worker-{len(self.workers)}"
         worker = WorkerProcess(kind, self.home / self.name, name, {**self.properties, **(properties or {})}, host=host)

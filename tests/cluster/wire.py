@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sluice.embedded import locations
 from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.ports import LOOPBACK, free_ports
 
 _PIECE = 65536
 _START_S = 10.0
@@ -20,7 +20,7 @@ class Wire:
     but no byte goes either way; what was sent meanwhile arrives when it is mended."""
 
     def __init__(self, target_port: int) -> None:
-        self.port = locations.free_ports(1)[0]
+        self.port = free_ports(1)[0]
         self._target_port = target_port
         self._loop = asyncio.new_event_loop()
         self._whole = asyncio.Event()
@@ -60,7 +60,7 @@ class Wire:
 
     async def _serve(self) -> None:
         self._whole.set()
-        server = await asyncio.start_server(self._connected, locations.LOOPBACK, self.port)
+        server = await asyncio.start_server(self._connected, LOOPBACK, self.port)
         self._ready.set()
         await self._stop.wait()
         server.close()
@@ -68,7 +68,7 @@ class Wire:
     async def _connected(self, near_in: asyncio.StreamReader, near_out: asyncio.StreamWriter) -> None:
         await self._whole.wait()
         try:
-            far_in, far_out = await asyncio.open_connection(locations.LOOPBACK, self._target_port)
+            far_in, far_out = await asyncio.open_connection(LOOPBACK, self._target_port)
         except OSError:
             near_out.close()
             return
@@ -96,13 +96,11 @@ class Wire:
 @contextmanager
 def wired_broker(folder: Path) -> Iterator[tuple[EmbeddedBroker, Wire]]:
     """A broker of its own, and a wire to it: clients that begin at the wire's port stay on the wire."""
-    behind_wire = locations.free_ports(1)[0]
+    behind_wire = free_ports(1)[0]
     wire = Wire(behind_wire)
     wire.start()
     try:
-        with broker_with_second_door(
-            folder, f"{locations.LOOPBACK}:{behind_wire}", f"{locations.LOOPBACK}:{wire.port}"
-        ) as broker:
+        with broker_with_second_door(folder, f"{LOOPBACK}:{behind_wire}", f"{LOOPBACK}:{wire.port}") as broker:
             yield broker, wire
     finally:
         wire.close()
@@ -111,8 +109,8 @@ def wired_broker(folder: Path) -> Iterator[tuple[EmbeddedBroker, Wire]]:
 @contextmanager
 def broker_with_second_door(folder: Path, door: str, told: str) -> Iterator[EmbeddedBroker]:
     """A broker that also listens at ``door``, and sends clients that come there to ``told``."""
-    port, controller = locations.free_ports(2)
-    here = locations.LOOPBACK
+    port, controller = free_ports(2)
+    here = LOOPBACK
     settings = {
         "listeners": f"PLAINTEXT://{here}:{port},DOOR://{door},CONTROLLER://{here}:{controller}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,DOOR:PLAINTEXT,CONTROLLER:PLAINTEXT",

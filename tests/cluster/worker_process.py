@@ -26,7 +26,8 @@ import psutil
 
 from connect.errors import UnreachableError
 from rest.client import ConnectClient
-from sluice.embedded import locations, process
+from sluice.embedded import process
+from sluice.embedded.ports import LOOPBACK, free_ports
 
 _LOOKED_AT = 100_000_000
 """Bytes at the end of what a worker printed: verifiable connectors print much between two lines of the log."""
@@ -77,7 +78,7 @@ class WorkerProcess:
         properties: Mapping[str, str],
         *,
         connector_files: Sequence[Path] = (),
-        host: str = locations.LOOPBACK,
+        host: str = LOOPBACK,
     ) -> None:
         """``connector_files`` are for standalone workers. ``listeners`` in the properties is set here, at ``host``."""
         self.kind = kind
@@ -85,7 +86,7 @@ class WorkerProcess:
         self.home = home
         self.out = home / f"{name}.out"
         self.log = home / f"{name}.log"
-        self.port = locations.free_ports(1)[0]
+        self.port = free_ports(1)[0]
         self.worker_id = f"{host}:{self.port}"
         self.url = f"http://{self.worker_id}"
         self.client = ConnectClient(self.url)

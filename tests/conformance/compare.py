@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from connect.data.sized_numbers import round_to_float32
 from connect.errors import ConfigError, ConnectError, DataError, SchemaError
+from connect.java.sized_numbers import round_to_float32
 
 _CLASSES: dict[str, type[ConnectError]] = {
     "DataException": DataError,

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from sluice.embedded import jars, locations
+from sluice.embedded import jars
+from sluice.embedded.directories import cache_dir
 from sluice.embedded.java import Java, ensure_java
 from tests.cluster.worker_process import Kind, Launch, WorkerProcess
 from tests.interop.connect_jars import CONNECT
@@ -53,7 +54,7 @@ def _archive(java: Java) -> Path:
     release = java.home / "release"
     build = release.read_bytes() if release.is_file() else str(java.executable).encode()
     digest = hashlib.sha256(build + str(jars.folder_of(CONNECT)).encode()).hexdigest()[:12]
-    return locations.cache_dir() / f"apache-connect-{java.version}-{digest}.jsa"
+    return cache_dir() / f"apache-connect-{java.version}-{digest}.jsa"
 
 
 # Scanning for plugins costs seconds; the classes that tests use all say where they are. A JVM ended by SIGTERM says 143.

@@ -6,7 +6,7 @@ connectors, whose throttle is in kafka-server-common), with Log4j for the worker
 
 from __future__ import annotations
 
-from sluice.embedded.jarsets import Jar, JarSet
+from sluice.embedded.jar_sets import Jar, JarSet
 
 _COORDINATES = """
     org.apache.kafka:connect-api:4.3.1

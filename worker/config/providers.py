@@ -8,7 +8,7 @@ from typing import Final
 
 from connect.config.parsing import parse_value
 from connect.config.providers.api import ConfigProvider
-from connect.config.providers.references import Resolution, references_in, resolve_references
+from connect.config.providers.references import Resolution, find_references, resolve_references
 from connect.config.types import ConfigType
 from connect.errors import ConfigError, ConnectError
 from connect.plugins import Plugins
@@ -95,7 +95,7 @@ def _parameters(props: Mapping[str, str], name: str) -> dict[str, str]:
 
 
 def _names_one_of(parameters: Mapping[str, str], names: list[str]) -> bool:
-    return any(reference.provider in names for value in parameters.values() for reference in references_in(value))
+    return any(reference.provider in names for value in parameters.values() for reference in find_references(value))
 
 
 def _new_provider(name: str, props: Mapping[str, str], plugins: Plugins, others: ConfigProviders) -> ConfigProvider:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connect.config.providers.references import Expiry, Resolution, references_in
+from connect.config.providers.references import Expiry, Resolution, find_references
 from worker.config.providers import ConfigProviders
 from worker.config.reload_timer import ReloadTimer
 
@@ -68,4 +68,4 @@ def with_values(config: Mapping[str, str], given: Mapping[str, str], values: Map
 
 
 def _stands_for(key: str, value: str, given: Mapping[str, str], values: Mapping[str, str]) -> bool:
-    return values.get(key) == value and next(references_in(given.get(key, "")), None) is not None
+    return values.get(key) == value and next(find_references(given.get(key, "")), None) is not None

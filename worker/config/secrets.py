@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Set
 
 from connect.config.parsing import HIDDEN
 from connect.config.providers.references import is_reference
-from connect.config.url_secrets import secrets_of
+from connect.config.url_secrets import find_secrets
 
 _SECRET_NAME = re.compile(
     r"passw|secret|token$|\.token\.(?!endpoint\.url$)|jaas|credential(?!s\.client\.id$)|api[._-]?key|private[._-]?key|keystore\.key$|"
@@ -39,7 +39,7 @@ def is_secret_name(key: str) -> bool:
 
 def secrets_in_url(value: str) -> list[str]:
     """What a value lets in with, when it is a URL that says so itself; without references to secrets that are elsewhere."""
-    return [part for part in secrets_of(value) if "${" not in part] if _URL.match(value) else []
+    return [part for part in find_secrets(value) if "${" not in part] if _URL.match(value) else []
 
 
 class SecretMask:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 
 from connect.config.definition import ConfigKey
 from connect.config.parsing import parse_value
+from connect.suggestions import did_you_mean
 from worker.config.distributed_config import DISTRIBUTED_KEYS, STORAGE_PREFIXES
 from worker.config.providers import unconfigured_providers
 from worker.config.worker_config import CLIENT_PREFIXES, distributed_config_def, standalone_config_def
@@ -42,8 +42,7 @@ def config_notices(props: Mapping[str, str], *, distributed: bool = False) -> li
         if (notice := unused_notice(key, value, distributed=distributed)) is not None:
             found.append(notice)
         elif is_unknown(key):
-            near = get_close_matches(key, known, n=1)
-            found.append(f"The setting {key} is not known and is ignored" + (f"; did you mean {near[0]}?" if near else ""))
+            found.append(f"The setting {key} is not known and is ignored{did_you_mean(key, known, '; ')}")
     return found
 
 

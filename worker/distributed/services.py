@@ -18,7 +18,7 @@ from worker.executor import ConnectorSpec
 from worker.kafka.log_writer import TransactionalWriter
 from worker.kafka.settings import ClientKind
 from worker.model import OffsetEntry, TaskId
-from worker.storage.connector_offset_store import OwnOffsets, TopicOffsets
+from worker.storage.connector_offset_store import OwnOffsets, TopicOffsetStore
 from worker.storage.kafka_offset_store import OffsetTopic
 from worker.storage.offset_store import OffsetPair, OffsetRecord, OffsetStore
 from worker.storage.topic_logs import offset_log, own_offset_log
@@ -89,19 +89,19 @@ class ClusterServices:
             return store
         return _TransactionalOffsets(store, self, spec)
 
-    def _fresh(self, connector: str) -> TopicOffsets:
+    def _fresh(self, connector: str) -> TopicOffsetStore:
         # For each request: the answer must include what a task's predecessor committed just before it was fenced.
         store = self._store(connector)
         store.refresh(_FRESH_S)
         return store
 
-    def _store(self, connector: str) -> TopicOffsets:
+    def _store(self, connector: str) -> TopicOffsetStore:
         config = self._config.state.config(connector) or {}
         if not config.get(OWN_TOPIC):
             return self._of_worker
         return self._store_of(self._specs.resolve_for_request(connector, config).result(_READ_TIMEOUT_S).config)
 
-    def _store_of(self, config: Mapping[str, str]) -> TopicOffsets:
+    def _store_of(self, config: Mapping[str, str]) -> TopicOffsetStore:
         topic = config.get(OWN_TOPIC)
         if not topic:
             return self._of_worker
@@ -128,7 +128,7 @@ class ClusterServices:
     def before_commit(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
         store = self._store(connector)
         if isinstance(store, OwnOffsets):
-            store.forget_in_worker_topic(connector, offsets)
+            store.delete_from_worker_topic(connector, offsets)
 
     def offsets_committed(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
         store = self._store(connector)
@@ -138,7 +138,7 @@ class ClusterServices:
     def confirm_task(self, run: int, task: TaskId, *, anew: bool = False) -> None:
         self._confirm_task(run, task, with_coordinator=anew)
 
-    def write_in_transaction(self, spec: ConnectorSpec, store: TopicOffsets, offsets: Sequence[OffsetPair]) -> None:
+    def write_in_transaction(self, spec: ConnectorSpec, store: TopicOffsetStore, offsets: Sequence[OffsetPair]) -> None:
         """Writes offsets of a stopped connector as its first task would."""
         java = client_properties(ClientKind.PRODUCER, self._worker, spec.name, 0, spec.config)
         records = store.records(spec.name, offsets)
@@ -157,7 +157,7 @@ class ClusterServices:
 class _TransactionalOffsets:
     """A store that writes in a transaction."""
 
-    def __init__(self, store: TopicOffsets, services: ClusterServices, spec: ConnectorSpec) -> None:
+    def __init__(self, store: TopicOffsetStore, services: ClusterServices, spec: ConnectorSpec) -> None:
         self._store = store
         self._services = services
         self._spec = spec

@@ -1,1 +1,1 @@
-"""What becomes of records that fail: retried, reported, skipped, as a connector's ``errors.*`` say (KIP-298, KIP-610)."""
+"""Retries, reports, and skips records that fail, as configured by ``errors.*`` (KIP-298, KIP-610)."""

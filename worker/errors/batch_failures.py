@@ -1,8 +1,8 @@
-"""Batches in which some records fail: the good ones go on, each failed one is known with its reason.
+"""Isolates the records of a batch that fail.
 
-A batch is tried whole, for that is fast. Where it fails it is tried a few records at a time, and only those few among which one
-fails go one by one. Measured per record, decoding JSON: 1.3 microseconds in a whole batch, 1.7 by sixteen, 6.7 alone. Halving
-would cost more: what fails goes slowly up to the bad record, at each length anew.
+A whole batch is tried first because that is fast. If it fails, a few records are tried at a time, and only the groups in which
+one fails are processed record by record. Measured per record, decoding JSON: 1.3 microseconds in a whole batch, 1.7 in groups of
+16, 6.7 alone. Bisection would cost more: the records before the bad one would be processed again at each level.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from worker.errors.stages import Attempt, StageError, once
 
 T = TypeVar("T")
 
-_FEW = 16
+_GROUP_SIZE = 16
 
 
 class BatchFailures:
-    """The records of one batch that failed, by their place in it. False while there is none.
+    """The failed records of one batch, by index. False while there is none.
 
-    Where failures are not tolerated only the first counts: nothing after it is worth doing.
+    If failures are not tolerated, only the first one counts: no record after it is processed.
     """
 
     __slots__ = ("_found", "_tolerant", "attempt")
@@ -29,69 +29,70 @@ class BatchFailures:
         self._found: dict[int, StageError] = {}
         self._tolerant = tolerant
         self.attempt = attempt
-        """How a single operation is tried."""
+        """Runs a single operation, with retries."""
 
     def __len__(self) -> int:
-        """How many failed, told of or not."""
+        """The number of failed records, whether or not they are reported."""
         return len(self._found)
 
     def __iter__(self) -> Iterator[tuple[int, StageError]]:
-        """The failures to be told of, in the order of the records."""
+        """The failures to report, in the order of the records."""
         found = sorted(self._found.items())
         return iter(found if self._tolerant else found[:1])
 
-    def add(self, place: int, failure: StageError) -> None:
-        """This record failed; a stage that it failed in before stays the one."""
-        self._found.setdefault(place, failure)
+    def add(self, index: int, failure: StageError) -> None:
+        """Adds the failure of a record. Its first failure counts."""
+        self._found.setdefault(index, failure)
 
-    def good(self, place: int) -> bool:
-        """Whether this record is to go on."""
-        return place < self.end and place not in self._found
+    def is_good(self, index: int) -> bool:
+        """Whether to continue with this record."""
+        return index < self.end and index not in self._found
 
     @property
     def end(self) -> float:
-        """The place of the first record that does not count any more."""
+        """The index of the first record that is not processed any more."""
         return float("inf") if self._tolerant or not self._found else min(self._found)
 
 
-def salvage(
-    places: Sequence[int],
-    whole: Callable[[Sequence[int]], Sequence[T]],
-    one: Callable[[int], T],
+def isolate_failures(
+    indexes: Sequence[int],
+    process_group: Callable[[Sequence[int]], Sequence[T]],
+    process_one: Callable[[int], T],
     failures: BatchFailures,
     missing: T,
 ) -> list[T]:
-    """The results of ``whole`` over these places, although it raised for all of them at once.
+    """Returns the results of ``process_group`` for records for which it failed when called for all of them together.
 
-    ``one`` gives the result of a single place, or raises StageError, which is noted; ``missing`` then stands in its place.
+    ``process_one`` returns the result of a single record or raises StageError, which is added to ``failures``; the record's
+    result is ``missing`` then.
     """
     results: list[T] = []
     failed_in_a_row = 0
-    for start in range(0, len(places), _FEW):
-        few = places[start : start + _FEW]
-        before = len(failures)
-        if few[0] >= failures.end:
-            results += [missing] * len(few)
+    for start in range(0, len(indexes), _GROUP_SIZE):
+        group = indexes[start : start + _GROUP_SIZE]
+        failures_before = len(failures)
+        if group[0] >= failures.end:
+            results += [missing] * len(group)
             continue
         if failed_in_a_row < 2:
             try:
-                results += whole(few)
+                results += process_group(group)
                 failed_in_a_row = 0
                 continue
             except Exception:
                 failed_in_a_row += 1
-        # Where one in ten fails it is no use to try them together.
-        results += [_alone(place, one, failures, missing) for place in few]
-        if len(failures) == before:
+        # If one record in ten fails, trying groups does not pay.
+        results += [_process_alone(index, process_one, failures, missing) for index in group]
+        if len(failures) == failures_before:
             failed_in_a_row = 0
     return results
 
 
-def _alone(place: int, one: Callable[[int], T], failures: BatchFailures, missing: T) -> T:
-    if not failures.good(place):
+def _process_alone(index: int, process_one: Callable[[int], T], failures: BatchFailures, missing: T) -> T:
+    if not failures.is_good(index):
         return missing
     try:
-        return one(place)
+        return process_one(index)
     except StageError as e:
-        failures.add(place, e)
+        failures.add(index, e)
         return missing

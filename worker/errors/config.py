@@ -1,4 +1,4 @@
-"""What a connector wants done about records that fail: ``errors.*`` (KIP-298, KIP-610)."""
+"""The settings for records that fail: ``errors.*`` (KIP-298, KIP-610)."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _TABLES = {
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterTopic:
-    """Where failed records go."""
+    """The topic of a dead letter queue."""
 
     name: str
     replication_factor: int
-    """For a topic that is made; -1 leaves it to the broker."""
+    """For creating the topic; -1 leaves it to the broker."""
     context_headers: bool
     prefix: str
-    """Of the keys that name and make it."""
+    """The prefix of the topic's keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorSettings:
-    """The keys of one connector, typed."""
+    """The typed values of one connector."""
 
     tolerant: bool = False
     """``errors.tolerance=all``."""
     retry_timeout_ms: int = 0
-    """How long a single operation is tried again: 0 not at all, below 0 for ever."""
+    """How long a single operation is retried: 0 means never, a negative number means forever."""
     retry_delay_max_ms: int = 60_000
     log: bool = False
     log_messages: bool = False
@@ -47,12 +47,12 @@ class ErrorSettings:
 
     @property
     def reports(self) -> bool:
-        """Whether failed records are told of anywhere; a sink task has an errant record reporter then."""
+        """Whether failed records are reported anywhere; a sink task has an errant record reporter then."""
         return self.log or self.dead_letters is not None
 
 
 def error_settings(config: Mapping[str, str | None], connector_type: str) -> ErrorSettings:
-    """The settings of a ``source`` or ``sink``. Raises ConfigError in Kafka's words."""
+    """Parses the settings of a ``source`` or ``sink``. Raises ConfigError with Kafka's message."""
     values = _TABLES[connector_type].parse({key: value for key, value in config.items() if value is not None})
     return ErrorSettings(
         values["errors.tolerance"] == "all",
@@ -69,6 +69,6 @@ def _dead_letters(values: Mapping[str, Any], *, is_source: bool) -> DeadLetterTo
     name = values[f"{prefix}topic.name"]
     if not name:
         return None
-    # What a source writes is of no use without its headers.
+    # Without its headers, the dead letter of a source says nothing about the failure.
     headers = is_source or values[f"{_DEAD_LETTERS}context.headers.enable"]
     return DeadLetterTopic(name, values[f"{prefix}topic.replication.factor"], headers, prefix)

@@ -1,7 +1,7 @@
-"""How a failed record is told of: the log line, the headers of a dead letter, and the dead letter itself. Pure.
+"""Formats reports of a failed record: the log line, the headers of a dead letter, and the dead letter itself. Does no I/O.
 
-Texts and header names are those of Kafka Connect's ``LogReporter`` and ``DeadLetterQueueReporter``, for people search logs for
-the one and have consumers that filter on the other.
+Texts and header names are those of Kafka Connect's ``LogReporter`` and ``DeadLetterQueueReporter``: people search logs for the
+texts and filter on the headers.
 """
 
 from __future__ import annotations
@@ -9,33 +9,33 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from connect.data.java_text import java_text
 from connect.data.schema import Schema
 from connect.errors import ConnectError
-from connect.java.text import java_text
 from connect.record import CREATE_TIME, LOG_APPEND_TIME, SourceRecord
 from connect.record_format import record_to_json
 from worker.config.secrets import SecretMask
 from worker.error_text import describe
-from worker.errors.stages import Stage, StageError
+from worker.errors.stages import RecordStage, StageError
 from worker.errors.trace import java_name, trace_of
 from worker.model import TaskId
 
 HeaderBytes = list[tuple[str, bytes | None]]
 
 _PREFIX = "__connect.errors."
-_ROOM = 1024
-"""Bytes of a record that are neither key, value nor headers, and some to spare."""
-_MOST_TRACE = 65_536
-"""A longer stack trace would keep the record out of the queue."""
+_OVERHEAD_BYTES = 1024
+"""Bytes of a record other than key, value, and headers, with a margin."""
+_MAX_TRACE_CHARACTERS = 65_536
+"""With a longer stack trace the record might be too large for the topic."""
 _CLASS_OF_STAGE = {
-    Stage.KAFKA_PRODUCE: "org.apache.kafka.connect.runtime.WorkerSourceTask",
-    Stage.TASK_PUT: "org.apache.kafka.connect.sink.SinkTask",
+    RecordStage.KAFKA_PRODUCE: "org.apache.kafka.connect.runtime.WorkerSourceTask",
+    RecordStage.TASK_PUT: "org.apache.kafka.connect.sink.SinkTask",
 }
-"""What Apache's workers name where no plugin is at work."""
+"""The class that Apache's workers name if no plugin is involved."""
 
 
 class ConsumedRecord(NamedTuple):
-    """A record as it lay in a topic."""
+    """A record as it is stored in a topic."""
 
     topic: str
     partition: int
@@ -47,8 +47,8 @@ class ConsumedRecord(NamedTuple):
     headers: HeaderBytes
 
 
-class Letter(NamedTuple):
-    """What is written to a dead letter queue. ``timestamp`` None is the time of writing."""
+class DeadLetterRecord(NamedTuple):
+    """A record for a dead letter queue. ``timestamp`` None means the time of writing."""
 
     key: bytes | None
     value: bytes | None
@@ -57,23 +57,23 @@ class Letter(NamedTuple):
 
 
 class FailedRecord(NamedTuple):
-    """A failure with everything that is told about it."""
+    """A failed record with everything that is reported about it."""
 
     task: TaskId
     failure: StageError
     plugin_class: str
-    """The Java name of the plugin at work, or its path."""
+    """The Java name of the plugin that failed, or its path."""
     original: ConsumedRecord | SourceRecord | None
-    """The record before anything was done to it; None where it is not known any more."""
+    """The unchanged record; None if it is not known any more."""
 
     @property
     def executing_class(self) -> str:
-        """The class that Apache's workers would name."""
+        """The class that Apache's workers name."""
         return _CLASS_OF_STAGE.get(self.failure.stage, self.plugin_class)
 
 
 def log_message(failed: FailedRecord, *, include_record: bool) -> str:
-    """The line that tells of a failed record; without ``include_record`` nothing of the record itself."""
+    """Returns the log line for a failed record; without ``include_record`` it has nothing of the record itself."""
     text = (
         f"Error encountered in task {failed.task}. Executing stage '{failed.failure.stage.value}' "
         f"with class '{failed.executing_class}'"
@@ -87,7 +87,7 @@ def log_message(failed: FailedRecord, *, include_record: bool) -> str:
 
 
 def consumed_record_text(record: ConsumedRecord) -> str:
-    """Where a record lay, and when it was written."""
+    """Returns a record's topic, partition, offset, and timestamp as text."""
     when = ""
     if record.timestamp_type in (CREATE_TIME, LOG_APPEND_TIME):
         shown = -1 if record.timestamp is None else record.timestamp
@@ -96,7 +96,7 @@ def consumed_record_text(record: ConsumedRecord) -> str:
 
 
 def source_record_text(record: SourceRecord) -> str:
-    """A source record as its ``toString`` in Java shows it, content and all."""
+    """Returns a source record as its Java ``toString`` does, including its contents."""
     partition = "null" if record.partition is None else record.partition
     timestamp = "null" if record.timestamp is None else record.timestamp
     headers = ", ".join(
@@ -120,15 +120,20 @@ def _schema_text(schema: Schema | None) -> str:
 
 
 def context_headers(failed: FailedRecord, mask: SecretMask) -> HeaderBytes:
-    """The ten headers that say what went wrong where. Secrets are hidden in message and stack trace (promise 9)."""
-    place = failed.original
+    """Returns the ten headers that describe the failure."""
+    original = failed.original
     headers: list[tuple[str, str | None]] = []
-    if isinstance(place, SourceRecord):
-        headers += [("topic", place.topic), ("partition", _json(place.source_partition)), ("offset", _json(place.source_offset))]
-    elif place is not None:
-        headers += [("topic", place.topic), ("partition", str(place.partition)), ("offset", str(place.offset))]
+    if isinstance(original, SourceRecord):
+        headers += [
+            ("topic", original.topic),
+            ("partition", _json(original.source_partition)),
+            ("offset", _json(original.source_offset)),
+        ]
+    elif original is not None:
+        headers += [("topic", original.topic), ("partition", str(original.partition)), ("offset", str(original.offset))]
     reason = failed.failure.reason
     message = _message(reason)
+    # Promise 9: secrets are masked in message and stack trace.
     headers += [
         ("connector.name", failed.task.connector),
         ("task.id", str(failed.task.task)),
@@ -136,7 +141,7 @@ def context_headers(failed: FailedRecord, mask: SecretMask) -> HeaderBytes:
         ("class.name", failed.executing_class),
         ("exception.class.name", java_name(reason)),
         ("exception.message", None if message is None else mask.mask(message)),
-        ("exception.stacktrace", trace_of(reason, mask)[:_MOST_TRACE] + "\n"),
+        ("exception.stacktrace", trace_of(reason, mask)[:_MAX_TRACE_CHARACTERS] + "\n"),
     ]
     return [(_PREFIX + name, None if text is None else text.encode("utf-8", "replace")) for name, text in headers]
 
@@ -147,32 +152,32 @@ def _message(error: BaseException) -> str | None:
     return describe(error)
 
 
-def letter_of(failed: FailedRecord, headers: HeaderBytes, most_bytes: int) -> Letter | None:
-    """The dead letter with these headers added to its own; None when the record is not known any more.
+def build_dead_letter(failed: FailedRecord, headers: HeaderBytes, max_record_bytes: int) -> DeadLetterRecord | None:
+    """Returns the dead letter, with these headers added to the record's own; None if the record is not known any more.
 
-    A consumed record goes as it was, byte for byte; one without a timestamp (-1) gets the time of writing. A source record has no
-    bytes yet: it is written as JSON in the format that ``sluice preview`` reads, with its source partition as the key; without
-    its content where that would make the letter larger than ``most_bytes``, for it may have failed for its size.
+    A consumed record is written unchanged; one without a timestamp (-1) gets the time of writing. A source record has no bytes
+    yet: it is written as JSON in the format that ``sluice preview`` reads, with its source partition as the key. Its contents are
+    omitted if they would exceed ``max_record_bytes``: the record may have failed because of its size.
     """
     original = failed.original
     if original is None:
         return None
     if isinstance(original, SourceRecord):
         key = None if original.source_partition is None else _json(original.source_partition).encode("utf-8", "replace")
-        size = sum(len(name) + len(data or b"") for name, data in headers) + len(key or b"") + _ROOM
-        return Letter(key, _source_record_json(original, most_bytes - size), headers, None)
+        size = sum(len(name) + len(data or b"") for name, data in headers) + len(key or b"") + _OVERHEAD_BYTES
+        return DeadLetterRecord(key, _source_record_json(original, max_record_bytes - size), headers, None)
     timestamp = original.timestamp if original.timestamp is not None and original.timestamp >= 0 else None
-    return Letter(original.key, original.value, [*original.headers, *headers], timestamp)
+    return DeadLetterRecord(original.key, original.value, [*original.headers, *headers], timestamp)
 
 
-def _source_record_json(record: SourceRecord, most_bytes: int) -> bytes:
+def _source_record_json(record: SourceRecord, max_record_bytes: int) -> bytes:
     try:
         whole = _json(record_to_json(record)).encode("utf-8", "replace")
     except Exception:
-        # What failed may be that a value is of no type that a record can have. It is shown as well as may be.
+        # The failure may be a value of a type that records cannot have: show what can be shown.
         headers = [{"key": h.key, "text": repr(h.value)} for h in record.headers or ()]
         whole = _outline(record, {"text": repr(record.key)}, {"text": repr(record.value)}, headers)
-    if len(whole) <= most_bytes:
+    if len(whole) <= max_record_bytes:
         return whole
     return _outline(record, None, {"omitted": f"the record has {len(whole)} bytes as JSON"}, [])
 

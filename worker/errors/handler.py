@@ -1,7 +1,7 @@
-"""What becomes of a record that fails: tried again, told of, skipped, or the end of its task.
+"""Retries, reports, and skips records that fail, or fails their task.
 
-Kafka Connect's ``RetryWithToleranceOperator`` (KIP-298), with one difference, against loss: a record that waits for a retry when
-its task is stopped is read again by the next run instead of being skipped.
+Kafka Connect's ``RetryWithToleranceOperator`` (KIP-298), with one difference that prevents loss: a record that waits for a retry
+when its task is stopped is read again by the next run instead of being skipped.
 """
 
 from __future__ import annotations
@@ -16,31 +16,32 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from connect import crash_points
+from connect.backoff import Backoff
 from connect.errors import ConnectError, RetriableError
 from connect.record import SourceRecord
 from worker.config.secrets import SecretMask
 from worker.error_text import describe
 from worker.errors.batch_failures import BatchFailures
 from worker.errors.config import ErrorSettings
-from worker.errors.dead_letter import ConsumedRecord, FailedRecord, context_headers, letter_of, log_message
-from worker.errors.stages import Stage, StageError, ToleranceExceededError
+from worker.errors.dead_letter import ConsumedRecord, FailedRecord, build_dead_letter, context_headers, log_message
+from worker.errors.stages import RecordStage, StageError, ToleranceExceededError
 from worker.errors.trace import java_name
 from worker.kafka.dead_letter_producer import DeadLetterProducer
 from worker.kafka.topic_creator import TopicCreator
-from worker.model import ErrorCounts, Stopped, TaskId
+from worker.model import ErrorCounts, TaskId, TaskStopped
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-_FIRST_DELAY_MS = 300
-_CALLED_OUTSIDE = frozenset({Stage.KAFKA_PRODUCE, Stage.TASK_PUT})
-"""Stages that are not run through :meth:`ErrorHandler.attempt`."""
+_FIRST_DELAY_S = 0.3
+_NOT_ATTEMPTED = frozenset({RecordStage.KAFKA_PRODUCE, RecordStage.TASK_PUT})
+"""Stages whose operations do not use :meth:`ErrorHandler.attempt`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterQueue:
-    """Where failed records go, and who makes the topic when it is missing."""
+    """The producer of a dead letter queue, and the creator of its topic."""
 
     producer: DeadLetterProducer
     topics: TopicCreator
@@ -48,7 +49,7 @@ class DeadLetterQueue:
 
 
 class Clock(Protocol):
-    """The time as the handler needs it; :class:`connect.testing.ManualClock` is one that tests turn."""
+    """The clock of the handler; tests use :class:`connect.testing.ManualClock`."""
 
     def monotonic(self) -> float: ...
 
@@ -64,7 +65,7 @@ class _SystemClock:
 
 
 class ErrorHandler:
-    """The handler of one task. Used on the task's thread; :meth:`failed` from any."""
+    """Handles the failures of one task. Used on the task's thread; :meth:`handle_failure` is safe from any thread."""
 
     def __init__(
         self,
@@ -78,8 +79,7 @@ class ErrorHandler:
         clock: Clock | None = None,
         fraction: Callable[[], float] = random.random,
     ) -> None:
-        """``counts`` is where it counts; ``class_name`` says under which name a plugin is told of; ``fraction`` gives a number
-        from 0 to below 1, for waits of no fixed length."""
+        """``class_name`` returns the name of a plugin for reports; ``fraction`` a number from 0 to below 1, for jitter."""
         self._task = task
         self.settings = settings
         self.counts = counts or ErrorCounts()
@@ -87,11 +87,11 @@ class ErrorHandler:
         self._class_name = class_name
         self._mask = mask or SecretMask()
         self._clock = clock or _SystemClock()
-        self._fraction = fraction
+        self._backoff = Backoff(_FIRST_DELAY_S, settings.retry_delay_max_ms / 1000, fraction)
         self._wait: Callable[[float], bool] = lambda _: False
         self._lock = threading.Lock()
         self._exceeded: ToleranceExceededError | None = None
-        self._reported = False  # since the last settlement
+        self._reported = False  # since the last flush
         self._unreported: BaseException | None = None
 
     @property
@@ -99,10 +99,10 @@ class ErrorHandler:
         return self.settings.tolerant
 
     def open(self, wait: Callable[[float], bool]) -> bool:
-        """Makes the dead letter queue's topic where it is missing; False when the task is to end first.
+        """Creates the dead letter queue's topic if it is missing. Returns False if the task must stop first.
 
-        ``wait`` pauses that many seconds and says True when the task is to end. Raises ConnectError when the broker refuses; it
-        begins with the words of Apache's workers.
+        ``wait`` waits that many seconds and returns True if the task must stop. Raises ConnectError if the broker rejects the
+        request; the message starts like Apache's.
         """
         self._wait = wait
         if self._queue is None:
@@ -113,14 +113,17 @@ class ErrorHandler:
         except Exception as e:
             raise ConnectError(f"Could not initialize dead letter queue with topic={topic}: {describe(e)}") from e
 
-    def batch(self) -> BatchFailures:
-        """A place for the failures of one batch."""
+    def start_batch(self) -> BatchFailures:
+        """Returns an empty collection for the failures of one batch."""
         return BatchFailures(tolerant=self.settings.tolerant, attempt=self.attempt)
 
     def attempt(self, operation: Callable[[], T]) -> T:
-        """Calls the operation, and again after a RetriableError, as ``errors.retry.*`` say. Raises its last error, or Stopped."""
+        """Calls the operation, and retries after a RetriableError as configured by ``errors.retry.*``.
+
+        Raises the last error of the operation, or TaskStopped.
+        """
         clock, timeout_ms = self._clock, self.settings.retry_timeout_ms
-        began = clock.monotonic()
+        started = clock.monotonic()
         attempts = 0
         while True:
             try:
@@ -128,37 +131,30 @@ class ErrorHandler:
                 return operation()
             except RetriableError as e:
                 self.counts.failures += 1
-                left_s = float("inf") if timeout_ms < 0 else began + timeout_ms / 1000 - clock.monotonic()
+                left_s = float("inf") if timeout_ms < 0 else started + timeout_ms / 1000 - clock.monotonic()
                 if left_s <= 0:
                     raise
-                delay_s = min(self._delay_s(attempts), left_s)
-                log.debug("An operation failed and is called again in %.1f s: %s", delay_s, e.message)
+                delay_s = min(self._backoff.delay_after_s(attempts), left_s)
+                log.debug("An operation failed and will be retried in %.1f s: %s", delay_s, e.message)
                 if self._wait(delay_s):
-                    raise Stopped from e
+                    raise TaskStopped from e
                 self.counts.retries += 1
 
-    def _delay_s(self, attempts: int) -> float:
-        most_ms = self.settings.retry_delay_max_ms
-        delay_ms: float = _FIRST_DELAY_MS * 2 ** min(attempts - 1, 40)
-        if delay_ms > most_ms:
-            delay_ms = max(0, most_ms) * self._fraction()
-        return delay_ms / 1000
+    def handle_failure(self, failure: StageError, original: ConsumedRecord | SourceRecord | None) -> Future[None]:
+        """Counts and reports a record that failed for good; ``original`` is the unchanged record.
 
-    def failed(self, failure: StageError, original: ConsumedRecord | SourceRecord | None) -> Future[None]:
-        """Counts and reports a record that failed for good; ``original`` is what it was at first.
-
-        The future ends when the report is durable. Raises ToleranceExceededError, after the report, unless failures are
-        tolerated: then the record is skipped (promise 7).
+        The future completes when the report is durable. If failures are tolerated, the caller skips the record (promise 7);
+        otherwise raises ToleranceExceededError after the report.
         """
         with self._lock:
             counts = self.counts
             counts.last_error_ms = self._clock.time_ms()
-            outside = failure.stage in _CALLED_OUTSIDE
+            outside = failure.stage in _NOT_ATTEMPTED
             if outside or not isinstance(failure.reason, RetriableError):
                 counts.failures += 1
             if not outside or not self.tolerant:
                 counts.errors += 1
-            if self.tolerant and failure.stage is not Stage.TASK_PUT:
+            if self.tolerant and failure.stage is not RecordStage.TASK_PUT:
                 counts.skipped += 1
             try:
                 reported = self._report(FailedRecord(self._task, failure, self._class_name(failure.plugin), original))
@@ -175,9 +171,9 @@ class ErrorHandler:
         settings, reason = self.settings, failed.failure.reason
         if settings.log:
             trace = (type(reason), reason, reason.__traceback__)
-            # A second line with the class that Apache's workers would show, for people search logs for it.
-            what = log_message(failed, include_record=settings.log_messages)
-            log.error("%s\n%s: %s", what, java_name(reason), describe(reason), exc_info=trace)
+            # The second line has the class that Apache's workers show: people search logs for it.
+            message = log_message(failed, include_record=settings.log_messages)
+            log.error("%s\n%s: %s", message, java_name(reason), describe(reason), exc_info=trace)
             self.counts.logged += 1
         future: Future[None] = Future()
         queue = self._queue
@@ -185,39 +181,41 @@ class ErrorHandler:
             future.set_result(None)
             return future
         self.counts.dead_letters += 1
-        letter = letter_of(
-            failed, context_headers(failed, self._mask) if queue.context_headers else [], queue.producer.most_bytes
+        dead_letter = build_dead_letter(
+            failed, context_headers(failed, self._mask) if queue.context_headers else [], queue.producer.max_record_bytes
         )
-        if letter is None:
+        if dead_letter is None:
             self.counts.dead_letter_failures += 1
             future.set_result(None)
             return future
-        future = queue.producer.send(*letter, lambda: self._wait(0))
+        future = queue.producer.send(*dead_letter, lambda: self._wait(0))
         self._reported = True
         crash_points.point("errors.reported")
         return future
 
-    def settle(self, timeout_s: float) -> bool:
-        """Waits until every report is durable: only then may offsets be committed (promise 7). False when they are not within the
-        time. Raises ConnectError when a report could not be written: the record would be lost."""
+    def flush(self, timeout_s: float) -> bool:
+        """Waits until every report is durable: offsets may be committed only then (promise 7). Returns False on timeout.
+
+        Raises ConnectError if a report could not be written: the record would be lost.
+        """
         if self._unreported is not None:
-            return False  # for good: the record is to be read again
-        if self._queue is not None and not self._queue.producer.settle(timeout_s):
+            return False  # permanently: the record must be read again
+        if self._queue is not None and not self._queue.producer.flush(timeout_s):
             return False
         if self._reported:
             self._reported = False
             crash_points.point("errors.acknowledged")
         return True
 
-    def settle_now(self) -> None:
-        """The same without a limit. Raises Stopped when the task is to end before."""
-        while not self.settle(1.0):
+    def flush_or_stop(self) -> None:
+        """Like :meth:`flush`, without a timeout. Raises TaskStopped if the task must stop first."""
+        while not self.flush(1.0):
             if self._wait(0):
-                raise Stopped
+                raise TaskStopped
 
     def check(self) -> None:
-        """Raises what must end the task though whoever heard of it went on: a failure that is not tolerated, a report that could
-        not be made or written."""
+        """Raises errors that must fail the task although a plugin may have caught them: a failure that is not tolerated, or a
+        report that could not be created or written."""
         for error in (self._exceeded, self._unreported):
             if error is not None:
                 raise error
@@ -225,21 +223,23 @@ class ErrorHandler:
             self._queue.producer.check()
 
     def cancel(self) -> None:
-        """Cuts an abandoned task off from its dead letter queue. From any thread; does not wait."""
+        """Closes the dead letter queue of an abandoned task. Safe from any thread; does not wait."""
         if self._queue is not None:
             self._queue.producer.cancel()
 
     def close(self, timeout_s: float) -> None:
-        """Ends the dead letter queue's client, after what was reported has been written, if that is within the time."""
+        """Closes the dead letter queue's client, after waiting at most this long for reports to be written."""
         if self._queue is None:
             return
         try:
-            if not self._queue.producer.settle(timeout_s):
+            if not self._queue.producer.flush(timeout_s):
                 log.warning(
-                    "Task %s ends while %d records are not acknowledged by its dead letter queue; they are read again",
+                    "Task %s stops before its dead letter queue acknowledged %d records; they will be read again",
                     self._task,
-                    self._queue.producer.unsettled,
+                    self._queue.producer.unacknowledged,
                 )
         except ConnectError as e:
-            log.warning("Task %s ends with records that its dead letter queue does not have: %s", self._task, e.message)
+            log.warning(
+                "Task %s stops with failed records that are missing from its dead letter queue: %s", self._task, e.message
+            )
         self._queue.producer.close()

@@ -1,8 +1,8 @@
-"""Records of a source that the broker refused, where failures are tolerated: each is sent once more alone, and then given up.
+"""Resends source records that the broker rejected, if failures are tolerated: each once, alone. Then they are skipped.
 
-The broker takes or refuses a batch as a whole, and the client does not split it: a record may have been refused for its
-neighbour. Alone it shows whether it is to blame. What is sent again comes after what was sent behind it; the other choice would
-be to lose it.
+The broker accepts or rejects a batch as a whole, and the client does not split it: a record may have been rejected because of
+another one. Sent alone, it shows whether it is to blame. A resent record is written after those that followed it; the
+alternative would be to lose it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from confluent_kafka import KafkaError, Message
 
 from connect.record import SourceRecord
 from worker.errors.handler import ErrorHandler
-from worker.errors.stages import Stage, StageError
+from worker.errors.stages import RecordStage, StageError
 from worker.kafka.record_producer import DeliveryCallback, ProducerRun, RecordProducer, is_about_the_record
 
-_ABOUT_THE_TOPIC = frozenset(
+_TOPIC_ERRORS = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.TOPIC_EXCEPTION,
@@ -26,37 +26,36 @@ _ABOUT_THE_TOPIC = frozenset(
         KafkaError._UNKNOWN_PARTITION,
     }
 )
-"""Codes that need no second try: neighbours have no part in them."""
+"""Codes for which resending is useless: other records have no influence on them."""
 
-Confirm = Callable[[Message | None], None]
-"""Hears that a record was written, or (None) that it was skipped."""
+OnDelivered = Callable[[Message | None], None]
+"""Called when a record was written, or with None when it was skipped."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
+class _Rejected:
     run: ProducerRun
     original: SourceRecord | None
-    confirm: Confirm | None
+    confirm: OnDelivered | None
 
 
-class RefusedRecords:
-    """Those of one task. False while there are none. Used on the task's thread, where the producer's callbacks run too."""
+class RejectedRecords:
+    """The rejected records of one task. False if there are none. Used on the task's thread, as are the producer's callbacks."""
 
     def __init__(self, task: object, producer: RecordProducer, errors: ErrorHandler) -> None:
         self._task = task
         self._producer = producer
         self._errors = errors
-        self._waiting: list[_Refused] = []
-        self._first_is_sent = False
+        self._waiting: list[_Rejected] = []
+        self._first_is_resent = False
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def watch(
-        self, run: ProducerRun, originals: Sequence[SourceRecord] | None, confirm: Confirm | None = None
+    def track(
+        self, run: ProducerRun, originals: Sequence[SourceRecord] | None, confirm: OnDelivered | None = None
     ) -> DeliveryCallback:
-        """What is to hear of deliveries of this run. ``originals`` are its records as the source gave them, where they are to be
-        reported."""
+        """Returns the delivery callback for a run. ``originals`` are its unchanged records, if they have to be reported."""
         matched: dict[tuple[bytes, bytes], int] = {}
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -65,65 +64,66 @@ class RefusedRecords:
                     confirm(message)
                 return
             content = message.key() or b"", message.value() or b""
-            place = _place(run, content, matched.get(content, 0)) if is_about_the_record(error) else None
-            if place is None:
-                self._producer.remember(error, message)
+            index = _find_record(run, content, matched.get(content, 0)) if is_about_the_record(error) else None
+            if index is None:
+                self._producer.record_error(error, message)
             else:
-                matched[content] = place + 1
-                refused = _Refused(_alone(run, place), None if originals is None else originals[place], confirm)
-                if error.code() in _ABOUT_THE_TOPIC:
-                    self._give_up(refused, error, message)
+                matched[content] = index + 1
+                rejected = _Rejected(_single_record_run(run, index), None if originals is None else originals[index], confirm)
+                if error.code() in _TOPIC_ERRORS:
+                    self._skip_rejected(rejected, error, message)
                 else:
-                    self._waiting.append(refused)
+                    self._waiting.append(rejected)
 
         return delivered
 
-    def send_again(self, timeout_s: float) -> bool:
-        """Sends what waits, each record alone. False when the broker did not answer for one in time: those left wait on.
+    def resend(self, timeout_s: float) -> bool:
+        """Resends the waiting records, each alone. Returns False if the broker did not answer for one in time.
 
-        Nothing else may be on its way: call after ``RecordProducer.drain``.
+        No other record may be in flight: call it after ``RecordProducer.drain``.
         """
         while self._waiting:
-            refused = self._waiting[0]
-            if not self._first_is_sent:
-                self._producer.send_one(refused.run, partial(self._delivered_alone, refused))
-                self._first_is_sent = True
+            rejected = self._waiting[0]
+            if not self._first_is_resent:
+                self._producer.send_one(rejected.run, partial(self._delivered_alone, rejected))
+                self._first_is_resent = True
             if not self._producer.drain(timeout_s):
                 return False
             self._waiting.pop(0)
-            self._first_is_sent = False
+            self._first_is_resent = False
         return True
 
-    def _delivered_alone(self, refused: _Refused, error: KafkaError | None, message: Message) -> None:
+    def _delivered_alone(self, rejected: _Rejected, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            if refused.confirm is not None:
-                refused.confirm(message)
+            if rejected.confirm is not None:
+                rejected.confirm(message)
         elif is_about_the_record(error):
-            self._give_up(refused, error, message)
+            self._skip_rejected(rejected, error, message)
         else:
-            self._producer.remember(error, message)
+            self._producer.record_error(error, message)
 
-    def _give_up(self, refused: _Refused, error: KafkaError, message: Message) -> None:
+    def _skip_rejected(self, rejected: _Rejected, error: KafkaError, message: Message) -> None:
         reason = self._producer.delivery_error(error, message.topic(), message.key(), message.value())
-        self.skip(refused.run.topic, reason, refused.original, refused.confirm)
+        self.skip(rejected.run.topic, reason, rejected.original, rejected.confirm)
 
-    def skip(self, topic: str, reason: Exception, original: SourceRecord | None, confirm: Confirm | None = None) -> None:
-        """Reports a record that is not written, and says so where it is to be confirmed."""
-        where = f"topic {topic}"
+    def skip(self, topic: str, reason: Exception, original: SourceRecord | None, confirm: OnDelivered | None = None) -> None:
+        """Reports a record that will not be written, and confirms it if the task wants that."""
+        location = f"topic {topic}"
         if original is not None:
-            where += f", source partition {original.source_partition}, source offset {original.source_offset}"
-        self._errors.failed(StageError(Stage.KAFKA_PRODUCE, self._task, where, reason), original)
+            location += f", source partition {original.source_partition}, source offset {original.source_offset}"
+        self._errors.handle_failure(StageError(RecordStage.KAFKA_PRODUCE, self._task, location, reason), original)
         if confirm is not None:
-            self._errors.settle_now()  # once confirmed, the source may forget it
+            # Promise 7: the source may forget a record once it is confirmed.
+            self._errors.flush_or_stop()
             confirm(None)
 
 
-def _place(run: ProducerRun, content: tuple[bytes, bytes], start: int) -> int | None:
-    """The record of the run that has this key and value; of several the next, for they are told of in their order."""
+def _find_record(run: ProducerRun, content: tuple[bytes, bytes], start: int) -> int | None:
+    """Returns the index of the record with this key and value; of several the next one: they are reported in order."""
     pairs = enumerate(zip(run.keys[start:], run.values[start:], strict=True), start)
-    return next((place for place, (key, value) in pairs if (key or b"", value or b"") == content), None)
+    return next((index for index, (key, value) in pairs if (key or b"", value or b"") == content), None)
 
 
-def _alone(run: ProducerRun, place: int) -> ProducerRun:
-    columns = [None if column is None else column[place : place + 1] for column in run[1:]]
+def _single_record_run(run: ProducerRun, index: int) -> ProducerRun:
+    columns = [None if column is None else column[index : index + 1] for column in run[1:]]
     return ProducerRun(run.topic, *columns)  # type: ignore[arg-type]  # columns keep their kinds

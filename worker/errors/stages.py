@@ -1,6 +1,6 @@
-"""The stages a record goes through, and the failure of one record in one of them.
+"""The stages of a record, and the failure of one record in one of them.
 
-A stage raises :class:`StageError` for the record that fails; what becomes of it is decided in :mod:`worker.errors.handler`.
+A stage raises :class:`StageError` for a record that fails; :mod:`worker.errors.handler` decides what to do with it.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Protocol, TypeVar
 from connect.errors import ConnectError, DataError
 from connect.record import ConnectRecord, SinkRecord
 from worker.error_text import describe
-from worker.model import Stopped
+from worker.model import TaskStopped
 
 T = TypeVar("T")
 
 
 class Attempt(Protocol):
-    """Calls an operation, and calls it again as the connector's ``errors.retry.*`` say."""
+    """Calls an operation, with retries as configured by the connector's ``errors.retry.*``."""
 
     def __call__(self, operation: Callable[[], T]) -> T: ...
 
 
-class Stage(Enum):
-    """Kafka Connect's stages; names as in dead letter queue headers."""
+class RecordStage(Enum):
+    """Kafka Connect's stages; the names appear in dead letter headers."""
 
     TRANSFORMATION = "TRANSFORMATION"
     KEY_CONVERTER = "KEY_CONVERTER"
@@ -36,14 +36,14 @@ class Stage(Enum):
 
 
 class StageError(ConnectError):
-    """One record failed in one stage. The message names stage, class, record and reason; the reason is ``__cause__``."""
+    """One record failed in one stage. The message names stage, class, record, and reason; the reason is ``__cause__``."""
 
-    def __init__(self, stage: Stage, plugin: object, where: str, cause: BaseException, alias: str | None = None) -> None:
+    def __init__(self, stage: RecordStage, plugin: object, location: str, cause: BaseException, alias: str | None = None) -> None:
         name = type(plugin).__name__
         step = f"{stage.value.lower().replace('_', ' ')} {f'{alias} ({name})' if alias else name}"
         field = unnamed_field(cause)
-        part = f"{'header' if stage is Stage.HEADER_CONVERTER else 'field'} {field}, " if field else ""
-        super().__init__(f"{_with_reason(cause)} (in {step}, {part}{where})")
+        part = f"{'header' if stage is RecordStage.HEADER_CONVERTER else 'field'} {field}, " if field else ""
+        super().__init__(f"{_with_reason(cause)} (in {step}, {part}{location})")
         self.stage = stage
         self.plugin = plugin
         self.alias = alias
@@ -51,12 +51,12 @@ class StageError(ConnectError):
 
     @property
     def reason(self) -> BaseException:
-        """What the stage itself raised."""
+        """The error that the stage raised."""
         return self if self.__cause__ is None else self.__cause__
 
 
 class ToleranceExceededError(ConnectError):
-    """A record failed and ``errors.tolerance`` is none. Begins with the words of Apache's workers, which scripts look for."""
+    """A record failed and ``errors.tolerance`` is none. The message starts like Apache's, which scripts search for."""
 
     def __init__(self, failure: StageError) -> None:
         super().__init__(f"Tolerance exceeded in error handler: {failure.message}")
@@ -64,16 +64,16 @@ class ToleranceExceededError(ConnectError):
 
 
 class TaskPutError(ConnectError):
-    """A sink task's ``put`` failed for good. Begins with the words of Apache's workers."""
+    """A sink task's ``put`` failed for good. The message starts like Apache's."""
 
-    def __init__(self, task: object, given: str, cause: Exception) -> None:
-        where = f"in task put {type(task).__name__}, {given}"
+    def __init__(self, task: object, records: str, cause: Exception) -> None:
+        where = f"in task put {type(task).__name__}, {records}"
         super().__init__(f"Exiting WorkerSinkTask due to unrecoverable exception. {describe(cause)} ({where})")
         self.__cause__ = cause
 
 
 def _with_reason(error: BaseException) -> str:
-    """What the error says. Some messages of Apache's announce a reason and do not give it; here it is given."""
+    """Returns the error's message. Some of Apache's messages end with a colon and no reason; this adds the reason."""
     text = describe(error)
     if text.rstrip().endswith(":") and error.__cause__ is not None:
         return f"{text.rstrip()} {describe(error.__cause__)}"
@@ -81,35 +81,35 @@ def _with_reason(error: BaseException) -> str:
 
 
 def unnamed_field(error: BaseException) -> str | None:
-    """The field that an error is about, where it is known and the message does not name it."""
+    """Returns the field that an error is about, if it is known and not named in the message."""
     field = error.field if isinstance(error, DataError) else None
     return None if field is None or re.search(rf"(?<!\w){re.escape(field)}(?!\w)", str(error)) else field
 
 
 def run_stage(
-    stage: Stage,
+    stage: RecordStage,
     plugin: object,
-    where: Callable[[], str],
+    location: Callable[[], str],
     attempt: Attempt,
     operation: Callable[[], T],
     alias: str | None = None,
 ) -> T:
-    """What the operation returns, tried as often as ``attempt`` does. Raises StageError, or Stopped."""
+    """Returns the result of the operation, called by ``attempt``. Raises StageError, or TaskStopped."""
     try:
         return attempt(operation)
-    except Stopped:
+    except TaskStopped:
         raise
     except Exception as e:
-        raise StageError(stage, plugin, where(), e, alias) from e
+        raise StageError(stage, plugin, location(), e, alias) from e
 
 
 def once(operation: Callable[[], T]) -> T:
-    """An attempt without another."""
+    """Calls the operation without retries."""
     return operation()
 
 
-def whereabouts(record: ConnectRecord) -> str:
-    """Which record it is: where it came from, not what it holds, for that may be secret."""
+def record_location(record: ConnectRecord) -> str:
+    """Returns where a record came from. Its contents may be secret and are left out."""
     if isinstance(record, SinkRecord):
         return f"topic {record.original_topic}, partition {record.original_partition}, offset {record.offset}"
     partition, offset = getattr(record, "source_partition", None), getattr(record, "source_offset", None)

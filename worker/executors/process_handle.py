@@ -202,9 +202,9 @@ class ProcessHandle:
             "Executor %s (process %s) does not respond. Stacks of its threads:\n%s", self.key, self._pid, stacks or "(unknown)"
         )
         self.kill(
-            f"did not answer for {self._liveness.hang_timeout_s * 1000:.0f} ms (task.executor.hang.timeout.ms) "
-            "and was killed: code of a connector blocks all others, as a native library that holds Python's global lock does; the "
-            "log has the stack of each thread"
+            f"did not answer for {self._liveness.hang_timeout_s * 1000:.0f} ms (task.executor.hang.timeout.ms) and was "
+            "killed: code of a connector blocks all others, as a native library that holds Python's global lock does; the log "
+            "has the stack of each thread"
         )
 
     def _stacks(self) -> str:

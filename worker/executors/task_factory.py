@@ -22,35 +22,36 @@ from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.errors.config import DeadLetterTopic, error_settings
 from worker.errors.handler import DeadLetterQueue, ErrorHandler
-from worker.errors.resend import RefusedRecords
+from worker.errors.resend import RejectedRecords
 from worker.executor import WorkerServices
 from worker.kafka.dead_letter_producer import DeadLetterProducer
-from worker.kafka.idempotence import with_order
+from worker.kafka.idempotence import with_idempotence
 from worker.kafka.record_producer import RecordProducer
 from worker.kafka.settings import ClientKind
 from worker.kafka.sink_consumer import RebalanceListener, SinkConsumer
-from worker.kafka.topic_creation import NewTopicSpec, rules_of, topic_creation_rules
+from worker.kafka.topic_creation import NewTopicSpec, topic_creation_rules, uniform_rules
 from worker.kafka.topic_creator import TopicCreator
 from worker.kafka.transactions import Transactions
 from worker.model import ErrorCounts, TaskId
-from worker.sink.loop import SinkParts, Subscription
+from worker.sink.runtime import SinkTaskRuntime
 from worker.sink.task import SinkWorkerTask
-from worker.source.runtime import Exactly, FlushTiming, SourceParts
+from worker.sink.topic_discovery import Subscription
+from worker.source.runtime import FlushTiming, SourceTaskRuntime, TransactionRuntime
 from worker.source.task import SourceWorkerTask
-from worker.source.transaction_boundary import boundary_settings
+from worker.source.transaction_boundary import parse_boundary
 from worker.tasks.converters import Converters, converter_settings
-from worker.tasks.transformation_chain import TransformChain
+from worker.tasks.transformation_chain import TransformationChain
 from worker.tasks.worker_task import TaskListener, WorkerTask
 
 log = logging.getLogger(__name__)
 
-# Java's default is 500. Larger batches cost a sink less a record; what they hold is bounded by the consumer's queue.
+# Java's default is 500. Larger batches cost a sink less per record; the consumer's queue bounds their memory.
 _MAX_POLL_RECORDS = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
-    """One task to be made. Configurations have their variables resolved."""
+    """A task to create. Variables in the configs are resolved."""
 
     id: TaskId
     connector_class: type[SourceConnector] | type[SinkConnector]
@@ -60,16 +61,16 @@ class TaskRequest:
     version: str | None
     paused: bool
     transactional_id: str | None = None
-    """Given for a source task with exactly-once."""
+    """Set for a source task with exactly-once."""
     run: int = 0
-    """What the worker knows this start of the task by."""
+    """The start ID of the task."""
 
 
 class TaskFactory:
-    """Makes the tasks of one worker."""
+    """Creates the tasks of one worker."""
 
     def __init__(self, worker: WorkerConfig, plugins: Plugins, services: WorkerServices, mask: SecretMask) -> None:
-        """``mask`` hides what is secret in what is told of failed records."""
+        """``mask`` masks secrets in reports of failed records."""
         self._worker = worker
         self._plugins = plugins
         self._services = services
@@ -77,18 +78,18 @@ class TaskFactory:
         self._class_names = {desc.path: desc.class_name for desc in plugins.all()}
 
     def create(self, request: TaskRequest, listener: TaskListener) -> WorkerTask:
-        """A task that is not started."""
+        """Returns a task that is not started."""
         timing = self._timing()
         if issubclass(request.task_class, SourceTask):
             task_class = request.task_class
 
-            def source_parts(stopping: Callable[[], bool], numbered: bool) -> SourceParts:
-                return self._source_parts(request, task_class, stopping, numbered)
+            def source_runtime(stopping: Callable[[], bool], idempotent: bool) -> SourceTaskRuntime:
+                return self._create_source_runtime(request, task_class, stopping, idempotent)
 
             return SourceWorkerTask(
                 request.id,
                 listener,
-                source_parts,
+                source_runtime,
                 self._services,
                 timing,
                 run=request.run,
@@ -97,11 +98,17 @@ class TaskFactory:
             )
         sink_class = request.task_class
 
-        def sink_parts(rebalance: RebalanceListener) -> SinkParts:
-            return self._sink_parts(request, sink_class, rebalance)
+        def sink_runtime(rebalance: RebalanceListener) -> SinkTaskRuntime:
+            return self._create_sink_runtime(request, sink_class, rebalance)
 
         return SinkWorkerTask(
-            request.id, listener, sink_parts, timing.interval_s, timing.timeout_s, version=request.version, paused=request.paused
+            request.id,
+            listener,
+            sink_runtime,
+            timing.interval_s,
+            timing.timeout_s,
+            version=request.version,
+            paused=request.paused,
         )
 
     def _timing(self) -> FlushTiming:
@@ -109,42 +116,46 @@ class TaskFactory:
         graceful_s = self._worker.task_shutdown_graceful_timeout_ms / 1000
         return FlushTiming(self._worker.offset_flush_interval_ms / 1000, timeout_s, min(timeout_s, graceful_s * 0.8))
 
-    def _source_parts(
-        self, request: TaskRequest, task_class: type[SourceTask], stopping: Callable[[], bool], numbered: bool
-    ) -> SourceParts:
+    def _create_source_runtime(
+        self, request: TaskRequest, task_class: type[SourceTask], stopping: Callable[[], bool], idempotent: bool
+    ) -> SourceTaskRuntime:
         config = request.connector_config
         converters, chain = self.converters(config), self.chain(config)
-        topics = None
+        topic_creator = None
         rules = topic_creation_rules(config) if self._worker.topic_creation_enable else None
         if rules is not None:
-            topics = TopicCreator(self._client(ClientKind.ADMIN, request), rules)
-        given = self._client(ClientKind.PRODUCER, request)
-        java, ordered = given, False
+            topic_creator = TopicCreator(self._client(ClientKind.ADMIN, request), rules)
+        configured = self._client(ClientKind.PRODUCER, request)
+        java, replaceable = configured, False
         if request.transactional_id is not None:
-            java = with_transactions(given, request.transactional_id)
-        elif numbered:
-            java = with_order(given)
-            ordered = java != given
+            java = with_transactions(configured, request.transactional_id)
+        elif idempotent:
+            java = with_idempotence(configured)
+            replaceable = java != configured
         confirms_each = task_class.wants_commit_record
-        producer = RecordProducer(java, stopping=stopping, confirms_each=confirms_each, replaceable=ordered)
+        producer = RecordProducer(java, stopping=stopping, confirms_each=confirms_each, replaceable=replaceable)
         task, errors = task_class(), self._error_handler(request, "source")
-        refused = RefusedRecords(task, producer, errors)
-        exactly = None
+        rejected = RejectedRecords(task, producer, errors)
+        transaction = None
         if request.transactional_id is not None:
             timing = self._timing()
             transactions = Transactions(producer, java, str(request.id), stopping=stopping, last_s=timing.last_timeout_s)
-            exactly = Exactly(transactions, boundary_settings(config, timing.interval_s))
-        return SourceParts(task, request.task_config, converters, chain, producer, topics, errors, refused, exactly)
+            transaction = TransactionRuntime(transactions, parse_boundary(config, timing.interval_s))
+        return SourceTaskRuntime(
+            task, request.task_config, converters, chain, producer, topic_creator, errors, rejected, transaction
+        )
 
-    def _sink_parts(self, request: TaskRequest, task_class: type[SinkTask], rebalance: RebalanceListener) -> SinkParts:
+    def _create_sink_runtime(
+        self, request: TaskRequest, task_class: type[SinkTask], rebalance: RebalanceListener
+    ) -> SinkTaskRuntime:
         config = request.connector_config
         converters, chain = self.converters(config), self.chain(config)
         errors = self._error_handler(request, "sink")
         java = self._client(ClientKind.CONSUMER, request)
-        subscription = subscription_of(config, int(java["metadata.max.age.ms"]) / 1000)
+        subscription = parse_subscription(config, int(java["metadata.max.age.ms"]) / 1000)
         max_records = max(1, int(java.get("max.poll.records", _MAX_POLL_RECORDS)))
         consumer = SinkConsumer(java, rebalance)
-        return SinkParts(task_class(), request.task_config, converters, chain, consumer, subscription, max_records, errors)
+        return SinkTaskRuntime(task_class(), request.task_config, converters, chain, consumer, subscription, max_records, errors)
 
     def _client(self, kind: ClientKind, request: TaskRequest, client_id: str | None = None) -> dict[str, str]:
         of_task = request.id.connector, request.id.task, request.connector_config
@@ -162,20 +173,22 @@ class TaskFactory:
         def count_failure() -> None:
             counts.dead_letter_failures += 1
 
-        # One partition and client ids as in Apache's worker.
+        # One partition, and client IDs, as in Apache's worker.
         spec = NewTopicSpec(1, topic.replication_factor, {})
         admin = self._client(ClientKind.ADMIN, request, "connector-dlq-adminclient-")
         java = self._client(ClientKind.PRODUCER, request, f"connector-dlq-producer-{request.id}")
         producer = DeadLetterProducer(java, topic.name, str(request.id), on_failure=count_failure)
-        return DeadLetterQueue(producer, TopicCreator(admin, rules_of(spec), f"{topic.prefix}topic.*"), topic.context_headers)
+        return DeadLetterQueue(
+            producer, TopicCreator(admin, uniform_rules(spec), f"{topic.prefix}topic.*"), topic.context_headers
+        )
 
     def _class_name(self, plugin: object) -> str:
-        """The Java name that a plugin stands for, or where it is."""
+        """Returns the Java name of a plugin's class, or its path."""
         path = f"{type(plugin).__module__}:{type(plugin).__qualname__}"
         return self._class_names.get(path, path)
 
     def converters(self, config: Mapping[str, str]) -> Converters:
-        """The connector's converters, each with its own settings, or else the worker's with the worker's settings."""
+        """Creates the converters: the connector's with its settings, or the worker's with the worker's settings."""
         return Converters(
             self._converter("key.converter", self._worker.key_converter, config, is_key=True),
             self._converter("value.converter", self._worker.value_converter, config, is_key=False),
@@ -199,13 +212,13 @@ class TaskFactory:
         assert found is not None  # the worker has one for every role
         return found
 
-    def chain(self, config: Mapping[str, str]) -> TransformChain:
-        """The connector's transformations, configured."""
-        return TransformChain(build_steps(config, self._plugins))
+    def chain(self, config: Mapping[str, str]) -> TransformationChain:
+        """Creates the connector's transformations."""
+        return TransformationChain(build_steps(config, self._plugins))
 
 
-def subscription_of(config: Mapping[str, str], refresh_s: float) -> Subscription:
-    """What a sink's ``topics`` or ``topics.regex`` say. Raises ConfigError."""
+def parse_subscription(config: Mapping[str, str], refresh_s: float) -> Subscription:
+    """Reads a sink's ``topics`` or ``topics.regex``. Raises ConfigError."""
     topics = frozenset(part.strip() for part in config.get("topics", "").split(",") if part.strip())
     regex = config.get("topics.regex", "").strip()
     if bool(topics) == bool(regex):

@@ -1,7 +1,7 @@
-"""Topics and consumer groups for the command line: look, create, alter, delete, offsets, reset.
+"""Topics and consumer groups for the command line: list, describe, create, alter, delete, and reset offsets.
 
-Values in, plain dataclasses out, errors from `connect.errors`. Each function opens its own client and is done with it on
-return, so none of this belongs in a running task.
+Takes values and returns plain dataclasses; raises errors of `connect.errors`. Each function opens and closes its own client, so
+this is not for running tasks.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from connect.errors import (
     NotFoundError,
     UnreachableError,
 )
+from connect.suggestions import nearest
 
 T = TypeVar("T")
 
@@ -60,7 +61,7 @@ _WRONG_REQUEST = {
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition. Offsets are those a consumer may read: ``earliest`` is the first, ``latest`` the next to be written."""
+    """One partition. ``earliest`` is the offset of the first record that a consumer may read, ``latest`` that of the next one."""
 
     topic: str
     partition: int
@@ -73,7 +74,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic with its partitions, and with the configs that differ from the broker's defaults."""
+    """A topic with its partitions and the configs that differ from the broker's defaults."""
 
     name: str
     partitions: tuple[Partition, ...]
@@ -82,7 +83,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class GroupPartition:
-    """What a group has committed for one partition. ``lag`` is None where nothing is committed."""
+    """A group's committed offset for one partition. ``lag`` is None if nothing is committed."""
 
     topic: str
     partition: int
@@ -102,9 +103,9 @@ class Group:
 
 
 class KafkaAdmin:
-    """Administration of one Kafka cluster. ``properties`` are Kafka client properties; ``bootstrap.servers`` is required.
+    """Administers one Kafka cluster. ``properties`` are Kafka client properties; ``bootstrap.servers`` is required.
 
-    Raises `UnreachableError` at once when no server takes a connection, later when none answers within ``timeout_s``.
+    Raises `UnreachableError` at once if no server accepts a connection, or later if none answers within ``timeout_s``.
     """
 
     def __init__(self, properties: Mapping[str, str], timeout_s: float = 10.0) -> None:
@@ -116,11 +117,11 @@ class KafkaAdmin:
         self._client = AdminClient(dict(self._properties))
 
     def topic_names(self) -> list[str]:
-        """All topics, sorted, internal ones included."""
+        """Returns all topics, sorted, including internal ones."""
         return sorted(self._metadata().topics)
 
     def create_topic(self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> None:
-        """Create a topic. Raises `AlreadyExistsError`, or `ConfigError` with the broker's reason."""
+        """Creates a topic. Raises `AlreadyExistsError`, or `ConfigError` with the broker's reason."""
         new = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, config=dict(configs))
         self._one(self._client.create_topics([new], request_timeout=self._timeout_s), f"topic '{name}'")
 
@@ -128,12 +129,12 @@ class KafkaAdmin:
         self._one(self._client.delete_topics([name], request_timeout=self._timeout_s), f"topic '{name}'")
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Grow the topic to ``total`` partitions."""
+        """Increases the number of partitions to ``total``."""
         request = self._client.create_partitions([NewPartitions(name, total)], request_timeout=self._timeout_s)
         self._one(request, f"topic '{name}'")
 
     def alter_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
-        """Set topic configs; None returns one to the broker's default. Configs that are not named stay."""
+        """Sets topic configs; None resets one to the broker's default. Other configs do not change."""
         entries = [
             ConfigEntry(
                 key,
@@ -147,7 +148,7 @@ class KafkaAdmin:
         self._one(request, f"topic '{name}'")
 
     def describe_topic(self, name: str) -> Topic:
-        """The topic with offsets and changed configs. Raises `NotFoundError` that names the nearest topic."""
+        """Returns the topic with offsets and changed configs. Raises `NotFoundError`, which names the nearest topic."""
         found = self._require_topic(name)
         resource = ConfigResource(ResourceType.TOPIC, name)
         entries = self._one(self._client.describe_configs([resource], request_timeout=self._timeout_s), f"topic '{name}'")
@@ -164,7 +165,7 @@ class KafkaAdmin:
         return Topic(name, partitions, changed)
 
     def offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
-        """First and next offset of each (topic, partition)."""
+        """Returns the first and the next offset of each (topic, partition)."""
         wanted = [TopicPartition(topic, number) for topic, number in partitions]
         earliest = self._list_offsets(wanted, OffsetSpec.earliest())
         latest = self._list_offsets(wanted, OffsetSpec.latest())
@@ -174,14 +175,14 @@ class KafkaAdmin:
         return sorted(self._require_topic(topic).partitions)
 
     def group_names(self) -> list[tuple[str, str]]:
-        """All consumer groups with their states, sorted by name."""
+        """Returns all consumer groups with their states, sorted by name."""
         answer = self._wait(self._client.list_consumer_groups(request_timeout=self._timeout_s), "the consumer groups")
         if answer.errors:
             raise translated(answer.errors[0].args[0], "the consumer groups", self.bootstrap)
         return sorted((group.group_id, group.state.name) for group in answer.valid)
 
     def describe_group(self, name: str) -> Group:
-        """State, members, and lag of each partition. Raises `NotFoundError` if there is no such group."""
+        """Returns state, members, and lag of each partition. Raises `NotFoundError` if there is no such group."""
         if name not in (known := [group for group, _ in self.group_names()]):
             raise NotFoundError(_no_such("consumer group", name, known))
         request = self._client.describe_consumer_groups([name], request_timeout=self._timeout_s)
@@ -202,7 +203,7 @@ class KafkaAdmin:
         return Group(name, described.state.name, protocol, len(described.members), partitions)
 
     def set_group_offsets(self, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Commit these offsets for a group without members. Raises `IllegalStateError` while it has some."""
+        """Commits these offsets for a group without members. Raises `IllegalStateError` if it has members."""
         group = next((state for known, state in self.group_names() if known == name), "EMPTY")
         if group not in ("EMPTY", "DEAD"):
             raise IllegalStateError(f"consumer group '{name}' is {group}: its members must stop before offsets can be set")
@@ -214,12 +215,12 @@ class KafkaAdmin:
                 raise translated(part.error, f"{part.topic}:{part.partition} of consumer group '{name}'", self.bootstrap)
 
     def committed(self, name: str) -> dict[tuple[str, int], int]:
-        """What the group has committed; empty when it does not exist."""
+        """Returns the group's committed offsets; empty if it does not exist."""
         return self._committed(name)
 
     def _committed(self, name: str) -> dict[tuple[str, int], int]:
-        # By a consumer that never joins: the admin client's list_consumer_group_offsets ends the process with a segmentation
-        # fault when the group's coordinator is not there yet (confluent-kafka 2.16.1, first group request to a fresh broker).
+        # A consumer that never joins is used: the admin client's list_consumer_group_offsets ends the process with a segmentation
+        # fault if the group's coordinator does not exist yet (confluent-kafka 2.16.1, first group request to a fresh broker).
         every = [TopicPartition(topic, number) for topic, found in self._metadata().topics.items() for number in found.partitions]
         consumer = Consumer({**self._properties, "group.id": name, "enable.auto.commit": "false"})
         try:
@@ -237,7 +238,7 @@ class KafkaAdmin:
             raise translated(error.args[0], "the topics", self.bootstrap) from error
 
     def _require_topic(self, name: str) -> Any:
-        # All topics, not the one: asking for one would create it where the broker creates topics by itself.
+        # All topics are requested: a request for one topic would create it if the broker creates topics automatically.
         topics = self._metadata().topics
         if name not in topics:
             raise NotFoundError(_no_such("topic", name, list(topics)))
@@ -266,27 +267,27 @@ class KafkaAdmin:
 
 
 def _group_partition(key: tuple[str, int], committed: int | None, latest: int, owner: str | None) -> GroupPartition:
-    # A committed offset may lie beyond the end of a topic that was deleted and created again.
+    # A committed offset may be beyond the end of a topic that was deleted and recreated.
     lag = None if committed is None else max(0, latest - committed)
     return GroupPartition(key[0], key[1], committed, latest, lag, owner)
 
 
 def consumer(properties: Mapping[str, str], make: Callable[[dict[str, str]], Consumer] = Consumer) -> Consumer:
-    """A consumer that joins no group and commits nothing, for reading a topic from the outside."""
+    """Creates a consumer that joins no group and commits nothing."""
     settings = {"group.id": "sluice-console", "log_level": "0", "socket.connection.setup.timeout.ms": "5000"}
     fixed = {"enable.auto.commit": "false", "enable.partition.eof": "true", "allow.auto.create.topics": "false"}
     return make({**settings, **properties, **fixed})
 
 
 def require_reachable(bootstrap: str) -> None:
-    """Raise `UnreachableError` unless one of the servers takes a TCP connection.
+    """Raises `UnreachableError` unless one of the servers accepts a TCP connection.
 
-    The client itself tries again until its time is up, so that a mistyped port would cost ten seconds to learn of.
+    The client itself would retry until its timeout, so that a mistyped port would take ten seconds to report.
     """
     for server in bootstrap.split(","):
         host, _, port = server.strip().rpartition(":")
         try:
-            # Brackets are how an IPv6 address is kept apart from its port.
+            # Brackets separate an IPv6 address from its port.
             socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
         except (OSError, ValueError):
             continue
@@ -301,7 +302,7 @@ def unreachable(bootstrap: str) -> UnreachableError:
 
 
 def translated(error: KafkaError, what: str, bootstrap: str) -> ConnectError:
-    """The client's error as one of ours."""
+    """Converts a client's error."""
     code = error.code()
     if code in _UNREACHABLE:
         return unreachable(bootstrap)
@@ -315,8 +316,6 @@ def translated(error: KafkaError, what: str, bootstrap: str) -> ConnectError:
 
 
 def _no_such(kind: str, name: str, known: Sequence[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, known, n=1)
-    hint = f"; did you mean '{near[0]}'?" if near else ""
+    near = nearest(name, known)
+    hint = f"; did you mean '{near}'?" if near else ""
     return f"there is no {kind} '{name}'{hint}"

@@ -1,7 +1,7 @@
-"""Definitions of the Kafka client settings that a connector may override, as answers show them.
+"""Definitions of the Kafka client settings that a connector may override, as validation results show them.
 
-Names, types, defaults and documentation are those of Kafka's own clients, 4.3 (Apache License 2.0): answers carry them. They lie
-in ``client_keys.jsonl``, written by ``scripts/ClientKeys.java``. An override of any other name is shown as the text it is.
+Names, types, defaults, and documentation are those of Kafka's own clients, 4.3 (Apache License 2.0). They are in
+``client_keys.jsonl``, written by ``scripts/ClientKeys.java``. An override with any other name is shown as plain text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FILE = Path(__file__).with_name("client_keys.jsonl")
 
 
 def client_keys(client: ClientKind) -> Mapping[str, ConfigKey]:
-    """The settings of one kind of client, by name."""
+    """Returns the settings of one kind of client, by name."""
     return _tables()[client]
 
 

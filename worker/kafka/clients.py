@@ -1,4 +1,4 @@
-"""Kafka clients made from Java-style settings."""
+"""Creates Kafka clients from Java-style settings."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from connect.errors import ConfigError, ConnectError, UnreachableError
+from connect.suggestions import did_you_mean
 from worker.kafka.settings import ClientKind, java_names, librdkafka_settings
 
 T = TypeVar("T")
@@ -23,12 +23,12 @@ _UNKNOWN_PROPERTY = re.compile(r'No such configuration property: "([^"]+)"')
 _ABOUT_PROPERTY = re.compile(r'configuration property "([^"]+)"|"([\w.]+)"|`([\w.]+)`')
 
 _NOTICE_EVERY_S = 30.0
-_SURELY_AWAY_S = 1.0
+_UNAVAILABLE_AFTER_S = 1.0
 
 _DEFAULTS = {
     "log.connection.close": "false",
-    # Metrics for brokers that collect them from clients (KIP-714) cost 200 kB a client and a request from time to time. Whoever
-    # collects them sets the key, which is the same in Java.
+    # Metrics for brokers that collect them from clients (KIP-714) cost 200 kB per client and periodic requests. To enable them,
+    # set the key; it is the same in Java.
     "enable.metrics.push": "false",
 }
 
@@ -45,8 +45,8 @@ UNAUTHORIZED = frozenset(
         KafkaError._AUTHENTICATION,
     }
 )
-_LOGIN_REFUSED = frozenset({KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION})
-_CHECK_LOGIN = (
+_AUTHENTICATION_FAILED = frozenset({KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION})
+_CHECK_CREDENTIALS = (
     "Check sasl.mechanism and sasl.jaas.config of this client (below producer., consumer. or admin. in the worker's file, or "
     ".override. in the connector's, where it has its own)"
 )
@@ -66,7 +66,8 @@ _ADVICE = re.compile(r",? verify that .*?(?= \(after|$)|\s*\(after \d+ms in stat
 
 
 def make_producer(java: Mapping[str, str], **more: Any) -> Producer:
-    """A producer; ``more`` is for the client itself (callbacks). Raises ConfigError for settings that cannot work."""
+    """Creates a producer; ``more`` are parameters of the client itself (callbacks). Raises ConfigError for settings that
+    cannot work."""
     return _made(Producer, ClientKind.PRODUCER, java, more)
 
 
@@ -87,15 +88,14 @@ def _made(make: Callable[[dict[str, Any]], T], kind: ClientKind, java: Mapping[s
             text = e.args[0].str()
             unknown = _UNKNOWN_PROPERTY.search(text)
             if unknown is None or unknown[1] not in settings:
-                # Only the name of the setting is told: its value may be a secret (promise 9).
+                # Promise 9: only the name of the setting is shown, because its value may be a secret.
                 found = _ABOUT_PROPERTY.search(text)
                 name = next((group for group in found.groups() if group), None) if found else None
                 safe = text if name and not _is_secret(name) else f"Invalid value for configuration {name or kind.value}"
                 raise ConfigError(f"Kafka {kind.value}: {safe}", key=name) from None
             settings.pop(unknown[1])
-            near = get_close_matches(unknown[1], java_names(), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            log.warning("Kafka %s: the setting %s is not known and is left out%s", kind.value, unknown[1], hint)
+            hint = did_you_mean(unknown[1], java_names(), "; ")
+            log.warning("Kafka %s: ignoring unknown setting %s%s", kind.value, unknown[1], hint)
 
 
 def _is_secret(name: str) -> bool:
@@ -103,15 +103,15 @@ def _is_secret(name: str) -> bool:
 
 
 def kafka_error(error: KafkaError, what: str, bootstrap: str, cause: KafkaError | None = None) -> ConnectError:
-    """A client's error as one of ours. ``what`` says what was being done, as ``writing to topic orders``; ``cause`` is what the
-    client has reported of its connections, for an error that only says that time is over."""
+    """Converts a client's error. ``what`` says what was being done, such as ``writing to topic orders``; ``cause`` is the
+    client's last report about its connections, for errors that only report a timeout."""
     if cause is not None and error.code() in UNREACHABLE:
         error = cause
     code, reason = error.code(), _reason(error)
-    if code in _LOGIN_REFUSED and _NO_TOKEN in reason:
-        return ConnectError(f"{what}: no OAuth token to log in with at the broker at {bootstrap}: {reason}. {_CHECK_TOKEN}")
-    if code in _LOGIN_REFUSED:
-        return ConnectError(f"{what}: the broker at {bootstrap} refuses the login: {reason}. {_CHECK_LOGIN}")
+    if code in _AUTHENTICATION_FAILED and _NO_TOKEN in reason:
+        return ConnectError(f"{what}: no OAuth token for authentication at the broker at {bootstrap}: {reason}. {_CHECK_TOKEN}")
+    if code in _AUTHENTICATION_FAILED:
+        return ConnectError(f"{what}: the broker at {bootstrap} rejects authentication: {reason}. {_CHECK_CREDENTIALS}")
     if code == KafkaError._SSL or "SSL routines" in reason:
         return ConnectError(f"{what}: no TLS connection with the broker at {bootstrap}: {reason}. {_CHECK_TLS}")
     if code in UNREACHABLE:
@@ -126,58 +126,57 @@ def kafka_error(error: KafkaError, what: str, bootstrap: str, cause: KafkaError 
 
 
 def _reason(error: KafkaError) -> str:
-    """The client's text without the address before it, its own state, and advice about settings that have other names here."""
+    """Returns the client's text without its address prefix, its state, and advice about settings that have other names here."""
     return _ADVICE.sub("", _ADDRESS.sub("", str(error.str())))
 
 
 class LastReport:
-    """What a client has reported last of its connections; as ``error_cb``. Whoever uses the client lets it report by ``poll``."""
+    """The last report of a client about its connections; pass it as ``error_cb``. The client reports during ``poll``."""
 
     def __init__(self) -> None:
         self._error: KafkaError | None = None
         self._no_token: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # which says nothing about why
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # that does not say why
             self._error = error
         if error.code() == KafkaError._AUTHENTICATION and _NO_TOKEN in str(error.str()):
-            self._no_token = error  # told once, however often it is tried again, and before there is a connection
+            self._no_token = error  # reported once, before there is a connection
 
     @property
     def error(self) -> KafkaError | None:
-        """Why nothing comes, as far as is known."""
+        """The reason why there is no answer, if known."""
         return self._error or self._no_token
 
     def forget(self) -> None:
-        """Before a request: what was wrong with connections earlier says nothing about it."""
+        """Called before a request: earlier connection errors say nothing about it."""
         self._error = None
 
     def worked(self) -> None:
-        """A request was answered."""
+        """Called after a request was answered."""
         self._error = self._no_token = None
 
 
 class BrokerNotices:
-    """Turns what a client reports about its connections into one log line a disturbance, and into an error where waiting is no
-    use."""
+    """Turns a client's reports about its connections into one log line per outage, and into an error where waiting is useless."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._began_at = self._heard_at = self._told_at = float("-inf")
+        self._outage_started_at = self._reported_at = self._logged_at = float("-inf")
 
     def failure(self, error: KafkaError) -> ConnectError | None:
-        """The error that must fail the task, or None when the client goes on by itself."""
+        """Returns the error that must fail the task, or None if the client recovers by itself."""
         code = error.code()
         if error.fatal() or code in UNAUTHORIZED or code == KafkaError._SSL:
             return kafka_error(error, "talking to Kafka", self._bootstrap)
         if code == KafkaError._ALL_BROKERS_DOWN:
             now = time.monotonic()
-            if now - self._heard_at > _NOTICE_EVERY_S:
-                self._began_at = now
-            self._heard_at = now
-            # The client says so, too, when it has tried but the first address of a name, as ::1 of localhost.
-            if now - self._began_at >= _SURELY_AWAY_S and now - self._told_at > _NOTICE_EVERY_S:
-                self._told_at = now
+            if now - self._reported_at > _NOTICE_EVERY_S:
+                self._outage_started_at = now
+            self._reported_at = now
+            # The client also reports this after trying only the first address of a name, such as ::1 of localhost.
+            if now - self._outage_started_at >= _UNAVAILABLE_AFTER_S and now - self._logged_at > _NOTICE_EVERY_S:
+                self._logged_at = now
                 log.warning("No Kafka broker answers at %s; waiting until one does", self._bootstrap)
         else:
             log.debug("Kafka client: %s", error)

@@ -1,4 +1,4 @@
-"""The Kafka cluster that a worker works with: whether it answers, and what its id is."""
+"""The Kafka cluster of a worker: whether it is available, and its ID."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from worker.kafka.settings import client_settings_of
 
 log = logging.getLogger(__name__)
 
-# The client goes on connecting between two questions, so short ones lose nothing, and a stop need not wait for a long one.
+# The client keeps connecting between two requests, so short ones lose nothing and a stop need not wait long.
 _ASK_TIMEOUT_S = 1.0
 _RETRY_S = 1.0
 _NOTICE_EVERY = 45
 
 
 class Cluster:
-    """Asks the broker for its id in the background: REST answers meanwhile, and a worker that came first waits."""
+    """Requests the cluster ID in the background: meanwhile REST responds, and a worker that started before its broker waits."""
 
     def __init__(self, bootstrap_servers: Sequence[str], originals: Mapping[str, str]) -> None:
         """``originals`` are the worker's properties."""
@@ -38,11 +38,11 @@ class Cluster:
         self._thread.start()
 
     def wait_until_answered(self, timeout_s: float) -> bool:
-        """Whether a broker has answered, within this time."""
+        """Waits at most this long; returns whether a broker has answered."""
         return self._answered.wait(timeout_s)
 
     def close(self) -> None:
-        """Ends the background thread, within moments."""
+        """Stops the background thread quickly."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(_ASK_TIMEOUT_S + 1)
@@ -53,13 +53,13 @@ class Cluster:
         from worker.kafka.clients import LastReport, kafka_error, make_admin
 
         address = ",".join(self._bootstrap_servers)
-        # The worker's own settings: those below admin. are for connectors, whose principals may be others.
+        # The worker's own settings: those with the prefix admin. are for connectors, whose principals may differ.
         java = {**client_settings_of(self._originals), "bootstrap.servers": address, "client.id": "connect-worker"}
         report = LastReport()
         try:
             admin = make_admin(java, log_level="0", error_cb=report)
         except ConnectError as e:
-            log.error("No client for Kafka can be made from the worker's configuration: %s", e.message)
+            log.error("Cannot create a Kafka client from the worker's configuration: %s", e.message)
             return
         attempts = 0
         while not self._stop.is_set():
@@ -67,7 +67,7 @@ class Cluster:
                 self._id = admin.list_topics(timeout=_ASK_TIMEOUT_S).cluster_id
             except KafkaException as e:
                 if attempts % _NOTICE_EVERY == 0:
-                    admin.poll(0)  # lets the client report
+                    admin.poll(0)  # runs the client's callbacks
                     error = kafka_error(e.args[0], "Asking for the cluster's id", address, report.error)
                     log.warning("%s; trying again until it works", error.message)
                 attempts += 1

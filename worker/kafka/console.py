@@ -1,4 +1,4 @@
-"""Records to and from a terminal: what ``sluice topic consume`` and ``produce`` do, as kafka-console-consumer does it."""
+"""Reads and writes records on a terminal, for ``sluice topic consume`` and ``produce``, like kafka-console-consumer."""
 
 from __future__ import annotations
 
@@ -47,10 +47,11 @@ def consume(
     max_messages: int | None = None,
     timeout_ms: int | None = None,
 ) -> Iterator[ConsoleRecord]:
-    """Records of ``topic`` as they come, in the order of each partition.
+    """Yields records of ``topic`` as they arrive, in the order of each partition.
 
-    Starts at the end, at the beginning, or for one ``partition`` at ``offset``. Ends after ``max_messages``, or when no record
-    came for ``timeout_ms``; else never. Joins no group and commits nothing. Raises `NotFoundError` and `UnreachableError`.
+    Starts at the end, at the start, or for one ``partition`` at ``offset``. Ends after ``max_messages``, or when no record
+    arrived for ``timeout_ms``; otherwise never. Joins no group and commits nothing. Raises `NotFoundError` and
+    `UnreachableError`.
     """
     numbers = KafkaAdmin(properties).partition_numbers(topic)
     if partition is not None:
@@ -105,9 +106,9 @@ def produce(
     partition: int | None = None,
     timeout_s: float = 30.0,
 ) -> int:
-    """Write (key, value) pairs to ``topic``. All are acknowledged on return; the number of them is returned.
+    """Writes (key, value) pairs to ``topic``. Returns their number when all are acknowledged.
 
-    Raises the error of the first record that was refused, `UnreachableError` when the broker does not take them in time.
+    Raises the error of the first record that was rejected, `UnreachableError` if the broker does not accept them in time.
     """
     failed: list[KafkaError] = []
 
@@ -127,7 +128,7 @@ def produce(
             try:
                 client.produce(topic, value=value, key=key, on_delivery=delivered, **where)
                 break
-            except BufferError:  # the queue is full: let acknowledgements come in
+            except BufferError:  # the queue is full: handle acknowledgments
                 client.poll(_POLL_S)
             except KafkaException as error:
                 raise translated(error.args[0], f"topic '{topic}'", bootstrap) from error

@@ -1,4 +1,4 @@
-"""The producer of a dead letter queue: writes failed records, and knows which of them the broker has not acknowledged yet."""
+"""The producer of a dead letter queue, which knows how many records the broker has not acknowledged yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from connect.errors import ConnectError
 from worker.kafka.clients import BrokerNotices, kafka_error, make_producer
 from worker.kafka.record_producer import HeaderBytes
-from worker.model import Stopped
+from worker.model import TaskStopped
 
 log = logging.getLogger(__name__)
 
@@ -22,14 +22,14 @@ _MEMORY = "the client's memory; raise producer.override.buffer.memory"
 
 
 class DeadLetterProducer:
-    """Safe from any thread. A thread of its own hears of acknowledgements, so that a task may wait for its reports wherever it
-    likes; it begins with the first record and ends in :meth:`close`."""
+    """Safe from any thread. Its own thread handles acknowledgments, so that a task may wait for its reports anywhere; the
+    thread starts with the first record and ends in :meth:`close`."""
 
     def __init__(self, java: Mapping[str, str], topic: str, name: str, *, on_failure: Callable[[], None]) -> None:
         """``name`` is the task's, for the thread; ``on_failure`` is called for each record that was not written."""
         self.topic = topic
-        self.most_bytes = int(java["max.request.size"])
-        """What a record may have, as far as the client is concerned."""
+        self.max_record_bytes = int(java["max.request.size"])
+        """The client's limit for the size of a record."""
         self._bootstrap = java["bootstrap.servers"]
         self._what = f"Could not produce message to dead letter queue. topic={topic}"
         self._on_failure = on_failure
@@ -49,14 +49,14 @@ class DeadLetterProducer:
         timestamp: int | None,
         stopping: Callable[[], bool],
     ) -> Future[None]:
-        """Hands one record over; the future ends when the broker has acknowledged it. ``timestamp`` None is now.
+        """Sends one record; the future completes when the broker has acknowledged it. ``timestamp`` None means now.
 
-        While the queue of the client is full this waits, until ``stopping`` says True: then it raises Stopped.
+        Waits while the client's queue is full. Raises TaskStopped if ``stopping`` returns True meanwhile.
         """
         future: Future[None] = Future()
         with self._changed:
             if self._closed:
-                raise Stopped
+                raise TaskStopped
             self._open += 1
             if self._thread.ident is None:
                 self._thread.start()
@@ -76,7 +76,7 @@ class DeadLetterProducer:
                 with self._changed:
                     if stopping() or self._closed:
                         self._open -= 1
-                        raise Stopped from None
+                        raise TaskStopped from None
                     self._changed.wait(_SLICE_S)
             except KafkaException as e:
                 self._ended(future, self._error(e.args[0]))
@@ -84,9 +84,11 @@ class DeadLetterProducer:
             else:
                 return future
 
-    def settle(self, timeout_s: float) -> bool:
-        """Waits until everything sent is acknowledged; False when it is not within the time. Raises ConnectError, every time,
-        once a record could not be written."""
+    def flush(self, timeout_s: float) -> bool:
+        """Waits until every sent record is acknowledged. Returns False on timeout.
+
+        Raises ConnectError, on every call, once a record could not be written.
+        """
         deadline = time.monotonic() + timeout_s
         with self._changed:
             self._changed.wait_for(lambda: not self._open or self._closed, max(0.0, deadline - time.monotonic()))
@@ -94,29 +96,29 @@ class DeadLetterProducer:
             return not self._open
 
     def check(self) -> None:
-        """Raises the error of a record that could not be written, every time."""
+        """Raises the error of a record that could not be written, on every call."""
         failure = self._failure
         if failure is not None:
-            raise type(failure)(*failure.args)  # a new one each time: several threads may raise it
+            raise type(failure)(*failure.args)  # a new object each time: several threads may raise it
 
     @property
-    def unsettled(self) -> int:
-        """Records that are not acknowledged yet."""
+    def unacknowledged(self) -> int:
+        """The number of unacknowledged records."""
         return self._open
 
     def cancel(self) -> None:
-        """Throws away what is queued and lets nothing more through. Does not wait."""
+        """Discards queued records and sends nothing more. Does not wait."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
 
     def close(self) -> None:
-        """Ends the client and its thread without waiting for what is not acknowledged; see :meth:`settle`."""
+        """Closes the client and ends its thread without waiting for acknowledgments; see :meth:`flush`."""
         self.cancel()
         if self._thread.ident is not None:
             self._thread.join()
-        self._producer.flush(1.0)  # what was purged is reported, so that its futures end
+        self._producer.flush(1.0)  # reports the purged records, so that their futures complete
         self._producer.close()
 
     def _listen(self) -> None:

@@ -1,7 +1,7 @@
 """Fences producers by their transactional ids, as ``Admin.fenceProducers`` does (KIP-618).
 
-The client has no such call. A producer that initialises a transactional id fences whoever had it, and what that one left open is
-aborted; it is closed at once. Each costs four threads and a few connections for a moment, so there are never many side by side.
+The client has no such call. A producer that initializes a transactional id fences its previous producer, whose open transaction
+is aborted; it is then closed at once. Each costs four threads and some connections for a moment, so only a few run in parallel.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from worker.kafka.settings import client_settings_of
 _AT_ONCE = 8
 _SLICE_S = 1.0
 _TRANSACTION_TIMEOUT_MS = "10000"
-"""Of transactions that are never begun. Brokers may allow little; none allows less than that by default."""
+"""The timeout of transactions that are never started. Brokers may limit it; none allows less than this by default."""
 
 
 def fence_producers(client: Mapping[str, str], transactional_ids: Collection[str], timeout_s: float) -> None:
-    """Returns when no producer with any of these ids that is alive now can write any more.
+    """Fences all current producers with these ids: on return they can write nothing more.
 
-    ``client`` are Java-style settings of an admin client: connection and security are taken from them. Raises UnreachableError
-    when the brokers do not answer within the time, ConnectError when they refuse; some ids may have been fenced then, and doing
-    it again does no harm.
+    ``client`` are Java-style settings of an admin client, for connection and security. Raises UnreachableError if the brokers do
+    not answer in time, ConnectError if they reject the request; some ids may have been fenced then, and repeating the call is
+    harmless.
     """
     if not transactional_ids:
         return
@@ -53,12 +53,12 @@ def _fence(settings: Mapping[str, str], transactional_id: str, deadline: float) 
     refusals: list[ConnectError] = []
 
     def on_error(error: object) -> None:
-        # A log-in that is refused is told here alone: the client itself would try until the time is over.
+        # Failed authentication is reported only here: the client itself would retry until the timeout.
         if error.code() in UNAUTHORIZED:  # type: ignore[attr-defined]  # a KafkaError
             refusals.append(kafka_error(error, what, bootstrap))
 
     producer = make_producer({**settings, **fencing}, error_cb=on_error)
-    # It is not closed but let go: the client's close() would wait for what has not been answered.
+    # Not closed explicitly: close() would wait for outstanding answers.
     while (left_s := deadline - time.monotonic()) > 0:
         try:
             producer.init_transactions(min(_SLICE_S, left_s))

@@ -1,6 +1,6 @@
-"""Committed offsets of one consumer group, read and changed from outside of it.
+"""Reads and changes the committed offsets of a consumer group from outside of it.
 
-Settings are Java's, of an admin client. Each function opens its own clients and is done with them on return.
+Settings are those of a Java admin client. Each function opens and closes its own clients.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 20.0
-"""For one request. The first one about groups makes a cluster create the topic that keeps them, which takes its time; four
-requests, as many as a change needs, are still below the 90 seconds after which REST gives up."""
+"""The timeout of one request. The first one about groups makes a cluster create its offsets topic, which takes time; four
+requests, as many as a change needs, stay below the 90 seconds after which REST gives up."""
 _AGAIN_S = 0.1
 _WRITE_ATTEMPTS = 3
 
@@ -45,28 +45,28 @@ _NO_PARTITION = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN
 
 
 class GroupInUseError(ConnectError):
-    """The group has members, and they alone may commit for it."""
+    """The group has members, and only they may commit for it."""
 
 
 class UnknownPartitionError(ConnectError):
-    """An offset is for a partition that is not there."""
+    """An offset is for a partition that does not exist."""
 
 
 class Committed(NamedTuple):
-    """An offset with the text that was committed along with it."""
+    """An offset with the metadata that was committed with it."""
 
     offset: int
     metadata: str | None
 
 
 def committed(java: Mapping[str, str], group: str) -> dict[TopicPartition, Committed]:
-    """What the group has committed; empty when there is no such group. Raises UnreachableError, ConnectError."""
+    """Returns the group's committed offsets; empty if there is no such group. Raises UnreachableError, ConnectError."""
     return _patiently(lambda: _committed(java, group))
 
 
 def _committed(java: Mapping[str, str], group: str) -> dict[TopicPartition, Committed]:
-    # By a consumer that never joins: the admin client's list_consumer_group_offsets ends the process with a segmentation fault
-    # when the group's coordinator is not there yet (confluent-kafka 2.16.1, first group request to a fresh broker).
+    # A consumer that never joins is used: the admin client's list_consumer_group_offsets ends the process with a segmentation
+    # fault if the group's coordinator does not exist yet (confluent-kafka 2.16.1, first group request to a fresh broker).
     every = [Position(tp.topic, tp.partition) for tp in _partitions(_admin(java), _bootstrap(java))]
     consumer = make_consumer({**java, "group.id": group, "enable.auto.commit": "false"}, log_level="0")
     try:
@@ -79,8 +79,8 @@ def _committed(java: Mapping[str, str], group: str) -> dict[TopicPartition, Comm
 
 
 def has_members(java: Mapping[str, str], group: str) -> bool:
-    """Whether somebody consumes as this group. Raises UnreachableError, ConnectError."""
-    admin = _admin(java)  # held until it has answered: with the client its requests go away
+    """Whether the group has members. Raises UnreachableError, ConnectError."""
+    admin = _admin(java)  # kept until it has answered: its requests end with the client
 
     def ask() -> bool:
         request = admin.describe_consumer_groups([group], request_timeout=_TIMEOUT_S)
@@ -95,8 +95,7 @@ def has_members(java: Mapping[str, str], group: str) -> bool:
 
 
 def delete_group(java: Mapping[str, str], group: str) -> None:
-    """Deletes the group with all it has committed; one that is not there is fine. Raises GroupInUseError, UnreachableError,
-    ConnectError."""
+    """Deletes the group with its offsets; a missing group is no error. Raises GroupInUseError, UnreachableError, ConnectError."""
     admin = _admin(java)
 
     def delete() -> None:
@@ -111,10 +110,11 @@ def delete_group(java: Mapping[str, str], group: str) -> None:
 
 
 def alter(java: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, int | None]) -> None:
-    """Commits offsets for the group; None forgets a partition. Raises GroupInUseError, UnknownPartitionError, ConnectError.
+    """Commits offsets for the group; None deletes a partition's offset. Raises GroupInUseError, UnknownPartitionError,
+    ConnectError.
 
-    Single partitions can only be forgotten by deleting the group and committing the others again. That is not one step for the
-    broker, so that all is checked before, and the log has what the group had should the second half fail.
+    To delete the offset of a single partition, the group must be deleted and its other offsets committed again. The broker cannot
+    do both in one step, so everything is checked first, and if the second step fails, the group's offsets are logged.
     """
     new = {tp: Committed(offset, None) for tp, offset in offsets.items() if offset is not None}
     forgotten = {tp for tp, offset in offsets.items() if offset is None}
@@ -153,7 +153,7 @@ def _commit_again(java: Mapping[str, str], group: str, offsets: Mapping[TopicPar
 
 
 def _patiently(ask: Callable[[], T]) -> T:
-    """The answer, asked for again while the group's coordinator is moving or being made (as on a cluster without any group)."""
+    """Returns the answer; retries while the group's coordinator is moving or being created, as on a cluster without any group."""
     deadline = time.monotonic() + _TIMEOUT_S
     pause = threading.Event()
     while True:
@@ -186,7 +186,7 @@ def _commit_once(java: Mapping[str, str], group: str, offsets: Mapping[TopicPart
 
 
 class _KafkaRefusal(ConnectError):
-    """An answer of the broker that may be meant otherwise by the caller."""
+    """Converts an error of the broker that has a special meaning for the caller."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -223,7 +223,7 @@ def _admin(java: Mapping[str, str]) -> AdminClient:
 
 
 def _partitions(admin: AdminClient, bootstrap: str) -> list[TopicPartition]:
-    # All topics, not those that are asked about: asking for one would create it where the broker creates topics by itself.
+    # All topics are requested: a request for one topic would create it if the broker creates topics automatically.
     try:
         topics: Mapping[str, Any] = admin.list_topics(timeout=_TIMEOUT_S).topics
     except KafkaException as e:

@@ -1,13 +1,13 @@
-"""Producers that number their batches (idempotence), so that no record overtakes another one (promise 3), and what they may meet.
+"""Idempotent producers, which keep records in order (promise 3), and their fatal errors.
 
-One request in flight does not keep the order alone, as it does in Java: librdkafka makes the next request ready meanwhile, and
-sends it before it sends again what was refused (seen in 2.16, of a broker that had just come back and did not lead the partition
-yet). Numbered batches are refused out of their order. That costs nothing that can be measured, but the client's first record may
-come half a second later: so long librdkafka waits before it asks for the number to begin with.
+Unlike in Java, one request in flight does not preserve the order: librdkafka prepares the next request meanwhile and sends it
+before it resends a rejected one (seen in 2.16, when a broker had just restarted and did not lead the partition yet). The broker
+rejects idempotent batches that are out of order. The cost is not measurable, except that the first record may take half a second
+longer: librdkafka waits that long before it asks for a producer ID.
 
-A numbered producer ends for good when the broker's numbers and its own do not agree, as after an election that lost records, or
-when it is given none: brokers before 2.8 ask for a right of its own, IDEMPOTENT_WRITE on the cluster (KIP-679). Another one may
-go on then, from what was acknowledged.
+An idempotent producer fails for good if its sequence numbers and the broker's differ, as after a leader election that lost
+records, or if it gets no producer ID: brokers before 2.8 require the permission IDEMPOTENT_WRITE on the cluster (KIP-679).
+Another producer can then continue after the last acknowledged record.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaError, KafkaException
 
 _KEY = "enable.idempotence"
-_MOST_IN_FLIGHT = 5
-"""Brokers remember no more batches."""
+_MAX_IN_FLIGHT = 5
+"""The number of batches per producer that brokers remember."""
 
 PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
-ENDED = PURGED | {
+CLIENT_ENDED = PURGED | {
     KafkaError._FATAL,
     KafkaError._FENCED,
     KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -29,42 +29,44 @@ ENDED = PURGED | {
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
     KafkaError.INVALID_PRODUCER_EPOCH,
 }
-"""What deliveries fail with when it is the client that can go on no more. It tells of that a moment later."""
-_NOT_GIVEN = frozenset({KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError._UNSUPPORTED_FEATURE})
+"""The errors of deliveries when the client itself has failed. It reports its own error a moment later."""
+_DENIED = frozenset({KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError._UNSUPPORTED_FEATURE})
 
-WITHOUT = "Without IDEMPOTENT_WRITE on the cluster the order of records can change when a broker refuses some for a while"
+NOT_IDEMPOTENT_HINT = (
+    "Without IDEMPOTENT_WRITE on the cluster the order of records can change when a broker refuses some for a while"
+)
 
 
-def with_order(java: Mapping[str, str]) -> dict[str, str]:
-    """A producer's settings, with batches numbered.
+def with_idempotence(java: Mapping[str, str]) -> dict[str, str]:
+    """Returns a producer's settings with idempotence enabled.
 
-    As in Java's client nothing is changed where ``enable.idempotence`` is set, or what does not go with it.
+    As in Java's client, nothing changes if ``enable.idempotence`` or a setting that contradicts it is configured.
     """
-    if _KEY in java or not _may_be_numbered(java):
+    if _KEY in java or not _may_be_idempotent(java):
         return dict(java)
     return {**java, _KEY: "true"}
 
 
-def _may_be_numbered(java: Mapping[str, str]) -> bool:
+def _may_be_idempotent(java: Mapping[str, str]) -> bool:
     in_flight = java.get("max.in.flight.requests.per.connection", "1")
     return (
         java.get("acks", "all").strip().lower() in ("all", "-1")
         and java.get("retries", "").strip() != "0"
         and in_flight.strip().isdecimal()
-        and int(in_flight) <= _MOST_IN_FLIGHT
+        and int(in_flight) <= _MAX_IN_FLIGHT
     )
 
 
-def no_numbers_given(error: KafkaError) -> bool:
-    """Whether the client has ended because it may not number anything; nothing was written then."""
-    return error.code() in _NOT_GIVEN
+def is_idempotence_denied(error: KafkaError) -> bool:
+    """Whether the client has failed because it may not be idempotent. Nothing was written then."""
+    return error.code() in _DENIED
 
 
-def raised_by_client(error: KafkaException | SystemError) -> KafkaError:
-    """The error that a call into the client ended with.
+def find_client_error(error: KafkaException | SystemError) -> KafkaError:
+    """Returns the client's error behind an exception of a call into it. Raises the exception itself if there is none.
 
-    On a fatal error it goes on calling callbacks with its exception set, so that the first call of theirs into the client raises
-    a SystemError in its place (seen in confluent-kafka 2.16). Raises ``error`` when there is nothing of the client behind it.
+    After a fatal error the client calls callbacks with its exception set; their first call into the client then raises a
+    SystemError instead (seen in confluent-kafka 2.16).
     """
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, KafkaException):

@@ -1,7 +1,7 @@
-"""Topics in which a worker keeps its own records: made compacted where they are missing, checked where they are there.
+"""The topics in which a worker stores its own records: created if they are missing, otherwise checked.
 
-A topic that loses records by age, or keeps configurations in two partitions, would lose connectors weeks later. So a worker does
-not start on one (as Apache's does not), and says what mends it.
+A topic that deletes records by age, or has configs in two partitions, would lose connectors weeks later. Therefore a worker
+refuses to start with one, as Apache's does, and says how to fix it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0
-_LOOK_S = 2.0
-"""For the first request: while no broker answers, whoever waits is held up so long by one that can be given up."""
+_FIRST_TIMEOUT_S = 2.0
+"""The timeout of the first request: while no broker answers, callers wait this long before they can give up."""
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 
-_PASSING = frozenset(
+_TEMPORARY = frozenset(
     {
-        # A broker was just started, or the leader is changing, or the client has not heard of a new topic yet.
+        # A broker has just started, the leader is changing, or the client does not know a new topic yet.
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.KAFKA_STORAGE_ERROR,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -48,7 +48,7 @@ _PASSING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """A topic as it is made if it is missing, and the words for messages about it."""
+    """The settings for creating a topic, and the words for messages about it."""
 
     name: str
     partitions: int
@@ -56,20 +56,20 @@ class InternalTopic:
     replication_factor: int
     """-1 leaves it to the broker."""
     configs: Mapping[str, str] = field(default_factory=dict)
-    """More settings of the topic; ``cleanup.policy`` is always compact."""
+    """Further configs of the topic; ``cleanup.policy`` is always compact."""
     setting: str = "offset.storage.topic"
-    """The key of the configuration that names the topic."""
+    """The config key that names the topic."""
     contents: str = "source connector offsets"
     single_partition: bool = False
-    """Whether it must have one partition, for its records have an order."""
+    """Whether it must have exactly one partition because its records are ordered."""
 
 
 class InternalTopics:
-    """Makes and checks internal topics, and tells how far they reach. Safe from any thread.
+    """Creates and checks internal topics, and looks up their offsets. Safe from any thread.
 
-    Opens a client of its own, that goes with the object. Offsets are asked here and not of a consumer, for what shares a
-    connection with a consumer waits behind its fetches (and ``offsets_for_times`` of confluent-kafka 2.16.1 was seen to wait for
-    ever while another thread polls).
+    Has its own client, which is closed with the object. A consumer is not used for offsets because requests on its connection
+    wait behind its fetches (and ``offsets_for_times`` of confluent-kafka 2.16.1 was seen to wait forever while another thread
+    polls).
     """
 
     def __init__(self, admin_settings: Mapping[str, str]) -> None:
@@ -78,18 +78,19 @@ class InternalTopics:
         self._admin: AdminClient = make_admin(admin_settings, log_level="0", error_cb=self._report)
 
     def ensure(self, topic: InternalTopic) -> int:
-        """Makes the topic if it is missing and returns how many partitions it has.
+        """Creates the topic if it is missing and returns the number of its partitions.
 
-        Raises ConfigError for one that does not fit, or that the broker refuses to make, and UnreachableError when no broker
-        answers.
+        Raises ConfigError for an unsuitable topic, or if the broker refuses to create it; UnreachableError if no broker answers.
         """
         partitions = self._partitions(topic)
         if partitions is None:
             if self._create(topic) and topic.partitions > 0:
-                return topic.partitions  # what brokers show of it comes a little later
+                return topic.partitions  # brokers show it a little later
             partitions = self._partitions(topic)
             if partitions is None:
-                raise UnreachableError(f"topic {topic.name} was made, but the broker at {self._bootstrap} does not show it yet")
+                raise UnreachableError(
+                    f"topic {topic.name} was created, but the broker at {self._bootstrap} does not show it yet"
+                )
         self._check_policy(topic)
         if topic.single_partition and partitions != 1:
             raise ConfigError(
@@ -102,12 +103,12 @@ class InternalTopics:
         return partitions
 
     def begin_offsets(self, topic: str, partitions: int, timeout_s: float) -> dict[int, int]:
-        """The first offset of each partition. Raises ConnectError; UnreachableError for what may pass."""
+        """Returns the first offset of each partition. Raises ConnectError; UnreachableError for temporary errors."""
         return self._offsets(topic, partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED, timeout_s)
 
     def end_offsets(self, topic: str, partitions: int, timeout_s: float, *, committed: bool) -> dict[int, int]:
-        """The offset after the last record of each partition; with ``committed`` the last stable one, at which an open
-        transaction begins. Raises as :meth:`begin_offsets`."""
+        """Returns the offset after the last record of each partition; with ``committed``, the last stable one, where the first
+        open transaction starts. Raises like :meth:`begin_offsets`."""
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         return self._offsets(topic, partitions, OffsetSpec.latest(), isolation, timeout_s)
 
@@ -121,9 +122,9 @@ class InternalTopics:
             found = {part.partition: int(self._answer(future, timeout_s).offset) for part, future in request.items()}
         except KafkaException as e:
             error = e.args[0]
-            if error.code() in _PASSING:
-                # list_offsets asks by what the client knows, and does not learn: after a broker's restart it would be told
-                # FENCED_LEADER_EPOCH for ever. Asking for one topic might make it.
+            if error.code() in _TEMPORARY:
+                # list_offsets uses the client's cached metadata and does not refresh it: after a broker's restart it would get
+                # FENCED_LEADER_EPOCH forever. Requesting metadata of one topic might create it.
                 with contextlib.suppress(KafkaException):
                     self._admin.list_topics(timeout=max(0.05, timeout_s))
                 raise UnreachableError(
@@ -131,30 +132,30 @@ class InternalTopics:
                     f"topic exists and that its brokers at {self._bootstrap} run"
                 ) from e
             raise self._error(error, f"reading topic {topic}") from e
-        # Seen in confluent-kafka 2.16.1 when a broker has just gone: an answer without error, and without an offset.
+        # Seen in confluent-kafka 2.16.1 after a broker stopped: an answer without error and without offset.
         if any(offset < 0 for offset in found.values()):
-            raise UnreachableError(f"the broker at {self._bootstrap} does not tell how far topic {topic} reaches")
+            raise UnreachableError(f"the broker at {self._bootstrap} returned no end offset for topic {topic}")
         return found
 
     def _partitions(self, topic: InternalTopic) -> int | None:
         self._forget_reports()
-        # Describing makes nothing, other than asking for metadata where the broker makes topics by itself.
-        request = self._admin.describe_topics(TopicCollection([topic.name]), request_timeout=_LOOK_S)
+        # Describing a topic never creates it; requesting its metadata does if the broker creates topics automatically.
+        request = self._admin.describe_topics(TopicCollection([topic.name]), request_timeout=_FIRST_TIMEOUT_S)
         try:
-            return len(self._answer(request[topic.name], _LOOK_S).partitions)
+            return len(self._answer(request[topic.name], _FIRST_TIMEOUT_S).partitions)
         except KafkaException as e:
             if e.args[0].code() in _MISSING:
                 return None
             raise self._error(e.args[0], f"looking for topic {topic.name}") from e
 
     def _create(self, topic: InternalTopic) -> bool:
-        """False when somebody else has just done it."""
+        """Returns False if another client has just created it."""
         self._forget_reports()
         configs = {**topic.configs, "cleanup.policy": "compact"}
         new = NewTopic(
             topic.name, num_partitions=topic.partitions, replication_factor=topic.replication_factor, config=configs
         )  # fmt: skip
-        what = f"making topic {topic.name} ({topic.setting})"
+        what = f"creating topic {topic.name} ({topic.setting})"
         try:
             self._answer(self._admin.create_topics([new], request_timeout=_TIMEOUT_S)[topic.name])
         except KafkaException as e:
@@ -173,8 +174,8 @@ class InternalTopics:
                 raise ConfigError(f"{what}: {error.str()}", key=topic.setting) from e
             raise self._error(error, what) from e
         except ValueError as e:
-            raise ConfigError(f"{what}: {e}", key=topic.setting) from e  # a number that the client does not even send
-        log.info("Made topic %s (%s)", topic.name, topic.setting)
+            raise ConfigError(f"{what}: {e}", key=topic.setting) from e  # a number that the client itself rejects
+        log.info("Created topic %s (%s)", topic.name, topic.setting)
         return True
 
     def _check_policy(self, topic: InternalTopic) -> None:
@@ -209,14 +210,14 @@ class InternalTopics:
         self._report.forget()
 
     def _error(self, error: KafkaError, what: str) -> ConnectError:
-        self._admin.poll(0)  # lets the client report
+        self._admin.poll(0)  # runs the client's callbacks
         return kafka_error(error, what, self._bootstrap, self._report.error)
 
     def _answer(self, future: Future[T], timeout_s: float = _TIMEOUT_S) -> T:
-        """Raises KafkaException, or UnreachableError when nothing came."""
+        """Raises KafkaException, or UnreachableError if there is no answer."""
         try:
             answer = future.result(timeout_s + 1)
             self._report.worked()
             return answer
         except TimeoutError as e:
-            raise UnreachableError(f"the broker at {self._bootstrap} gave no answer within {timeout_s:g} s") from e
+            raise UnreachableError(f"the broker at {self._bootstrap} did not answer within {timeout_s:g} s") from e

@@ -1,9 +1,9 @@
-"""The consumers of a topic log: one that reads what is there at once, one that follows and costs next to nothing.
+"""The consumers of a topic log: one that reads existing records fast, one that follows the log at little cost.
 
-Three things were measured with librdkafka 2.16. An assignment that begins at a logical offset takes half a second to deliver its
-first record, one at real offsets 10 ms, so these are asked for first. The end of a partition whose last record is a transaction's
-marker shows only when a fetch comes back empty, that is after ``fetch.max.wait.ms``: 10 ms for reading what is there. And an idle
-consumer costs by the number of fetches that come back empty: one a second is 0.06 % of a core.
+Measured with librdkafka 2.16: an assignment that starts at a logical offset takes half a second to deliver its first record, one
+at a real offset 10 ms, so real offsets are looked up first. The end of a partition whose last record is a transaction marker is
+reported only when a fetch returns empty, after ``fetch.max.wait.ms``: 10 ms for the initial read. An idle consumer costs CPU per
+empty fetch: one per second is 0.06 % of a core.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _FOLLOWING = {
 }
 
 
-class End(NamedTuple):
-    """There is nothing more before this offset: records up to it were read, or it follows markers of transactions."""
+class PartitionEnd(NamedTuple):
+    """The end of a partition: records up to this offset were read, or it follows transaction markers."""
 
     partition: int
     offset: int
@@ -50,7 +50,7 @@ class LogReader:
         on_error: Callable[[KafkaError], Any],
     ) -> None:
         self._topic = topic
-        # Followers of transactions look twice as often: that is how long the end after a marker takes to show.
+        # With transactions, a follower fetches twice as often: this is how long the end after a marker takes to be reported.
         wait_ms = "500" if java.get("isolation.level") == "read_committed" else "1000"
         fixed = {
             "auto.offset.reset": "earliest",
@@ -64,11 +64,11 @@ class LogReader:
         self._consumer: Consumer = make_consumer({**java, **own, **fixed}, error_cb=on_error, log_level="0")
 
     def assign(self, positions: Mapping[int, int]) -> None:
-        """Reads from these offsets on."""
+        """Starts reading at these offsets."""
         self._consumer.assign([TopicPartition(self._topic, number, offset) for number, offset in positions.items()])
 
-    def read(self, timeout_s: float) -> Iterator[Message | End]:
-        """What has come, in order; waits so long for something to come."""
+    def read(self, timeout_s: float) -> Iterator[Message | PartitionEnd]:
+        """Yields new records and ends in order; waits at most this long for the first."""
         first = self._consumer.poll(timeout_s)
         if first is None:
             return
@@ -77,7 +77,7 @@ class LogReader:
             if error is None:
                 yield message
             elif error.code() == KafkaError._PARTITION_EOF:
-                yield End(message.partition(), message.offset())
+                yield PartitionEnd(message.partition(), message.offset())
             else:
                 self._on_error(error)
 

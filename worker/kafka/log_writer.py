@@ -1,6 +1,6 @@
-"""Writing to a compacted topic: record by record, or as a transaction that another writer can fence off.
+"""Writes to a compacted topic: single records, or transactions that another writer can fence.
 
-Both choose partitions as Java does, and keep the order of what they are given.
+Both writers choose partitions like Java and keep the order of their records.
 """
 
 from __future__ import annotations
@@ -17,48 +17,49 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect.errors import ConnectError, FencedError, UnreachableError
 from worker.kafka.clients import BrokerNotices, kafka_error, make_producer
-from worker.kafka.idempotence import ENDED, WITHOUT, no_numbers_given, raised_by_client, with_order
+from worker.kafka.idempotence import CLIENT_ENDED, NOT_IDEMPOTENT_HINT, find_client_error, is_idempotence_denied, with_idempotence
 from worker.kafka.partitioner import JAVA_PARTITIONER
 
 log = logging.getLogger(__name__)
 
 _SLICE_S = 0.1
 _CLOSE_TIMEOUT_S = 5.0
-_FRUITLESS = 3
-"""So many clients may end one after the other, with nothing written, before what waits for them fails."""
+_MAX_FAILED_CLIENTS = 3
+"""The number of clients that may fail in a row, without anything written, before waiting records fail."""
 
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
-_NOT_TAKEN = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+_NOT_ACCEPTED = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 _FIXED = {
     "acks": "all",
     "max.in.flight.requests.per.connection": "1",
     "partitioner.class": JAVA_PARTITIONER,
     "linger.ms": "0",
-    # Kafka's default limit for a request, where the client's own is a little lower.
+    # Kafka's default limit for a request; the client's own is slightly lower.
     "max.request.size": "1048576",
 }
-_TAKEN_OVER = ("max.request.size", "linger.ms")
-"""Of these a worker's own setting counts."""
+_CONFIGURABLE = ("max.request.size", "linger.ms")
+"""The keys for which the worker's own setting takes precedence."""
 
 
 class Written(NamedTuple):
-    """Where an acknowledged record lies."""
+    """The partition and offset of an acknowledged record."""
 
     partition: int
     offset: int
 
 
 def writer_settings(java: Mapping[str, str]) -> dict[str, str]:
-    """A producer's settings with what a log needs: all replicas, nothing out of order, Java's partitions."""
-    return {**java, **_FIXED, **{key: java[key] for key in _TAKEN_OVER if key in java}}
+    """Returns a producer's settings for a log: all replicas acknowledge, the order is kept, and partitions are chosen like in
+    Java."""
+    return {**java, **_FIXED, **{key: java[key] for key in _CONFIGURABLE if key in java}}
 
 
 class LogWriter:
-    """Writes to one topic. Safe from any thread. Futures are resolved while :meth:`serve` or :meth:`send_all` runs.
+    """Writes to one topic. Safe from any thread. Futures are resolved during :meth:`serve` or :meth:`send_all`.
 
-    A client that can go on no more (:mod:`worker.kafka.idempotence`) is replaced; the next gets what it had not written, in
+    A client that has failed for good (:mod:`worker.kafka.idempotence`) is replaced; the new one gets the unwritten records, in
     order.
     """
 
@@ -66,18 +67,18 @@ class LogWriter:
         self._topic = topic
         self._bootstrap = java["bootstrap.servers"]
         self._notices = BrokerNotices(self._bootstrap)
-        self._settings = with_order(writer_settings(java))
-        # Held while records are handed over, so that those of a client that ended come before those that are new.
+        self._settings = with_idempotence(writer_settings(java))
+        # Held while records are passed to the client, so that those of a failed client precede new ones.
         self._order = threading.RLock()
         self._waiting: dict[Future[Written], tuple[bytes, bytes | None]] = {}
         self._ended: KafkaError | None = None
-        self._fruitless = 0
+        self._failed_clients = 0
         self._closing = False
         self._producer = self._new_producer()
 
     def send(self, key: bytes, value: bytes | None) -> Future[Written]:
-        """Queues a record. The future has where it lies once all replicas have it, or the ConnectError: UnreachableError when no
-        broker took it in time, so that it may be sent again."""
+        """Queues a record. Its future gets the record's location once all replicas have it, or a ConnectError:
+        UnreachableError if no broker accepted it in time, so that it may be resent."""
         future: Future[Written] = Future()
         with self._order:
             self._waiting[future] = key, value
@@ -87,24 +88,24 @@ class LogWriter:
     def send_all(self, records: Iterable[tuple[bytes, bytes | None]], timeout_s: float) -> list[Written]:
         """Sends records in order and returns when all of them are acknowledged.
 
-        Raises the error of the first that was not, UnreachableError when the time was too short: then some of them may have been
-        written, or be written later still.
+        Raises the error of the first record that failed, UnreachableError on timeout: some records may have been written then, or
+        may still be written later.
         """
         deadline = time.monotonic() + timeout_s
         futures = [self.send(key, value) for key, value in records]
         while not all(future.done() for future in futures):
             remaining = deadline - time.monotonic()
             if remaining <= 0:
-                raise _too_slow(self._topic, timeout_s, self._bootstrap)
+                raise _timeout_error(self._topic, timeout_s, self._bootstrap)
             self._poll(min(_SLICE_S, remaining))
         return [future.result() for future in futures]
 
     def serve(self) -> None:
-        """Takes in acknowledgements, without waiting."""
+        """Handles acknowledgments, without waiting."""
         self._poll(0)
 
     def close(self) -> None:
-        """Waits a little for what is not acknowledged; what remains fails."""
+        """Waits briefly for acknowledgments; the other records fail."""
         deadline = time.monotonic() + _CLOSE_TIMEOUT_S
         while self._waiting and (remaining := deadline - time.monotonic()) > 0:
             self._poll(min(_SLICE_S, remaining))
@@ -114,7 +115,7 @@ class LogWriter:
             self._producer.flush(1.0)
         self._producer.close()
         for future, (key, value) in list(self._waiting.items()):
-            self._finish(future, _not_written(KafkaError(KafkaError._PURGE_QUEUE), self._topic, key, value, self._bootstrap))
+            self._finish(future, _write_error(KafkaError(KafkaError._PURGE_QUEUE), self._topic, key, value, self._bootstrap))
 
     def _new_producer(self) -> Producer:
         return make_producer(self._settings, error_cb=self._notices.failure, log_level="0")
@@ -124,7 +125,7 @@ class LogWriter:
 
         def done(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                self._fruitless = 0
+                self._failed_clients = 0
                 self._finish(future, Written(message.partition(), message.offset()))
             elif producer is self._producer:
                 self._failed(future, error, key, value)
@@ -132,15 +133,15 @@ class LogWriter:
         try:
             producer.produce(self._topic, value, key, on_delivery=done)
         except BufferError:
-            self._finish(future, _too_many(self._topic, self._bootstrap))
+            self._finish(future, _queue_full_error(self._topic, self._bootstrap))
         except KafkaException as e:
             self._failed(future, e.args[0], key, value)
 
     def _failed(self, future: Future[Written], error: KafkaError, key: bytes, value: bytes | None) -> None:
-        if error.code() in ENDED and not self._closing:
-            self._ended = self._ended or error  # it waits for the next client
+        if error.code() in CLIENT_ENDED and not self._closing:
+            self._ended = self._ended or error  # the record waits for the next client
         else:
-            self._finish(future, _not_written(error, self._topic, key, value, self._bootstrap))
+            self._finish(future, _write_error(error, self._topic, key, value, self._bootstrap))
 
     def _finish(self, future: Future[Written], outcome: Written | ConnectError) -> None:
         if self._waiting.pop(future, None) is None:
@@ -154,7 +155,7 @@ class LogWriter:
         try:
             self._producer.poll(timeout_s)
         except (KafkaException, SystemError) as e:
-            self._ended = raised_by_client(e)
+            self._ended = find_client_error(e)
         if self._ended is not None:
             self._replace()
 
@@ -163,14 +164,14 @@ class LogWriter:
             error, self._ended = self._ended, None
             if error is None:
                 return
-            if no_numbers_given(error):
+            if is_idempotence_denied(error):
                 self._settings["enable.idempotence"] = "false"
-                log.warning("Records for topic %s are written without numbers: %s. %s", self._topic, error.str(), WITHOUT)
+                log.warning("Writing to %s without idempotence: %s. %s", self._topic, error.str(), NOT_IDEMPOTENT_HINT)
             else:
-                log.warning("The producer for topic %s is replaced, for it can go on no more: %s", self._topic, error.str())
-                self._fruitless += 1
+                log.warning("Replacing the producer for topic %s after a fatal error: %s", self._topic, error.str())
+                self._failed_clients += 1
             ended, self._producer = self._producer, self._new_producer()
-            given_up = self._fruitless > _FRUITLESS
+            given_up = self._failed_clients > _MAX_FAILED_CLIENTS
             waiting = list(self._waiting.items())
             if not given_up:
                 for future, (key, value) in waiting:
@@ -178,17 +179,18 @@ class LogWriter:
         ended.purge(in_queue=True, in_flight=True, blocking=False)
         if given_up:
             for future, (key, value) in waiting:
-                self._finish(future, _not_written(error, self._topic, key, value, self._bootstrap))
+                self._finish(future, _write_error(error, self._topic, key, value, self._bootstrap))
 
 
 class TransactionalWriter:
     """Writes to one topic, each call of :meth:`send_all` in one transaction. Safe from any thread.
 
-    Whoever opens one with the same ``transactional.id`` fences all others. After a FencedError it is of no more use.
+    A new writer with the same ``transactional.id`` fences all others. After a FencedError a writer is unusable.
     """
 
     def __init__(self, java: Mapping[str, str], topic: str, timeout_s: float) -> None:
-        """Takes the transactional id over, ending what another writer had begun. Raises UnreachableError or ConnectError."""
+        """Initializes the transactional id and ends the open transaction of a previous writer. Raises UnreachableError or
+        ConnectError."""
         self._topic = topic
         self._bootstrap = java["bootstrap.servers"]
         self._id = java["transactional.id"]
@@ -212,7 +214,7 @@ class TransactionalWriter:
     def send_all(self, records: Iterable[tuple[bytes, bytes | None]], timeout_s: float) -> list[Written]:
         """Writes all the records or none, and returns when they are committed.
 
-        Raises FencedError when another writer has taken over, or whenever it is not sure that this one can go on.
+        Raises FencedError if another writer has claimed the topic, or if this one is in an unknown state.
         """
         with self._lock:
             deadline = time.monotonic() + timeout_s
@@ -232,12 +234,12 @@ class TransactionalWriter:
             return [future.result(0) for future in futures]
 
     def close(self) -> None:
-        """Ends the client. An open transaction is ended by the next writer, or by the broker after its timeout."""
+        """Closes the client. An open transaction is ended by the next writer, or by the broker after its timeout."""
         with self._lock:
             producer, self._client = self._client, None
             if producer is not None:
                 producer.purge(in_queue=True, in_flight=True, blocking=False)
-            # Not close(): it would abort, which a fenced producer may not. Without references the client ends.
+            # Not close(): it would abort, which a fenced producer may not do. Without references the client ends.
 
     @property
     def _producer(self) -> Producer:
@@ -263,7 +265,7 @@ class TransactionalWriter:
         if error.code() in _FENCED or error.fatal():
             return self._fenced(f"another worker has taken over the right to write ({error.name()})")
         found = kafka_error(error, f"{doing} to topic {self._topic}", self._bootstrap)
-        # After any failure the client's state is not known well enough to go on with it.
+        # After any failure the client's state is not known well enough to continue.
         return found if doing != "writing" else self._fenced(found.message)
 
     def _fenced(self, why: str) -> FencedError:
@@ -280,21 +282,21 @@ def _produce(
         if error is None:
             future.set_result(Written(message.partition(), message.offset()))
         else:
-            future.set_exception(_not_written(error, topic, key, value, bootstrap))
+            future.set_exception(_write_error(error, topic, key, value, bootstrap))
 
     try:
         producer.produce(topic, value, key, on_delivery=done)
     except BufferError:
-        future.set_exception(_too_many(topic, bootstrap))
+        future.set_exception(_queue_full_error(topic, bootstrap))
     except KafkaException as e:
         if e.args[0].code() == KafkaError._STATE:
             raise
-        future.set_exception(_not_written(e.args[0], topic, key, value, bootstrap))
+        future.set_exception(_write_error(e.args[0], topic, key, value, bootstrap))
 
 
-def _not_written(error: KafkaError, topic: str, key: bytes, value: bytes | None, bootstrap: str) -> ConnectError:
+def _write_error(error: KafkaError, topic: str, key: bytes, value: bytes | None, bootstrap: str) -> ConnectError:
     what = f"a record for topic {topic} (key {key[:80].decode('utf-8', 'backslashreplace')}) was not written"
-    if error.code() in _NOT_TAKEN:
+    if error.code() in _NOT_ACCEPTED:
         return UnreachableError(f"{what}: no broker at {bootstrap} took it in time ({error.name()})")
     if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         size = len(key) + len(value or b"")
@@ -305,11 +307,11 @@ def _not_written(error: KafkaError, topic: str, key: bytes, value: bytes | None,
     return kafka_error(error, what, bootstrap)
 
 
-def _too_many(topic: str, bootstrap: str) -> UnreachableError:
+def _queue_full_error(topic: str, bootstrap: str) -> UnreachableError:
     return UnreachableError(f"too many records for topic {topic} wait for the broker at {bootstrap}")
 
 
-def _too_slow(topic: str, timeout_s: float, bootstrap: str) -> UnreachableError:
+def _timeout_error(topic: str, timeout_s: float, bootstrap: str) -> UnreachableError:
     return UnreachableError(
         f"writing to topic {topic} was not acknowledged within {timeout_s:g} s. Check that the brokers at {bootstrap} run, and "
         "that enough replicas of the topic are in sync"

@@ -1,6 +1,6 @@
-"""Which partition a key belongs to, as Java's producers choose it.
+"""The partition of a key, chosen like Java's producers do.
 
-Compacted topics live from each key being in one partition, whoever writes it. librdkafka's own default (CRC32) chooses otherwise.
+Compacted topics require that a key is always in the same partition, whoever writes it. librdkafka's default (CRC32) differs.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ _MULTIPLIER = 0x5BD1E995
 _SEED = 0x9747B28C
 
 JAVA_PARTITIONER = "murmur2_random"
-"""librdkafka's name for the same choice: the setting ``partitioner.class`` of producers that leave it to the client."""
+"""librdkafka's name for the same choice, for ``partitioner.class`` of producers that let the client choose."""
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of a record with this key in a topic of so many (``BuiltInPartitioner``)."""
+    """Returns the partition of a record with this key (``BuiltInPartitioner``)."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 def murmur2(data: bytes) -> int:
-    """The 32 bits of ``org.apache.kafka.common.utils.Utils.murmur2``, unsigned."""
+    """Returns the 32 bits of ``org.apache.kafka.common.utils.Utils.murmur2``, unsigned."""
     size = len(data)
     h = (_SEED ^ size) & _MASK
     whole = size & ~3

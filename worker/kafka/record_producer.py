@@ -1,8 +1,8 @@
-"""A producer for one source task: order kept, errors remembered, acknowledgements counted by the batch.
+"""A producer for one source task: keeps the order, keeps the first error, and counts acknowledgments per batch.
 
-Successful deliveries cost no Python call: ``delivery.report.only.error`` makes the client call back for failures alone (seen in
-confluent-kafka 2.16: the reports of successes are served and freed in C), and what is not yet acknowledged is the length of the
-producer. Measured per million records of 100 bytes: 0.9 CPU seconds, against 1.5 with a callback each.
+Successful deliveries cost no Python call: ``delivery.report.only.error`` makes the client call back for failures only (seen in
+confluent-kafka 2.16: reports of successes are handled in C), and the number of unacknowledged records is the length of the
+producer. Measured per million records of 100 bytes: 0.9 CPU seconds, compared to 1.5 with a callback for each.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect.errors import ConnectError
 from worker.kafka.clients import UNAUTHORIZED, UNREACHABLE, BrokerNotices, kafka_error, make_producer
-from worker.kafka.idempotence import ENDED, PURGED, no_numbers_given, raised_by_client
+from worker.kafka.idempotence import CLIENT_ENDED, PURGED, find_client_error, is_idempotence_denied
 
 _SLICE_S = 0.1
-"""How long a wait goes on before it looks whether it is still wanted."""
+"""How long to wait before checking whether the task must stop."""
 
 HeaderBytes = list[tuple[str, bytes | None]]
 DeliveryCallback = Callable[[KafkaError | None, Message], None]
 
-_NOT_ABOUT_THE_RECORD = UNREACHABLE | UNAUTHORIZED | ENDED | {KafkaError._MSG_TIMED_OUT, KafkaError._STATE}
-"""Codes that another record would meet too."""
+_NOT_ABOUT_THE_RECORD = UNREACHABLE | UNAUTHORIZED | CLIENT_ENDED | {KafkaError._MSG_TIMED_OUT, KafkaError._STATE}
+"""Codes that other records would get too."""
 
 
 class ProducerRun(NamedTuple):
-    """Consecutive records of one topic as columns; a column that is None is left to the producer for every record."""
+    """Consecutive records of one topic, as columns. None leaves a column to the producer."""
 
     topic: str
     keys: list[bytes | None]
@@ -39,24 +39,24 @@ class ProducerRun(NamedTuple):
     partitions: list[int] | None = None
     """-1 leaves a record's partition to the producer."""
     timestamps: list[int] | None = None
-    """0 is now."""
+    """0 means now."""
     headers: list[HeaderBytes | None] | None = None
 
     def after(self, count: int) -> ProducerRun:
-        """The run without so many records at its beginning."""
+        """Returns the run without its first ``count`` records."""
         if not count:
             return self
         rest = [None if column is None else column[count:] for column in self[1:]]
-        return ProducerRun(self.topic, *rest)  # type: ignore[arg-type]  # columns keep their kinds
+        return ProducerRun(self.topic, *rest)  # type: ignore[arg-type]  # columns keep their types
 
 
 def is_about_the_record(error: KafkaError) -> bool:
-    """Whether it is this record that is not taken, so that it may be skipped where failures are tolerated."""
+    """Whether the record itself was rejected, so that it may be skipped if failures are tolerated."""
     return not error.fatal() and not error.retriable() and error.code() not in _NOT_ABOUT_THE_RECORD
 
 
 class RecordMetadata(NamedTuple):
-    """Where an acknowledged record came to lie (``commit_record``)."""
+    """Where an acknowledged record was written (``commit_record``)."""
 
     topic: str
     partition: int
@@ -64,26 +64,28 @@ class RecordMetadata(NamedTuple):
     timestamp: int | None
 
 
-class RecordRefusedError(ConnectError):
-    """The client or the broker does not take this record, and never will; others may pass."""
+class RecordRejectedError(ConnectError):
+    """The client or the broker rejects this record permanently; others may be accepted."""
 
 
 class ProducerLostError(ConnectError):
-    """The client numbers its batches and cannot go on, by no record's fault. Another one can, from what was acknowledged."""
+    """The idempotent client has failed, for a reason other than a record. A new client can continue after the last
+    acknowledged record."""
 
-    def __init__(self, message: str, *, refused: bool = False) -> None:
-        """``refused``: the broker gives out no numbers, to nobody or not to this principal. Nothing was written then."""
+    def __init__(self, message: str, *, idempotence_denied: bool = False) -> None:
+        """``idempotence_denied``: the broker assigns no producer ID at all, or not to this principal. Nothing was written
+        then."""
         super().__init__(message)
-        self.refused = refused
+        self.idempotence_denied = idempotence_denied
 
 
 def unrecoverable(error: ConnectError) -> ConnectError:
-    """The error of a record that is to fail its task: it begins with the words of Apache's workers, for scripts."""
+    """Returns the error of a record that must fail its task. Its message starts like Apache's, for scripts."""
     return type(error)(f"Unrecoverable exception from producer send callback: {error.message}")
 
 
 class ProduceCancelled(Exception):
-    """Sending was given up because the task is to end. Not an error."""
+    """Sending was given up because the task must stop. Not an error."""
 
 
 class RecordProducer:
@@ -97,9 +99,11 @@ class RecordProducer:
         confirms_each: bool = False,
         replaceable: bool = False,
     ) -> None:
-        """``stopping`` is asked while the broker takes nothing more: True gives up (ProduceCancelled). With ``confirms_each``
-        every record is sent by :meth:`send_one`, whose callbacks hear of success too. A ``replaceable`` one says when it is the
-        client that has ended, and no record that was refused (ProducerLostError)."""
+        """``stopping`` is called while the broker accepts no records; True gives up (ProduceCancelled).
+
+        With ``confirms_each``, every record is sent by :meth:`send_one`, whose callbacks also report success. A ``replaceable``
+        producer raises ProducerLostError if the client has failed rather than a record.
+        """
         self.bootstrap = java["bootstrap.servers"]
         self._stopping = stopping
         self._replaceable = replaceable
@@ -107,14 +111,14 @@ class RecordProducer:
         self._buffer_bytes = java.get("buffer.memory", "33554432")
         self._error: ConnectError | None = None
         self._cancelled = False
-        self._throwing_away = False
+        self._discarding = False
         self.fatal: KafkaError | None = None
-        """What has ended the client for good: a transactional producer was fenced."""
+        """The fatal error of the client, as when a transactional producer was fenced."""
         self.failed_by: KafkaError | None = None
-        """The client's own error behind the first one that :meth:`raise_error` raises."""
+        """The client's error behind the first one that :meth:`raise_error` raises."""
         self.sent = 0
-        self.disturbed_at = 0.0
-        """``time.monotonic()`` when a broker was seen last to be away."""
+        self.unavailable_at = 0.0
+        """``time.monotonic()`` when a broker was last seen to be unavailable."""
         self._notices = BrokerNotices(self.bootstrap)
         callbacks = {
             "on_delivery": self._on_delivery,
@@ -126,7 +130,7 @@ class RecordProducer:
 
     @property
     def client(self) -> Producer:
-        """The client itself, for :mod:`worker.kafka.transactions`."""
+        """The underlying client, for :mod:`worker.kafka.transactions`."""
         return self._producer
 
     @property
@@ -134,14 +138,14 @@ class RecordProducer:
         return self._cancelled
 
     def __len__(self) -> int:
-        """Records that are not acknowledged yet."""
+        """The number of unacknowledged records."""
         return len(self._producer)
 
     def send_run(self, run: ProducerRun, on_delivery: DeliveryCallback | None = None) -> None:
-        """Sends records of one topic, in order. ``on_delivery`` hears of failures in the place of :meth:`remember`.
+        """Sends records of one topic, in order. ``on_delivery`` is called for failures instead of :meth:`record_error`.
 
-        Raises RecordRefusedError for a record that can never be sent, ProduceCancelled when it gave up; ``sent`` then says how
-        many of these were handed to the client before.
+        Raises RecordRejectedError for a record that can never be sent, ProduceCancelled if the task must stop; ``sent`` is then
+        the number of these records that were passed to the client.
         """
         if self._cancelled:
             raise ProduceCancelled
@@ -164,7 +168,7 @@ class RecordProducer:
                     repeat(-1) if partitions is None else partitions,
                     repeat(0) if timestamps is None else timestamps,
                     repeat(None) if headers is None else headers,
-                    strict=False,  # what repeats has no end
+                    strict=False,  # repeat() is endless
                 )
                 for key, value, partition, timestamp, named in columns:
                     try:
@@ -177,13 +181,13 @@ class RecordProducer:
         self.sent = len(run.keys)
 
     def send_one(self, run: ProducerRun, on_delivery: DeliveryCallback) -> None:
-        """Sends a run of one record; ``on_delivery`` is called for success too, while :meth:`serve` or a wait runs."""
+        """Sends a run of one record. ``on_delivery`` is called for success too, during :meth:`serve` or a wait."""
         if self._cancelled:
             raise ProduceCancelled
         value, key = run.values[0], run.keys[0]
         rest = (
             run.partitions[0] if run.partitions else -1,
-            # Of the two places for a callback the client takes the first, even if None is given there.
+            # The client uses the first of the two callback parameters even if it is None.
             on_delivery,
             None,
             run.timestamps[0] if run.timestamps else 0,
@@ -197,8 +201,8 @@ class RecordProducer:
     def _send_again(
         self, error: BufferError | KafkaException, topic: str, value: bytes | None, key: bytes | None, *rest: Any
     ) -> None:
-        """Goes on trying while the queue is full: the broker is slow or away. What the queue holds is all the memory that this
-        costs."""
+        """Retries while the queue is full because the broker is slow or unavailable. The queue bounds the memory that this
+        needs."""
         while isinstance(error, BufferError):
             self._poll(_SLICE_S)
             self.raise_error()
@@ -210,7 +214,7 @@ class RecordProducer:
             except (BufferError, KafkaException) as e:
                 if empty and isinstance(e, BufferError):
                     size = len(key or b"") + len(value or b"")
-                    raise RecordRefusedError(
+                    raise RecordRejectedError(
                         f"a record for topic {topic} ({_key_hint(key)}, {size} bytes) does not fit into the producer's memory, "
                         f"buffer.memory={self._buffer_bytes}; raise producer.override.buffer.memory"
                     ) from e
@@ -220,7 +224,7 @@ class RecordProducer:
         raise self._refused(error.args[0], topic, key, value) from error
 
     def serve(self) -> None:
-        """Takes in reports. Raises the error of a record that failed since the last look."""
+        """Handles delivery reports. Raises the error of a record that failed since the last call."""
         self._poll(0)
         self.raise_error()
 
@@ -228,27 +232,27 @@ class RecordProducer:
         try:
             self._producer.poll(timeout_s)
         except (KafkaException, SystemError) as e:
-            self._ended(raised_by_client(e))
+            self._ended(find_client_error(e))
 
     def _flush(self, timeout_s: float) -> int:
         try:
             left: int = self._producer.flush(timeout_s)
         except (KafkaException, SystemError) as e:
-            self._ended(raised_by_client(e))
+            self._ended(find_client_error(e))
             left = len(self._producer)
         return left
 
     def _ended(self, error: KafkaError) -> None:
-        # The client's callbacks are not told of a fatal error: it is raised by whatever was called when it came up.
+        # A fatal error is not passed to the client's callbacks but raised by the call during which it occurred.
         if self.fatal is None and error.fatal():
             self.fatal = error
         if self._error is None:
             self._error, self.failed_by = kafka_error(error, "talking to Kafka", self.bootstrap), error
 
     def drain(self, timeout_s: float) -> bool:
-        """Waits until every record is acknowledged; False when the time was too short.
+        """Waits until every record is acknowledged. Returns False on timeout.
 
-        Raises ConnectError when a record failed: then not all up to here is in Kafka.
+        Raises ConnectError if a record failed: not everything up to here is in Kafka then.
         """
         deadline = time.monotonic() + timeout_s
         while self._flush(max(0.0, min(_SLICE_S, deadline - time.monotonic()))):
@@ -259,7 +263,7 @@ class RecordProducer:
         return True
 
     def raise_error(self) -> None:
-        """Raises the first delivery error, every time."""
+        """Raises the first delivery error, on every call."""
         if self._replaceable and not self._cancelled and (lost := self._lost()) is not None:
             raise lost
         if self._error is not None:
@@ -267,73 +271,75 @@ class RecordProducer:
 
     def _lost(self) -> ProducerLostError | None:
         error = self.fatal
-        if error is None and self.failed_by is not None and self.failed_by.code() in ENDED:
+        if error is None and self.failed_by is not None and self.failed_by.code() in CLIENT_ENDED:
             error = self.failed_by
         if error is None:
             return None
         message = kafka_error(error, "writing records", self.bootstrap).message
-        return ProducerLostError(message, refused=no_numbers_given(error))
+        return ProducerLostError(message, idempotence_denied=is_idempotence_denied(error))
 
     def cancel(self) -> None:
-        """From another thread: throws away what is queued and lets nothing more through. Does not wait."""
+        """Discards queued records and sends nothing more. Called from another thread; does not wait."""
         self._cancelled = True
         if (client := self._producer) is not None:
             client.purge(in_queue=True, in_flight=True, blocking=False)
 
     def close(self) -> None:
-        """Ends the client without waiting for what is not acknowledged."""
+        """Closes the client without waiting for acknowledgments."""
         self._cancelled = True
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
-        # The purged records are reported as failed; nobody is to hear of them.
+        # Failures of the purged records must not be reported.
         self._error = self._error or ConnectError("closed")
         if self._transactional:
-            # The client's close() goes on with an open transaction first, for a minute where no broker answers. What is open has
-            # been given up by now; a client that is let go ends at once.
+            # The client's close() would first continue an open transaction, for a minute if no broker answers. It has been given
+            # up by now; without references the client ends at once.
             self._producer = None
         else:
             self._flush(1.0)
             self._producer.close()
 
     @contextmanager
-    def throwing_away(self) -> Iterator[None]:
-        """For a transaction that is aborted: what becomes of its records is nobody's failure, also if some had failed before."""
-        self._throwing_away = True
+    def discarding(self) -> Iterator[None]:
+        """Ignores failures of records while their transaction is aborted, including earlier ones."""
+        self._discarding = True
         try:
             yield
             if self.fatal is None:
                 self._error = self.failed_by = None
         finally:
-            self._throwing_away = False
+            self._discarding = False
 
-    def remember(self, error: KafkaError, message: Message) -> None:
-        """A record failed, as a callback of :meth:`send_one` or the client's own heard; the first such error is kept.
+    def record_error(self, error: KafkaError, message: Message) -> None:
+        """Stores the error of a record; the first one counts.
 
-        In a transaction the failure of one record takes others with it, of which may be told sooner: what is about a record goes
-        before what is not.
+        In a transaction, the failure of one record makes others fail too, which may be reported first: an error of a record
+        itself takes precedence.
         """
         if error.fatal() and self.fatal is None:
             self.fatal = error
-        if self._throwing_away and error.code() in PURGED:
+        if self._discarding and error.code() in PURGED:
             return
         known = self.failed_by
-        says_more = self._transactional and known is not None and is_about_the_record(error) and not is_about_the_record(known)
-        if self._error is None or says_more:
+        is_more_specific = (
+            self._transactional and known is not None and is_about_the_record(error) and not is_about_the_record(known)
+        )
+        if self._error is None or is_more_specific:
             self._error = unrecoverable(self.delivery_error(error, message.topic(), message.key(), message.value()))
             self.failed_by = error
 
     def _on_client_error(self, error: KafkaError) -> None:
         if error.code() in UNREACHABLE:
-            self.disturbed_at = time.monotonic()
+            self.unavailable_at = time.monotonic()
         failure = self._notices.failure(error)
         if failure is not None and self._error is None:
             self._error = failure
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self.remember(error, message)
+            self.record_error(error, message)
 
     def delivery_error(self, error: KafkaError, topic: str | None, key: Any, value: Any) -> ConnectError:
-        """What to tell about a record that the broker did not take."""
+        """Returns the error for a record that the broker rejected."""
         size = len(key or b"") + len(value or b"")
         what = f"a record for topic {topic} ({_key_hint(key)}, {size} bytes) was not written"
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
@@ -355,19 +361,19 @@ class RecordProducer:
         if error.fatal() and self.fatal is None:
             self.fatal = error
         if error.code() == KafkaError._STATE:
-            # A transaction that can only be aborted takes no more: what came before is the reason.
+            # A transaction that can only be aborted accepts no records: an earlier error is the reason.
             self.raise_error()
         if error.code() == KafkaError._FATAL:
-            self._poll(0)  # which is told why
+            self._poll(0)  # which gets the reason
             self.raise_error()
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             size = len(key or b"") + len(value or b"")
-            return RecordRefusedError(
+            return RecordRejectedError(
                 f"a record for topic {topic} ({_key_hint(key)}) has {size} bytes, which is more than max.request.size="
                 f"{self._max_bytes}; raise producer.override.max.request.size (and max.message.bytes of the topic)"
             )
         found = self.delivery_error(error, topic, key, value)
-        return RecordRefusedError(found.message) if is_about_the_record(error) else found
+        return RecordRejectedError(found.message) if is_about_the_record(error) else found
 
 
 def _key_hint(key: Any) -> str:

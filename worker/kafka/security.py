@@ -1,7 +1,7 @@
-"""TLS and SASL settings of Java clients, as librdkafka takes them.
+"""Translates TLS and SASL settings of Java clients for librdkafka.
 
-Java keeps keys in key stores and logins in JAAS lines; librdkafka gets PEM and plain keys made of them. What has no counterpart
-is refused with the way out, for a connection that is less secure than asked must not come about by silence.
+Java has keys in key stores and credentials in JAAS lines; librdkafka gets PEM and plain keys instead. A setting without a
+counterpart is rejected with an alternative: a connection must never silently be less secure than configured.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from connect.errors import ConfigError
-from connect.tls import Store, identity_of, store_of, tls12_names, trusted_of
+from connect.tls import JavaTlsSettings, Store, read_identity, read_trusted_certificates, tls12_cipher_names
 
 _JAAS = re.compile(r"^\s*(?P<module>[\w.$]+)\s+(?P<flag>required|requisite|sufficient|optional)\b(?P<options>.*?);?\s*$", re.S)
 _OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
@@ -55,32 +55,27 @@ SASL_KEYS = frozenset(
 
 
 def tls_settings(java: Mapping[str, str]) -> dict[str, str]:
-    """librdkafka's settings for the ``ssl.*`` keys of a Java client."""
+    """Returns librdkafka's settings for the ``ssl.*`` keys of a Java client."""
+    settings = JavaTlsSettings.from_properties(java)
     result: dict[str, str] = {}
-    if java.get("ssl.engine.factory.class"):
-        raise ConfigError(
-            "ssl.engine.factory.class names a Java class, which cannot be used here; set ssl.truststore.location",
-            key="ssl.engine.factory.class",
-        )
     algorithm = java.get("ssl.endpoint.identification.algorithm")
     if algorithm is not None:
-        # In Java an empty value switches the check of host names off.
+        # In Java an empty value disables host name verification.
         result["ssl.endpoint.identification.algorithm"] = algorithm.lower() or "none"
-    suites = [word for part in java.get("ssl.cipher.suites", "").split(",") if (word := part.strip())]
-    if older := tls12_names(suites):
-        result["ssl.cipher.suites"] = ":".join(older)  # librdkafka has no choice among those of TLS 1.3
-    trust, identity = store_of(java, "ssl.truststore"), store_of(java, "ssl.keystore")
+    if older := tls12_cipher_names(settings.cipher_suites):
+        result["ssl.cipher.suites"] = ":".join(older)  # librdkafka cannot select those of TLS 1.3
+    trust, identity = settings.trust_store, settings.key_store
     if trust.location is not None and trust.certificates is None and trust.is_pem():
         result["ssl.ca.location"] = trust.location
     elif trust.is_given:
-        result["ssl.ca.pem"] = trusted_of(trust)
+        result["ssl.ca.pem"] = read_trusted_certificates(trust)
     if identity.is_given:
         result.update(_identity(identity))
     return result
 
 
 def _identity(store: Store) -> dict[str, str]:
-    found = identity_of(store)
+    found = read_identity(store)
     password = {"ssl.key.password": found.password} if found.password else {}
     if store.location is not None and store.certificates is None and store.is_pem():
         return {"ssl.certificate.location": store.location, "ssl.key.location": store.location, **password}
@@ -88,7 +83,7 @@ def _identity(store: Store) -> dict[str, str]:
 
 
 def sasl_settings(java: Mapping[str, str]) -> dict[str, str]:
-    """librdkafka's settings for the ``sasl.*`` keys of a Java client."""
+    """Returns librdkafka's settings for the ``sasl.*`` keys of a Java client."""
     protocol = java.get("security.protocol", "PLAINTEXT").upper()
     if not protocol.startswith("SASL"):
         return {}
@@ -114,7 +109,8 @@ def sasl_settings(java: Mapping[str, str]) -> dict[str, str]:
 
 
 def jaas_options(jaas: str) -> dict[str, str]:
-    """The options of a JAAS line, as ``PlainLoginModule required username="a" password="b";``. Never quotes it in an error."""
+    """Parses the options of a JAAS line such as ``PlainLoginModule required username="a" password="b";``. Errors never quote
+    it."""
     match = _JAAS.match(jaas)
     if match is None:
         raise ConfigError(
@@ -128,7 +124,7 @@ def jaas_options(jaas: str) -> dict[str, str]:
 
 
 def _oauth_settings(java: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
-    """Client credentials, of the settings that Kafka has had for them since 4.1 or, where those are not set, of the JAAS line."""
+    """Returns client credentials from the settings that Kafka has for them since 4.1, or else from the JAAS line."""
     url = java.get("sasl.oauthbearer.token.endpoint.url")
     client = java.get("sasl.oauthbearer.client.credentials.client.id") or options.get("clientId")
     secret = java.get("sasl.oauthbearer.client.credentials.client.secret") or options.get("clientSecret")

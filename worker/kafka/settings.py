@@ -1,8 +1,8 @@
-"""Settings of Java's Kafka clients, as librdkafka takes them.
+"""Translates settings of Java's Kafka clients for librdkafka.
 
-People's properties files come from Java, so its names, units and values are what is accepted. A key that means nothing outside
-Java is dropped in silence; one that neither this table nor librdkafka knows gets a warning with the nearest name when the
-client is made (:mod:`worker.kafka.clients`), and never an error.
+Users have properties files from Java, so Java's names, units, and values are accepted. A key that is meaningless outside Java is
+dropped silently; one that neither these tables nor librdkafka knows causes a warning with the nearest name when the client is
+created (:mod:`worker.kafka.clients`), never an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from worker.kafka.security import SASL_KEYS, TLS_KEYS, sasl_settings, tls_settin
 
 
 class ClientKind(Enum):
-    """Which client the settings are for; ``value`` is the prefix used in configurations."""
+    """The kind of client; ``value`` is its prefix in configs."""
 
     PRODUCER = "producer"
     CONSUMER = "consumer"
@@ -82,7 +82,7 @@ _RENAMED = {
     "send.buffer.bytes": "socket.send.buffer.bytes",
 }
 
-# Java's own affairs, or what the worker sees to itself.
+# Specific to Java, or handled by the worker.
 _DROPPED = frozenset(
     {
         "auto.commit.interval.ms",
@@ -125,27 +125,27 @@ _ASSIGNORS = {
     "RangeAssignor": "range",
     "RoundRobinAssignor": "roundrobin",
     "CooperativeStickyAssignor": "cooperative-sticky",
-    # The same goal; librdkafka has only the cooperative form of it.
+    # librdkafka has only the cooperative form of this strategy.
     "StickyAssignor": "cooperative-sticky",
 }
 
 
 def java_names() -> list[str]:
-    """Every name of the tables, to suggest the nearest to a wrong one."""
+    """Returns every name in the tables, to suggest the nearest one."""
     same = {name for names in _SAME.values() for name in names}
     return sorted(same | set(_RENAMED) | _DROPPED | TLS_KEYS | SASL_KEYS)
 
 
 def client_settings_of(worker: Mapping[str, str]) -> dict[str, str]:
-    """Those worker settings that are meant for Kafka clients too: connection and security."""
+    """Returns the worker settings that also apply to Kafka clients: connection and security."""
     shared = {*_SAME[ClientKind.ADMIN], *TLS_KEYS, *SASL_KEYS, "receive.buffer.bytes", "send.buffer.bytes"}
     return {key: value for key, value in worker.items() if key in shared}
 
 
 def librdkafka_settings(kind: ClientKind, java: Mapping[str, str]) -> dict[str, str]:
-    """The settings for librdkafka. Raises ConfigError for what cannot be translated without harm.
+    """Returns the settings for librdkafka. Raises ConfigError for those that cannot be translated safely.
 
-    Keys that are in no table are handed on unchanged: they may be librdkafka's own.
+    Keys that are in no table are passed on unchanged: they may be librdkafka's own.
     """
     result: dict[str, str] = {}
     for key, raw in java.items():
@@ -169,7 +169,7 @@ def librdkafka_settings(kind: ClientKind, java: Mapping[str, str]) -> dict[str, 
 
 
 def _belongs_to_another(kind: ClientKind, key: str) -> bool:
-    """Whether Java knows the key for another kind of client only: it would warn and go on, and so do we."""
+    """Whether Java knows the key for another kind of client only: like Java, we warn and continue."""
     if key in _SAME[kind] or key in _SAME[ClientKind.ADMIN]:
         return False
     return any(key in names for names in _SAME.values())
@@ -198,7 +198,7 @@ def _within(name: str, low: int, high: int) -> Callable[[str], str]:
 
 def _buffer_size(name: str) -> Callable[[str], str | None]:
     def convert(value: str) -> str | None:
-        # -1 is the operating system's default in Java; 0 in librdkafka, which is its default too.
+        # In Java, -1 is the operating system's default; in librdkafka it is 0, which is also its default.
         size = _integer(name, value)
         return None if size < 0 else str(size)
 
@@ -222,8 +222,8 @@ def _partitioner(value: str) -> str:
 def _assignors(value: str) -> str:
     names = [_ASSIGNORS.get(part.strip().rpartition(".")[2], part.strip()) for part in value.split(",") if part.strip()]
     eager = [name for name in names if name != "cooperative-sticky"]
-    # Java offers [range, cooperative-sticky] while a group moves from one to the other, and is eager until then. librdkafka
-    # refuses the mixture, so the eager half of it is what it stands for.
+    # A Java group offers [range, cooperative-sticky] while it migrates to the latter, and is eager until then. librdkafka rejects
+    # the combination, so its eager half is used.
     return ",".join(dict.fromkeys(eager or names))
 
 

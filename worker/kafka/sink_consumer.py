@@ -1,4 +1,4 @@
-"""A consumer for one sink task: batches, positions, commits, and our own partition type."""
+"""A consumer for one sink task, with Sluice's own partition type."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from worker.kafka.settings import ClientKind, librdkafka_settings
 log = logging.getLogger(__name__)
 
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-_GOES_ON = frozenset({KafkaError._PARTITION_EOF, KafkaError._MAX_POLL_EXCEEDED})
+_IGNORED_ERRORS = frozenset({KafkaError._PARTITION_EOF, KafkaError._MAX_POLL_EXCEEDED})
 _METADATA_TIMEOUT_S = 5.0
 _RESETS = {"smallest": 0, "earliest": 0, "beginning": 0, "largest": 1, "latest": 1, "end": 1}
-"""Values of librdkafka's auto.offset.reset that name a place: the first and the last of a partition's watermarks."""
+"""Values of librdkafka's auto.offset.reset for the first and the last of a partition's watermarks."""
 _DEFAULT_STRATEGY = "range,roundrobin"
 
 
@@ -31,27 +31,27 @@ class ConsumerClosed(Exception):
     """The consumer was closed because its task was abandoned. Not an error."""
 
 
-class Assignment(NamedTuple):
-    """How to begin with newly assigned partitions."""
+class PartitionStarts(NamedTuple):
+    """How to start reading newly assigned partitions."""
 
     starts: Mapping[TopicPartition, int]
-    """Where to read from; those left out go on from the group's offset."""
+    """Start offsets; a partition without one starts at the group's offset."""
     paused: Collection[TopicPartition]
-    """Which to read nothing of for now."""
+    """Partitions that are paused from the start."""
 
 
 class RebalanceListener(Protocol):
     """Called inside :meth:`SinkConsumer.take`, on the task's thread. Must not raise."""
 
-    def on_assigned(self, partitions: list[TopicPartition]) -> Assignment:
-        """Says how to begin with these partitions."""
+    def on_assigned(self, partitions: list[TopicPartition]) -> PartitionStarts:
+        """Returns how to start reading these partitions."""
 
     def on_revoked(self, partitions: list[TopicPartition]) -> None: ...
 
     def on_lost(self, partitions: list[TopicPartition]) -> None: ...
 
     def on_committed(self, offsets: Mapping[TopicPartition, int], error: ConnectError | None) -> None:
-        """A commit that did not wait has come to its end."""
+        """An asynchronous commit has ended."""
 
 
 class SinkConsumer:
@@ -61,7 +61,7 @@ class SinkConsumer:
         self.bootstrap = java["bootstrap.servers"]
         self.group = java["group.id"]
         settings = librdkafka_settings(ClientKind.CONSUMER, java)
-        # With KIP-848 it is the broker that assigns, and the client refuses to hear of strategies.
+        # With KIP-848 the broker assigns partitions, and the client rejects assignment strategies.
         by_broker = settings.get("group.protocol", "classic").lower() == "consumer"
         strategy = {} if by_broker else {"partition.assignment.strategy": _DEFAULT_STRATEGY}
         self._incremental = by_broker or "cooperative" in settings.get("partition.assignment.strategy", _DEFAULT_STRATEGY)
@@ -70,8 +70,8 @@ class SinkConsumer:
         self._notices = BrokerNotices(self.bootstrap)
         self._failure: ConnectError | None = None
         self.missing: set[str] = set()
-        """Subscribed topics that the broker did not have when it was asked last."""
-        # Held during each call of the client: an abandoned task's consumer is closed between two of them, never in one.
+        """Subscribed topics that did not exist when the broker was last asked."""
+        # Held during each call of the client: an abandoned task's consumer is closed between two calls, never during one.
         self._lock = threading.RLock()
         self._depth = 0
         self._cut_off = threading.Event()
@@ -87,8 +87,8 @@ class SinkConsumer:
             self._consumer.subscribe(sorted(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
     def existing_topics(self) -> set[str] | None:
-        """All topics but Kafka's internal ones; None when no broker answered. The client learns of new ones by this too, and
-        takes up those it is subscribed to."""
+        """Returns all topics except Kafka's internal ones; None if no broker answered. This also makes the client discover new
+        topics that it is subscribed to."""
         with self._in_client():
             try:
                 names = self._consumer.list_topics(timeout=_METADATA_TIMEOUT_S).topics
@@ -98,18 +98,18 @@ class SinkConsumer:
         self.missing -= set(names)
         return set(names) - _INTERNAL_TOPICS
 
-    def take(self, most: int, timeout_s: float) -> list[Message]:
-        """At most so many messages; those that are there at once, else the first to come within the time.
+    def take(self, max_messages: int, timeout_s: float) -> list[Message]:
+        """Returns at most ``max_messages``: those available at once, or else the first ones to arrive within the time.
 
-        Raises ConnectError when reading cannot go on, ConsumerClosed after :meth:`cancel`.
+        Raises ConnectError if reading cannot continue, ConsumerClosed after :meth:`cancel`.
         """
         with self._in_client():
-            messages: list[Message] = self._consumer.consume(most, 0)
+            messages: list[Message] = self._consumer.consume(max_messages, 0)
             if not messages and timeout_s > 0:
-                # consume() waits until it has all it was asked for, which would hold a lone record back for the whole time.
+                # consume() waits for as many messages as requested, which would delay a single record for the whole time.
                 messages = self._consumer.consume(1, timeout_s)
-                if messages and most > 1:
-                    messages += self._consumer.consume(most - 1, 0)
+                if messages and max_messages > 1:
+                    messages += self._consumer.consume(max_messages - 1, 0)
         if self._failure is not None:
             raise self._failure
         # A list, not a generator: this runs for every record.
@@ -130,7 +130,7 @@ class SinkConsumer:
                     log.warning("Topic %s does not exist yet; waiting for it", topic)
             elif error.code() == KafkaError._MAX_POLL_EXCEEDED:
                 log.warning("A put took longer than max.poll.interval.ms: other members may have taken over its partitions")
-            elif error.code() not in _GOES_ON:
+            elif error.code() not in _IGNORED_ERRORS:
                 failure = self._notices.failure(error)
                 if failure is not None:
                     raise failure
@@ -139,7 +139,7 @@ class SinkConsumer:
         return good
 
     def committed(self, partitions: Collection[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
-        """The group's offsets; partitions without one are left out. Raises ConnectError when no answer came."""
+        """Returns the group's offsets, without partitions that have none. Raises ConnectError if no answer arrived."""
         with self._in_client():
             try:
                 answer = self._consumer.committed([ClientPartition(*p) for p in partitions], timeout=timeout_s)
@@ -150,36 +150,36 @@ class SinkConsumer:
                 raise kafka_error(part.error, f"reading the offsets of group {self.group}", self.bootstrap)
         return {TopicPartition(p.topic, p.partition): p.offset for p in answer if p.offset >= 0}
 
-    def beginnings(self, partitions: Collection[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
-        """Where ``auto.offset.reset`` has these partitions begin, asked now. Partitions that do not tell in time are left out,
-        and all of them where nothing is to begin without an offset."""
+    def start_offsets(self, partitions: Collection[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
+        """Returns the current start offsets according to ``auto.offset.reset``, without partitions whose brokers do not answer
+        in time. Empty if ``auto.offset.reset`` names no position."""
         if self._reset is None:
             return {}
         found = {}
         deadline = time.monotonic() + timeout_s
-        for place in partitions:
+        for partition in partitions:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 break
             with self._in_client():
                 try:
-                    watermarks = self._consumer.get_watermark_offsets(ClientPartition(*place), timeout=left_s)
+                    watermarks = self._consumer.get_watermark_offsets(ClientPartition(*partition), timeout=left_s)
                 except KafkaException as e:
-                    log.debug("where %s begins is not known: %s", place, e)
+                    log.debug("start offset of %s is unknown: %s", partition, e)
                     continue
             if watermarks is not None and min(watermarks) >= 0:
-                found[place] = watermarks[self._reset]
+                found[partition] = watermarks[self._reset]
         return found
 
-    def seek(self, place: TopicPartition, offset: int) -> bool:
-        """Moves the position; False when the partition is not ready for it, try again then."""
+    def seek(self, partition: TopicPartition, offset: int) -> bool:
+        """Moves the position. Returns False if the partition is not ready for it; retry then."""
         with self._in_client():
             try:
-                self._consumer.seek(ClientPartition(place.topic, place.partition, offset))
+                self._consumer.seek(ClientPartition(partition.topic, partition.partition, offset))
             except KafkaException as e:
                 if e.args[0].code() in (KafkaError._STATE, KafkaError._IN_PROGRESS):
                     return False
-                raise kafka_error(e.args[0], f"moving to offset {offset} of {place}", self.bootstrap) from e
+                raise kafka_error(e.args[0], f"seeking to offset {offset} of {partition}", self.bootstrap) from e
         return True
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
@@ -193,7 +193,7 @@ class SinkConsumer:
                 self._consumer.resume(parts)
 
     def commit(self, offsets: Mapping[TopicPartition, int], *, wait: bool) -> None:
-        """Commits; without ``wait`` the end is told to the listener. Raises ConnectError."""
+        """Commits offsets. Without ``wait``, the listener gets the result. Raises ConnectError."""
         parts = [ClientPartition(p.topic, p.partition, offset) for p, offset in offsets.items()]
         with self._in_client():
             try:
@@ -204,18 +204,21 @@ class SinkConsumer:
             if part.error is not None:
                 raise kafka_error(part.error, f"committing {part.topic}-{part.partition} of group {self.group}", self.bootstrap)
 
-    def end_offset(self, place: TopicPartition, *, cached: bool, timeout_s: float = 5.0) -> int | None:
-        """The offset after the last record; None when not known. ``cached`` asks nobody and gives what the last fetch saw."""
+    def end_offset(self, partition: TopicPartition, *, cached: bool, timeout_s: float = 5.0) -> int | None:
+        """Returns the offset after the last record; None if unknown. ``cached`` returns the value of the last fetch without a
+        request."""
         with self._in_client():
             try:
-                watermarks = self._consumer.get_watermark_offsets(ClientPartition(*place), timeout=timeout_s, cached=cached)
+                watermarks = self._consumer.get_watermark_offsets(ClientPartition(*partition), timeout=timeout_s, cached=cached)
             except KafkaException:
                 return None
         return watermarks[1] if watermarks is not None and watermarks[1] >= 0 else None
 
     def cancel(self) -> None:
-        """From another thread: lets nothing more through, and leaves the group. If the task is in a call of the client just now,
-        that call is its last: it leaves the group on its return. Waits a little."""
+        """Closes the consumer of an abandoned task. Called from another thread; waits briefly.
+
+        If the task is inside a call of the client, the consumer leaves the group when that call returns.
+        """
         self._cut_off.set()
         if self._lock.acquire(timeout=0.5):
             try:
@@ -224,13 +227,13 @@ class SinkConsumer:
                 self._lock.release()
 
     def close(self) -> None:
-        """Leaves the group. Partitions still held are reported as revoked."""
+        """Leaves the group. Partitions that are still assigned are reported as revoked."""
         with self._lock:
             self._shut()
 
     @contextmanager
     def _in_client(self) -> Iterator[None]:
-        """Around each call of the client. Raises ConsumerClosed when there is none any more (promise 4)."""
+        """Wraps each call of the client. Raises ConsumerClosed after the consumer was closed (promise 4)."""
         with self._lock:
             if self._cut_off.is_set() or self._closed:
                 raise ConsumerClosed
@@ -239,7 +242,7 @@ class SinkConsumer:
                 yield
             finally:
                 self._depth -= 1
-                if self._cut_off.is_set() and not self._depth:  # not inside of a callback
+                if self._cut_off.is_set() and not self._depth:  # not inside a callback
                     self._shut()
 
     def _shut(self) -> None:

@@ -1,4 +1,4 @@
-"""Which topics a source may create, and how they look: ``topic.creation.*`` (KIP-158)."""
+"""The topics that a source may create, and their settings: ``topic.creation.*`` (KIP-158)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OWN = ("include", "exclude", "partitions", "replication.factor")
 
 @dataclass(frozen=True, slots=True)
 class NewTopicSpec:
-    """A topic to be created; -1 leaves a number to the broker."""
+    """The settings of a new topic; -1 leaves a number to the broker."""
 
     partitions: int
     replication_factor: int
@@ -26,7 +26,7 @@ class NewTopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class TopicGroup:
-    """One group: the topics it is for, and what they get."""
+    """One group: its topics, and their settings."""
 
     name: str
     include: tuple[re.Pattern[str], ...]
@@ -39,7 +39,7 @@ class TopicGroup:
 
 @dataclass(frozen=True, slots=True)
 class TopicCreationRules:
-    """Groups in the order in which they are asked; the last one is the default, which takes every topic."""
+    """Groups in order of precedence; the last one is the default, which matches every topic."""
 
     groups: tuple[TopicGroup, ...]
 
@@ -48,9 +48,9 @@ class TopicCreationRules:
 
 
 def topic_creation_rules(config: Mapping[str, str | None]) -> TopicCreationRules | None:
-    """The rules of a connector's configuration; None when it has none and the broker is left to create topics.
+    """Parses the rules of a connector's config; None if there are none, so that the broker creates topics.
 
-    Raises ConfigError, as for a missing ``topic.creation.default.partitions``.
+    Raises ConfigError, for example if ``topic.creation.default.partitions`` is missing.
     """
     if not any(key.startswith(_PREFIX) for key in config):
         return None
@@ -60,18 +60,18 @@ def topic_creation_rules(config: Mapping[str, str | None]) -> TopicCreationRules
         for name in _list(config.get(f"{_PREFIX}groups"))
         if name != "default"
     ]
-    return TopicCreationRules((*groups, *rules_of(default).groups))
+    return TopicCreationRules((*groups, *uniform_rules(default).groups))
 
 
-def rules_of(spec: NewTopicSpec) -> TopicCreationRules:
-    """Rules by which every topic is made alike."""
+def uniform_rules(spec: NewTopicSpec) -> TopicCreationRules:
+    """Returns rules that create every topic with the same settings."""
     return TopicCreationRules((TopicGroup("default", (re.compile(".*", re.S),), (), spec),))
 
 
 def _spec(config: Mapping[str, str | None], group: str, default: NewTopicSpec | None) -> NewTopicSpec:
     prefix = f"{_PREFIX}{group}."
     below = {key.removeprefix(prefix): value for key, value in config.items() if key.startswith(prefix) and value is not None}
-    # The replication factor is looked at first, as in Apache (recording create-topic-creation-incomplete).
+    # The replication factor is checked first, as in Apache (recording create-topic-creation-incomplete).
     factor = _number(prefix, "replication.factor", below, default.replication_factor if default else None)
     return NewTopicSpec(
         _number(prefix, "partitions", below, default.partitions if default else None),

@@ -1,4 +1,4 @@
-"""Makes sure that a topic is there before a task writes to it."""
+"""Creates a missing topic before a task writes to it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from worker.kafka.topic_creation import TopicCreationRules
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0
-_PASSING = frozenset({KafkaError.REQUEST_TIMED_OUT, KafkaError.NOT_CONTROLLER, KafkaError.NETWORK_EXCEPTION})
-"""Answers of a cluster that is just coming back."""
+_TEMPORARY = frozenset({KafkaError.REQUEST_TIMED_OUT, KafkaError.NOT_CONTROLLER, KafkaError.NETWORK_EXCEPTION})
+"""Errors of a cluster that is just starting."""
 
 
 class TopicCreator:
-    """Creates topics as a connector's rules say; the topic of a dead letter queue too. Each topic is looked at once. Used on one
-    task's thread."""
+    """Creates topics by a connector's rules, and the topic of a dead letter queue. Checks each topic once. Used on one task's
+    thread."""
 
     def __init__(self, admin_settings: Mapping[str, str], rules: TopicCreationRules, setting: str = "topic.creation.*") -> None:
-        """``setting`` names the keys that the rules come from, for messages."""
+        """``setting`` names the keys of the rules, for messages."""
         self._bootstrap = admin_settings["bootstrap.servers"]
         self._rules = rules
         self._setting = setting
@@ -33,10 +33,10 @@ class TopicCreator:
         self._admin: AdminClient | None = None
 
     def ensure(self, topic: str, wait: Callable[[float], bool]) -> bool:
-        """Returns True when the topic is there, made if need be; asks again while no broker answers.
+        """Creates the topic unless it exists. Returns True when it exists; retries while no broker answers.
 
-        ``wait`` pauses that many seconds and says True to give up; then the answer is False. Raises ConnectError when the
-        broker refuses.
+        ``wait`` waits that many seconds and returns True to give up; then the result is False. Raises ConnectError if the broker
+        rejects the request.
         """
         warned = False
         while topic not in self._known:
@@ -71,9 +71,9 @@ class TopicCreator:
             if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return
             found = kafka_error(error, what, self._bootstrap)
-            raise (UnreachableError(found.message) if error.code() in _PASSING else found) from e
+            raise (UnreachableError(found.message) if error.code() in _TEMPORARY else found) from e
         except ValueError as e:
-            raise ConnectError(f"{what}: {e}") from e  # a number that the client does not even send
+            raise ConnectError(f"{what}: {e}") from e  # a number that the client itself rejects
         except TimeoutError as e:
-            raise UnreachableError(f"creating topic {topic}: the broker at {self._bootstrap} gave no answer") from e
+            raise UnreachableError(f"creating topic {topic}: the broker at {self._bootstrap} did not answer") from e
         log.info("Created topic %s: %s", topic, spec)

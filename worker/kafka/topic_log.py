@@ -1,7 +1,7 @@
-"""A compacted topic as a log that is read from its beginning and then followed: Apache's ``KafkaBasedLog``.
+"""A compacted topic as a log that is read from its start and then followed: Apache's ``KafkaBasedLog``.
 
-One thread of its own reads, hands each record to a callback, and takes in acknowledgements of what was written. Whoever has to
-know that all is read that was there waits in :meth:`TopicLog.read_to_end`.
+Its thread reads, passes each record to a callback, and handles acknowledgments of writes. :meth:`TopicLog.read_to_end` waits
+until everything that was written so far has been read.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from confluent_kafka import KafkaError, Message
 from connect.errors import ConnectError, FencedError, IllegalStateError, UnreachableError
 from worker.kafka.clients import BrokerNotices
 from worker.kafka.internal_topics import InternalTopic, InternalTopics
-from worker.kafka.log_reader import End, LogReader
+from worker.kafka.log_reader import LogReader, PartitionEnd
 from worker.kafka.log_writer import LogWriter, TransactionalWriter, Written
 
 log = logging.getLogger(__name__)
 
 _SLICE_S = 0.5
-"""How long the log's thread waits for records before it looks after acknowledgements, and whether it is to end."""
+"""How long the log's thread waits for records before it handles acknowledgments and checks whether it must stop."""
 _ASK_S = 2.0
 _RETRY_S = 0.2
 
 
 class LogRecord(NamedTuple):
-    """One record of the topic. ``live`` says that it was written after the log was started."""
+    """One record of the topic. ``live`` means that it was written after the log started."""
 
     partition: int
     offset: int
@@ -43,7 +43,7 @@ class LogRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicLogSettings:
-    """A topic, and the Java-style settings of its clients. ``leader`` is for the writer of transactions; it has
+    """A topic and the Java-style settings of its clients. ``leader`` is for the transactional writer and has
     ``transactional.id``."""
 
     topic: InternalTopic
@@ -53,14 +53,85 @@ class TopicLogSettings:
     leader: Mapping[str, str] | None = field(default=None, repr=False)
 
 
+class TopicLogWriters:
+    """The writers of a topic log, created when they are first needed. Safe from any thread."""
+
+    def __init__(self, settings: TopicLogSettings, is_closed: Callable[[], bool]) -> None:
+        """``is_closed`` says whether the log was closed."""
+        self._settings = settings
+        self._is_closed = is_closed
+        self._lock = threading.Lock()
+        self._plain: LogWriter | None = None
+        self._leader: TransactionalWriter | None = None
+
+    def plain(self) -> LogWriter:
+        """Returns the writer without transactions. Raises IllegalStateError if the log is closed."""
+        with self._lock:
+            self._require_open()
+            if self._plain is None:
+                self._plain = LogWriter(self._settings.producer, self._settings.topic.name)
+            return self._plain
+
+    def claim(self, timeout_s: float) -> None:
+        """Claims the exclusive right to write transactions and fences its previous holder. Does nothing if it is claimed already.
+
+        Raises UnreachableError or ConnectError; IllegalStateError if the settings have no transactional writer.
+        """
+        topic = self._settings.topic.name
+        if self._settings.leader is None:
+            raise IllegalStateError(f"topic {topic} is not written in transactions")
+        with self._lock:
+            self._require_open()
+            if self._leader is None:
+                self._leader = TransactionalWriter(self._settings.leader, topic, timeout_s)
+
+    def relinquish(self) -> None:
+        """Gives up the right to write transactions, if this log has it."""
+        with self._lock:
+            leader, self._leader = self._leader, None
+        if leader is not None:
+            leader.close()
+
+    def send_transaction(self, records: Iterable[tuple[bytes, bytes | None]], timeout_s: float) -> list[Written]:
+        """Writes all the records or none. Raises FencedError if the right to write was not claimed or was lost; claim it (again)
+        then."""
+        with self._lock:
+            leader = self._leader
+        if leader is None:
+            raise FencedError(f"Cannot write to topic {self._settings.topic.name} without claiming the right to write first")
+        try:
+            return leader.send_all(records, timeout_s)
+        except FencedError:
+            self.relinquish()
+            raise
+
+    def serve(self) -> None:
+        """Handles acknowledgments, without waiting."""
+        writer = self._plain
+        if writer is not None:
+            writer.serve()
+
+    def close(self) -> None:
+        """Closes the writers; waits some seconds for acknowledgments."""
+        self.relinquish()
+        with self._lock:
+            writer, self._plain = self._plain, None
+        if writer is not None:
+            writer.close()
+
+    def _require_open(self) -> None:
+        if self._is_closed():
+            raise IllegalStateError(f"the log of topic {self._settings.topic.name} is closed")
+
+
 class TopicLog:
     """Owns a thread and up to three clients, from :meth:`start` to :meth:`close`. Other methods are safe from any thread."""
 
     def __init__(
         self, settings: TopicLogSettings, on_record: Callable[[LogRecord], None], admin: InternalTopics | None = None
     ) -> None:
-        """``on_record`` is called on the log's thread for each record, in order within a partition. It must not block; what it
-        raises is logged. ``admin`` may be shared by several logs."""
+        """``on_record`` is called on the log's thread for each record, in order within a partition. It must not block; its
+        errors are logged. ``admin`` may be shared by several logs."""
         self.topic = settings.topic.name
         self._settings = settings
         self._on_record = on_record
@@ -69,30 +140,28 @@ class TopicLog:
         self._notices = BrokerNotices(self._bootstrap)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"log-{self.topic}", daemon=True)
-        # Guards what follows, and tells of every step forward.
+        # Guards the attributes below; notified on any progress.
         self._progress = threading.Condition()
         self._reached: dict[int, int] = {}
         self._started = False
         self._failure: ConnectError | None = None
         self._partitions = 0
         self._committed = settings.consumer.get("isolation.level") == "read_committed"
-        self._writers = threading.Lock()
-        self._writer: LogWriter | None = None
-        self._leader: TransactionalWriter | None = None
+        self._writers = TopicLogWriters(settings, self._stop.is_set)
 
     @property
     def partitions(self) -> int:
-        """How many the topic has; 0 before the start."""
+        """The number of partitions; 0 before the start."""
         return self._partitions
 
     def start(self, timeout_s: float | None = None) -> None:
-        """Makes or checks the topic, and reads all that is in it: every record was handed on when this returns.
+        """Creates or checks the topic, and reads all of it: on return every record was passed to ``on_record``.
 
-        Waits for a broker as long as none answers; raises UnreachableError after the time if one is given. Raises ConfigError for
-        a topic that does not fit, IllegalStateError when the log was closed meanwhile.
+        Waits until a broker answers; raises UnreachableError after the timeout if there is one. Raises ConfigError if the topic
+        is unsuitable, IllegalStateError if the log was closed meanwhile.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        self._plain_writer()  # it asks for its number while the topic is read, so that the first write need not wait for that
+        self._writers.plain()  # it requests its producer ID during the read, so that the first write need not wait for it
         self._partitions = self._ensure_topic(deadline)
         with self._progress:
             if self._stop.is_set() or self._thread.ident is not None:
@@ -108,13 +177,13 @@ class TopicLog:
                 raise self._not_read(timeout_s or 0.0, None)
 
     def read_to_end(self, timeout_s: float, *, with_open: bool = False) -> None:
-        """Returns when every record was handed on that the topic had at the time of the call. Of a transaction that was just
-        committed readers may hear a little later: its markers are written after the commit was answered.
+        """Waits until every record that the topic had at the time of the call was read. Readers may see the records of a
+        transaction a little later than its commit was acknowledged, because its markers are written afterwards.
 
-        Where only committed records are handed on, the end is where the first open transaction begins; what other producers have
-        committed behind that is not read. ``with_open`` waits until the transactions that are open have ended.
+        If only committed records are read, the end is the start of the first open transaction; committed records of other
+        producers after it are not included. ``with_open`` waits until open transactions have ended.
 
-        Raises UnreachableError when that takes longer, ConnectError when the topic may not be read.
+        Raises UnreachableError on timeout, ConnectError if reading the topic is not allowed.
         """
         if not self._started:
             raise IllegalStateError(f"the log of topic {self.topic} is not started")
@@ -133,8 +202,8 @@ class TopicLog:
         self._await(ends, deadline, timeout_s)
 
     def await_read(self, written: Iterable[Written], timeout_s: float) -> None:
-        """Returns when these records were handed on. Asks no broker, so that it is the quickest way to read one's own writes.
-        Raises as :meth:`read_to_end`."""
+        """Waits until these records were read. Makes no request, so it is the fastest way to read one's own writes. Raises
+        like :meth:`read_to_end`."""
         ends: dict[int, int] = {}
         for partition, offset in written:
             ends[partition] = max(ends.get(partition, 0), offset + 1)
@@ -142,71 +211,36 @@ class TopicLog:
 
     def send(self, key: bytes, value: bytes | None) -> Future[Written]:
         """Queues a record; see :meth:`LogWriter.send`. The future is resolved on the log's thread."""
-        return self._plain_writer().send(key, value)
+        return self._writers.plain().send(key, value)
 
     def send_all(self, records: Iterable[tuple[bytes, bytes | None]], timeout_s: float) -> list[Written]:
         """Writes records in order; see :meth:`LogWriter.send_all`."""
-        return self._plain_writer().send_all(records, timeout_s)
+        return self._writers.plain().send_all(records, timeout_s)
 
     def claim(self, timeout_s: float) -> None:
-        """Takes over the right to write transactions; who had it before is fenced. Nothing happens for who has it.
-
-        Raises UnreachableError or ConnectError; IllegalStateError when the settings have no writer of transactions.
-        """
-        if self._settings.leader is None:
-            raise IllegalStateError(f"topic {self.topic} is not written in transactions")
-        with self._writers:
-            self._require_open()
-            if self._leader is None:
-                self._leader = TransactionalWriter(self._settings.leader, self.topic, timeout_s)
+        """Claims the exclusive right to write transactions; see :meth:`TopicLogWriters.claim`."""
+        self._writers.claim(timeout_s)
 
     def relinquish(self) -> None:
-        """Gives the right up, if this log has it."""
-        with self._writers:
-            leader, self._leader = self._leader, None
-        if leader is not None:
-            leader.close()
+        """Gives up the right to write transactions, if this log has it."""
+        self._writers.relinquish()
 
     def send_transaction(self, records: Iterable[tuple[bytes, bytes | None]], timeout_s: float) -> list[Written]:
-        """Writes all the records or none. Raises FencedError when the right to was not claimed, or is lost; it has to be claimed
-        (again) then."""
-        with self._writers:
-            leader = self._leader
-        if leader is None:
-            raise FencedError(f"Cannot write to topic {self.topic} without claiming the right to write first")
-        try:
-            return leader.send_all(records, timeout_s)
-        except FencedError:
-            self.relinquish()
-            raise
+        """Writes all the records or none; see :meth:`TopicLogWriters.send_transaction`."""
+        return self._writers.send_transaction(records, timeout_s)
 
     def ask_to_close(self) -> None:
-        """Makes a later :meth:`close` quick: several logs end side by side."""
+        """Makes a later :meth:`close` fast, so that several logs can end in parallel."""
         self._stop.set()
         with self._progress:
             self._progress.notify_all()
 
     def close(self) -> None:
-        """Ends the thread and the clients; waits some seconds for what is not acknowledged yet. May be called twice."""
+        """Stops the thread and closes the clients; waits some seconds for acknowledgments. May be called twice."""
         self.ask_to_close()
         if self._thread.ident is not None:
             self._thread.join()
-        self.relinquish()
-        with self._writers:
-            writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
-
-    def _plain_writer(self) -> LogWriter:
-        with self._writers:
-            self._require_open()
-            if self._writer is None:
-                self._writer = LogWriter(self._settings.producer, self.topic)
-            return self._writer
-
-    def _require_open(self) -> None:
-        if self._stop.is_set():
-            raise IllegalStateError(f"the log of topic {self.topic} is closed")
+        self._writers.close()
 
     def _require_admin(self) -> InternalTopics:
         if self._admin is None:
@@ -219,16 +253,16 @@ class TopicLog:
 
     def _ensure_topic(self, deadline: float | None) -> int:
         topics = self._require_admin()
-        told = False
+        warned = False
         while True:
             try:
                 return topics.ensure(self._settings.topic)
             except UnreachableError as e:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise
-                if not told:
+                if not warned:
                     log.warning("%s; trying again until it works", e.message)
-                    told = True
+                    warned = True
             if self._stop.wait(_RETRY_S):
                 raise IllegalStateError(f"the log of topic {self.topic} was closed before it was read")
 
@@ -268,11 +302,11 @@ class TopicLog:
         except ConnectError as e:
             self._fail(e)
         except Exception as e:
-            log.exception("The log of topic %s has ended by an error that was not expected", self.topic)
-            self._fail(ConnectError(f"the log of topic {self.topic} has ended: {e}"))
+            log.exception("The log of topic %s has failed with an unexpected error", self.topic)
+            self._fail(ConnectError(f"the log of topic {self.topic} has failed: {e}"))
 
     def _load(self) -> Mapping[int, int] | None:
-        """Reads what is there; the ends it had then, or None when the log is to end."""
+        """Reads the existing records. Returns the end offsets it read up to, or None if the log must stop."""
         admin = self._require_admin()
         while True:
             try:
@@ -305,33 +339,31 @@ class TopicLog:
                 self._progress.notify_all()
             while not self._stop.is_set():
                 self._take(follower, _SLICE_S, ends)
-                writer = self._writer
-                if writer is not None:
-                    writer.serve()
+                self._writers.serve()
         finally:
             follower.close()
 
     def _take(self, reader: LogReader, timeout_s: float, ends: Mapping[int, int]) -> None:
-        moved: dict[int, int] = {}
+        reached: dict[int, int] = {}
         for found in reader.read(timeout_s):
-            if isinstance(found, End):
-                moved[found.partition] = found.offset
+            if isinstance(found, PartitionEnd):
+                reached[found.partition] = found.offset
             else:
                 record = _record(found, ends)
-                self._hand_on(record)
-                moved[record.partition] = record.offset + 1
-        if moved:
+                self._process(record)
+                reached[record.partition] = record.offset + 1
+        if reached:
             with self._progress:
-                self._reached.update(moved)
+                self._reached.update(reached)
                 self._failure = None
                 self._progress.notify_all()
 
-    def _hand_on(self, record: LogRecord) -> None:
+    def _process(self, record: LogRecord) -> None:
         try:
             self._on_record(record)
         except Exception:
             log.exception(
-                "Record %d of partition %d of topic %s is left out: taking it in failed",
+                "Skipping record %d of partition %d of topic %s: processing it failed",
                 record.offset, record.partition, self.topic,
             )  # fmt: skip
 

@@ -156,7 +156,7 @@ def _texts(file: ConnectorFile) -> Mapping[str, str]:
 
 
 def _repeated(file: ConnectorFile) -> Iterable[Finding]:
-    for one in file.repeated:
+    for one in file.duplicates:
         message = f"{one.key} is given again in line {one.later_line}, and that is the one that counts"
         yield codes.DUPLICATE_KEY.found(message, one.key).at(None, one.line)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+from connect import suggestions
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CUTOFF, _CUTOFF_SHORT, _SHORT = 0.8, 0.75, 6
@@ -21,8 +22,8 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
         if _normal(name) == wanted:
             return name
     by_normal = {_normal(name): name for name in reversed(names)}
-    if found := get_close_matches(wanted, by_normal, n=1, cutoff=_CUTOFF_SHORT if len(wanted) <= _SHORT else _CUTOFF):
-        return by_normal[found[0]]
+    if found := suggestions.nearest(wanted, by_normal, _CUTOFF_SHORT if len(wanted) <= _SHORT else _CUTOFF):
+        return by_normal[found]
     # encoding for converter.encoding, when nothing else ends so.
     longer = [name for name in names if _normal(name).endswith(f".{wanted}")]
     return longer[0] if len(longer) == 1 else None
@@ -37,11 +38,11 @@ def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str | Non
 def nearest_class(name: str, known: Iterable[str]) -> str | None:
     """The known class or alias that is most like a class's name. A package that many share counts for little."""
     names = sorted(known)
-    if found := get_close_matches(name, names, n=1, cutoff=_CUTOFF_WHOLE_CLASS):
-        return found[0]
+    if found := suggestions.nearest(name, names, _CUTOFF_WHOLE_CLASS):
+        return found
     by_simple = {_simple(one): one for one in reversed(names) if "." not in one or "." in name}
-    found = get_close_matches(_simple(name), by_simple, n=1, cutoff=_CUTOFF_CLASS)
-    return by_simple[found[0]] if found else None
+    found = suggestions.nearest(_simple(name), by_simple, _CUTOFF_CLASS)
+    return by_simple[found] if found else None
 
 
 def _simple(name: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from connect.config.finding import Finding
 from connect.config.parsing import parse_value
 from connect.config.properties import read_properties
-from connect.config.providers.references import Reference, references_in
+from connect.config.providers.references import Reference, find_references
 from connect.config.types import ConfigType
 from connect.errors import ConfigError
 from worker.lint.codes import MISSING_REFERENCE, UNKNOWN_PROVIDER
@@ -24,14 +24,14 @@ _FILE_PROVIDERS = frozenset({"FileConfigProvider", "File", "file"})
 
 def has_reference(value: str | None) -> bool:
     """Whether the value, or a part of it, comes from a config provider."""
-    return value is not None and next(references_in(value), None) is not None
+    return value is not None and next(find_references(value), None) is not None
 
 
 def check_references(config: Mapping[str, str | None], worker: Mapping[str, str] | None) -> Iterator[Finding]:
     """Findings about references; without a worker's file every provider may be there."""
     providers = None if worker is None else _providers(worker)
     for key, value in config.items():
-        for reference in references_in(value or ""):
+        for reference in find_references(value or ""):
             name = reference.provider
             if providers is not None and name not in providers:
                 yield _unknown(key, name, providers)

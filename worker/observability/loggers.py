@@ -34,7 +34,17 @@ LEVELS: Final = {
 
 logging.addLevelName(LEVELS["TRACE"], "TRACE")
 
-_SINK = ("worker.sink.task", "worker.sink.loop", "worker.sink.decoding", "worker.sink.context", "worker.sink.positions")
+_SINK = (
+    "worker.sink.task",
+    "worker.sink.loop",
+    "worker.sink.delivery",
+    "worker.sink.commits",
+    "worker.sink.rebalance",
+    "worker.sink.topic_discovery",
+    "worker.sink.decoding",
+    "worker.sink.context",
+    "worker.sink.positions",
+)
 _SOURCE = ("worker.source.task", "worker.source.encoding", "worker.source.pending_offsets", "worker.kafka.topic_creation")
 _PACKAGES = ("connect", "connectors", "worker", "rest", "sluice")
 

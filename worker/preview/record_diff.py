@@ -11,10 +11,10 @@ from typing import Any
 
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, FarInstant, decimal_scale
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32
 from connect.data.struct import Struct
 from connect.errors import DataError
-from connect.java.text import decimal_text
+from connect.java.number_text import decimal_text
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32
 from connect.record import ConnectRecord, SinkRecord
 from connect.record_format import payload_to_json
 

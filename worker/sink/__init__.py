@@ -1,1 +1,1 @@
-"""Sink tasks: consume, convert, put, and commit."""
+"""Sink tasks: consume, decode, put, and commit offsets."""

@@ -1,4 +1,4 @@
-"""The records that one call of a sink task's ``put`` is given."""
+"""The records of one call of a sink task's ``put``."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from dataclasses import dataclass
 from connect.record import RawBatch, SinkRecord, TopicPartition
 
 _SHOWN = 3
-"""Partitions that an error names."""
+"""The number of partitions that an error names."""
 
 
 @dataclass(slots=True)
 class PutBatch:
-    """Records to be put, and where each partition stands when they are."""
+    """Records to put, and the offset of each partition after them."""
 
     records: list[SinkRecord]
     raw: list[RawBatch]
     ends: dict[TopicPartition, int]
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:
-        gone = set(partitions)
-        self.records = [r for r in self.records if (r.original_topic, r.original_partition) not in gone]
-        self.raw = [b for b in self.raw if (b.topic, b.partition) not in gone]
-        for place in gone:
-            self.ends.pop(place, None)
+        """Removes the records of these partitions."""
+        dropped = set(partitions)
+        self.records = [r for r in self.records if (r.original_topic, r.original_partition) not in dropped]
+        self.raw = [b for b in self.raw if (b.topic, b.partition) not in dropped]
+        for partition in dropped:
+            self.ends.pop(partition, None)
 
     def describe(self) -> str:
-        """Which records these are, for errors: where they lie, not what they hold."""
+        """Returns the number and offsets of the records, for errors. Contents may be secret."""
         size = len(self.records) + sum(map(len, self.raw))
         found: dict[TopicPartition, list[int]] = {}
         for record in self.records:

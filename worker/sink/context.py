@@ -1,20 +1,21 @@
-"""What a sink task is given, and what it has asked for through it."""
+"""The context of a sink task, which collects what the task requests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 from connect.converters.api import Converter
 from connect.record import TopicPartition
 from connect.sink import ErrantRecordReporter
 from worker.kafka.sink_consumer import SinkConsumer
+from worker.sink.pauses import ConsumptionPauses
 from worker.tasks.converters import Converters
 
 
 class SinkContext:
     """Used on the task's thread (:class:`connect.sink.SinkTaskContext`).
 
-    ``assigned`` is the set that the task's loop keeps; what the task asks for is collected here and taken by the loop.
+    The task's loop takes the requests that are collected here.
     """
 
     def __init__(
@@ -23,29 +24,28 @@ class SinkContext:
         converters: Converters,
         consumer: SinkConsumer,
         assigned: Collection[TopicPartition],
+        pauses: ConsumptionPauses,
         *,
         raw_allowed: bool,
         reporter: ErrantRecordReporter | None,
-        may_resume: Callable[[], bool],
     ) -> None:
-        """``may_resume`` says whether reading is not held up for the worker's own reasons."""
+        """``assigned`` is a live view of the assigned partitions."""
         self._config = config
         self._converters = converters
         self._consumer = consumer
         self._assigned = assigned
+        self._pauses = pauses
         self._raw_allowed = raw_allowed
         self._reporter = reporter
-        self._may_resume = may_resume
         self._offsets: dict[TopicPartition, int] = {}
         self._timeout_s: float | None = None
-        self.paused: set[TopicPartition] = set()
         self.commit_requested = False
 
     def configs(self) -> Mapping[str, str]:
         return self._config
 
     def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self._offsets.update((TopicPartition(*place), offset) for place, offset in offsets.items())
+        self._offsets.update((TopicPartition(*partition), offset) for partition, offset in offsets.items())
 
     def timeout(self, timeout_ms: int) -> None:
         self._timeout_s = max(0, timeout_ms) / 1000
@@ -54,15 +54,10 @@ class SinkContext:
         return set(self._assigned)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        wanted = {TopicPartition(*p) for p in partitions}
-        self.paused |= wanted
-        self._consumer.pause(wanted & set(self._assigned))
+        self._pauses.pause({TopicPartition(*p) for p in partitions})
 
     def resume(self, *partitions: TopicPartition) -> None:
-        wanted = {TopicPartition(*p) for p in partitions}
-        self.paused -= wanted
-        if self._may_resume():
-            self._consumer.resume(wanted & set(self._assigned))
+        self._pauses.resume({TopicPartition(*p) for p in partitions})
 
     def request_commit(self) -> None:
         self.commit_requested = True
@@ -84,15 +79,15 @@ class SinkContext:
         return self._raw_allowed
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        found = {place: self._consumer.end_offset(place, cached=False) for place in partitions}
-        return {place: offset for place, offset in found.items() if offset is not None}
+        found = {partition: self._consumer.end_offset(partition, cached=False) for partition in partitions}
+        return {partition: offset for partition, offset in found.items() if offset is not None}
 
     def take_offsets(self) -> dict[TopicPartition, int]:
-        """The positions asked for since the last call."""
+        """Returns the offsets requested since the last call."""
         taken, self._offsets = self._offsets, {}
         return taken
 
     def take_timeout(self) -> float | None:
-        """The time-out asked for since the last call, in seconds."""
+        """Returns the timeout requested since the last call, in seconds."""
         taken, self._timeout_s = self._timeout_s, None
         return taken

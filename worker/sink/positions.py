@@ -1,4 +1,4 @@
-"""Where a sink task stands in each of its partitions."""
+"""The offsets of a sink task: delivered, committed, and where to restart."""
 
 from __future__ import annotations
 
@@ -13,93 +13,98 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Position:
-    """Offsets of one partition, each the next to be read; None while unknown."""
+    """Offsets of one partition, each that of the next record to read; None while unknown."""
 
     delivered: int | None = None
-    """After what was put successfully: what ``pre_commit`` is asked about."""
+    """After the last successful put: passed to ``pre_commit``."""
     committed: int | None = None
-    """What the group has."""
+    """The consumer group's offset."""
     restart: int | None = None
-    """Where to go on after a failure: the last commit, or where the task asked to read, or where reading began."""
-    began: int | None = None
-    """Where reading began, of a partition that the group had no offset of."""
+    """Where to continue after a failure: the last commit, the offset that the task requested, or where reading started."""
+    start: int | None = None
+    """Where reading started, for a partition without a group offset."""
 
 
 class SinkPositions:
-    """The positions of the assigned partitions. Pure book-keeping."""
+    """The offsets of the assigned partitions. Does no I/O."""
 
     def __init__(self) -> None:
-        self.of: dict[TopicPartition, Position] = {}
+        self.assigned: dict[TopicPartition, Position] = {}
+        self.seeks: dict[TopicPartition, int] = {}
+        """Offsets that the consumer must still seek to."""
 
     def add(
         self,
         partitions: Collection[TopicPartition],
         committed: Mapping[TopicPartition, int],
-        began: Mapping[TopicPartition, int] | None = None,
+        start_offsets: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        """``began`` tells where reading begins of partitions that the group has no offset of, as far as it is known."""
-        for place in partitions:
-            offset, start = committed.get(place), (began or {}).get(place)
+        """Adds assigned partitions. ``start_offsets`` has those of partitions without a committed offset, as far as known."""
+        for partition in partitions:
+            offset, start = committed.get(partition), (start_offsets or {}).get(partition)
             known = start if offset is None else offset
-            self.of[place] = Position(known, offset, known, start)
+            self.assigned[partition] = Position(known, offset, known, start)
 
     def remove(self, partitions: Collection[TopicPartition]) -> None:
-        for place in partitions:
-            self.of.pop(place, None)
+        for partition in partitions:
+            self.assigned.pop(partition, None)
+            self.seeks.pop(partition, None)
 
-    def began(self, place: TopicPartition, offset: int) -> None:
-        """The first record of the partition has this offset."""
-        position = self.of.get(place)
+    def set_first(self, partition: TopicPartition, offset: int) -> None:
+        """Sets the offset of the first record that was read, unless one is known."""
+        position = self.assigned.get(partition)
         if position is not None and position.restart is None:
             position.restart = offset
 
-    def delivered(self, offsets: Mapping[TopicPartition, int]) -> None:
-        for place, offset in offsets.items():
-            if place in self.of:
-                self.of[place].delivered = offset
+    def set_delivered(self, offsets: Mapping[TopicPartition, int]) -> None:
+        for partition, offset in offsets.items():
+            if partition in self.assigned:
+                self.assigned[partition].delivered = offset
 
-    def rewound(self, place: TopicPartition, offset: int) -> None:
-        """The task asked to go on from here."""
-        position = self.of[place]
+    def rewind(self, partition: TopicPartition, offset: int) -> None:
+        """The task requested to continue from this offset."""
+        position = self.assigned[partition]
         position.delivered = position.restart = offset
 
-    def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        for place, offset in offsets.items():
-            if place in self.of:
-                self.of[place].committed = self.of[place].restart = offset
+    def set_committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        for partition, offset in offsets.items():
+            if partition in self.assigned:
+                self.assigned[partition].committed = self.assigned[partition].restart = offset
 
     def to_pre_commit(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """What the task is asked about: what was put of these partitions so far."""
-        return {p: self.of[p].delivered for p in partitions if p in self.of and self.of[p].delivered is not None}  # type: ignore[misc]
+        """Returns the delivered offsets of these partitions, the argument of ``pre_commit``."""
+        found = {p: self.assigned[p].delivered for p in partitions if p in self.assigned}
+        return {partition: offset for partition, offset in found.items() if offset is not None}
 
     def to_commit(
-        self, answered: Mapping[TopicPartition, int], asked: Mapping[TopicPartition, int], task: object
+        self, returned: Mapping[TopicPartition, int], delivered: Mapping[TopicPartition, int], task: object
     ) -> dict[TopicPartition, int]:
-        """What of the task's answer is committed: partitions it has, offsets that were put, and only changes.
+        """Returns what to commit of the offsets that ``pre_commit`` returned: changed ones, of assigned partitions, up to
+        ``delivered``.
 
-        As in Apache's worker the first change brings those partitions along that nothing has come from: their records are not
-        skipped then where ``auto.offset.reset`` is latest and the worker is away.
+        As in Apache's worker, the first change also commits partitions that nothing was read from: otherwise, with
+        ``auto.offset.reset=latest``, records that arrive while the worker is down would be skipped.
         """
-        result, untouched = {}, {}
-        for place, offset in answered.items():
-            place = TopicPartition(*place)
-            position = self.of.get(place)
+        changed, untouched = {}, {}
+        for partition, offset in returned.items():
+            partition = TopicPartition(*partition)
+            position = self.assigned.get(partition)
             if position is None:
-                log.warning("Task %s wants to commit offset %s of %s, which it does not have; ignored", task, offset, place)
-            elif offset > asked.get(place, offset if position.delivered is None else -1):
+                log.warning("Task %s: ignoring offset %s for %s: partition is not assigned", task, offset, partition)
+            elif offset > delivered.get(partition, offset if position.delivered is None else -1):
                 log.warning(
-                    "Task %s wants to commit offset %s of %s, beyond what it was given (%s); ignored",
+                    "Task %s: ignoring offset %s for %s: it is beyond the last delivered offset %s",
                     task,
                     offset,
-                    place,
-                    asked.get(place),
+                    partition,
+                    delivered.get(partition),
                 )
-            elif position.committed is None and offset == position.began:
-                untouched[place] = offset
+            elif position.committed is None and offset == position.start:
+                untouched[partition] = offset
             elif offset != position.committed:
-                result[place] = offset
-        return {**untouched, **result} if result else {}
+                changed[partition] = offset
+        return {**untouched, **changed} if changed else {}
 
-    def restarts(self) -> dict[TopicPartition, int]:
-        """Where to go on after a failed commit."""
-        return {place: position.restart for place, position in self.of.items() if position.restart is not None}
+    def restart_offsets(self) -> dict[TopicPartition, int]:
+        """Returns where to continue after a failed commit."""
+        return {partition: position.restart for partition, position in self.assigned.items() if position.restart is not None}

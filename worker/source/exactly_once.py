@@ -1,176 +1,172 @@
-"""Exactly-once (KIP-618): records and the offsets they came from are written in one transaction.
+"""Exactly-once delivery (KIP-618): records and their source offsets are written in one transaction.
 
-What is promised: a reader of committed records sees each record once, whatever dies when (promise 5). For either the records and
-their offsets become visible together, or neither does and the records are read from their source again. A task that was replaced
-is fenced by the one that initialises its transactional id next (promise 4). A transaction that is lost to brokers that were away
-ends the task's delivery with TransactionLostError: the task begins again from what is committed.
+A reader of committed records sees each record once, whichever process dies at whatever time (promise 5): records and offsets
+become visible together, or neither does and the records are read from their source again. A task that was replaced is fenced by
+the next one that initializes its transactional id (promise 4). If a transaction is lost because brokers were unavailable,
+TransactionLostError ends the delivery and the task restarts from its last committed offsets.
 """
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from connect import crash_points
 from connect.errors import ConnectError, UnreachableError
 from connect.record import SourceRecord
-from connect.source import TransactionContext
+from connect.source import SourceTask, TransactionContext
 from worker.error_text import describe
+from worker.errors.handler import ErrorHandler
 from worker.executor import WorkerServices
-from worker.kafka.record_producer import ProduceCancelled, ProducerRun, RecordMetadata
-from worker.kafka.transactions import TransactionLostError
-from worker.model import Stopped
-from worker.source.at_least_once import Outcome, confirm, tell_source
-from worker.source.runtime import Exactly, FlushTiming, SourceParts
-from worker.source.sender import RecordSender, SourceHost
-from worker.source.transaction_boundary import Boundary, End, Part, RequestedBoundaries
+from worker.kafka.record_producer import ProduceCancelled, ProducerRun, RecordMetadata, RecordProducer
+from worker.kafka.transactions import TransactionLostError, Transactions
+from worker.model import TaskStopped
+from worker.source.delivery import RunOutcome, confirm_offsets, confirm_record
+from worker.source.runtime import SourceTaskRuntime
+from worker.source.sender import RecordSender
+from worker.source.transaction_boundary import TransactionBoundaries, TransactionEnd
 from worker.storage.offset_store import OffsetPair, OffsetRecord
+from worker.tasks.worker_task import TaskHandle
 
 log = logging.getLogger(__name__)
 
-_ASK_AGAIN_S = 1.0
+_CONFIRM_RETRY_S = 1.0
 _OWN_TOPIC = "Source tasks may not produce to their own offsets topics when exactly-once support is enabled"
 
 
-class ExactlyOnce:
-    """Delivers in transactions, which end where ``transaction.boundary`` says."""
+class TransactionRecords:
+    """The records of the open transaction and where they were written, for tasks that implement ``commit_record``."""
+
+    def __init__(self) -> None:
+        self._records: list[SourceRecord] = []
+        self._metadata: dict[int, RecordMetadata | None] = {}
+
+    def add(self, records: Sequence[SourceRecord]) -> None:
+        self._records += records
+
+    def set_metadata(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+        self._metadata[id(record)] = metadata
+
+    def on_abort(self) -> None:
+        """None of the records was written."""
+        self._metadata.clear()
+
+    def take(self) -> list[tuple[SourceRecord, RecordMetadata | None]]:
+        """Returns the records in order, each with its metadata or None, and removes them."""
+        records, metadata = self._records, self._metadata
+        self._records, self._metadata = [], {}
+        return [(record, metadata.get(id(record))) for record in records]
+
+
+class ExactlyOnceDelivery:
+    """Sends records in transactions (:class:`worker.source.delivery.SourceDelivery`)."""
 
     def __init__(
         self,
-        host: SourceHost,
-        parts: SourceParts,
-        exactly: Exactly,
+        handle: TaskHandle,
+        runtime: SourceTaskRuntime,
+        transactions: Transactions,
+        boundaries: TransactionBoundaries,
         services: WorkerServices,
-        timing: FlushTiming,
         run: int,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``run`` is what the worker knows this start of the task by; ``clock`` tells seconds."""
-        self._host = host
-        self._parts = parts
+        """``run`` is the worker's start ID of the task."""
+        self.context: TransactionContext | None = boundaries.requested
+        self.made_progress = False
+        self._handle = handle
+        self._task: SourceTask = runtime.task
+        self._producer: RecordProducer = runtime.producer
+        self._errors: ErrorHandler = runtime.errors
+        self._transactions = transactions
+        self._boundaries = boundaries
         self._services = services
-        self._timing = timing
         self._run = run
-        self._clock = clock
-        self._transactions = exactly.transactions
-        self._boundary = exactly.boundary
-        self._requested = RequestedBoundaries()
-        self.context: TransactionContext | None = None
-        if exactly.boundary.kind is Boundary.CONNECTOR:
-            self.context = self._requested
-        # A transaction is opened by the first record: a batch of which nothing is left needs none.
-        self._sender = RecordSender(host, parts, self._written, self._transactions.begin)
-        self._last_commit = 0.0
-        self.fruitful = False
-        self._partial = False  # whether the transaction holds records of which no offset is known
-        # For tasks that want each record confirmed: those of the transaction, and where they came to lie.
-        self._records: list[SourceRecord] = []
-        self._places: dict[int, RecordMetadata | None] = {}
+        self._records = TransactionRecords()
+        # The first record opens a transaction: a batch whose records are all dropped needs none.
+        self._sender = RecordSender(handle, runtime, self._records.set_metadata, transactions.begin)
+        self._is_partial = False  # whether the transaction has records whose offset is not tracked
 
     def prepare(self) -> bool:
-        # Promise 4: whoever ran this task before is fenced then. If it is this one that is out of date, it ends here.
-        return self._transactions.init() and self._confirmed(anew=False)
+        # Promise 4: this fences whoever ran the task before. If this worker is the outdated one, the task ends here.
+        return self._transactions.init() and self._confirm_ownership(anew=False)
 
     @property
-    def disturbed(self) -> bool:
-        return self._transactions.disturbed
+    def broker_unavailable(self) -> bool:
+        return self._transactions.broker_unavailable
 
-    def may_begin_again(self) -> bool:
-        # Promise 4: before there is another producer, which would fence that of whoever has the task.
-        return self._confirmed(anew=True)
+    def can_restart(self) -> bool:
+        # Promise 4: checked before there is another producer, which would fence that of the task's new owner.
+        return self._confirm_ownership(anew=True)
 
-    def _confirmed(self, *, anew: bool) -> bool:
-        told = False
-        while not self._host.control.stopping:
+    def _confirm_ownership(self, *, anew: bool) -> bool:
+        warned = False
+        while not self._handle.control.stopping:
             try:
-                self._services.confirm_task(self._run, self._host.id, anew=anew)
+                self._services.confirm_task(self._run, self._handle.id, anew=anew)
             except UnreachableError as e:
-                if not told:
-                    log.warning("Task %s waits until it is known whether it is to run here: %s", self._host.id, e.message)
-                    told = True
-                self._host.control.wait_for_stop(_ASK_AGAIN_S)
+                if not warned:
+                    log.warning("Task %s waits to learn whether it still belongs to this worker: %s", self._handle.id, e.message)
+                    warned = True
+                self._handle.control.wait_for_stop(_CONFIRM_RETRY_S)
             else:
                 return True
         return False
 
-    def begin(self) -> None:
-        self._last_commit = self._clock()
+    def start(self) -> None:
+        self._boundaries.start_interval()
 
-    def deliver(self, batch: Sequence[SourceRecord] | None) -> None:
+    def send(self, batch: Sequence[SourceRecord] | None) -> None:
         try:
-            for records, end in self._stretches(batch):
+            for records, end in self._boundaries.split(batch):
                 self._send(records)
-                self._end(end)
-            self._end(self._after_batch())
-            self._parts.producer.serve()
+                self._end_transaction(end)
+            self._end_transaction(self._boundaries.end_after_batch(is_open=self._transactions.open))
+            self._producer.serve()
         except ConnectError as e:
-            raise self._transactions.explained(e) from e
+            raise self._transactions.explain(e) from e
 
-    def settle(self) -> None:
-        # So that no transaction expires meanwhile. One whose end only the task knows stays open, as in Apache's worker.
+    def flush(self) -> None:
+        # So that no transaction expires during a pause.
         try:
-            self._end(self._at_last())
-            self._parts.producer.serve()
+            self._end_transaction(self._boundaries.end_without_batch())
+            self._producer.serve()
         except ConnectError as e:
-            raise self._transactions.explained(e) from e
+            raise self._transactions.explain(e) from e
 
-    def finish(self, outcome: Outcome) -> None:
-        if self._host.cancelled:
+    def finish(self, outcome: RunOutcome) -> None:
+        if self._handle.cancelled:
             return
-        if outcome is Outcome.STOPPED and not self._partial:
+        if outcome is RunOutcome.STOPPED and not self._is_partial:
             try:
-                self._end(self._at_last())
-            except (ConnectError, ProduceCancelled, Stopped) as e:
-                log.error("The last transaction of task %s is not committed: %s", self._host.id, describe(e))
+                self._end_transaction(self._boundaries.end_without_batch())
+            except (ConnectError, ProduceCancelled, TaskStopped) as e:
+                log.error("The last transaction of task %s is not committed: %s", self._handle.id, describe(e))
         if self._transactions.open:
             self._transactions.give_up()
 
-    # --- where transactions end
-
-    def _stretches(self, batch: Sequence[SourceRecord] | None) -> Sequence[Part]:
-        if not batch:
-            return ()
-        return [Part(batch, End.NONE)] if self.context is None else list(self._requested.split(batch))
-
-    def _after_batch(self) -> End:
-        match self._boundary.kind:
-            case Boundary.CONNECTOR:
-                return self._requested.after_batch()
-            case Boundary.INTERVAL:
-                return End.COMMIT if self._clock() >= self._last_commit + self._boundary.interval_s else End.NONE
-        # Offsets of records that were all dropped do not need a transaction each time.
-        due = self._transactions.open or self._clock() >= self._last_commit + self._timing.interval_s
-        return End.COMMIT if due else End.NONE
-
-    def _at_last(self) -> End:
-        return self._requested.after_batch() if self._boundary.kind is Boundary.CONNECTOR else End.COMMIT
-
-    def _end(self, end: End) -> None:
-        if end is End.NONE:
+    def _end_transaction(self, end: TransactionEnd) -> None:
+        if end is TransactionEnd.NONE:
             return
-        if end is End.ABORT:
+        if end is TransactionEnd.ABORT:
             self._transactions.abort()
-            self._places.clear()  # none of them was written
-        # After an abort too: the offsets are kept, so that the task does not see the same records again.
+            self._records.on_abort()
+        # After an abort too: storing the offsets keeps the task from reading the aborted records again.
         self._commit()
 
-    # --- a transaction
-
     def _send(self, records: Sequence[SourceRecord]) -> None:
-        self._partial = True
-        if self._parts.task.wants_commit_record:
-            self._records += records
+        self._is_partial = True
+        if self._task.wants_commit_record:
+            self._records.add(records)
         self._sender.send(records)
-        self._partial = False
+        self._is_partial = False
 
     def _commit(self) -> None:
-        self._last_commit = self._clock()
+        self._boundaries.start_interval()
         pending, transactions = self._sender.pending, self._transactions
         if not pending and not transactions.open:
             return
-        # Promise 7: a record that was skipped is in the dead letter queue before its offset is committed.
-        self._parts.errors.settle_now()
+        # Promise 7: a skipped record is in the dead letter queue before its offset is committed.
+        self._errors.flush_or_stop()
         offsets = pending.take()
         transactions.begin()
         if offsets:
@@ -178,54 +174,45 @@ class ExactlyOnce:
                 self._write_offsets(offsets)
             except UnreachableError as e:
                 raise TransactionLostError(e.message) from e
-        if self._parts.task.wants_commit_record:
-            transactions.wait_until_sent()  # so that it is known where each record came to lie
+        if self._task.wants_commit_record:
+            transactions.wait_until_sent()  # so that the metadata of each record is known
         crash_points.point("source.produced")
-        # Promise 1 and 5: the offsets are there when the records are, and not before.
+        # Promises 1 and 5: the offsets become visible with the records, not before.
         transactions.commit()
         crash_points.point("offsets.written")
-        self.fruitful = True
+        self.made_progress = True
         if topics := self._sender.take_new_topics():
-            self._host.tell_topics(topics)
+            self._handle.report_topics(topics)
         if offsets:
             try:
-                self._services.offsets_committed(self._host.id.connector, offsets)
+                self._services.offsets_committed(self._handle.id.connector, offsets)
             except UnreachableError as e:
                 raise TransactionLostError(e.message) from e
-        self._confirm()
+        for record, metadata in self._records.take():
+            confirm_record(self._handle.id, self._task, record, metadata)
         if offsets:
-            tell_source(self._host.id, self._parts.task, offsets)
+            confirm_offsets(self._handle.id, self._task, offsets)
 
     def _write_offsets(self, offsets: Sequence[OffsetPair]) -> None:
-        connector = self._host.id.connector
+        connector = self._handle.id.connector
         records = self._services.offset_records(connector, offsets)
         for topic in {record.topic for record in records}:
             if topic in self._sender.topics:
                 raise ConnectError(f"{_OWN_TOPIC}: {topic}")
         if any(offset is None for _, offset in offsets):
             self._services.before_commit(connector, offsets)
-        if self._host.control.stopping:
-            self._transactions.wait_until_sent()  # a task that is to end does not wait for room in a full queue
-        for run in _runs(records):
-            self._parts.producer.send_run(run)
-
-    # --- commit_record
-
-    def _written(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
-        self._places[id(record)] = metadata
-
-    def _confirm(self) -> None:
-        records, places = self._records, self._places
-        self._records, self._places = [], {}
-        for record in records:
-            confirm(self._host.id, self._parts.task, record, places.get(id(record)))
+        if self._handle.control.stopping:
+            self._transactions.wait_until_sent()  # a stopping task must not wait for space in a full queue
+        for run in _group_by_topic(records):
+            self._producer.send_run(run)
 
 
-def _runs(records: Sequence[OffsetRecord]) -> list[ProducerRun]:
-    """Offset records as runs of one topic each; tombstones are values that are None."""
-    topics = dict.fromkeys(record.topic for record in records)
-    of = {topic: [record for record in records if record.topic == topic] for topic in topics}
+def _group_by_topic(records: Sequence[OffsetRecord]) -> list[ProducerRun]:
+    """Returns offset records as one run per topic; a tombstone has the value None."""
+    by_topic: dict[str, list[OffsetRecord]] = {}
+    for record in records:
+        by_topic.setdefault(record.topic, []).append(record)
     return [
         ProducerRun(topic, [r.key for r in found], [r.value for r in found], [r.partition for r in found])
-        for topic, found in of.items()
+        for topic, found in by_topic.items()
     ]

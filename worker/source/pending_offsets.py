@@ -1,4 +1,4 @@
-"""Which source offsets are to be stored next."""
+"""The source offsets to store with the next flush."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from worker.storage.offset_store import OffsetPair
 
 
 class PendingOffsets:
-    """The latest offset of each source partition among records that were produced, and not stored yet.
+    """The latest offset of each source partition among records that were sent and whose offsets are not stored yet.
 
-    Tracked by the batch: a source shares one partition object between its records, so identity tells most of it.
+    Tracks whole batches: a source's records share one partition object, so comparing identities is usually enough.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class PendingOffsets:
         return bool(self._latest)
 
     def track(self, records: Sequence[SourceRecord]) -> None:
-        """These records, in this order, were handed to the producer (or dropped by a transformation)."""
+        """Adds the offsets of records that were passed to the producer, in this order, or dropped by a transformation."""
         seen: set[int] = set()
         ids: set[PartitionId] = set()
         for record in reversed(records):
@@ -33,18 +33,18 @@ class PendingOffsets:
             if partition is None and record.source_offset is None:
                 continue
             key = partition_id(partition)
-            # Two objects can be the same partition: the one seen first from the end is the latest.
+            # Two objects can be the same partition: the last record has the latest offset.
             if key not in ids:
                 ids.add(key)
                 self._latest[key] = (partition, record.source_offset)
 
     def take(self) -> list[OffsetPair]:
-        """All of them; tracking goes on from nothing."""
+        """Returns all pending offsets and removes them."""
         taken = list(self._latest.values())
         self._latest = {}
         return taken
 
     def give_back(self, offsets: Sequence[OffsetPair]) -> None:
-        """They could not be stored. What was tracked since is newer and stays."""
+        """Adds offsets that could not be stored. Those tracked since are newer and take precedence."""
         for pair in offsets:
             self._latest.setdefault(partition_id(pair[0]), pair)

@@ -1,4 +1,4 @@
-"""What a source task works with, and when it stores how far it came."""
+"""The components of one source task, and its flush intervals."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from dataclasses import dataclass
 
 from connect.source import SourceTask
 from worker.errors.handler import ErrorHandler
-from worker.errors.resend import RefusedRecords
+from worker.errors.resend import RejectedRecords
 from worker.kafka.record_producer import RecordProducer
 from worker.kafka.topic_creator import TopicCreator
 from worker.kafka.transactions import Transactions
 from worker.source.transaction_boundary import BoundarySettings
 from worker.tasks.converters import Converters
-from worker.tasks.transformation_chain import TransformChain
+from worker.tasks.transformation_chain import TransformationChain
 
 
 @dataclass(frozen=True, slots=True)
-class Exactly:
-    """What a source task with exactly-once has besides."""
+class TransactionRuntime:
+    """The additional components of a source task with exactly-once."""
 
     transactions: Transactions
     boundary: BoundarySettings
 
 
 @dataclass(frozen=True, slots=True)
-class SourceParts:
-    """What a source task works with. Made on the task's own thread, for plugins are loaded and configured in it."""
+class SourceTaskRuntime:
+    """The components of one source task. Created on the task's thread, which loads and configures its plugins."""
 
     task: SourceTask
     config: Mapping[str, str]
     converters: Converters
-    chain: TransformChain
+    chain: TransformationChain
     producer: RecordProducer
-    topics: TopicCreator | None
+    topic_creator: TopicCreator | None
     """None leaves missing topics to the broker."""
     errors: ErrorHandler
-    refused: RefusedRecords
-    exactly: Exactly | None = None
-    """Given for a task that writes records and offsets in transactions."""
+    rejected: RejectedRecords
+    transaction: TransactionRuntime | None = None
+    """Set for a task that writes records and offsets in transactions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +48,4 @@ class FlushTiming:
     interval_s: float
     timeout_s: float
     last_timeout_s: float
-    """For the flush at the end: it must fit into the time that a stop is given."""
+    """For the final flush, which must fit into ``task.shutdown.graceful.timeout.ms``."""

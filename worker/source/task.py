@@ -1,41 +1,43 @@
-"""A source task: its thread, its plugins, and its loop of polling and delivering.
-
-How what it polls becomes durable is :mod:`worker.source.at_least_once` (at-least-once) or :mod:`worker.source.exactly_once`.
-"""
+"""A source task: its thread, its plugins, and the loop that polls and sends."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
+from connect.backoff import Backoff
 from connect.errors import ConnectError, RetriableError
 from connect.record import SourceRecord
 from connect.source import TransactionContext
 from worker.executor import WorkerServices
-from worker.kafka.idempotence import WITHOUT
+from worker.kafka.idempotence import NOT_IDEMPOTENT_HINT
 from worker.kafka.record_producer import ProduceCancelled, ProducerLostError
 from worker.kafka.transactions import TransactionLostError
-from worker.model import ErrorCounts, Stopped, TaskId, TaskProgress
-from worker.source.at_least_once import AtLeastOnce, Outcome, SourceDelivery
-from worker.source.exactly_once import ExactlyOnce
-from worker.source.runtime import FlushTiming, SourceParts
+from worker.model import ErrorCounts, TaskId, TaskProgress, TaskStopped
+from worker.source.at_least_once import AtLeastOnceDelivery
+from worker.source.delivery import RunOutcome, SourceDelivery, confirm_record
+from worker.source.exactly_once import ExactlyOnceDelivery
+from worker.source.runtime import FlushTiming, SourceTaskRuntime
+from worker.source.sender import RecordSender
+from worker.source.transaction_boundary import TransactionBoundaries
 from worker.storage.offset_store import ConnectorOffsetReader
-from worker.tasks.worker_task import TaskListener, WorkerTask, plugin_details
+from worker.tasks.worker_task import TaskListener, WorkerTask, read_plugin_progress
 
 log = logging.getLogger(__name__)
 
-_IDLE_FIRST_S, _IDLE_MOST_S = 0.001, 0.1
-_RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 5.0
-_PAUSE_LOOK_S = 1.0
-_FRUITLESS = 3
-"""So often a task may lose its transaction or its producer in a row without any reason seen: then its settings are to blame, not
-the brokers."""
-_STOP_COMES_S = 30.0
+_IDLE_FIRST_S, _IDLE_MAX_S = 0.001, 0.1
+_RETRY_FIRST_S, _RETRY_MAX_S = 0.1, 5.0
+_PAUSED_FLUSH_S = 1.0
+_MAX_FAILED_RESTARTS = 3
+"""A task that loses its producer or transaction this often in a row, without progress and with all brokers available, fails: its
+configuration is to blame, not the brokers."""
+_STOP_REQUEST_TIMEOUT_S = 30.0
 
 
-class _Context:
-    """What the task is given (:class:`connect.source.SourceTaskContext`)."""
+class SourceContext:
+    """Passed to the connector's task (:class:`connect.source.SourceTaskContext`)."""
 
     def __init__(
         self, config: Mapping[str, str], offset_reader: ConnectorOffsetReader, transactions: TransactionContext | None
@@ -63,7 +65,7 @@ class SourceWorkerTask(WorkerTask):
         self,
         task_id: TaskId,
         listener: TaskListener,
-        make_parts: Callable[[Callable[[], bool], bool], SourceParts],
+        create_runtime: Callable[[Callable[[], bool], bool], SourceTaskRuntime],
         services: WorkerServices,
         timing: FlushTiming,
         *,
@@ -71,174 +73,171 @@ class SourceWorkerTask(WorkerTask):
         version: str | None = None,
         paused: bool = False,
     ) -> None:
-        """``make_parts`` is called on the task's thread, with what its producer asks whether to give up, and whether that may
-        number its batches. ``run`` is what the worker knows this start by."""
+        """``create_runtime`` is called on the task's thread. Its arguments: a function that says whether the producer must give
+        up, and whether the producer may be idempotent. ``run`` is the worker's start ID of the task."""
         super().__init__(task_id, listener, version=version, paused=paused)
-        self._make_parts = make_parts
+        self._create_runtime = create_runtime
         self._services = services
         self._timing = timing
         self._run_number = run
-        self._offset_reader = self._new_reader()
-        self._parts: SourceParts | None = None
+        self._offset_reader = self._new_offset_reader()
+        self._runtime: SourceTaskRuntime | None = None
         self._started = False
         self._counts = ErrorCounts()
-        self._fruitless = 0
-        self._numbered = True
+        self._failed_restarts = 0
+        self._idempotent = True
 
     def progress(self) -> TaskProgress:
-        parts = self._parts
-        details = plugin_details(parts.task) if parts is not None and self._started else {}
+        runtime = self._runtime
+        details = read_plugin_progress(runtime.task) if runtime is not None and self._started else {}
         return TaskProgress(self._records, self._bytes, None, details, self._counts)
 
-    def _new_reader(self) -> ConnectorOffsetReader:
+    def _new_offset_reader(self) -> ConnectorOffsetReader:
         return ConnectorOffsetReader(self._services.offsets, self.id.connector, self.control.wait_for_stop)
 
-    def count(self, records: int, size_bytes: int) -> None:
-        self._records += records
-        self._bytes += size_bytes
-
-    def tell_topics(self, topics: Collection[str]) -> None:
-        if not self.cancelled:
-            self._listener.on_topics(self, topics)
-
     def _stop_plugin(self) -> None:
-        if self._parts is not None:
+        if self._runtime is not None:
             try:
-                self._parts.task.stop()
+                self._runtime.task.stop()
             except BaseException:
                 log.exception("stop() of task %s failed", self.id)
 
     def _cut_off(self) -> None:
         self._offset_reader.close()
-        if self._parts is not None:
-            self._parts.producer.cancel()
-            self._parts.errors.cancel()
+        if self._runtime is not None:
+            self._runtime.producer.cancel()
+            self._runtime.errors.cancel()
 
     def _execute(self) -> None:
-        while self._live() and not self.control.stopping:
-            self._offset_reader = self._new_reader()
-            self._wait_if_born_paused()
+        while self._run_instance() and not self.control.stopping:
+            self._offset_reader = self._new_offset_reader()
+            self._wait_if_created_paused()
 
-    def _live(self) -> bool:
-        """The life of one instance of the connector's task. True when there is to be another."""
-        parts = self._make_parts(self.control.is_stopping, self._numbered)
-        parts.errors.counts.add(self._counts)
-        self._parts, self._counts = parts, parts.errors.counts
+    def _run_instance(self) -> bool:
+        """Runs one instance of the connector's task. Returns True if another one should follow."""
+        runtime = self._create_runtime(self.control.is_stopping, self._idempotent)
+        runtime.errors.counts.add(self._counts)
+        self._runtime, self._counts = runtime, runtime.errors.counts
         self._started = False
-        again: SourceDelivery | None = None
+        lost: SourceDelivery | None = None
         try:
-            if not parts.errors.open(self.control.wait_for_stop) or self.control.stopping:
+            if not runtime.errors.open(self.control.wait_for_stop) or self.control.stopping:
                 return False
-            delivery = self._delivery(parts)
+            delivery = self._new_delivery(runtime)
             if not delivery.prepare():
                 return False
-            parts.task.initialize(_Context(parts.config, self._offset_reader, delivery.context))
-            parts.task.start(parts.config)
+            runtime.task.initialize(SourceContext(runtime.config, self._offset_reader, delivery.context))
+            runtime.task.start(runtime.config)
             self._started = True
             if self.control.is_stopping():
-                parts.task.stop()  # the request came before the task could hear it
+                runtime.task.stop()  # the request may have come before start() returned
             self._listener.on_running(self)
-            outcome = Outcome.FAILED
+            outcome = RunOutcome.FAILED
             try:
-                self._loop(parts, delivery)
-                outcome = Outcome.STOPPED
-            except (ProduceCancelled, Stopped):
-                outcome = Outcome.INTERRUPTED
-                log.info("Task %s stops with records that the broker did not take; they will be read again", self.id)
+                self._loop(runtime, delivery)
+                outcome = RunOutcome.STOPPED
+            except (ProduceCancelled, TaskStopped):
+                outcome = RunOutcome.INTERRUPTED
+                log.info("Task %s stops with records that the broker has not acknowledged; they will be read again", self.id)
             except (TransactionLostError, ProducerLostError) as e:
-                if self.control.stopping or not self._is_worth_it(delivery, e):
+                if self.control.stopping or not self._should_restart(delivery, e):
                     raise
-                again = delivery
+                lost = delivery
             finally:
                 delivery.finish(outcome)
         finally:
-            self._close(parts)
-        return again is not None and self._may_begin_again(again)
+            self._close(runtime)
+        return lost is not None and self._await_restart(lost)
 
-    def _is_worth_it(self, delivery: SourceDelivery, error: TransactionLostError | ProducerLostError) -> bool:
-        if isinstance(error, ProducerLostError) and error.refused:
-            self._numbered = False
-            log.warning("Task %s begins again with a producer that numbers no batches: %s. %s", self.id, error.message, WITHOUT)
+    def _should_restart(self, delivery: SourceDelivery, error: TransactionLostError | ProducerLostError) -> bool:
+        if isinstance(error, ProducerLostError) and error.idempotence_denied:
+            self._idempotent = False
+            log.warning("Task %s restarts with a non-idempotent producer: %s. %s", self.id, error.message, NOT_IDEMPOTENT_HINT)
             return True
-        self._fruitless = 0 if delivery.fruitful or delivery.disturbed else self._fruitless + 1
-        if self._fruitless > _FRUITLESS:
+        self._failed_restarts = 0 if delivery.made_progress or delivery.broker_unavailable else self._failed_restarts + 1
+        if self._failed_restarts > _MAX_FAILED_RESTARTS:
             return False
         reason = error.reason if isinstance(error, TransactionLostError) else error.message
-        log.warning("Task %s begins again from what it has committed: %s", self.id, reason)
+        log.warning("Task %s restarts from its last committed offsets: %s", self.id, reason)
         return True
 
-    def _may_begin_again(self, delivery: SourceDelivery) -> bool:
-        self.control.wait_for_stop(min(_RETRY_FIRST_S * 2**self._fruitless, _RETRY_MOST_S))
+    def _await_restart(self, delivery: SourceDelivery) -> bool:
+        """Waits until the task may restart. Returns False if it must stop."""
+        self.control.wait_for_stop(Backoff(_RETRY_FIRST_S, _RETRY_MAX_S).delay_after_s(self._failed_restarts + 1))
         try:
-            return delivery.may_begin_again()
+            return delivery.can_restart()
         except ConnectError as e:
-            log.warning("Task %s does not begin again: %s", self.id, e.message)
-            # What ends it is on its way: a failure told before that would be one of a run that is over.
-            if self.control.wait_for_stop(_STOP_COMES_S):
+            log.warning("Task %s does not restart: %s", self.id, e.message)
+            # A request to stop should follow. A failure reported before it would be that of an outdated run.
+            if self.control.wait_for_stop(_STOP_REQUEST_TIMEOUT_S):
                 return False
             raise
 
-    def _delivery(self, parts: SourceParts) -> SourceDelivery:
-        if parts.exactly is None:
-            return AtLeastOnce(self, parts, self._services.offsets, self._timing)
-        return ExactlyOnce(self, parts, parts.exactly, self._services, self._timing, self._run_number)
+    def _new_delivery(self, runtime: SourceTaskRuntime) -> SourceDelivery:
+        if runtime.transaction is None:
+            sender = RecordSender(self, runtime, partial(confirm_record, self.id, runtime.task))
+            return AtLeastOnceDelivery(
+                self, runtime.task, sender, runtime.producer, runtime.errors, self._services.offsets, self._timing
+            )
+        boundaries = TransactionBoundaries(runtime.transaction.boundary, self._timing.interval_s)
+        transactions = runtime.transaction.transactions
+        return ExactlyOnceDelivery(self, runtime, transactions, boundaries, self._services, self._run_number)
 
-    def _loop(self, parts: SourceParts, delivery: SourceDelivery) -> None:
-        control = self.control
-        idle_s, retry_s = _IDLE_FIRST_S, _RETRY_FIRST_S
-        delivery.begin()
+    def _loop(self, runtime: SourceTaskRuntime, delivery: SourceDelivery) -> None:
+        control, task, errors = self.control, runtime.task, runtime.errors
+        idle, retry = Backoff(_IDLE_FIRST_S, _IDLE_MAX_S), Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
+        delivery.start()
         while not control.stopping:
             if control.paused:
                 self._stay_paused(delivery)
-                delivery.begin()
+                delivery.start()
                 continue
-            began = time.monotonic()
+            started = time.monotonic()
             try:
-                batch = parts.task.poll()
-                retry_s = _RETRY_FIRST_S
+                batch = task.poll()
+                retry.reset()
             except RetriableError as e:
-                log.warning("poll() failed and is called again in %.1f s: %s", retry_s, e.message)
+                delay_s = retry.next_delay_s()
+                log.warning("poll() failed and will be retried in %.1f s: %s", delay_s, e.message)
                 batch = None
-                control.wait_for_stop(retry_s)
-                retry_s = min(retry_s * 2, _RETRY_MOST_S)
-            parts.errors.check()
+                control.wait_for_stop(delay_s)
+            errors.check()
             try:
-                delivery.deliver(batch)
+                delivery.send(batch)
             except (AttributeError, TypeError) as e:
-                raise _explained(e, batch, type(parts.task)) from e
+                raise _explain(e, batch, type(task)) from e
             if batch:
-                idle_s = _IDLE_FIRST_S
-            elif time.monotonic() - began < _IDLE_FIRST_S:
-                # A task that answers "nothing" at once would keep a core busy asking.
-                control.wait_for_stop(idle_s)
-                idle_s = min(idle_s * 2, _IDLE_MOST_S)
+                idle.reset()
+            elif time.monotonic() - started < _IDLE_FIRST_S:
+                # A task that returns nothing at once would keep a core busy with polling.
+                control.wait_for_stop(idle.next_delay_s())
 
     def _stay_paused(self, delivery: SourceDelivery) -> None:
         self._listener.on_paused(self)
-        delivery.settle()
-        while not self.control.wait_while_paused(_PAUSE_LOOK_S):
-            delivery.settle()
+        delivery.flush()
+        while not self.control.wait_while_paused(_PAUSED_FLUSH_S):
+            delivery.flush()
         if not self.control.stopping:
             self._listener.on_running(self)
 
-    def _close(self, parts: SourceParts) -> None:
+    def _close(self, runtime: SourceTaskRuntime) -> None:
         self._offset_reader.close()
-        # A task that was asked to end has waited for its reports in the last flush already.
-        parts.errors.close(0.0 if self.cancelled or self.control.stopping else self._timing.last_timeout_s)
-        for what in (parts.task, parts.chain, parts.converters, parts.producer):
+        # A task that was asked to stop has already waited for its error reports in the last flush.
+        runtime.errors.close(0.0 if self.cancelled or self.control.stopping else self._timing.last_timeout_s)
+        for component in (runtime.task, runtime.chain, runtime.converters, runtime.producer):
             try:
-                what.close()
+                component.close()
             except Exception:
-                log.exception("close() of %s failed in task %s", type(what).__name__, self.id)
+                log.exception("close() of %s failed in task %s", type(component).__name__, self.id)
 
 
-def _explained(error: Exception, batch: object, task: type) -> Exception:
-    """The error of a delivery; where ``poll`` returned something else than it may, one that says so."""
+def _explain(error: Exception, batch: object, task: type) -> Exception:
+    """Returns an error that says what ``poll`` returned if that was not a valid batch; else the error itself."""
     if isinstance(batch, str | Mapping) or not isinstance(batch, Iterable):
         found = type(batch).__name__
     else:
-        strange = next((one for one in batch if not isinstance(one, SourceRecord)), error)
-        if strange is error:
+        invalid = next((one for one in batch if not isinstance(one, SourceRecord)), error)
+        if invalid is error:
             return error
-        found = f"a sequence with {type(strange).__name__} in it"
+        found = f"a sequence with {type(invalid).__name__} in it"
     return ConnectError(f"poll() of {task.__qualname__} must return a sequence of SourceRecord, or None, but returned {found}")

@@ -1,9 +1,10 @@
-"""Where a source task's transactions end (``transaction.boundary``), and what a task may ask for about that itself (KIP-618)."""
+"""Where the transactions of a source task end: ``transaction.boundary``, and the boundaries a task defines itself (KIP-618)."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -22,8 +23,8 @@ class Boundary(Enum):
     CONNECTOR = "connector"
 
 
-class End(Enum):
-    """What is to happen to the open transaction."""
+class TransactionEnd(Enum):
+    """What to do with the open transaction."""
 
     NONE = "none"
     COMMIT = "commit"
@@ -36,12 +37,14 @@ class BoundarySettings:
 
     kind: Boundary
     interval_s: float
-    """For :attr:`Boundary.INTERVAL`: how long records gather in one transaction."""
+    """The time between commits, for :attr:`Boundary.INTERVAL`."""
 
 
-def boundary_settings(config: Mapping[str, str], worker_interval_s: float) -> BoundarySettings:
-    """What a connector's configuration says. ``worker_interval_s`` is the worker's ``offset.flush.interval.ms``, the default of
-    ``transaction.boundary.interval.ms``. Raises ConfigError."""
+def parse_boundary(config: Mapping[str, str], worker_interval_s: float) -> BoundarySettings:
+    """Reads a connector's boundary settings. Raises ConfigError.
+
+    ``worker_interval_s`` is the worker's ``offset.flush.interval.ms``, the default of ``transaction.boundary.interval.ms``.
+    """
     text = config.get("transaction.boundary", "").strip() or Boundary.POLL.value
     try:
         kind = Boundary(text.lower())
@@ -57,19 +60,18 @@ def boundary_settings(config: Mapping[str, str], worker_interval_s: float) -> Bo
         raise ConfigError.invalid("transaction.boundary.interval.ms", interval, "Not a number of type LONG") from e
 
 
-class Part(NamedTuple):
-    """A stretch of a batch, and what follows it."""
+class BatchPart(NamedTuple):
+    """Consecutive records of a batch, and how the transaction ends after them."""
 
     records: Sequence[SourceRecord]
-    end: End
+    end: TransactionEnd
 
 
 class RequestedBoundaries:
-    """What a task with boundaries of its own has asked for (:class:`connect.source.TransactionContext`). Used on the task's
-    thread."""
+    """The boundaries that a task requested (:class:`connect.source.TransactionContext`). Used on the task's thread."""
 
     def __init__(self) -> None:
-        # By identity, as a task means the very record it returns; the record is kept, so that no other takes its id.
+        # By identity: a task means the very record that it returns. The record is stored so that no other one gets its id.
         self._commits: dict[int, SourceRecord] = {}
         self._aborts: dict[int, SourceRecord] = {}
         self._commit_batch = False
@@ -87,20 +89,22 @@ class RequestedBoundaries:
         else:
             self._aborts[id(record)] = record
 
-    def split(self, batch: Sequence[SourceRecord]) -> Iterator[Part]:
-        """The batch in stretches, each up to a record after which a transaction ends; what is left comes with NONE. Raises
-        IllegalStateError when a record is to end it both ways."""
+    def split(self, batch: Sequence[SourceRecord]) -> Iterator[BatchPart]:
+        """Splits the batch after each record that ends a transaction; the remainder has NONE.
+
+        Raises IllegalStateError if a record requests both a commit and an abort.
+        """
         start = 0
         if self._commits or self._aborts:
-            for place, record in enumerate(batch):
-                end = self._end_after(record)
-                if end is not End.NONE:
-                    yield Part(batch[start : place + 1], end)
-                    start = place + 1
+            for index, record in enumerate(batch):
+                end = self._take_end_after(record)
+                if end is not TransactionEnd.NONE:
+                    yield BatchPart(batch[start : index + 1], end)
+                    start = index + 1
         if start < len(batch):
-            yield Part(batch[start:] if start else batch, End.NONE)
+            yield BatchPart(batch[start:] if start else batch, TransactionEnd.NONE)
 
-    def _end_after(self, record: SourceRecord) -> End:
+    def _take_end_after(self, record: SourceRecord) -> TransactionEnd:
         commit, abort = self._commits.pop(id(record), None), self._aborts.pop(id(record), None)
         if commit is not None and abort is not None:
             raise IllegalStateError(
@@ -109,16 +113,56 @@ class RequestedBoundaries:
             )
         if abort is not None:
             log.info("Aborting transaction for record on topic %s as requested by connector", record.topic)
-            return End.ABORT
-        return End.NONE if commit is None else End.COMMIT
+            return TransactionEnd.ABORT
+        return TransactionEnd.NONE if commit is None else TransactionEnd.COMMIT
 
-    def after_batch(self) -> End:
-        """What is asked for after the batch, once. Raises IllegalStateError when it is both."""
+    def take_end_after_batch(self) -> TransactionEnd:
+        """Returns what the task requested for the whole batch, once. Raises IllegalStateError if it requested both ends."""
         commit, abort = self._commit_batch, self._abort_batch
         self._commit_batch = self._abort_batch = False
         if commit and abort:
             raise IllegalStateError("Connector requested both commit and abort of same transaction")
         if abort:
             log.info("Aborting transaction for batch as requested by connector")
-            return End.ABORT
-        return End.COMMIT if commit else End.NONE
+            return TransactionEnd.ABORT
+        return TransactionEnd.COMMIT if commit else TransactionEnd.NONE
+
+
+class TransactionBoundaries:
+    """Decides where the transactions of one task end."""
+
+    def __init__(self, settings: BoundarySettings, flush_interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock`` returns seconds."""
+        self.requested = RequestedBoundaries() if settings.kind is Boundary.CONNECTOR else None
+        """The boundaries that the task defines itself; None if it may not."""
+        self._settings = settings
+        self._flush_interval_s = flush_interval_s
+        self._clock = clock
+        self._interval_started = 0.0
+
+    def start_interval(self) -> None:
+        """Called when the task starts or resumes, and for each commit."""
+        self._interval_started = self._clock()
+
+    def split(self, batch: Sequence[SourceRecord] | None) -> Sequence[BatchPart]:
+        """Splits the batch where the task requested an end."""
+        if not batch:
+            return ()
+        return [BatchPart(batch, TransactionEnd.NONE)] if self.requested is None else list(self.requested.split(batch))
+
+    def end_after_batch(self, *, is_open: bool) -> TransactionEnd:
+        """Returns what happens after a batch. ``is_open`` says whether there is an open transaction."""
+        if self.requested is not None:
+            return self.requested.take_end_after_batch()
+        if self._settings.kind is Boundary.INTERVAL:
+            return TransactionEnd.COMMIT if self._is_over(self._settings.interval_s) else TransactionEnd.NONE
+        # Offsets of batches whose records were all dropped do not need a transaction each.
+        return TransactionEnd.COMMIT if is_open or self._is_over(self._flush_interval_s) else TransactionEnd.NONE
+
+    def end_without_batch(self) -> TransactionEnd:
+        """Returns what happens when the task is paused or stops. A transaction whose end only the task knows stays open, as in
+        Apache's worker."""
+        return TransactionEnd.COMMIT if self.requested is None else self.requested.take_end_after_batch()
+
+    def _is_over(self, interval_s: float) -> bool:
+        return self._clock() >= self._interval_started + interval_s

@@ -1,1 +1,1 @@
-"""The internal topics of a distributed worker as three stores: configurations, statuses, source offsets."""
+"""The stores of configs, statuses, and source offsets: in internal topics, or for offsets in a file."""

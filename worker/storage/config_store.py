@@ -1,8 +1,9 @@
-"""The config topic as a store: what is configured, and the writes of herders (Apache's ``KafkaConfigBackingStore``).
+"""The store of connector configs in the config topic, and the herders' writes (Apache's ``KafkaConfigBackingStore``).
 
-Every write returns after it was read back, so that a snapshot taken then has it. With a leader's writer (exactly-once preparing
-or enabled) what only a leader writes is written in transactions, each logical write in one, after :meth:`claim_write_privileges`;
-target states and logger levels come from any worker and are written plainly, as Apache's workers do.
+Every write returns after it was read back, so that a snapshot taken then includes it. With a leader's writer (exactly-once
+preparing or enabled), records that only a leader writes are written in transactions, one per logical write, after
+:meth:`claim_write_privileges`; target states and logger levels come from any worker and are written without transactions, as
+Apache's workers do.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from worker.storage.record_codec import KeyValue, LoggerRecord, Properties, Rest
 log = logging.getLogger(__name__)
 
 WRITE_TIMEOUT_S = 30.0
-"""For one write, until it is read back."""
+"""The timeout of one write, until it is read back."""
 
 
 class ConfigListener(Protocol):
-    """Hears of records written after the store was started. Called on the store's thread, with a snapshot taken then already
-    having the change; must not block."""
+    """Receives records written after the store was started. Called on the store's thread; a snapshot taken then includes the
+    change. Must not block."""
 
     def on_connector_config(self, name: str) -> None:
-        """The connector is new or its configuration was written, even if it is the same."""
+        """The connector is new, or its config was written (even if unchanged)."""
 
     def on_connector_removed(self, name: str) -> None: ...
 
     def on_task_configs(self, name: str, tasks: Sequence[TaskId]) -> None:
-        """A set of tasks was committed; empty when there are none any more, or the set is not complete."""
+        """A set of tasks was committed; empty if there are no tasks any more, or the set is incomplete."""
 
     def on_target_state(self, name: str) -> None:
         """The target state of an existing connector was written."""
@@ -56,57 +57,59 @@ class ConfigListener(Protocol):
 
 
 class ConfigStore:
-    """Owns the log of the config topic. Methods are safe from any thread except the listener's; those that write raise
-    UnreachableError when the broker is away or slow, and FencedError when the right to write is not, or no longer, this
-    worker's."""
+    """Owns the log of the config topic. Methods are safe from any thread except the listener's.
+
+    Methods that write raise UnreachableError if the broker is unavailable or slow, and FencedError if this worker does not have
+    the right to write (any more).
+    """
 
     def __init__(self, settings: TopicLogSettings, listener: ConfigListener) -> None:
-        """``settings`` as of :func:`worker.storage.topic_logs.config_log`."""
+        """``settings`` come from :func:`worker.storage.topic_logs.config_log`."""
         self._state = ConfigState()
         self._listener = listener
         self._in_transactions = settings.leader is not None
         self._log = TopicLog(settings, self._on_record)
 
     def start(self, timeout_s: float | None = None) -> None:
-        """Makes or checks the topic and reads it; see :meth:`TopicLog.start`."""
+        """Creates or checks the topic and reads it; see :meth:`TopicLog.start`."""
         self._log.start(timeout_s)
 
     def ask_to_close(self) -> None:
-        """Makes a later close quick."""
+        """Makes a later close fast."""
         self._log.ask_to_close()
 
     def close(self) -> None:
         self._log.close()
 
     def snapshot(self) -> ConfigState:
-        """What was read up to now; costs nothing."""
+        """Returns the state that was read so far; costs nothing."""
         return self._state
 
     def refresh(self, timeout_s: float) -> None:
-        """Returns when all is read that was written before the call. Raises UnreachableError when that takes longer."""
+        """Waits until everything written before the call was read. Raises UnreachableError on timeout."""
         self._log.read_to_end(timeout_s)
 
     def claim_write_privileges(self, timeout_s: float = WRITE_TIMEOUT_S) -> None:
-        """Makes this worker the one that may write as leader; an earlier leader is fenced. Does nothing where configurations are
-        not written in transactions, or this worker has the right."""
+        """Claims the right to write as leader and fences an earlier leader. Does nothing if configs are not written in
+        transactions, or if this worker has the right already."""
         if self._in_transactions:
             self._log.claim(timeout_s)
 
     def relinquish_write_privileges(self) -> None:
-        """For a worker that is no longer leader."""
+        """Gives up the right to write as leader."""
         self._log.relinquish()
 
     def put_connector(self, name: str, config: Properties, target: TargetState | None = None) -> None:
-        """Creates or changes a connector; ``target`` is the initial state of one that is created."""
+        """Creates or changes a connector; ``target`` is the initial state of a new one."""
         records = [] if target is None else [record_codec.target_state_record(name, target)]
         self._write_as_leader([*records, record_codec.connector_record(name, config)])
 
     def remove_connector(self, name: str) -> None:
-        """Deletes a connector with its target state. What is left of its tasks means nothing from then on."""
+        """Deletes a connector with its target state. Its remaining task records mean nothing from then on."""
         self._write_as_leader([record_codec.connector_tombstone(name), record_codec.target_state_tombstone(name)])
 
     def put_task_configs(self, name: str, configs: Sequence[Properties]) -> None:
-        """Writes a whole new set of tasks, then its commit: seen by others all at once."""
+        """Writes a whole new set of tasks, then its commit: other workers see all of it at once."""
         deadline = time.monotonic() + WRITE_TIMEOUT_S
         if configs:
             tasks = [record_codec.task_record(TaskId(name, number), config) for number, config in enumerate(configs)]
@@ -124,11 +127,11 @@ class ConfigStore:
         self._write_as_leader([record_codec.restart_record(request)])
 
     def put_task_count_record(self, name: str, task_count: int) -> None:
-        """Notes that producers of earlier tasks are fenced, and how many the present set has."""
+        """Records that producers of earlier tasks are fenced, and the size of the current set."""
         self._write_as_leader([record_codec.task_count_record(name, task_count)])
 
     def put_logger_level(self, namespace: str, level: str) -> None:
-        """Sets a level on every worker that is in the cluster now."""
+        """Sets a log level on every worker that is in the cluster now."""
         self._write([record_codec.logger_record(LoggerRecord(namespace, level))])
 
     def _write(self, records: Sequence[KeyValue], deadline: float | None = None) -> None:
@@ -151,9 +154,9 @@ class ConfigStore:
         if problem is not None:
             key = (record.key or b"")[:100].decode("utf-8", "backslashreplace")
             log.error(
-                "Record %d of config topic %s (key %s) is left out: %s", record.offset, self._log.topic, key, problem
+                "Record %d of config topic %s (key %s) is skipped: %s", record.offset, self._log.topic, key, problem
             )  # fmt: skip
-        # Restarts and levels of the past are not carried out again; of the rest a herder takes a snapshot after the start.
+        # Past restarts and log levels are not applied again; for the rest, a herder takes a snapshot after the start.
         if update is not None and record.live:
             self._tell(update)
 

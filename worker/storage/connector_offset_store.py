@@ -1,7 +1,7 @@
-"""Source offsets of a connector with an offsets topic of its own (``offsets.storage.topic``, KIP-618).
+"""Source offsets of a connector with its own offsets topic (``offsets.storage.topic``, KIP-618).
 
-Its own topic comes first; the worker's has a copy, so that a connector which is given back to it goes on where it was, and one
-that has just got a topic of its own does too (Apache's ``ConnectorOffsetBackingStore``).
+Its own topic takes precedence; the worker's topic has a copy, so that a connector continues where it was if it gets its own topic
+or gives it up (Apache's ``ConnectorOffsetBackingStore``).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from worker.storage.offset_store import OffsetPair, OffsetRecord, OffsetStore
 log = logging.getLogger(__name__)
 
 
-class TopicOffsets(OffsetStore, Protocol):
-    """Offsets in a topic (:class:`worker.storage.kafka_offset_store.OffsetTopic`)."""
+class TopicOffsetStore(OffsetStore, Protocol):
+    """Source offsets in a topic (:class:`worker.storage.kafka_offset_store.OffsetTopic`)."""
 
     def refresh(self, timeout_s: float) -> None: ...
 
@@ -30,19 +30,19 @@ class TopicOffsets(OffsetStore, Protocol):
 
 
 class OwnOffsets:
-    """Reads the connector's topic and, for what it does not have, the worker's. Owns neither. Safe from any thread."""
+    """Reads the connector's topic and, for missing offsets, the worker's. Owns neither. Safe from any thread."""
 
-    def __init__(self, own: TopicOffsets, of_worker: TopicOffsets) -> None:
+    def __init__(self, own: TopicOffsetStore, of_worker: TopicOffsetStore) -> None:
         self._own = own
         self._of_worker = of_worker
 
     def refresh(self, timeout_s: float) -> None:
-        """Of both topics, within the time each. Raises UnreachableError."""
+        """Refreshes both topics, each within the time. Raises UnreachableError."""
         self._own.refresh(timeout_s)
         self._of_worker.refresh(timeout_s)
 
     def await_read(self, written: Iterable[Written], timeout_s: float) -> None:
-        """For records in the connector's topic; see :meth:`OffsetTopic.await_read`."""
+        """Waits for records in the connector's topic; see :meth:`OffsetTopic.await_read`."""
         self._own.await_read(written, timeout_s)
 
     def get(self, connector: str, partition: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -56,29 +56,30 @@ class OwnOffsets:
         return [*own, *others]
 
     def put(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
-        """Durable in the connector's topic on return; raises what writing to it raises, or forgetting in the worker's."""
-        self.forget_in_worker_topic(connector, offsets)
+        """Stores offsets; durable in the connector's topic on return. Raises the errors of writing to it, or of deleting in
+        the worker's topic."""
+        self.delete_from_worker_topic(connector, offsets)
         self._own.put(connector, offsets)
         self.copy_to_worker_topic(connector, offsets)
 
     def records(self, connector: str, offsets: Sequence[OffsetPair]) -> list[OffsetRecord]:
-        """For the connector's topic; see :meth:`OffsetTopic.records`. Call :meth:`forget_in_worker_topic` before, and
-        :meth:`copy_to_worker_topic` after they are committed."""
+        """Returns records for the connector's topic; see :meth:`OffsetTopic.records`. Call :meth:`delete_from_worker_topic`
+        before they are written, and :meth:`copy_to_worker_topic` after they are committed."""
         return self._own.records(connector, offsets)
 
-    def forget_in_worker_topic(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
-        """Forgets what is to be forgotten in the worker's topic first: if it stayed there, it would be found again when the
-        connector's own topic no longer has it. Raises ConnectError."""
-        forgotten = [pair for pair in offsets if pair[1] is None]
-        if forgotten:
-            self._of_worker.put(connector, forgotten)
+    def delete_from_worker_topic(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
+        """Deletes offsets in the worker's topic first: there, they would be found again once the connector's own topic no
+        longer has them. Raises ConnectError."""
+        deleted = [pair for pair in offsets if pair[1] is None]
+        if deleted:
+            self._of_worker.put(connector, deleted)
 
     def copy_to_worker_topic(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
-        """Writes a copy of the rest to the worker's topic, as well as that goes."""
-        kept = [pair for pair in offsets if pair[1] is not None]
-        if not kept:
+        """Copies other offsets to the worker's topic. Logs errors."""
+        stored = [pair for pair in offsets if pair[1] is not None]
+        if not stored:
             return
         try:
-            self._of_worker.put(connector, kept)
+            self._of_worker.put(connector, stored)
         except ConnectError as e:
             log.warning("Offsets of %s are stored in its own topic, but not in the worker's: %s", connector, e.message)

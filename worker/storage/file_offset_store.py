@@ -1,8 +1,8 @@
 """Source offsets in one file, for standalone workers.
 
-The file is Apache's (:mod:`connect.java.serialized_map`). Each change writes the whole of it anew beside the old one, makes that
-durable and renames it into place, so that a crash at any instant leaves either the old offsets or the new ones. A lock file
-keeps a second worker off.
+The file format is Apache's (:mod:`connect.java.serialized_map`). Each change writes a whole new file beside the old one, makes it
+durable, and renames it, so that a crash at any time leaves either the old or the new offsets. A lock file rejects a second
+worker.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 
 
 class OffsetFile:
-    """Offsets of all connectors of one worker, in memory and in a file. Safe from any thread.
+    """The offsets of all connectors of one worker, in memory and in a file. Safe from any thread.
 
-    Opening it takes the lock and reads the file; :meth:`close` gives the lock back. Raises ConfigError when another worker
-    has it, when it cannot be read or written, or is damaged.
+    Opening it takes the lock and reads the file; :meth:`close` releases the lock. Raises ConfigError if another worker has the
+    lock, or if the file cannot be read or written or is damaged.
     """
 
     def __init__(self, path: str | Path) -> None:
-        # A link stays a link: it is its target that is replaced.
+        # For a link, its target is replaced.
         self.path = Path(os.path.realpath(path))
         self._mutex = threading.Lock()
         self._lock_fd: int | None = None
@@ -50,7 +50,7 @@ class OffsetFile:
             if parsed := decode_key(raw):
                 self._keys[parsed.connector, partition_id(parsed.partition)] = raw
             else:
-                log.warning("%s has a key that is not an offset's; it is kept as it is: %r", self.path, raw[:80])
+                log.warning("%s has a key that is not a source offset; keeping it unchanged: %r", self.path, raw[:80])
 
     def get(self, connector: str, partition: Mapping[str, Any] | None) -> dict[str, Any] | None:
         with self._mutex:
@@ -65,7 +65,7 @@ class OffsetFile:
                 raise ConnectError(f"the offset file {self.path} is closed")
             entries, keys = dict(self._entries), dict(self._keys)
             for key, raw, value in changes:
-                # The bytes under which an offset was first stored stay, whatever order its members have now.
+                # The key bytes of a stored offset do not change, whatever the order of its members is now.
                 if value is None:
                     entries.pop(keys.pop(key, raw), None)
                 else:
@@ -84,7 +84,7 @@ class OffsetFile:
         return result
 
     def close(self) -> None:
-        """Gives the lock back. May be called twice."""
+        """Releases the lock. May be called twice."""
         with self._mutex:
             if self._lock_fd is not None:
                 os.close(self._lock_fd)
@@ -101,13 +101,13 @@ class OffsetFile:
         return self.path.with_name(self.path.name + ".tmp")
 
     def _take_lock(self) -> None:
-        # The lock is a file of its own because the offset file is replaced at each write. It stays behind when the worker
-        # ends: removing it would let two workers lock two different files of that name.
+        # Promise 4: one worker per offset file. The lock is a separate file because the offset file is replaced by each write. It
+        # is not removed when the worker stops: otherwise two workers could lock two different files of that name.
         lock_path = self.path.with_name(self.path.name + ".lock")
         try:
             fd = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as e:
-            raise self._invalid(f"its folder cannot be written to: {e.strerror} ({lock_path})") from e
+            raise self._invalid(f"its directory cannot be written to: {e.strerror} ({lock_path})") from e
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as e:
@@ -122,11 +122,11 @@ class OffsetFile:
             os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         except OSError as e:
             os.close(fd)
-            raise self._invalid(f"its folder cannot be written to: {e.strerror} ({lock_path})") from e
+            raise self._invalid(f"its directory cannot be written to: {e.strerror} ({lock_path})") from e
         self._lock_fd = fd
 
     def _remove_draft(self) -> None:
-        # What a killed worker was writing. It was never acknowledged to anybody.
+        # Left by a worker that was killed while it wrote; never acknowledged.
         self._draft.unlink(missing_ok=True)
 
     def _load(self) -> dict[bytes, bytes | None]:
@@ -137,19 +137,19 @@ class OffsetFile:
         except OSError as e:
             raise self._invalid(f"it cannot be read: {e.strerror}") from e
         if not data:
-            # Apache's worker leaves an empty file when it is killed while it writes.
-            log.warning("The offset file %s is empty: connectors begin from the start", self.path)
+            # Apache's worker leaves an empty file if it is killed while it writes.
+            log.warning("The offset file %s is empty: connectors start from the beginning", self.path)
             return {}
         try:
             return serialized_map.decode(data)
         except DataError as e:
             raise self._invalid(
-                f"it is no offset file, or is damaged: {e.message}. Put a good copy in its place, or move it away to begin "
+                f"it is damaged or not an offset file: {e.message}. Put a good copy in its place, or move it away to begin "
                 "without offsets (sources then read everything again)"
             ) from e
 
     def _write(self, data: bytes) -> None:
-        # Promise 5: complete and durable beside the old file before it takes its place.
+        # Promise 5: the new file is complete and durable before it replaces the old one.
         try:
             fd = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
             try:

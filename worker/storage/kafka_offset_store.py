@@ -1,8 +1,8 @@
-"""Source offsets in a topic, in Apache's form (``KafkaOffsetBackingStore``).
+"""Source offsets in a topic, in Apache's format (``KafkaOffsetBackingStore``).
 
-Offsets are looked up by what their partitions say, not by their keys' bytes, for a Java worker may have written the members of a
-partition in another order than ours. What is written goes under the bytes that are there already, so that a key stays one key for
-Java readers and for compaction; what is forgotten is forgotten under all of them.
+Offsets are looked up by the contents of their partitions, not by their key bytes: a Java worker may have written a partition's
+members in another order. Writes use the key bytes that exist already, so that Java readers and compaction see one key; deletions
+use all of them.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ WRITE_TIMEOUT_S = 30.0
 class _Stored(NamedTuple):
     value: bytes
     order: tuple[int, int]
-    """When it was written, then when it was read: the greatest is the newest."""
+    """Its timestamp, then the order of reading: the greatest value is the newest."""
 
 
 class StoredOffsets:
-    """What an offset topic says, in memory. Not safe from several threads at once."""
+    """The contents of an offset topic, in memory. Not thread-safe."""
 
     def __init__(self) -> None:
         self._by_connector: dict[str, dict[PartitionId, dict[bytes, _Stored]]] = {}
         self._taken = 0
 
     def take(self, key: bytes | None, value: bytes | None, timestamp: int) -> bool:
-        """Takes a record in; False for one that is no offset."""
+        """Adds a record; returns False if it is not an offset."""
         parsed = None if key is None else decode_key(key)
         if parsed is None or key is None:
             return False
@@ -62,17 +62,17 @@ class StoredOffsets:
         return True
 
     def get(self, connector: str, partition: PartitionId) -> bytes | None:
-        """The newest value, or None."""
+        """Returns the newest value, or None."""
         by_key = self._by_connector.get(connector, {}).get(partition)
         return max(by_key.values(), key=lambda stored: stored.order).value if by_key else None
 
     def keys(self, connector: str, partition: PartitionId) -> list[bytes]:
-        """Under which keys there are values, the newest first."""
+        """Returns the keys that have values, the newest first."""
         by_key = self._by_connector.get(connector, {}).get(partition, {})
         return sorted(by_key, key=lambda key: by_key[key].order, reverse=True)
 
     def entries(self, connector: str) -> list[tuple[bytes, bytes]]:
-        """Key and value of each partition."""
+        """Returns key and value of each partition."""
         found = self._by_connector.get(connector, {}).values()
         return [(key, by_key[key].value) for by_key in found for key in [max(by_key, key=lambda one: by_key[one].order)]]
 
@@ -80,11 +80,11 @@ class StoredOffsets:
 class OffsetTopic:
     """An :class:`worker.storage.offset_store.OffsetStore` in a topic. Owns its log. Safe from any thread.
 
-    What is read is what was read back last: :meth:`refresh` first where it has to be the newest.
+    Reads return what was last read back; call :meth:`refresh` first to get the newest offsets.
     """
 
     def __init__(self, settings: TopicLogSettings) -> None:
-        """``settings`` as of :func:`worker.storage.topic_logs.offset_log` or ``own_offset_log``."""
+        """``settings`` come from :func:`worker.storage.topic_logs.offset_log` or ``own_offset_log``."""
         self._lock = threading.Lock()
         self._stored = StoredOffsets()
         self._log = TopicLog(settings, self._on_record)
@@ -94,27 +94,27 @@ class OffsetTopic:
         return self._log.topic
 
     def start(self, timeout_s: float | None = None) -> None:
-        """Makes or checks the topic and reads it; see :meth:`TopicLog.start`."""
+        """Creates or checks the topic and reads it; see :meth:`TopicLog.start`."""
         self._log.start(timeout_s)
 
     def ask_to_close(self) -> None:
-        """Makes a later close quick."""
+        """Makes a later close fast."""
         self._log.ask_to_close()
 
     def close(self) -> None:
         self._log.close()
 
     def refresh(self, timeout_s: float) -> None:
-        """Returns when all is read that was written before the call. Raises UnreachableError when that takes longer.
+        """Waits until everything written before the call was read. Raises UnreachableError on timeout.
 
-        With exactly-once it waits, as Apache's workers do, for transactions that are open: one of another task hides what this
-        one's predecessor has committed behind it, which would be read from the source a second time (promise 5).
+        With exactly-once it also waits for open transactions, as Apache's workers do: another task's transaction hides offsets
+        that this task's predecessor committed after it, and their records would be read from the source again (promise 5).
         """
         self._log.read_to_end(timeout_s, with_open=True)
 
     def await_read(self, written: Iterable[Written], timeout_s: float) -> None:
-        """Returns when these records were read, as those of a transaction: that it is committed does not mean yet that readers
-        have it, so :meth:`refresh` might come too early. Raises UnreachableError when that takes longer."""
+        """Waits until these records were read. The records of a committed transaction may not be visible to readers yet, so
+        :meth:`refresh` might return too early. Raises UnreachableError on timeout."""
         self._log.await_read(written, timeout_s)
 
     def get(self, connector: str, partition: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -129,10 +129,11 @@ class OffsetTopic:
         return [OffsetEntry(key.partition, offset) for key, offset in parsed if key is not None]
 
     def put(self, connector: str, offsets: Sequence[OffsetPair], timeout_s: float = WRITE_TIMEOUT_S) -> None:
-        """Writes offsets and returns when all replicas have them, and they were read back. Raises UnreachableError when that
-        takes too long (some may have been written, or be written within the next seconds), DataError for what cannot be stored.
+        """Writes offsets and returns when all replicas have them and they were read back.
 
-        With the plain producer of the topic: a task with exactly-once writes :meth:`records` in its own transaction.
+        Raises UnreachableError on timeout (some may have been written, or may be written within the next seconds), DataError for
+        offsets that cannot be stored. Uses the topic's non-transactional producer: a task with exactly-once writes
+        :meth:`records` in its own transaction.
         """
         if not offsets:
             return
@@ -142,11 +143,11 @@ class OffsetTopic:
         try:
             self._log.await_read(written, max(1.0, deadline - time.monotonic()))
         except UnreachableError as e:
-            # They are stored; what this worker knows of them comes later.
+            # They are stored; this worker will read them later.
             log.warning("%s", e.message)
 
     def records(self, connector: str, offsets: Sequence[OffsetPair]) -> list[OffsetRecord]:
-        """The records that store these offsets, with the partitions in which Java looks for them. Raises DataError."""
+        """Returns the records that store these offsets, with the partitions in which Java looks for them. Raises DataError."""
         return list(self._records(connector, offsets))
 
     def _records(self, connector: str, offsets: Sequence[OffsetPair]) -> Iterator[OffsetRecord]:

@@ -1,7 +1,7 @@
 """Keys and values of stored source offsets: compact JSON, as Apache's ``OffsetStorageWriter`` writes it.
 
-A key is ``["<connector>",{<partition>}]``, a value ``{<offset>}``. Java readers look a key up by its bytes, so it is written as
-Java would write it, to the order of its members and the form of numbers and characters; our own look-ups go by the parsed value.
+A key is ``["<connector>",{<partition>}]``, a value ``{<offset>}``. Java readers look keys up by their bytes, so keys are written
+exactly like Java's, including the order of members and the format of numbers and characters; Sluice looks up the parsed value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from connect.java.hash_order import hash_map_order
 _AS_JAVA = WriteOptions()
 
 PartitionId = tuple[tuple[str, Any, type], ...] | None
-"""A source partition as a dict key: its members, sorted, each with its type (1, 1.0 and True are different partitions)."""
+"""A source partition as a dict key: its members with their types, sorted (1, 1.0, and True are different partitions)."""
 
 
 class ParsedKey(NamedTuple):
@@ -29,28 +29,28 @@ class ParsedKey(NamedTuple):
 
 
 def partition_id(partition: Mapping[str, Any] | None) -> PartitionId:
-    """The same for equal partitions, whatever the order of their members."""
+    """Returns the same ID for equal partitions, whatever the order of their members."""
     if partition is None:
         return None
     return tuple(sorted((key, value, value.__class__) for key, value in partition.items()))
 
 
 def encode_key(connector: str, partition: Mapping[str, Any] | None) -> bytes:
-    """Raises DataError when the partition is not a flat map of str to primitives."""
+    """Returns the key's bytes. Raises DataError if the partition is not a flat map of str to primitives."""
     _require_flat(partition)
-    # A HashMap is what Java's connectors make of a partition, and its REST API too (a single member has one order anyway).
+    # Java's connectors and REST API store partitions in a HashMap (a single member has one order anyway).
     ordered = None if partition is None else {key: partition[key] for key in hash_map_order(partition)}
     return _dumps([connector, ordered])
 
 
 def encode_value(offset: Mapping[str, Any] | None) -> bytes | None:
-    """None, the request to forget, stays None."""
+    """Returns the value's bytes; None, which deletes, stays None."""
     _require_flat(offset)
     return None if offset is None else _dumps(dict(offset))
 
 
 def decode_key(data: bytes) -> ParsedKey | None:
-    """None for a key that is not of this shape."""
+    """Returns None for a key with another shape."""
     try:
         parsed = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -65,7 +65,7 @@ def decode_key(data: bytes) -> ParsedKey | None:
 
 
 def decode_value(data: bytes | None) -> dict[str, Any] | None:
-    """Raises DataError for anything but null or an object."""
+    """Returns the offset. Raises DataError for anything but null or an object."""
     if data is None:
         return None
     try:
@@ -78,7 +78,7 @@ def decode_value(data: bytes | None) -> dict[str, Any] | None:
 
 
 _SCHEMA_TYPES: Mapping[type, str] = {list: "ARRAY", dict: "MAP"}
-"""What a value of JSON that is no primitive is called."""
+"""The names of JSON values that are not primitives."""
 
 
 def _require_flat(data: Mapping[str, Any] | None) -> None:

@@ -1,8 +1,8 @@
-"""Records of the config and status topics, both ways: what Apache's ``KafkaConfigBackingStore`` and ``KafkaStatusBackingStore``
-write and read.
+"""Encodes and decodes records of the config and status topics, as Apache's ``KafkaConfigBackingStore`` and
+``KafkaStatusBackingStore`` write them.
 
-Keys are plain text, values compact JSON whose members have a fixed order and whose absent members are null. Nothing here raises
-on what it reads: a record that means nothing is :class:`Unreadable`, with the reason, for the log.
+Keys are plain text; values are compact JSON with members in a fixed order, where absent members are null. Decoding never raises:
+an invalid record becomes :class:`Unreadable`, with the reason for the log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TOPIC_SEPARATOR = ":connector-"
 
 
 class KeyValue(NamedTuple):
-    """One record to be written. The value None is a tombstone."""
+    """A record to write. The value None is a tombstone."""
 
     key: bytes
     value: bytes | None
@@ -42,14 +42,14 @@ class KeyValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record that is left out, and why."""
+    """A record that is skipped, and why."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRecord:
-    """``connector-<name>``: the configuration; None deletes the connector."""
+    """``connector-<name>``: the config; None deletes the connector."""
 
     name: str
     properties: Properties | None
@@ -57,7 +57,7 @@ class ConnectorRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetStateRecord:
-    """``target-state-<name>``; None forgets it."""
+    """``target-state-<name>``; None deletes it."""
 
     name: str
     state: TargetState | None
@@ -73,7 +73,7 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """``commit-<name>``: the task records before it are complete, and there are so many."""
+    """``commit-<name>``: the task records before it are complete; this is their number."""
 
     name: str
     tasks: int
@@ -81,7 +81,7 @@ class CommitRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskCountRecord:
-    """``tasks-fencing-<name>``: producers of so many tasks may have to be fenced before the next set starts."""
+    """``tasks-fencing-<name>``: the number of tasks whose producers may have to be fenced before the next set starts."""
 
     name: str
     task_count: int
@@ -89,7 +89,7 @@ class TaskCountRecord:
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """``session-key``: what internal requests between workers are signed with."""
+    """``session-key``: the key that signs internal requests between workers."""
 
     key: bytes = field(repr=False)  # promise 9
     algorithm: str
@@ -107,7 +107,7 @@ class RestartRequest:
 
 @dataclass(frozen=True, slots=True)
 class LoggerRecord:
-    """``logger-cluster-<namespace>``: a level for all workers that are in the cluster now."""
+    """``logger-cluster-<namespace>``: a log level for all workers that are in the cluster now."""
 
     namespace: str
     level: str
@@ -128,7 +128,7 @@ ConfigRecord = (
 
 @dataclass(frozen=True, slots=True)
 class StatusRecord:
-    """``status-connector-<name>`` or ``status-task-<name>-<n>``; None forgets it."""
+    """``status-connector-<name>`` or ``status-task-<name>-<n>``; None deletes it."""
 
     id: str | TaskId
     status: Status | None
@@ -136,7 +136,7 @@ class StatusRecord:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """A topic that a connector was seen to use. ``discover_timestamp`` in ms since 1970."""
+    """A topic that a connector uses. ``discover_timestamp`` is in ms since 1970."""
 
     topic: str
     connector: str
@@ -146,7 +146,7 @@ class TopicStatus:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatusRecord:
-    """``status-topic-<topic>:connector-<name>``; None forgets it."""
+    """``status-topic-<topic>:connector-<name>``; None deletes it."""
 
     topic: str
     connector: str
@@ -168,7 +168,7 @@ def connector_tombstone(name: str) -> KeyValue:
 
 
 def target_state_record(name: str, state: TargetState) -> KeyValue:
-    # Workers before Apache 3.5 know no STOPPED: to them a stopped connector is paused.
+    # Workers before Apache 3.5 do not know STOPPED: for them a stopped connector is paused.
     old = TargetState.PAUSED if state is TargetState.STOPPED else state
     return _record(TARGET_STATE + name, {"state": old.value, "state.v2": state.value})
 
@@ -218,7 +218,7 @@ def status_record(id: str | TaskId, status: Status) -> KeyValue:
         "generation": status.generation,
         "version": status.version,
     }
-    # Not Apache's, and only there where a connector asks for it; Java's reader looks members up by name.
+    # Not Apache's, and only present if the connector enables it; Java's reader looks members up by name.
     if status.restarts is not None:
         value["restarts"] = {"count": status.restarts.count, "next_ms": status.restarts.next_ms}
     return _record(status_key(id), value)
@@ -249,12 +249,12 @@ def _record(key: str, value: dict[str, Any] | None) -> KeyValue:
 # Reading
 
 
-class _Wrong(Exception):
-    """Within this module: why a value cannot be read."""
+class _InvalidValue(Exception):
+    """Why a value cannot be decoded; used inside this module."""
 
 
 def decode_config(key: bytes | None, value: bytes | None) -> ConfigRecord:
-    """A record of the config topic. Prefixes are tried in Apache's order."""
+    """Decodes a record of the config topic. Prefixes are tried in Apache's order."""
     name = _text(key)
     if name is None:
         return Unreadable("its key is no text")
@@ -273,7 +273,7 @@ def decode_config(key: bytes | None, value: bytes | None) -> ConfigRecord:
             return CommitRecord(name.removeprefix(COMMIT), _count(_required(members), "tasks"))
         if name.startswith(RESTART):
             members = _required(members)
-            # Apache takes anything but a boolean for false.
+            # Apache treats anything but a boolean as false.
             return RestartRequest(
                 name.removeprefix(RESTART), members.get("include-tasks") is True, members.get("only-failed") is True
             )
@@ -283,13 +283,13 @@ def decode_config(key: bytes | None, value: bytes | None) -> ConfigRecord:
             return _session_key(_required(members))
         if name.startswith(LOGGER):
             return LoggerRecord(name.removeprefix(LOGGER), _string(_required(members), "level"))
-    except _Wrong as e:
+    except _InvalidValue as e:
         return Unreadable(str(e))
     return Unreadable("its key is of no known kind")
 
 
 def decode_status(key: bytes | None, value: bytes | None) -> StatusTopicRecord:
-    """A record of the status topic."""
+    """Decodes a record of the status topic."""
     name = _text(key)
     if name is None:
         return Unreadable("its key is no text")
@@ -301,12 +301,12 @@ def decode_status(key: bytes | None, value: bytes | None) -> StatusTopicRecord:
             task = _task_id(name.removeprefix(STATUS_TASK))
             return StatusRecord(task, _status(_object(value))) if task else Unreadable("its key names no task")
         if name.startswith(STATUS_TOPIC):
-            # A topic's name has no colon, a connector's may have.
+            # Topic names have no colon; connector names may have one.
             topic, separator, connector = name.removeprefix(STATUS_TOPIC).partition(TOPIC_SEPARATOR)
             if not (topic and separator and connector):
                 return Unreadable("its key does not name a topic and a connector")
             return TopicStatusRecord(topic, connector, _topic_status(_object(value)))
-    except _Wrong as e:
+    except _InvalidValue as e:
         return Unreadable(str(e))
     return Unreadable("its key is of no known kind")
 
@@ -331,26 +331,26 @@ def _object(value: bytes | None) -> dict[str, Any] | None:
     try:
         parsed = orjson.loads(value)
     except orjson.JSONDecodeError as e:
-        raise _Wrong(f"its value is not JSON: {e}") from e
+        raise _InvalidValue(f"its value is not JSON: {e}") from e
     if parsed is None or isinstance(parsed, dict):
         return parsed
-    raise _Wrong("its value is not a JSON object")
+    raise _InvalidValue("its value is not a JSON object")
 
 
 def _required(members: dict[str, Any] | None) -> dict[str, Any]:
     if members is None:
-        raise _Wrong("it has no value, which means nothing for this key")
+        raise _InvalidValue("it has no value, which means nothing for this key")
     return members
 
 
 def _properties(members: dict[str, Any]) -> Properties:
     properties = members.get("properties")
     if not isinstance(properties, dict):
-        raise _Wrong("its member 'properties' is not an object")
+        raise _InvalidValue("its member 'properties' is not an object")
     for key, value in properties.items():
-        # The value is not shown: it may be a secret.
+        # Promise 9: the value may be a secret and is not shown.
         if value is not None and not isinstance(value, str):
-            raise _Wrong(f"the value of '{key}' in its properties is neither text nor null")
+            raise _InvalidValue(f"the value of '{key}' in its properties is neither text nor null")
     return properties
 
 
@@ -361,27 +361,27 @@ def _target_state(members: dict[str, Any]) -> TargetState:
     try:
         return TargetState(name)
     except ValueError as e:
-        raise _Wrong(f"its state {name!r} is none of STARTED, PAUSED, STOPPED") from e
+        raise _InvalidValue(f"its state {name!r} is none of STARTED, PAUSED, STOPPED") from e
 
 
 def _count(members: dict[str, Any], member: str) -> int:
     value = members.get(member)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise _Wrong(f"its member '{member}' is not a count")
+        raise _InvalidValue(f"its member '{member}' is not a count")
     return value
 
 
 def _integer(members: dict[str, Any], member: str) -> int:
     value = members.get(member)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _Wrong(f"its member '{member}' is not an integer")
+        raise _InvalidValue(f"its member '{member}' is not an integer")
     return value
 
 
 def _string(members: dict[str, Any], member: str) -> str:
     value = members.get(member)
     if not isinstance(value, str):
-        raise _Wrong(f"its member '{member}' is not text")
+        raise _InvalidValue(f"its member '{member}' is not text")
     return value
 
 
@@ -393,7 +393,7 @@ def _session_key(members: dict[str, Any]) -> SessionKey:
     try:
         key = base64.b64decode(_string(members, "key"), validate=True)
     except ValueError as e:  # binascii.Error, and text that is not ASCII
-        raise _Wrong("its member 'key' is not base64") from e
+        raise _InvalidValue("its member 'key' is not base64") from e
     return SessionKey(key, _string(members, "algorithm"), _integer(members, "creation-timestamp"))
 
 
@@ -402,11 +402,11 @@ def _status(members: dict[str, Any] | None) -> Status | None:
         return None
     name = _string(members, "state")
     if name == "DESTROYED":
-        return None  # written as a tombstone by all known workers; the same thing
+        return None  # all known workers write a tombstone instead; it means the same
     try:
         state = State(name)
     except ValueError as e:
-        raise _Wrong(f"its state {name!r} is not known") from e
+        raise _InvalidValue(f"its state {name!r} is not known") from e
     return Status(
         state,
         _string(members, "worker_id"),
@@ -429,7 +429,7 @@ def _topic_status(members: dict[str, Any] | None) -> TopicStatus | None:
         return None
     topic = members.get("topic")
     if not isinstance(topic, dict):
-        raise _Wrong("its member 'topic' is not an object")
+        raise _InvalidValue("its member 'topic' is not an object")
     return TopicStatus(
         _string(topic, "name"), _string(topic, "connector"), _integer(topic, "task"), _integer(topic, "discoverTimestamp")
     )

@@ -1,8 +1,8 @@
-"""The status topic as a store: what connectors and tasks are doing, and the topics they use (Apache's
+"""The store of connector and task statuses, and of the topics they use, in the status topic (Apache's
 ``KafkaStatusBackingStore``).
 
-What is read is what counts: a status is shown once it came back from the topic, whoever wrote it. Writes do not wait; one that no
-broker took is written again, unless another status of the same instance came after it.
+A status is valid once it was read back from the topic, whoever wrote it. Writes do not wait; one that no broker accepted is
+retried unless another status of the same instance followed.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from worker.storage.record_codec import KeyValue, StatusRecord, TopicStatus, Top
 log = logging.getLogger(__name__)
 
 Instance = str | TaskId
-"""A connector by its name, or a task."""
+"""A connector name, or a task."""
 
 
 def may_write(known: Status | None, status: Status) -> bool:
-    """Whether a word that may come late (FAILED, UNASSIGNED) is still to be written: not after another worker's of a newer
-    generation, which tells that a successor has the instance."""
+    """Whether a status that may be late (FAILED, UNASSIGNED) must still be written: not after another worker's status with a
+    newer generation, which shows that a successor runs the instance."""
     return known is None or known.worker_id == status.worker_id or known.generation <= status.generation
 
 
 def is_late(known: Status | None, status: Status) -> bool:
-    """Whether a worker says of a task that it has ended, which another one has been running for as long (KAFKA-12525).
+    """Whether a status reports the end of a task that another worker runs in the same or a newer generation (KAFKA-12525).
 
-    One difference from Apache: the worker that runs the task is believed in the same generation too, for its own records are in
-    order. So a task that was stopped is not shown as running.
+    Unlike in Apache, statuses of the worker that runs the task are accepted within the same generation, because its own records
+    are in order. So a stopped task is not shown as running.
     """
     return (
         status.state is State.UNASSIGNED
@@ -49,16 +49,16 @@ def is_late(known: Status | None, status: Status) -> bool:
 
 
 def hides(read: Status, own: Status) -> bool:
-    """Whether what another worker says of something, that was this worker's to tell of, comes late: it is of an earlier
-    generation, or says in the same one that it has let go. Workers write each by its own connection, so that after brokers were
-    away the last words of one can come behind the first ones of its successor."""
+    """Whether another worker's status of an instance that this worker runs is late: it has an earlier generation, or reports
+    the end in the same one. Each worker writes over its own connection, so after an outage the last statuses of one may follow
+    the first ones of its successor."""
     if read.worker_id == own.worker_id:
         return False
     return read.generation < own.generation or (read.generation == own.generation and read.state is State.UNASSIGNED)
 
 
 class StatusStore:
-    """Owns the log of the status topic. Methods are safe from any thread and do not wait, but for :meth:`start`."""
+    """Owns the log of the status topic. Methods are safe from any thread and do not wait, except :meth:`start`."""
 
     def __init__(
         self,
@@ -66,39 +66,39 @@ class StatusStore:
         worker_id: str,
         epoch_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """``settings`` as of :func:`worker.storage.topic_logs.status_log`; ``worker_id`` is who writes here."""
+        """``settings`` come from :func:`worker.storage.topic_logs.status_log`; ``worker_id`` is this worker."""
         self._log = TopicLog(settings, self._on_record)
         self._worker_id = worker_id
         self._epoch_ms = epoch_ms
-        self._lock = threading.Lock()  # for the maps, which the log's thread changes
-        # Held from the look at what was said last until it is handed over: what is said again must not come behind what is newer.
+        self._lock = threading.Lock()  # guards the maps, which the log's thread changes
+        # Held from checking the latest status until the record is sent, so that a retried status never follows a newer one.
         self._saying = threading.Lock()
         self._connectors: dict[str, Status] = {}
         self._tasks: dict[str, dict[int, Status]] = {}
         self._topics: dict[str, dict[str, TopicStatus]] = {}
         self._own: dict[Instance, Status] = {}
-        """What was said here last of what this worker has."""
+        """The latest statuses that this worker wrote for its instances."""
         self._own_read: set[Instance] = set()
-        """Of what that has been read back."""
+        """Those of them that were read back."""
         self._announced: set[tuple[str, str]] = set()
-        """Connectors and topics whose records were sent and are not read back yet."""
+        """Connectors and topics whose records were sent but not read back yet."""
         self._numbers = count(1)
         self._latest: dict[str, int] = {}
-        """By key, the number of the last write that was asked for."""
+        """The number of the latest requested write, by key."""
 
     def start(self, timeout_s: float | None = None) -> None:
-        """Makes or checks the topic and reads it; see :meth:`TopicLog.start`."""
+        """Creates or checks the topic and reads it; see :meth:`TopicLog.start`."""
         self._log.start(timeout_s)
 
     def ask_to_close(self) -> None:
-        """Makes a later close quick."""
+        """Makes a later close fast."""
         self._log.ask_to_close()
 
     def close(self) -> None:
         self._log.close()
 
     def refresh(self, timeout_s: float) -> None:
-        """Returns when all is read that was written before the call. Raises UnreachableError."""
+        """Waits until everything written before the call was read. Raises UnreachableError on timeout."""
         self._log.read_to_end(timeout_s)
 
     # --- what is known
@@ -108,41 +108,41 @@ class StatusStore:
             return self._known(instance)
 
     def get_all(self, connector: str) -> dict[int, Status]:
-        """The statuses of a connector's tasks, by number."""
+        """Returns the statuses of a connector's tasks, by number."""
         with self._lock:
             return dict(self._tasks.get(connector, {}))
 
     def connectors(self) -> frozenset[str]:
-        """Connectors of which there is a status, of their own or of a task."""
+        """Returns the connectors that have a status, of their own or of a task."""
         with self._lock:
             return frozenset(self._connectors) | frozenset(self._tasks)
 
     def topics(self, connector: str) -> frozenset[str]:
-        """The topics that a connector has used since they were last forgotten."""
+        """Returns the topics that a connector has used since they were last reset."""
         with self._lock:
             return frozenset(self._topics.get(connector, ()))
 
     # --- writing
 
     def put(self, instance: Instance, status: Status) -> None:
-        """Writes a status; again, should late words of another worker come behind it."""
+        """Writes a status, and again if a late status of another worker follows it."""
         with self._saying:
             self._keep(instance, status)
             self._send(record_codec.status_record(instance, status))
 
     def put_safe(self, instance: Instance, status: Status) -> None:
-        """Writes a status, unless another worker has told of a newer generation, before it is sent or has to be sent again: what
-        a worker says last must not hide that its successor runs."""
+        """Writes a status unless another worker has reported a newer generation before it is sent or resent: the last status
+        of a worker must not hide that its successor runs."""
         with self._saying:
             if may_write(self.get(instance), status):
                 self._keep(instance, status)
                 self._send(record_codec.status_record(instance, status), lambda: may_write(self.get(instance), status))
             else:
                 self._keep(instance, None)
-                log.debug("%s of %s is not written: another worker has it by now", status.state.value, instance)
+                log.debug("%s of %s is not written: another worker has it now", status.state.value, instance)
 
     def delete(self, instance: Instance) -> None:
-        """Forgets a status."""
+        """Deletes a status."""
         with self._saying:
             self._keep(instance, None)
             self._send(record_codec.status_tombstone(instance))
@@ -156,7 +156,7 @@ class StatusStore:
                 self._own[instance] = status
 
     def add_topic(self, connector: str, task: int, topic: str) -> None:
-        """Notes that a connector uses a topic, unless that is known."""
+        """Records that a connector uses a topic, unless that is known."""
         with self._lock:
             if topic in self._topics.get(connector, ()) or (connector, topic) in self._announced:
                 return
@@ -164,7 +164,7 @@ class StatusStore:
         self._send(record_codec.topic_status_record(TopicStatus(topic, connector, task, self._epoch_ms())))
 
     def reset_topics(self, connector: str) -> list[Future[Written | None]]:
-        """Forgets the topics of a connector, those too whose records are still on their way. What is returned is for
+        """Resets the topics of a connector, including those whose records are still in flight. Pass the result to
         :meth:`await_read`."""
         with self._lock:
             underway = {topic for name, topic in self._announced if name == connector}
@@ -173,19 +173,18 @@ class StatusStore:
         return [self._send(record_codec.topic_status_tombstone(connector, topic)) for topic in sorted(topics)]
 
     def await_read(self, sent: Sequence[Future[Written | None]], timeout_s: float) -> None:
-        """Returns when these writes were read back, so that what is known goes by them. Raises UnreachableError, and what they
-        failed with."""
+        """Waits until these writes were read back. Raises UnreachableError, and the errors of the writes."""
         deadline = time.monotonic() + timeout_s
         if wait(sent, timeout_s).not_done:
             raise UnreachableError(
-                f"a record for topic {self._log.topic} was not written within {timeout_s:g} s; it is tried on. Check that the "
+                f"a record for topic {self._log.topic} was not written within {timeout_s:g} s; it is retried. Check that the "
                 "brokers run, and that enough replicas of the topic are in sync"
             )
         written = [where for where in (future.result() for future in sent) if where is not None]
         self._log.await_read(written, max(0.0, deadline - time.monotonic()))
 
     def _send(self, record: KeyValue, still_true: Callable[[], bool] = lambda: True) -> Future[Written | None]:
-        """Done when the record is written: with where it lies, None when another one has taken its place."""
+        """Writes a record. The future completes with its location, or with None if another record replaced it."""
         outcome: Future[Written | None] = Future()
         key = record.key.decode()
         number = next(self._numbers)
@@ -216,7 +215,7 @@ class StatusStore:
                 outcome.set_exception(e)
                 return
             if future.done() and (error := future.exception()) is not None:
-                # The client did not even queue it: sending it again at once would not help.
+                # The client did not even queue it: resending it at once would not help.
                 log.error("The record %s of status topic %s is not written: %s", key, self._log.topic, error)
                 outcome.set_exception(error)
             else:
@@ -239,16 +238,16 @@ class StatusStore:
                 with self._lock:
                     self._take_topic(connector, topic, status)
             case unreadable:
-                log.warning("Record %d of status topic %s is left out: %s", record.offset, self._log.topic, unreadable.reason)
+                log.warning("Record %d of status topic %s is skipped: %s", record.offset, self._log.topic, unreadable.reason)
 
     def _say_again(self, instance: Instance, own: Status) -> None:
         with self._saying:
             if self._own.get(instance) is own:
-                log.debug("%s of %s is written again, behind late words of another worker", own.state.value, instance)
+                log.debug("%s of %s is written again after a late status of another worker", own.state.value, instance)
                 self._send(record_codec.status_record(instance, own), lambda: self._own.get(instance) is own)
 
     def _hidden_by(self, instance: Instance, read: Status | None) -> Status | None:
-        """What this worker has said in front of late words of another one."""
+        """Writes this worker's latest status again after a late one of another worker."""
         own = self._own.get(instance)
         if own is None:
             return None

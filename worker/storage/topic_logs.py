@@ -1,6 +1,6 @@
-"""The logs of a worker's internal topics: which topics, and the settings of the clients that read and write them.
+"""The logs of a worker's internal topics: their names, and the settings of their clients.
 
-Base of client ids, fixed settings and the leader's transactional id are those of Apache's workers (reference 3.5).
+Client ID prefixes, fixed settings, and the leader's transactional id are those of Apache's workers (reference 3.5).
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from worker.kafka.topic_log import TopicLogSettings
 
 READ_COMMITTED = {"isolation.level": "read_committed"}
 
-# What the worker's own file may set for these clients beyond connection and security, without a prefix.
+# Further keys without a prefix that a worker's properties may set for these clients, besides connection and security.
 _TAKEN_OVER = ("request.timeout.ms", "max.request.size", "compression.type", "linger.ms")
 
 _DEFAULTS = {"reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "1000", "retry.backoff.ms": "100"}
 
-# After so long a record that no broker took is given up, so that what was reported as failed is not written much later, by a
-# worker whose connectors may have moved on.
+# The time after which a record that no broker accepted is given up. A record that was reported as failed must not be written much
+# later, when the worker's connectors may have continued.
 _DELIVERY_TIMEOUT = {"delivery.timeout.ms": "30000"}
 
 
 def config_log(worker: WorkerConfig) -> TopicLogSettings:
-    """Of ``config.storage.topic``: one partition, read committed with exactly-once, with a leader's writer unless that is off."""
+    """Returns the settings for ``config.storage.topic``: one partition; read committed with exactly-once; with a leader's
+    writer unless exactly-once is off."""
     own = _settings(worker)
     topic = _internal_topic(own.config_topic, "config.storage.topic", "connector configurations", single_partition=True)
     leader = None
@@ -42,14 +43,14 @@ def config_log(worker: WorkerConfig) -> TopicLogSettings:
 
 
 def status_log(worker: WorkerConfig) -> TopicLogSettings:
-    """Of ``status.storage.topic``."""
+    """Returns the settings for ``status.storage.topic``."""
     own = _settings(worker)
     topic = _internal_topic(own.status_topic, "status.storage.topic", "connector and task statuses")
     return _log(worker, topic, "statuses", committed=False)
 
 
 def offset_log(worker: WorkerConfig) -> TopicLogSettings:
-    """Of ``offset.storage.topic``: read committed with exactly-once."""
+    """Returns the settings for ``offset.storage.topic``: read committed with exactly-once."""
     own = _settings(worker)
     topic = _internal_topic(own.offset_topic, "offset.storage.topic", "source connector offsets")
     return _log(worker, topic, "offsets", committed=own.exactly_once is ExactlyOnce.ENABLED)
@@ -62,8 +63,8 @@ def own_offset_log(
     producer: Mapping[str, str],
     admin: Mapping[str, str],
 ) -> TopicLogSettings:
-    """Of a connector's own ``offsets.storage.topic``, with the settings of the connector's clients (their overrides included).
-    Read committed unless the connector's consumer says otherwise; always, with exactly-once."""
+    """Returns the settings for a connector's own ``offsets.storage.topic``, with the settings of the connector's clients
+    (overrides included). Read committed with exactly-once, or unless the connector's consumer is configured otherwise."""
     own = _settings(worker)
     made = InternalTopic(
         topic, own.offset_topic.partitions, own.offset_topic.replication_factor, {}, setting="offsets.storage.topic"
@@ -79,12 +80,12 @@ def own_offset_log(
 
 
 def transactional_id(group_id: str) -> str:
-    """What the leader of a cluster writes configurations under."""
+    """Returns the transactional id of the leader's config writer."""
     return f"connect-cluster-{group_id}"
 
 
 def client_id_base(worker: WorkerConfig) -> str:
-    """What client ids of a worker's own clients begin with: ``<group.id>-``, then ``<client.id>-`` if there is one."""
+    """Returns the prefix of the worker's own client IDs: ``<group.id>-``, then ``<client.id>-`` if there is one."""
     own = _settings(worker)
     return f"{own.group_id}-{own.client_id}-" if own.client_id else f"{own.group_id}-"
 
@@ -119,7 +120,7 @@ def _log(
     worker: WorkerConfig, topic: InternalTopic, name: str, *, committed: bool, leader: Mapping[str, str] | None = None
 ) -> TopicLogSettings:
     client = _client(worker, name)
-    # No group is joined: the name is there because the client wants one, and is the one this worker may use.
+    # No group is joined: the client requires a name, and this is one that the worker may use.
     consumer = {**client, "group.id": _settings(worker).group_id, **(READ_COMMITTED if committed else {})}
     producer = {**client, **_DELIVERY_TIMEOUT}
     return TopicLogSettings(topic, consumer, producer, _client(worker, "shared-admin"), leader)

@@ -1,4 +1,4 @@
-"""The converters of a task, and which class and settings a config gives each of them."""
+"""The converters of a task, and their classes and settings in a config."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Converters:
 
     @property
     def want_headers(self) -> bool:
-        """Whether key or value cannot be converted without the record's headers."""
+        """Whether the key or value converter needs the record's headers."""
         return self.key.wants_headers or self.value.wants_headers
 
     def close(self) -> None:
@@ -30,8 +30,10 @@ class Converters:
 def converter_settings(
     role: str, config: Mapping[str, str | None], worker: Mapping[str, str]
 ) -> tuple[str, dict[str, str]] | None:
-    """Class and settings for ``key.converter``, ``value.converter`` or ``header.converter``: the connector's own, or else the
-    worker's with the worker's settings. They are never mixed, as in Kafka Connect. None when neither names a converter."""
+    """Returns class and settings for ``key.converter``, ``value.converter``, or ``header.converter``; None if there is none.
+
+    A connector's converter has only the connector's settings, the worker's only those of the worker, as in Kafka Connect.
+    """
     for source in (config, worker):
         if name := source.get(role):
             prefix = f"{role}."

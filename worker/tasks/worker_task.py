@@ -1,4 +1,4 @@
-"""What source and sink tasks share: a thread, the requests of an operator, and what becomes of a failure."""
+"""The base of source and sink tasks: a thread, the requests of an operator, and the report of a failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class TaskListener(Protocol):
-    """Hears what becomes of a task. Called on the task's thread; must not block."""
+    """Receives state changes of a task. Called on the task's thread; must not block."""
 
     def on_running(self, task: WorkerTask) -> None: ...
 
@@ -25,10 +25,10 @@ class TaskListener(Protocol):
     def on_failed(self, task: WorkerTask, error: BaseException) -> None: ...
 
     def on_ended(self, task: WorkerTask) -> None:
-        """The task has ended as it was asked to."""
+        """The task has ended as requested."""
 
     def on_topics(self, task: WorkerTask, topics: Collection[str]) -> None:
-        """The task has used these topics for the first time in its life (KIP-558): written records to them, or read from them."""
+        """The task has written to or read from these topics for the first time since it started (KIP-558)."""
 
 
 class TaskControl:
@@ -61,11 +61,11 @@ class TaskControl:
             self._changed.notify_all()
 
     def wait_for_stop(self, timeout_s: float) -> bool:
-        """Waits until a stop is asked for, at most this long."""
+        """Waits at most this long; returns True if a stop was requested."""
         return self._wait(timeout_s, lambda: self._stopping)
 
     def wait_while_paused(self, timeout_s: float) -> bool:
-        """Waits until resumed or asked to stop, at most this long; True when one of them came."""
+        """Waits at most this long; returns True if the task was resumed or asked to stop."""
         return self._wait(timeout_s, lambda: self._stopping or not self._paused)
 
     def _wait(self, timeout_s: float, predicate: Any) -> bool:
@@ -73,8 +73,22 @@ class TaskControl:
             return bool(self._changed.wait_for(predicate, timeout_s))
 
 
+class TaskHandle(Protocol):
+    """What the parts of a task see of it."""
+
+    id: TaskId
+    control: TaskControl
+    cancelled: bool
+
+    def count(self, records: int, size_bytes: int) -> None:
+        """Adds to the task's totals."""
+
+    def report_topics(self, topics: Collection[str]) -> None:
+        """Reports topics that the task has used for the first time (KIP-558)."""
+
+
 class WorkerTask(ABC):
-    """One task on a thread of its own. Started once; whoever starts it stops and joins it, or cancels it."""
+    """One task on its own thread. Started once; its owner stops and joins it, or cancels it."""
 
     def __init__(self, task_id: TaskId, listener: TaskListener, *, version: str | None, paused: bool = False) -> None:
         self.id = task_id
@@ -91,54 +105,63 @@ class WorkerTask(ABC):
         self._thread.start()
 
     def stop(self) -> None:
-        """Asks the task to end; does not wait. May be called more than once."""
+        """Asks the task to stop; does not wait. May be called more than once."""
         if not self.control.stopping:
             self.control.stop()
-            # On a thread of its own: it is a plugin's code and may hang, whatever its contract says.
+            # On a separate thread: a plugin's stop() may hang, whatever its contract says.
             self._stopper = threading.Thread(target=self._stop_plugin, name=f"stop-{self.id}", daemon=True)
             self._stopper.start()
 
     def join(self, deadline: float) -> bool:
-        """Waits for the end until ``time.monotonic()`` is ``deadline``; False when it still runs."""
+        """Waits until ``time.monotonic()`` is ``deadline``; returns False if the task still runs."""
         for thread in (self._thread, self._stopper):
             if thread is not None and thread.ident is not None:
                 thread.join(max(0.0, deadline - time.monotonic()))
         return not self._thread.is_alive()
 
     def cancel(self) -> None:
-        """Abandons a task that does not end: its clients are cut off, and what it still says is not heard. Does not wait."""
+        """Abandons a task that does not stop: its clients are closed and its reports are ignored. Does not wait."""
+        # Promise 4: an abandoned task neither reads nor writes Kafka.
         self.cancelled = True
         self.control.stop()
-        log.warning("Task %s did not stop in time and is abandoned: it can read and write Kafka no more", self.id)
+        log.warning("Task %s did not stop within task.shutdown.graceful.timeout.ms; its Kafka clients were closed", self.id)
         self._cut_off()
+
+    def count(self, records: int, size_bytes: int) -> None:
+        self._records += records
+        self._bytes += size_bytes
+
+    def report_topics(self, topics: Collection[str]) -> None:
+        if not self.cancelled:
+            self._listener.on_topics(self, topics)
 
     @abstractmethod
     def progress(self) -> TaskProgress:
-        """Live numbers; safe from any thread."""
+        """Returns current counts. Safe from any thread."""
 
     @abstractmethod
     def _execute(self) -> None:
-        """All of the task's life, until it is asked to stop. Closes what it opened, on errors too."""
+        """Runs the task until it is asked to stop. Closes what it opened, also after errors."""
 
     @abstractmethod
     def _stop_plugin(self) -> None:
-        """Passes the request to stop on to the connector's own task, if there is one yet."""
+        """Calls ``stop`` of the connector's task, if there is one yet."""
 
     @abstractmethod
     def _cut_off(self) -> None:
-        """Makes the Kafka clients useless to the abandoned thread."""
+        """Closes the Kafka clients of the abandoned thread."""
 
     def _run(self) -> None:
         with log_context(self.id.connector, self.id.task):
             try:
-                self._wait_if_born_paused()
+                self._wait_if_created_paused()
                 if not self.control.stopping:
                     self._execute()
             except BaseException as e:
                 if self.cancelled:
-                    log.info("Abandoned task %s ended at last: %s", self.id, type(e).__name__)
+                    log.info("Abandoned task %s has ended: %s", self.id, type(e).__name__)
                 elif self.control.stopping:
-                    # As in Apache's worker it counts as stopped: the next run must not begin as one that has failed.
+                    # As in Apache's worker, the task counts as stopped: the next run must not start in state FAILED.
                     log.warning("Task %s failed while it was being stopped", self.id, exc_info=e)
                     self._listener.on_ended(self)
                 else:
@@ -147,16 +170,16 @@ class WorkerTask(ABC):
                 if not self.cancelled:
                     self._listener.on_ended(self)
 
-    def _wait_if_born_paused(self) -> None:
-        # As in Apache's worker the task is not even started before it is resumed.
+    def _wait_if_created_paused(self) -> None:
+        # As in Apache's worker, a paused task is not started before it is resumed.
         if self.control.paused and not self.control.stopping:
             self._listener.on_paused(self)
             while not self.control.wait_while_paused(60.0):
                 pass
 
 
-def plugin_details(task: Any) -> Mapping[str, Any]:
-    """What a connector's task tells about itself; nothing when it cannot."""
+def read_plugin_progress(task: Any) -> Mapping[str, Any]:
+    """Returns the progress that a connector's task reports; nothing if that fails."""
     try:
         details: Mapping[str, Any] = task.progress()
     except Exception as e:

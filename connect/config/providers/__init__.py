@@ -1,1 +1,1 @@
-"""Config providers: where the values behind ``${provider:path:key}`` come from."""
+"""Config providers: sources of the values of references ``${provider:path:key}``."""

@@ -1,6 +1,6 @@
-"""The config providers of this package, by name."""
+"""Alias table of the config providers."""
 
-from connect.plugins import Kind, PluginEntry
+from connect.plugin_entry import Kind, PluginEntry
 
 _JAVA = "org.apache.kafka.common.config.provider."
 _HERE = "connect.config.providers."

@@ -1,4 +1,4 @@
-"""The provider ``directory``: a folder with a file for each key, ``${directory:/run/secrets:db-password}``."""
+"""The provider ``directory``: reads a folder with one file per key, ``${directory:/run/secrets:db-password}``."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from connect.config.definition import ConfigDef
-from connect.config.providers.allowed_paths import ALLOWED_PATHS, AllowedPaths
 from connect.config.providers.api import ConfigData, ConfigProvider
-from connect.config.providers.watching import TTL_MS
+from connect.config.providers.file_settings import ALLOWED_PATHS, TTL_MS, AllowedPaths
 from connect.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
 
 class DirectoryConfigProvider(ConfigProvider):
-    """Values out of the files of a folder, as Docker and Kubernetes mount secrets. The key is the name of a file, its value the
-    whole content, line ends too, as in Kafka."""
+    """Reads the files of a folder, such as secrets that Docker and Kubernetes mount. The key is the name of a file, the value its
+    whole content, including line ends, as in Kafka."""
 
     def configure(self, configs: Mapping[str, str]) -> None:
         parsed = self.config_def().parse(configs)
@@ -29,11 +28,11 @@ class DirectoryConfigProvider(ConfigProvider):
         if folder is None:
             return ConfigData({})
         if not folder.is_dir():
-            # No error, as in Kafka: the references stay, and the worker tells of them.
+            # As in Kafka, this is not an error: the references remain, and the worker reports them.
             log.warning("The path %s is not a directory", path)
             return ConfigData({}, self._ttl_ms, restarts_only_if_changed=True)
         try:
-            # The names that there are, not those that are asked for: a key is a file of this folder and no path.
+            # List the folder instead of opening the keys: a key is a file name and must not be a path.
             names = [entry.name for entry in folder.iterdir() if entry.is_file() and (keys is None or entry.name in keys)]
         except OSError as e:
             raise ConfigError(f"Could not list directory {path}: {e.strerror or e}") from e

@@ -1,4 +1,4 @@
-"""The provider ``env``: environment variables of the worker, ``${env:DB_PASSWORD}`` (KIP-887)."""
+"""The provider ``env``: reads environment variables of the worker, ``${env:DB_PASSWORD}`` (KIP-887)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PATTERN = "allowlist.pattern"
 
 
 class EnvVarConfigProvider(ConfigProvider):
-    """Values out of the environment that the worker was started with. There is no path."""
+    """Reads the environment in which the worker was started. References have no path."""
 
     def configure(self, configs: Mapping[str, str]) -> None:
         text = self.config_def().parse(configs)[_PATTERN]
@@ -36,5 +36,5 @@ class EnvVarConfigProvider(ConfigProvider):
             _PATTERN,
             ConfigType.STRING,
             ".*",
-            doc="A regular expression that the whole name of a variable has to match, or it cannot be read.",
+            doc="A regular expression; only variables whose whole name matches it can be read.",
         )

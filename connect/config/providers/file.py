@@ -1,4 +1,4 @@
-"""The provider ``file``: the keys of a properties file, ``${file:/path/to/secrets.properties:key}``."""
+"""The provider ``file``: reads a properties file, ``${file:/path/to/secrets.properties:key}``."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Collection, Mapping
 
 from connect.config.definition import ConfigDef
 from connect.config.properties import read_properties
-from connect.config.providers.allowed_paths import ALLOWED_PATHS, AllowedPaths
 from connect.config.providers.api import ConfigData, ConfigProvider
-from connect.config.providers.watching import TTL_MS
+from connect.config.providers.file_settings import ALLOWED_PATHS, TTL_MS, AllowedPaths
 from connect.errors import ConfigError
 
 
 class FileConfigProvider(ConfigProvider):
-    """Values out of properties files. The path is the file's, the key one of its keys."""
+    """Reads properties files. A reference has the path of the file and one of its keys."""
 
     def configure(self, configs: Mapping[str, str]) -> None:
         parsed = self.config_def().parse(configs)

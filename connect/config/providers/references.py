@@ -1,7 +1,7 @@
-"""References ``${provider:path:key}`` in configurations: finding them, and putting values in their place.
+"""Finds and resolves references ``${provider:path:key}`` in configurations.
 
-The rules are those of Kafka's ``ConfigTransformer``: ``${provider:key}`` has no path, nothing is nested and nothing escaped, a
-value is not looked at for further references. A reference to an unknown provider, or to a key that there is not, stays as it is.
+The rules are those of Kafka's ``ConfigTransformer``: ``${provider:key}`` has no path, there is no nesting and no escaping, and
+values are not searched for further references. A reference to an unknown provider or a missing key remains unchanged.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from connect.errors import ConfigError, ConnectError
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One reference as it stands in a value."""
+    """One reference in a value."""
 
     provider: str
     path: str
-    """Empty when there is none."""
+    """Empty if there is none."""
     key: str
     start: int
     end: int
@@ -31,7 +31,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """Values that hold for a time only."""
+    """Values that expire."""
 
     provider: str
     path: str
@@ -41,18 +41,18 @@ class Expiry:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """A configuration with values in place of references."""
+    """A configuration with resolved references."""
 
     values: dict[str, str | None] = field(repr=False)
     secrets: frozenset[str] = field(repr=False)
-    """Every value that came out of a provider."""
+    """Every value that a provider returned."""
     expiries: tuple[Expiry, ...]
     unresolved: tuple[tuple[str, Reference], ...]
-    """Keys of the configuration with a reference that stayed although its provider is there."""
+    """Keys of the configuration, each with a reference that its provider did not resolve."""
 
 
-def references_in(value: str) -> Iterator[Reference]:
-    """The references of a value, in order: ``${``, up to the next ``}``, with a colon between."""
+def find_references(value: str) -> Iterator[Reference]:
+    """Yields the references in a value, in order: ``${`` up to the next ``}``, with a colon in between."""
     start = value.find("${")
     while start >= 0:
         end = value.find("}", start)
@@ -62,24 +62,24 @@ def references_in(value: str) -> Iterator[Reference]:
         if colon:
             path, second, key = rest.partition(":")
             yield Reference(provider, path if second else "", key if second else rest, start, end + 1)
-        # Without a colon before the brace nothing that begins before it is a reference either.
+        # Without a colon before the brace, nothing that starts before the brace is a reference.
         start = value.find("${", end + 1)
 
 
 def is_reference(value: str) -> bool:
-    """Whether a value is one reference and nothing else."""
-    first = next(references_in(value), None)
+    """Returns whether a value consists of one reference."""
+    first = next(find_references(value), None)
     return first is not None and (first.start, first.end) == (0, len(value))
 
 
 def resolve_references(config: Mapping[str, str | None], providers: Mapping[str, ConfigProvider]) -> Resolution:
-    """The configuration with every reference replaced that a provider knows. Each provider is asked once a path.
+    """Replaces every reference whose value a provider has. Calls each provider once per path.
 
-    Raises ConfigError that names the key, the reference and the provider when a provider cannot answer.
+    Raises ConfigError that names the key, the reference, and the provider when a provider fails.
     """
     wanted: dict[tuple[str, str], dict[str, tuple[str, Reference]]] = {}
     for name, value in config.items():
-        for reference in references_in(value or ""):
+        for reference in find_references(value or ""):
             if reference.provider in providers:
                 keys = wanted.setdefault((reference.provider, reference.path), {})
                 keys.setdefault(reference.key, (name, reference))
@@ -97,7 +97,7 @@ def resolve_references(config: Mapping[str, str | None], providers: Mapping[str,
             values[name] = None
             continue
         parts, copied = [], 0
-        for reference in references_in(value):
+        for reference in find_references(value):
             data = found.get((reference.provider, reference.path))
             if data is None:
                 continue

@@ -1,4 +1,4 @@
-"""JSON with or without schemas, as Apache's JsonConverter reads and writes it."""
+"""Apache's JsonConverter: JSON with or without schemas."""
 
 from connect.converters.json.converter import JsonConverter
 

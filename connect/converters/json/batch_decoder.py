@@ -1,7 +1,7 @@
-"""Whole batches of parsed JSON to values, compiled once per schema.
+"""Fast path of reading: converts batches of parsed JSON to values, with code compiled once per schema.
 
-The mirror of :mod:`connect.converters.json.batch_encoder`: columns are checked as a whole and rows built by generated code. Only
-JSON that needs no leniency goes this way; anything else raises :class:`Unfit` and is read value by value from its text.
+The counterpart of :mod:`connect.converters.json.batch_encoder`: it checks whole columns, and generated code builds the rows. JSON
+that needs lenient reading raises :class:`FastPathMiss` and is then read value by value from its text.
 """
 
 from __future__ import annotations
@@ -12,10 +12,16 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Any
 
-from connect.converters.json.base64_text import decode_base64
-from connect.converters.json.batch_encoder import Unfit
-from connect.converters.json.fast_path import read_alike
-from connect.converters.json.value_reader import ReadOptions
+from connect.converters.json.fast_path import (
+    Column,
+    FastPathMiss,
+    integer_column,
+    keep_column,
+    list_column,
+    nullable_column,
+    was_read_exactly,
+)
+from connect.converters.json.value_reader import ReadOptions, decode_base64
 from connect.data.logical import (
     DATE,
     DECIMAL,
@@ -29,10 +35,9 @@ from connect.data.logical import (
 )  # fmt: skip
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
+from connect.generated_code import define_functions
 
-Column = Callable[[Sequence[Any]], Sequence[Any]]
-_NONE = type(None)
 _DOUBLE = struct.Struct("<d")
 _LONG = struct.Struct("<q")
 _FLOAT = struct.Struct("<f")
@@ -40,60 +45,42 @@ _SMALLEST, _LARGEST = INT_RANGES[Type.INT64]
 
 
 def compile_decoder(schema: Schema, options: ReadOptions) -> Column:
-    """Takes what the C codec parsed and gives values of the schema."""
+    """Compiles the function that converts values parsed by the C codec to values of the schema."""
     return _column(schema, options)
 
 
 def _plain_values(nodes: Sequence[Any]) -> Sequence[Any]:
-    if not read_alike(nodes):
-        raise Unfit
+    if not was_read_exactly(nodes):
+        raise FastPathMiss
     return nodes
 
 
 def _column(schema: Schema, options: ReadOptions) -> Column:
-    wanted, convert = _kind(schema, options)
+    wanted, convert = _converter(schema, options)
     null = schema.default if options.replace_null_with_default else None
-    allows_null = schema.optional or null is not None
-
-    def column(nodes: Sequence[Any]) -> Sequence[Any]:
-        types = set(map(type, nodes))
-        if types == wanted:
-            return convert(nodes)
-        types.discard(_NONE)
-        if (types and types != wanted) or not allows_null:
-            raise Unfit
-        present = [n for n in nodes if n is not None]
-        converted = convert(present) if present else present
-        if len(present) == len(nodes):
-            return converted
-        if converted is present and null is None:
-            return nodes
-        following = iter(converted)
-        return [null if n is None else next(following) for n in nodes]
-
-    return column
+    return nullable_column(wanted, convert, null, allows_null=schema.optional or null is not None)
 
 
-def _kind(schema: Schema, options: ReadOptions) -> tuple[set[type], Column]:
+def _converter(schema: Schema, options: ReadOptions) -> tuple[set[type], Column]:
     if schema.name in _LOGICAL:
         return _LOGICAL[schema.name](schema)
     match schema.type:
         case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
-            return {int}, _integers(*INT_RANGES[schema.type])
+            return {int}, integer_column(*INT_RANGES[schema.type])
         case Type.FLOAT64:
-            # Adding zero takes the sign off -0.0, which the original's decimals do not keep.
+            # Adding zero removes the sign of -0.0, which the decimals that Apache parses do not have.
             return {float}, lambda nodes: [n + 0.0 for n in nodes]
         case Type.FLOAT32:
-            # How many digits the text had decides what strict reading says; the codec does not tell.
+            # Strict reading depends on the number of digits in the text, which the codec does not return.
             return {float}, _refuse if options.strict else lambda nodes: [_float32(n) for n in nodes]
         case Type.BOOLEAN:
-            return {bool}, _same
+            return {bool}, keep_column
         case Type.STRING:
-            return {str}, _same
+            return {str}, keep_column
         case Type.BYTES:
             return {str}, _bytes
         case Type.ARRAY:
-            return {list}, _arrays(_element(schema.value_schema, options))
+            return {list}, list_column(_element(schema.value_schema, options))
         case Type.MAP:
             return _maps(schema, options)
         case Type.STRUCT:
@@ -104,28 +91,15 @@ def _element(schema: Schema | None, options: ReadOptions) -> Column:
     return _column(schema, options) if schema is not None else _plain_values
 
 
-def _same(nodes: Sequence[Any]) -> Sequence[Any]:
-    return nodes
-
-
-def _integers(low: int, high: int) -> Column:
-    def check(nodes: Sequence[int]) -> Sequence[int]:
-        if min(nodes) < low or max(nodes) > high:
-            raise Unfit
-        return nodes
-
-    return check
-
-
 def _float32(node: float) -> float:
     try:
         rounded: float = _FLOAT.unpack(_FLOAT.pack(node))[0] + 0.0
     except OverflowError as e:
-        raise Unfit from e
-    # A double exactly in the middle of two floats may be the rounded form of a text that is not.
+        raise FastPathMiss from e
+    # A double exactly halfway between two floats may be the rounded form of a text that is not.
     in_the_middle = rounded != node and _LONG.unpack(_DOUBLE.pack(node))[0] & 0x1FFFFFFF == 0x10000000
     if in_the_middle or (abs(rounded) < 1.2e-38 and node != 0.0):
-        raise Unfit
+        raise FastPathMiss
     return rounded
 
 
@@ -133,21 +107,7 @@ def _bytes(nodes: Sequence[str]) -> list[bytes]:
     try:
         return [decode_base64(n) for n in nodes]
     except ValueError as e:
-        raise Unfit from e
-
-
-def _arrays(element: Column) -> Column:
-    def convert(nodes: Sequence[list[Any]]) -> Sequence[Any]:
-        flat = list(chain.from_iterable(nodes))
-        if not flat:
-            return nodes
-        converted = element(flat)
-        if converted is flat:
-            return nodes
-        following = iter(converted)
-        return [list(islice(following, len(n))) for n in nodes]
-
-    return convert
+        raise FastPathMiss from e
 
 
 def _maps(schema: Schema, options: ReadOptions) -> tuple[set[type], Column]:
@@ -169,23 +129,23 @@ def _maps(schema: Schema, options: ReadOptions) -> tuple[set[type], Column]:
 
 
 def _refuse(nodes: Sequence[Any]) -> Sequence[Any]:
-    raise Unfit
+    raise FastPathMiss
 
 
 def _structs(schema: Schema, options: ReadOptions) -> Column:
     fields = schema.fields or ()
     names = [f.name for f in fields]
     columns = [_column(f.schema, options) for f in fields]
-    build = _struct_builder(len(fields))
+    build = _struct_builder(len(fields)) if fields else None
     pick = itemgetter(*names) if len(names) > 1 else None
 
     def convert(nodes: Sequence[dict[str, Any]]) -> Sequence[Any]:
         if options.strict and not set(map(len, nodes)) <= {len(names)}:
-            raise Unfit
+            raise FastPathMiss
+        if build is None:
+            return [Struct(schema, []) for _ in nodes]
         if pick is None:
-            return (
-                build(schema, *[columns[0]([n.get(names[0]) for n in nodes])]) if names else [Struct(schema, []) for _ in nodes]
-            )
+            return build(schema, columns[0]([n.get(names[0]) for n in nodes]))
         try:
             rows = [pick(n) for n in nodes]
         except KeyError:
@@ -197,7 +157,7 @@ def _structs(schema: Schema, options: ReadOptions) -> Column:
 
 
 def _struct_builder(width: int) -> Callable[..., list[Struct]]:
-    """Code that zips columns into structs, without the checks of the constructor."""
+    """Generates the function that zips columns into structs, without the constructor's checks."""
     columns = ", ".join(f"c{i}" for i in range(width))
     cells = ", ".join(f"v{i}" for i in range(width))
     source = (
@@ -210,10 +170,8 @@ def _struct_builder(width: int) -> Callable[..., list[Struct]]:
         f"        made.append(row)\n"
         f"    return made\n"
     )
-    scope: dict[str, Any] = {"new": Struct.__new__, "Struct": Struct}
-    if width:
-        exec(source, scope)
-    build: Callable[..., list[Struct]] = scope.get("build", lambda schema: [])
+    constants = {"new": Struct.__new__, "Struct": Struct}
+    build: Callable[..., list[Struct]] = define_functions(source, constants, title="JSON struct builder")["build"]
     return build
 
 
@@ -222,14 +180,14 @@ def _decimals(schema: Schema) -> tuple[set[type], Column]:
         scale = decimal_scale(schema)
         datas = _bytes(nodes)
         if b"" in datas:
-            raise Unfit
+            raise FastPathMiss
         return [bytes_to_decimal(data, scale) for data in datas]
 
     return {str}, convert
 
 
 def _logical_integers(low: int, high: int, convert: Callable[[int], Any]) -> Callable[[Schema], tuple[set[type], Column]]:
-    check = _integers(low, high)
+    check = integer_column(low, high)
     return lambda schema: ({int}, lambda nodes: [convert(n) for n in check(nodes)])
 
 

@@ -1,9 +1,9 @@
-"""Whole batches of values to JSON bytes, compiled once per schema.
+"""Fast path of writing: converts batches of values to JSON bytes, with code compiled once per schema.
 
-A batch is taken apart into columns. Each column is checked as a whole (one pass over its types, one over its range) and turned
-into what the C codec writes as Jackson would; generated code puts the rows together again. That checks every value and costs
-little more than the codec itself. Whatever is not plainly right raises :class:`Unfit`, and the caller goes value by value
-through :mod:`connect.converters.json.value_writer`, which either writes it or says which field is wrong.
+A batch is split into columns. Each column is checked as a whole (one pass over its types, one over its range) and converted to
+values that the C codec writes like Jackson; generated code builds the rows. That checks every value and costs little more than
+the codec itself. Anything unusual raises :class:`FastPathMiss`. The caller then writes value by value with
+:mod:`connect.converters.json.value_writer`, which either writes the value or reports the invalid field.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from typing import Any
 
 from orjson import Fragment, dumps
 
-from connect.converters.json.fast_path import writes_alike
+from connect.converters.json.fast_path import (
+    Column,
+    FastPathMiss,
+    integer_column,
+    keep_column,
+    list_column,
+    nullable_column,
+    writes_exactly,
+)
 from connect.converters.json.value_writer import WriteOptions, base64_text, number_text, quote, write_value
 from connect.data.logical import (
     DATE,
@@ -34,14 +42,13 @@ from connect.data.logical import (
     timestamp_to_millis,
 )  # fmt: skip
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32, round_to_float32
 from connect.data.struct import Struct
 from connect.data.struct_columns import StructColumns
-from connect.data.validation import INT_RANGES
-from connect.java.text import decimal_text
+from connect.data.types import INT_RANGES
+from connect.generated_code import define_functions
+from connect.java.number_text import decimal_text
+from connect.java.sized_numbers import Float32, round_to_float32
 
-Column = Callable[[Sequence[Any]], Sequence[Any]]
-"""Takes the values of one column and gives what the codec shall write for each. Raises Unfit."""
 Encoder = Callable[[Sequence[Any]], list[bytes]]
 
 _NONE = type(None)
@@ -52,51 +59,27 @@ _ESCAPED = re.compile(r"\\(?:u([0-9a-f]{4})|.)", re.DOTALL)
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
-class Unfit(Exception):
-    """The batch holds something that the compiled way does not write. No finding: the careful way decides."""
-
-
-class _Compiler:
-    """Makes the columns of one schema."""
+class _ColumnCompiler:
+    """Compiles the columns of one schema."""
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
 
     def column(self, schema: Schema) -> Column:
-        wanted, convert = _kind(schema, self)
+        wanted, convert = _converter(schema, self)
         null = _null(schema, self.options)
-        allows_null = schema.optional or null is not None
-
-        def column(values: Sequence[Any]) -> Sequence[Any]:
-            types = set(map(type, values))
-            if types and types <= wanted:
-                return convert(values)
-            types.discard(_NONE)
-            if not types <= wanted or not allows_null:
-                raise Unfit
-            if not types:
-                return values if null is None else [null] * len(values)
-            present = [v for v in values if v is not None]
-            converted = convert(present)
-            if len(present) == len(values):
-                return converted
-            if converted is present and null is None:
-                return values
-            following = iter(converted)
-            return [null if v is None else next(following) for v in values]
-
-        return column
+        return nullable_column(wanted, convert, null, allows_null=schema.optional or null is not None)
 
     def element(self, schema: Schema | None) -> Column:
         return _plain_values if schema is None else self.column(schema)
 
 
 def compile_encoder(schema: Schema, options: WriteOptions) -> Encoder:
-    """The encoder of one schema, for a few hundred values at a time. It may raise anything for a value it does not like; the
-    careful way then has the word."""
-    compiler = _Compiler(options)
+    """Compiles the encoder of a schema, for a few hundred values at a time. It may raise any error for an invalid value; the slow
+    path then decides."""
+    compiler = _ColumnCompiler(options)
     column = compiler.column(schema)
-    build = _rows_of_columns(schema, compiler) if schema.fields and schema.name not in _LOGICAL else None
+    build = _column_struct_rows(schema, compiler) if schema.fields and schema.name not in _LOGICAL else None
 
     def encode(values: Sequence[Any]) -> list[bytes]:
         in_columns = build is not None and isinstance(values, StructColumns) and values.schema == schema
@@ -107,28 +90,28 @@ def compile_encoder(schema: Schema, options: WriteOptions) -> Encoder:
 
 
 def encode_schemaless(values: Sequence[Any], options: WriteOptions) -> list[bytes]:
-    """JSON bytes of schemaless values, None among them as ``null``."""
-    if not writes_alike(values):
+    """Returns the JSON bytes of schemaless values, with ``null`` for None."""
+    if not writes_exactly(values):
         if options.strict:
-            raise Unfit
+            raise FastPathMiss
         values = _plain_values(values)
     return _dump(values)
 
 
 def _dump(rows: Sequence[Any]) -> list[bytes]:
-    """The JSON of each row. One call writes them all, with a bare newline between, which JSON text never holds: a call a row
-    would spend more on its buffer than on its text."""
+    """Returns the JSON of each row. One call writes all of them, separated by newlines, which JSON text never contains: with a
+    call per row, allocating the buffer would cost more than writing."""
     if len(rows) == 1:
-        return [_as_jackson(dumps(rows[0]))]
+        return [_jackson_escapes(dumps(rows[0]))]
     spaced: list[Any] = [_NEWLINE] * (2 * len(rows) - 1)
     spaced[::2] = rows
-    return _as_jackson(dumps(spaced))[1:-1].split(b",\n,")
+    return _jackson_escapes(dumps(spaced))[1:-1].split(b",\n,")
 
 
-def _as_jackson(text: bytes) -> bytes:
-    """Escapes as Jackson writes them: upper case, and characters beyond U+FFFF as two of them. Keys are hashed by their
-    bytes, so that this decides the partition."""
-    # One byte at a time: a search for a pattern would cost more than the codec does.
+def _jackson_escapes(text: bytes) -> bytes:
+    """Rewrites escapes like Jackson: in upper case, and characters beyond U+FFFF as two escapes. The bytes of a key determine its
+    partition."""
+    # Searching for single bytes first is cheap; a regular expression would cost more than the codec.
     if (b"\\" not in text or b"\\u" not in text) and (text.isascii() or not any(lead in text for lead in _ASTRAL_LEADS)):
         return text
     shown = _ESCAPED.sub(lambda m: "\\u" + m[1].upper() if m[1] else m[0], text.decode())
@@ -141,53 +124,40 @@ def _null(schema: Schema, options: WriteOptions) -> Any:
     return Fragment(write_value(schema, schema.default, options).encode())
 
 
-def _kind(schema: Schema, compiler: _Compiler) -> tuple[set[type], Column]:
-    """The type that a column's values must have (dates have two), and what turns them into what the codec writes."""
+def _converter(schema: Schema, compiler: _ColumnCompiler) -> tuple[set[type], Column]:
+    """Returns the types that a column's values may have, and the function that converts them for the codec."""
     if schema.name in _LOGICAL:
         return _LOGICAL[schema.name](schema, compiler.options)
     match schema.type:
         case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
-            return {int}, _integers(*INT_RANGES[schema.type])
+            return {int}, integer_column(*INT_RANGES[schema.type])
         case Type.FLOAT64:
             return {float}, _finite(_doubles) if compiler.options.strict else _doubles
         case Type.FLOAT32:
             return {float}, _finite(_floats) if compiler.options.strict else _floats
         case Type.BOOLEAN:
-            return {bool}, _same
+            return {bool}, keep_column
         case Type.STRING:
-            return {str}, _same
+            return {str}, keep_column
         case Type.BYTES:
             return {bytes}, lambda values: [base64_text(v) for v in values]
         case Type.ARRAY:
-            return {list}, _arrays(compiler.element(schema.value_schema))
+            return {list}, list_column(compiler.element(schema.value_schema))
         case Type.MAP:
             return {dict}, _maps(schema, compiler)
         case Type.STRUCT:
             return {Struct}, _structs(schema, compiler)
 
 
-def _same(values: Sequence[Any]) -> Sequence[Any]:
-    return values
-
-
-def _integers(low: int, high: int) -> Column:
-    def check(values: Sequence[int]) -> Sequence[int]:
-        if min(values) < low or max(values) > high:
-            raise Unfit
-        return values
-
-    return check
-
-
 def _doubles(values: Sequence[float]) -> list[Any]:
-    # In this range, and there only, the codec's text is Java's.
+    # Only in this range is the codec's text the same as Java's.
     return [v if 0.001 <= v < 1e7 or v == 0.0 or -1e7 < v <= -0.001 else Fragment(number_text(v, False).encode()) for v in values]
 
 
 def _finite(column: Column) -> Column:
     def check(values: Sequence[float]) -> Sequence[Any]:
         if not all(map(math.isfinite, values)):
-            raise Unfit
+            raise FastPathMiss
         return column(values)
 
     return check
@@ -205,21 +175,7 @@ def _float(value: float) -> Any:
     return Fragment(number_text(value, True).encode())
 
 
-def _arrays(element: Column) -> Column:
-    def convert(values: Sequence[list[Any]]) -> Sequence[Any]:
-        flat = list(chain.from_iterable(values))
-        if not flat:
-            return values
-        converted = element(flat)
-        if converted is flat:
-            return values
-        following = iter(converted)
-        return [list(islice(following, len(v))) for v in values]
-
-    return convert
-
-
-def _maps(schema: Schema, compiler: _Compiler) -> Column:
+def _maps(schema: Schema, compiler: _ColumnCompiler) -> Column:
     keys = schema.key_schema
     as_object = keys is not None and keys.type is Type.STRING
     key_column, value_column = compiler.element(keys), compiler.element(schema.value_schema)
@@ -241,23 +197,23 @@ def _maps(schema: Schema, compiler: _Compiler) -> Column:
     return convert
 
 
-def _structs(schema: Schema, compiler: _Compiler) -> Column:
+def _structs(schema: Schema, compiler: _ColumnCompiler) -> Column:
     fields = schema.fields or ()
     columns = [compiler.column(f.schema) for f in fields]
     build = _row_builder([f.name for f in fields]) if fields else None
 
     def convert(values: Sequence[Struct]) -> Sequence[Any]:
-        # Rows often share one struct, as the source block of a snapshot: it is written once.
+        # Rows often share one struct, such as the source block of a snapshot: write it once.
         if len(values) > 1 and values[0] is values[-1] and len(set(map(id, values))) == 1:
             return [Fragment(dumps(convert(values[:1])[0]))] * len(values)
         rows = [s.values for s in values if s.schema is schema]
         if len(rows) != len(values):
             if any(other != schema for other in {id(s.schema): s.schema for s in values}.values()):
-                raise Unfit
+                raise FastPathMiss
             rows = [s.values for s in values]
         if build is None:
             if any(rows):
-                raise Unfit
+                raise FastPathMiss
             return [{} for _ in rows]
         taken = list(zip(*rows, strict=True))
         return build(*[column(cells) for column, cells in zip(columns, taken, strict=True)])
@@ -265,8 +221,8 @@ def _structs(schema: Schema, compiler: _Compiler) -> Column:
     return convert
 
 
-def _rows_of_columns(schema: Schema, compiler: _Compiler) -> Callable[[StructColumns], Sequence[Any]]:
-    """What :func:`_structs` does, for structs that are in columns already."""
+def _column_struct_rows(schema: Schema, compiler: _ColumnCompiler) -> Callable[[StructColumns], Sequence[Any]]:
+    """Like :func:`_structs`, for structs that are stored as columns."""
     fields = schema.fields or ()
     columns = [compiler.column(f.schema) for f in fields]
     build = _row_builder([f.name for f in fields])
@@ -274,16 +230,14 @@ def _rows_of_columns(schema: Schema, compiler: _Compiler) -> Callable[[StructCol
 
 
 def _row_builder(names: Sequence[str]) -> Callable[..., list[dict[str, Any]]]:
-    """Code that zips columns into dicts with these keys: a dict display with constant keys is what Python builds fastest."""
+    """Generates the function that zips columns into dicts with these keys. Python builds displays with constant keys fastest."""
     cells = [f"v{i}" for i in range(len(names))]
     columns = [f"c{i}" for i in range(len(names))]
     members = ", ".join(f"{name!r}: {cell}" for name, cell in zip(names, cells, strict=True))
     source = (
         f"def build({', '.join(columns)}):\n    return [{{{members}}} for {', '.join(cells)}, in zip({', '.join(columns)})]\n"
     )
-    scope: dict[str, Any] = {}
-    exec(source, scope)
-    build: Callable[..., list[dict[str, Any]]] = scope["build"]
+    build: Callable[..., list[dict[str, Any]]] = define_functions(source, title="JSON row builder")["build"]
     return build
 
 
@@ -300,15 +254,15 @@ def _decimals(schema: Schema, options: WriteOptions) -> tuple[set[type], Column]
 
 def _finite_text(value: decimal.Decimal) -> str:
     if not value.is_finite():
-        raise Unfit
+        raise FastPathMiss
     return decimal_text(value)
 
 
 def _unscaled(value: decimal.Decimal, scale: int) -> int:
-    # By its text, since that is the cheapest exact way: "12.30" with scale 2 is 1230. Exponents go the careful way.
+    # The text is the cheapest exact way: "12.30" with scale 2 is 1230. Exponents take the slow path.
     whole, _, fraction = str(value).partition(".")
     if len(fraction) != scale:
-        raise Unfit
+        raise FastPathMiss
     return int(whole + fraction)
 
 
@@ -318,7 +272,7 @@ def _dates(schema: Schema, options: WriteOptions) -> tuple[set[type], Column]:
             return [v.toordinal() - EPOCH_ORDINAL for v in values]
         except AttributeError as e:
             if options.strict:
-                raise Unfit from e
+                raise FastPathMiss from e
             return [date_to_stored_days(v) for v in values]
 
     return {dt.date, FarInstant}, convert
@@ -345,7 +299,7 @@ def _plain_values(values: Sequence[Any]) -> Sequence[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A schemaless value as the codec may write it; the value itself when there is nothing to change."""
+    """Returns a schemaless value in a form that the codec writes correctly; the value itself if possible."""
     kind = type(value)
     if kind is str or value is None or kind is bool:
         return value
@@ -354,11 +308,11 @@ def _plain(value: Any) -> Any:
             return value
         types = set(map(type, value.values()))
         if set(map(type, value)) != {str}:
-            raise Unfit
-        return value if types <= _AS_THEY_ARE else {k: _plain(v) for k, v in value.items()}
+            raise FastPathMiss
+        return value if types <= _UNCHANGED_TYPES else {k: _plain(v) for k, v in value.items()}
     if kind is int or isinstance(value, int):
         if not _SMALLEST <= value <= _LARGEST:
-            raise Unfit
+            raise FastPathMiss
         return int(value)
     if kind is float:
         return _doubles((value,))[0]
@@ -368,7 +322,7 @@ def _plain(value: Any) -> Any:
         return base64_text(value)
     if kind is Float32:
         return _float(value)
-    raise Unfit
+    raise FastPathMiss
 
 
-_AS_THEY_ARE = {str, bool, _NONE}
+_UNCHANGED_TYPES = {str, bool, _NONE}

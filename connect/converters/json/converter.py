@@ -1,6 +1,6 @@
-"""JsonConverter: JSON with or without schemas. ``org.apache.kafka.connect.json.JsonConverter``.
+"""``org.apache.kafka.connect.json.JsonConverter``: JSON with or without schemas.
 
-With ``schemas.enable`` every payload is ``{"schema":...,"payload":...}``; the schema's bytes are made, and read, once.
+With ``schemas.enable``, every message is ``{"schema":...,"payload":...}``; the bytes of each schema are written and parsed once.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from connect.config.types import ConfigType
 from connect.config.validators import one_of
 from connect.converters.api import Converter, HeaderConverter
 from connect.converters.config import HEADER_TYPE, TYPE, converter_config_def, type_for
-from connect.converters.json.batch_decoder import Column, compile_decoder
-from connect.converters.json.batch_encoder import Encoder, Unfit, compile_encoder, encode_schemaless
-from connect.converters.json.fast_path import read_alike
+from connect.converters.json.batch_decoder import compile_decoder
+from connect.converters.json.batch_encoder import Encoder, compile_encoder, encode_schemaless
+from connect.converters.json.fast_path import Column, FastPathMiss, was_read_exactly
 from connect.converters.json.parser import parse_json
 from connect.converters.json.schema_text import parse_schema, schema_text
-from connect.converters.json.strict_checks import check_kept
+from connect.converters.json.strict_checks import check_lossless
 from connect.converters.json.value_reader import ReadOptions, read_value
 from connect.converters.json.value_writer import WriteOptions, write_value
 from connect.data.headers import Headers
@@ -78,11 +78,11 @@ NO_JSON_SCHEMA = "Failed to parse schema in converter config due to serializatio
 _HEAD = b'{"schema":'
 _MIDDLE = b',"payload":'
 _PREFIXES_PER_TOPIC = 16
-_CHUNK = 256  # records read or written at a time: few enough to stay in the processor's caches
-_make = tuple.__new__
-_MIN_BATCH = 4  # below this the columns cost more than they save
-_FAST_FAILURES = (
-    Unfit,
+_CHUNK = 256  # records read or written at a time: few enough to fit the processor's caches
+_new_pair = tuple.__new__
+_MIN_BATCH = 4  # for fewer records, columns cost more than they save
+_FAST_PATH_ERRORS = (
+    FastPathMiss,
     TypeError,
     ValueError,
     KeyError,
@@ -92,19 +92,19 @@ _FAST_FAILURES = (
     ArithmeticError,
     DataError,
 )
-"""What the compiled ways raise for data they do not take. The careful way then decides, and has the right words."""
+"""The errors of the fast path for data that it does not handle. The slow path then decides, with the right message."""
 
 
 class SchemaContentError(ConfigError, DataError):
-    """``schema.content`` is no schema. The words are the original's, which do not name the key; a note does."""
+    """``schema.content`` is not a schema. The message is Apache's, which does not name the key; a note does."""
 
     def __init__(self, message: str, content: str) -> None:
         super().__init__(message, key=SCHEMA_CONTENT)
-        self.add_note(str(ConfigError.invalid(SCHEMA_CONTENT, content, "it has to be a schema in JSON")))
+        self.add_note(str(ConfigError.invalid(SCHEMA_CONTENT, content, "expected a schema in JSON")))
 
 
 class JsonConverter(Converter, HeaderConverter):
-    """JSON in Kafka, values (with their schemas) in Connect."""
+    """Converts values, with their schemas if enabled, to JSON and back."""
 
     def __init__(self) -> None:
         self._schemas_enabled = True
@@ -135,7 +135,7 @@ class JsonConverter(Converter, HeaderConverter):
         self._write = WriteOptions(values[DECIMAL_FORMAT].upper() == "NUMERIC", values[REPLACE_NULL], strict)
         self._read = ReadOptions(values[REPLACE_NULL], strict)
         self._parse = _parse_exactly if strict else loads
-        fixed = self._parse_fixed(values[SCHEMA_CONTENT])  # read where it does not count too, so that a wrong one is refused
+        fixed = self._parse_fixed(values[SCHEMA_CONTENT])  # even if schemas are disabled, so that an invalid one is rejected
         self._fixed_schema = fixed if self._schemas_enabled else None
 
     def _parse_fixed(self, content: str | None) -> Schema | None:
@@ -155,7 +155,7 @@ class JsonConverter(Converter, HeaderConverter):
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any, headers: Headers | None = None) -> bytes | None:
         if schema is None:
             return self._encode_schemaless((value,))[0]
-        return self._encode_carefully(schema, value, self._prefix(schema))
+        return self._encode_slowly(schema, value, self._prefix(schema))
 
     def encode_batch(self, topic: str, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
         if len(values) <= _CHUNK:
@@ -172,27 +172,27 @@ class JsonConverter(Converter, HeaderConverter):
         if encoder is not None and len(values) >= _MIN_BATCH:
             try:
                 payloads = encoder(values)
-            except _FAST_FAILURES:
+            except _FAST_PATH_ERRORS:
                 pass
             else:
                 if not prefix:
-                    return cast("list[bytes | None]", payloads)  # a copy would only please the type
+                    return cast("list[bytes | None]", payloads)  # a copy would only satisfy the type checker
                 return [prefix + payload + b"}" for payload in payloads]
-        return [self._encode_carefully(schema, value, prefix) for value in values]
+        return [self._encode_slowly(schema, value, prefix) for value in values]
 
     def _encode_schemaless(self, values: Sequence[Any]) -> list[bytes | None]:
         prefix = b'{"schema":null,"payload":' if self._schemas_enabled else b""
         try:
             payloads = encode_schemaless(values, self._write)
-        except _FAST_FAILURES:
-            return [None if value is None else self._encode_carefully(None, value, prefix) for value in values]
+        except _FAST_PATH_ERRORS:
+            return [None if value is None else self._encode_slowly(None, value, prefix) for value in values]
         if prefix:
             payloads = [prefix + payload + b"}" for payload in payloads]
         if None in values:
             return [None if value is None else payload for value, payload in zip(values, payloads, strict=True)]
         return cast("list[bytes | None]", payloads)
 
-    def _encode_carefully(self, schema: Schema | None, value: Any, prefix: bytes) -> bytes:
+    def _encode_slowly(self, schema: Schema | None, value: Any, prefix: bytes) -> bytes:
         payload = write_value(schema, value, self._write).encode()
         return prefix + payload + b"}" if prefix else payload
 
@@ -210,14 +210,14 @@ class JsonConverter(Converter, HeaderConverter):
                 prefix = _HEAD + schema_text(schema, self._write).encode() + _MIDDLE
             try:
                 encoder: Encoder | None = compile_encoder(schema, self._write)
-            except _FAST_FAILURES:
+            except _FAST_PATH_ERRORS:
                 encoder = None
             compiled = encoder, prefix
         if len(self._encoders) >= self._cache_size:
             self._encoders.clear()
             self._equal_encoders.clear()
         self._equal_encoders[schema] = compiled
-        self._encoders[id(schema)] = (schema, *compiled)  # holding the schema keeps its id from being reused
+        self._encoders[id(schema)] = (schema, *compiled)  # the reference to the schema prevents reuse of its id
         return compiled
 
     # -- reading
@@ -227,7 +227,7 @@ class JsonConverter(Converter, HeaderConverter):
             return self._decode_one_schemaless(data)
         return self.decode_batch(topic, (data,))[0]
 
-    def _decode_carefully(self, data: bytes | None) -> SchemaAndValue:
+    def _decode_slowly(self, data: bytes | None) -> SchemaAndValue:
         if data is None:
             return NULL
         node = parse_json(data, strict=self._read.strict)
@@ -238,7 +238,7 @@ class JsonConverter(Converter, HeaderConverter):
             schema = self._parse_schema(node["schema"])
             node = node["payload"]
         if self._read.strict:
-            check_kept(schema, node)
+            check_lossless(schema, node)
         return SchemaAndValue(schema, read_value(schema, node, self._read))
 
     def decode_batch(self, topic: str, datas: Sequence[bytes | None]) -> list[SchemaAndValue]:
@@ -255,12 +255,12 @@ class JsonConverter(Converter, HeaderConverter):
             chunk = datas[start : start + _CHUNK]
             try:
                 nodes = [data and parse(data) for data in chunk]
-                if read_alike(nodes):
-                    out += map(_make, repeat(SchemaAndValue), zip(repeat(None), nodes, strict=False))
+                if was_read_exactly(nodes):
+                    out += map(_new_pair, repeat(SchemaAndValue), zip(repeat(None), nodes, strict=False))
                     continue
-            except (ValueError, RecursionError, Unfit):
+            except (ValueError, RecursionError, FastPathMiss):
                 pass
-            # One that is malformed or unusual must not cost the others their speed.
+            # One malformed or unusual message must not slow down the others.
             out += map(self._decode_one_schemaless, chunk)
         return out
 
@@ -268,14 +268,14 @@ class JsonConverter(Converter, HeaderConverter):
         if data is not None:
             try:
                 node = self._parse(data)
-                if read_alike((node,)):
+                if was_read_exactly((node,)):
                     return SchemaAndValue(None, node)
-            except (ValueError, RecursionError, Unfit):
+            except (ValueError, RecursionError, FastPathMiss):
                 pass
-        return self._decode_carefully(data)
+        return self._decode_slowly(data)
 
     def _decode_envelopes(self, topic: str, datas: Sequence[bytes | None]) -> list[SchemaAndValue]:
-        """Goes through the batch in runs of records whose schema has the same bytes."""
+        """Decodes the batch in runs of records whose schemas have the same bytes."""
         out: list[SchemaAndValue] = []
         parse = self._parse
         start, end = 0, len(datas)
@@ -284,7 +284,7 @@ class JsonConverter(Converter, HeaderConverter):
             known = None if data is None else self._known_prefix(topic, data)
             prefix, schema = known or (b"", None)
             if schema is None:
-                out.append(self._decode_carefully(data))
+                out.append(self._decode_slowly(data))
                 start += 1
                 continue
             stop = start + 1
@@ -293,8 +293,8 @@ class JsonConverter(Converter, HeaderConverter):
             skip = len(prefix)
 
             def payload(data: bytes, skip: int = skip) -> Any:
-                if data[-1] != 125:  # not "}": something follows the envelope
-                    raise Unfit
+                if data[-1] != 125:  # not "}": other text follows the envelope
+                    raise FastPathMiss
                 return parse(data[skip:-1])
 
             out += self._decode_run(datas[start:stop], schema, payload)
@@ -309,26 +309,26 @@ class JsonConverter(Converter, HeaderConverter):
             try:
                 present = chunk if None not in chunk else [data for data in chunk if data is not None]
                 values = decode([parse(data) for data in present])
-            except _FAST_FAILURES:
+            except _FAST_PATH_ERRORS:
                 out += [self._decode_one(data, schema, parse, decode) for data in chunk]
                 continue
             pairs = zip(repeat(schema), values, strict=False)
             if len(present) == len(chunk):
-                out += map(_make, repeat(SchemaAndValue), pairs)
+                out += map(_new_pair, repeat(SchemaAndValue), pairs)
             else:
-                out += [NULL if data is None else _make(SchemaAndValue, next(pairs)) for data in chunk]
+                out += [NULL if data is None else _new_pair(SchemaAndValue, next(pairs)) for data in chunk]
         return out
 
     def _decode_one(
         self, data: bytes | None, schema: Schema, parse: Callable[[Any], Any], decode: Column
     ) -> SchemaAndValue:  # fmt: skip
-        """One of a batch in which something is wrong or unusual: it must not cost the others their speed."""
+        """Decodes one record of a batch in which the fast path failed: most records can still use it."""
         if data is not None:
             try:
                 return SchemaAndValue(schema, decode([parse(data)])[0])
-            except _FAST_FAILURES:
+            except _FAST_PATH_ERRORS:
                 pass
-        return self._decode_carefully(data)
+        return self._decode_slowly(data)
 
     def _decoder(self, schema: Schema) -> Column:
         found = self._decoders.get(id(schema))
@@ -341,7 +341,7 @@ class JsonConverter(Converter, HeaderConverter):
         return decoder
 
     def _known_prefix(self, topic: str, data: bytes) -> tuple[bytes, Schema | None] | None:
-        """The envelope's head up to the payload, with its schema, when this record has the usual form."""
+        """Returns the start of the envelope, up to the payload, and its schema, if the record has the usual form."""
         prefixes = self._prefixes.setdefault(topic, [])
         for known in prefixes:
             if data.startswith(known[0]):
@@ -365,7 +365,7 @@ class JsonConverter(Converter, HeaderConverter):
         return prefixes[0]
 
     def _parse_schema(self, node: Any) -> Schema | None:
-        """The schema of a node; equal nodes give one object, for all that is compiled hangs on it."""
+        """Returns the schema of a node. Equal nodes share one object, because compiled code is cached by schema object."""
         try:
             key = dumps(node, default=lambda number: {"number": str(number)})
         except (TypeError, ValueError, RecursionError):
@@ -392,14 +392,14 @@ class JsonConverter(Converter, HeaderConverter):
 
 
 def _parse_exactly(data: bytes) -> Any:
-    """What the codec reads, when it says all that is in the text: written again it is the same. Else raises Unfit."""
+    """Parses with the codec if that loses nothing: writing the result gives the same text. Raises FastPathMiss otherwise."""
     node = loads(data)
     try:
         if dumps(node) == data:
             return node
     except TypeError:
         pass  # nested more deeply than the codec writes
-    raise Unfit
+    raise FastPathMiss
 
 
 _JSON = json.JSONDecoder()

@@ -1,7 +1,7 @@
-"""Whether schemaless values are plain: such that the C codec writes, or has read, exactly what the original would.
+"""Parts of the fast path that reading and writing share: columns, and checks that the C codec behaves exactly like Apache.
 
-A batch is looked through as a whole, with a few passes in C for each column of it. That costs about what reading or writing
-does; value by value it would cost several times as much.
+The checks of schemaless values scan a whole batch, with a few passes in C for each column. That costs about as much as reading or
+writing; a scan value by value would cost several times as much.
 """
 
 from __future__ import annotations
@@ -9,54 +9,116 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any
 
 from connect.data.schema import Type
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
+
+Column = Callable[[Sequence[Any]], Sequence[Any]]
+"""Converts the values of one column. Raises FastPathMiss."""
 
 _SMALLEST, _LARGEST = INT_RANGES[Type.INT64]
 _BIG = 2.0**63
 _NONE = type(None)
-_NO_MATTER_WHICH = {str, bool, _NONE}
-_PLAIN = {*_NO_MATTER_WHICH, int, float, dict, list}
-_MOST_COLUMNS = 10_000
-"""How many are looked at. A value that holds itself has no end of them: the careful way decides."""
-_MOST_VALUES = 1 << 20
-"""In one column."""
+_ALWAYS_EXACT = {str, bool, _NONE}
+_PLAIN = {*_ALWAYS_EXACT, int, float, dict, list}
+_MAX_COLUMNS = 10_000
+"""The maximum number of columns to scan. A value that contains itself has infinitely many: the slow path decides."""
+_MAX_VALUES = 1 << 20
+"""The maximum size of one column."""
+
+
+class FastPathMiss(Exception):
+    """A batch contains something that the fast path does not handle. Not an error: the slow path decides."""
+
+
+def nullable_column(types: set[type], convert: Column, null: Any, *, allows_null: bool) -> Column:
+    """Returns a column that converts the values of these types and replaces nulls by ``null``; it raises FastPathMiss for other
+    types, and for nulls that are not allowed."""
+
+    def column(values: Sequence[Any]) -> Sequence[Any]:
+        found = set(map(type, values))
+        if found and found <= types:
+            return convert(values)
+        found.discard(_NONE)
+        if not found <= types or not allows_null:
+            raise FastPathMiss
+        if not found:
+            return values if null is None else [null] * len(values)
+        present = [v for v in values if v is not None]
+        converted = convert(present)
+        if converted is present and null is None:
+            return values
+        following = iter(converted)
+        return [null if v is None else next(following) for v in values]
+
+    return column
+
+
+def keep_column(values: Sequence[Any]) -> Sequence[Any]:
+    """Returns the values unchanged."""
+    return values
+
+
+def integer_column(low: int, high: int) -> Column:
+    """Returns a column that checks the range of integers."""
+
+    def check(values: Sequence[int]) -> Sequence[int]:
+        if min(values) < low or max(values) > high:
+            raise FastPathMiss
+        return values
+
+    return check
+
+
+def list_column(element: Column) -> Column:
+    """Returns a column that converts the elements of all lists as one column."""
+
+    def convert(values: Sequence[list[Any]]) -> Sequence[Any]:
+        flat = list(chain.from_iterable(values))
+        if not flat:
+            return values
+        converted = element(flat)
+        if converted is flat:
+            return values
+        following = iter(converted)
+        return [list(islice(following, len(v))) for v in values]
+
+    return convert
 
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """Which columns of numbers are plain."""
+    """Checks of columns of numbers."""
 
     ints: Callable[[Sequence[int]], bool]
     floats: Callable[[Sequence[float]], bool]
 
 
-def writes_alike(values: Sequence[Any]) -> bool:
-    """True when the codec writes all of these as Jackson would, but for escapes in text."""
+def writes_exactly(values: Sequence[Any]) -> bool:
+    """Returns whether the codec writes all of these values like Jackson, except for escapes in text."""
     return _are_plain(values, _WRITTEN)
 
 
-def read_alike(nodes: Sequence[Any]) -> bool:
-    """True when the codec read all of these as the original would: it makes floats of integers beyond 64 bits, where the
-    original wraps them, and keeps the sign of -0.0, where the original's decimals have none."""
+def was_read_exactly(nodes: Sequence[Any]) -> bool:
+    """Returns whether the codec read all of these values like Apache. It reads integers beyond 64 bits as floats, where Apache
+    wraps them, and keeps the sign of -0.0, which Apache's decimals do not have."""
     return _are_plain(nodes, _READ)
 
 
 def _are_plain(values: Sequence[Any], numbers: _Numbers) -> bool:
     try:
-        return _look(values, numbers, _MOST_COLUMNS) > 0
+        return _scan(values, numbers, _MAX_COLUMNS) > 0
     except RecursionError:
         return False
 
 
-def _look(values: Sequence[Any], numbers: _Numbers, left: int) -> int:
-    """How many more columns may be looked at after these values; 0 when they are not plain, or are too many."""
+def _scan(values: Sequence[Any], numbers: _Numbers, left: int) -> int:
+    """Returns how many more columns may be scanned; 0 if a check failed or there are too many."""
     types = set(map(type, values))
-    if types <= _NO_MATTER_WHICH:
+    if types <= _ALWAYS_EXACT:
         return left - 1
     if not types <= _PLAIN:
         return 0
@@ -67,17 +129,18 @@ def _look(values: Sequence[Any], numbers: _Numbers, left: int) -> int:
         return 0
     if list in types:
         elements = list(chain.from_iterable(values if alone else [v for v in values if type(v) is list]))
-        left = _look(elements, numbers, left) if len(elements) <= _MOST_VALUES else 0
+        left = _scan(elements, numbers, left) if len(elements) <= _MAX_VALUES else 0
     if dict in types and left > 0:
         for column in _columns(values if alone else [v for v in values if type(v) is dict]):
-            left = _look(column, numbers, left) if len(column) <= _MOST_VALUES else 0
+            left = _scan(column, numbers, left) if len(column) <= _MAX_VALUES else 0
             if left <= 0:
                 break
     return left - 1
 
 
 def _columns(rows: Sequence[dict[Any, Any]]) -> Iterable[Sequence[Any]]:
-    """The values of dicts: column by column when they have the same keys, since a column mostly has one type; else in one."""
+    """Yields the values of dicts as columns if all have the same keys, because a column usually has one type; otherwise all
+    values as one column."""
     first = rows[0]
     if len(first) > 1 and len(rows) > 1 and set(map(len, rows)) == {len(first)}:
         try:
@@ -87,18 +150,18 @@ def _columns(rows: Sequence[dict[Any, Any]]) -> Iterable[Sequence[Any]]:
     return (list(chain.from_iterable([row.values() for row in rows])),)
 
 
-def _floats_write_alike(numbers: Sequence[float]) -> bool:
-    # In this range, and there only, the codec's text is Java's. Nearly always all numbers of a column are in it: a list then
-    # takes five sixths of a generator's time.
+def _floats_are_written_exactly(numbers: Sequence[float]) -> bool:
+    # Only in this range is the codec's text the same as Java's. Usually all numbers of a column are in it: a list then takes
+    # five sixths of a generator's time.
     return all([0.001 <= v < 1e7 or v == 0.0 or -1e7 < v <= -0.001 for v in numbers])  # noqa: C419 - see above
 
 
-def _floats_read_alike(numbers: Sequence[float]) -> bool:
+def _floats_were_read_exactly(numbers: Sequence[float]) -> bool:
     if not -_BIG < min(numbers) <= max(numbers) < _BIG:
         return False
     return 0.0 not in numbers or all(math.copysign(1.0, v) > 0.0 for v in numbers if v == 0.0)
 
 
-_WRITTEN = _Numbers(lambda numbers: min(numbers) >= _SMALLEST and max(numbers) <= _LARGEST, _floats_write_alike)
-# What is below the smallest the codec has already made a float of.
-_READ = _Numbers(lambda numbers: max(numbers) <= _LARGEST, _floats_read_alike)
+_WRITTEN = _Numbers(lambda numbers: min(numbers) >= _SMALLEST and max(numbers) <= _LARGEST, _floats_are_written_exactly)
+# The codec reads integers below the smallest as floats.
+_READ = _Numbers(lambda numbers: max(numbers) <= _LARGEST, _floats_were_read_exactly)

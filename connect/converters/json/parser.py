@@ -1,8 +1,8 @@
-"""JSON text read exactly, with the leniency of the original's parser.
+"""Slow path of reading: parses JSON exactly, and as leniently as Jackson.
 
-Integers come as int of any size and other numbers as Decimal with all their digits. Leading zeros are accepted, what follows
-the first value is ignored, half surrogate pairs are kept, and the bytes may be UTF-8, UTF-16 or UTF-32. Limits are Jackson's:
-1000 levels, 1000 digits a number. Reading costs no recursion and time linear in the text.
+Integers are int of any size, other numbers Decimal with all their digits. Leading zeros are accepted, text after the first value
+is ignored, unpaired surrogates are kept, and the encoding may be UTF-8, UTF-16, or UTF-32. The limits are Jackson's: 1000 levels,
+1000 digits per number. Parsing does not recurse and takes linear time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-"""What text without any value gives; not the same as null."""
+"""The result for text without any value; not the same as null."""
 
 MAX_DEPTH = 1000
 MAX_NUMBER_LENGTH = 1000
@@ -97,18 +97,18 @@ def parse_json(data: bytes | memoryview, *, strict: bool = False) -> Any:
         encoding = "utf-8" if encoding == "utf-8-sig" else encoding
         text = raw.decode(encoding) if strict else _text(raw, encoding)
         # Jackson refuses names with the escape of half of a surrogate pair in UTF-8, and in no other encoding.
-        return _Reader(text.removeprefix("\ufeff"), strict, no_half_names=encoding == "utf-8").read()
+        return _JsonParser(text.removeprefix("\ufeff"), strict, rejects_half_pairs=encoding == "utf-8").read()
     except (UnicodeDecodeError, MalformedJson) as e:
         raise DataError("Converting byte[] to Kafka Connect data failed due to serialization error: ") from e
 
 
-class _Reader:
-    """One pass over the text, with a stack of the containers that are open."""
+class _JsonParser:
+    """Parses a text in one pass, with a stack of open containers."""
 
-    def __init__(self, text: str, strict: bool, no_half_names: bool) -> None:
+    def __init__(self, text: str, strict: bool, rejects_half_pairs: bool) -> None:
         self._text = text
         self._strict = strict
-        self._no_half_names = no_half_names
+        self._rejects_half_pairs = rejects_half_pairs
         self._at = 0
 
     def read(self) -> Any:
@@ -149,7 +149,7 @@ class _Reader:
                     raise self._malformed("expected a name")
                 start = self._at
                 name = self._string()
-                if self._no_half_names and _HALF.search(name) and "\\" in text[start : self._at]:
+                if self._rejects_half_pairs and _HALF.search(name) and "\\" in text[start : self._at]:
                     raise self._malformed("half of a surrogate pair in a name")
                 self._skip_space()
                 if text[self._at : self._at + 1] != ":":
@@ -170,7 +170,7 @@ class _Reader:
                     raise self._malformed(f"more than {MAX_DEPTH} levels")
 
     def _value(self) -> Any:
-        """A scalar, or an empty container whose start was read."""
+        """Parses a scalar, or the start of a container."""
         mark = self._text[self._at : self._at + 1]
         if mark == '"':
             return self._string()
@@ -206,7 +206,7 @@ class _Reader:
         exponent = number.as_tuple().exponent
         if not isinstance(exponent, int) or abs(exponent) > _MAX_SCALE:
             raise self._malformed("an exponent beyond all bounds")
-        return number if number else number.copy_abs()  # the original's decimals have no negative zero
+        return number if number else number.copy_abs()  # Java's decimals have no negative zero
 
     def _string(self) -> str:
         text = self._text
@@ -247,5 +247,5 @@ class _Reader:
 
 
 def _join_pairs(text: str) -> str:
-    """Two escaped halves of a character beyond U+FFFF become that character."""
+    """Joins escaped surrogate pairs."""
     return _PAIR.sub(lambda m: m[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), text)

@@ -1,16 +1,16 @@
-"""Schemas as JSON and back: the ``schema`` member of JsonConverter's envelope."""
+"""Writes and reads schemas as JSON: the ``schema`` member of JsonConverter's envelope."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from connect.converters.json.strict_checks import check_kept
+from connect.converters.json.strict_checks import check_lossless
 from connect.converters.json.value_reader import ReadOptions, node_type, read_value
 from connect.converters.json.value_writer import WriteOptions, quote, write_value
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import wrap_integer
-from connect.data.validation import validate_value
+from connect.data.struct import validate_value
 from connect.errors import DataError, SchemaError
+from connect.java.sized_numbers import wrap_integer
 from connect.strict import STRICT
 
 _MEMBERS: dict[str, type] = {"optional": bool, "name": str, "version": int, "doc": str, "parameters": dict}
@@ -19,7 +19,7 @@ _PRIMITIVES = {t.value for t in Type if t.is_primitive}
 
 
 def schema_text(schema: Schema | None, options: WriteOptions, field: str | None = None) -> str:
-    """The schema as JSON text, members in the original's order."""
+    """Returns the schema as JSON text, with its members in Apache's order."""
     if schema is None:
         return "null"
     parts = [f'"type":"{schema.type.value}"']
@@ -49,7 +49,7 @@ def schema_text(schema: Schema | None, options: WriteOptions, field: str | None 
 
 
 def parse_schema(node: Any, options: ReadOptions) -> Schema | None:
-    """The schema of a parsed JSON node; null gives None. Raises DataError."""
+    """Returns the schema of a parsed JSON node; None for null. Raises DataError."""
     try:
         return _parse(node, options)
     except RecursionError as e:
@@ -79,7 +79,7 @@ def _parse(node: Any, options: ReadOptions) -> Schema | None:
     schema = Schema(_TYPES[name], **kind, **_members(node))
     if "default" in node:
         if options.strict:
-            check_kept(schema, node["default"])
+            check_lossless(schema, node["default"])
         default = read_value(schema, node["default"], options)
         try:
             _check_default(schema, default)
@@ -91,14 +91,14 @@ def _parse(node: Any, options: ReadOptions) -> Schema | None:
 
 
 def _check_default(schema: Schema, default: Any) -> None:
-    # The original compares the struct's schema with the builder of that schema, which are never equal.
+    # Apache compares the struct's schema with its builder, and those are never equal.
     if schema.type is Type.STRUCT and default is not None:
         raise DataError("Struct schemas do not match.")
     validate_value(schema, default)
 
 
 def _members(node: dict[str, Any]) -> dict[str, Any]:
-    """What of a node every schema may have. Members of another JSON type are passed over, parameters are not."""
+    """Returns the members that every schema may have. Members of another JSON type are ignored, except parameters."""
     members: dict[str, Any] = {"optional": node.get("optional") is True}
     if isinstance(node.get("name"), str):
         members["name"] = node["name"]
@@ -115,7 +115,7 @@ def _members(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_members(node: dict[str, Any]) -> None:
-    """Raises DataError for members that :func:`_members` would pass over."""
+    """Raises DataError for members that :func:`_members` would ignore."""
     for member, kind in _MEMBERS.items():
         value = node.get(member)
         if value is not None and type(value) is not kind:

@@ -1,7 +1,7 @@
-"""What JsonConverter loses in silence while it reads, found beforehand: for ``conversion.strict=true``.
+"""Checks for ``conversion.strict=true`` that reading a JSON value loses nothing.
 
-The rules of reading stay in :mod:`connect.converters.json.value_reader`. Here a parsed node is only looked at: whatever those
-rules would cut, wrap, round to another number, replace or leave out is an error that names the field (promise 8).
+The rules of reading are in :mod:`connect.converters.json.value_reader`. This module checks a parsed node first: if those rules
+would truncate, wrap, round, replace, or drop something, an error names the field (promise 8).
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from collections.abc import Iterable
 from typing import Any
 
 from connect.converters.json.parser import MISSING
-from connect.converters.json.value_reader import float32_of, float_of, node_type
+from connect.converters.json.value_reader import node_type, to_float, to_float32
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP
 from connect.data.schema import Schema, Type
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError
 from connect.strict import STRICT
 
 _TEXT = {Type.STRING: "text", Type.BYTES: "base64 text"}
 _SHOWN_CHARACTERS = 60
 _OTHERWISE_CHECKED = {DECIMAL, DATE, TIME}
-"""Logical types of which nothing is lost: reading refuses what does not fit."""
+"""Logical types that are never read with loss: reading rejects invalid values."""
 
 
-def check_kept(schema: Schema | None, node: Any) -> None:
+def check_lossless(schema: Schema | None, node: Any) -> None:
     """Raises DataError when reading this node under the schema would lose something."""
     try:
         _check(schema, node, "")
@@ -49,13 +49,13 @@ def _check(schema: Schema | None, node: Any, path: str) -> None:
             _check_float(schema.type, node, path)
         case Type.BOOLEAN:
             if not isinstance(node, bool):
-                raise _lost(path, node, "is neither true nor false")
+                raise _loss_error(path, node, "is neither true nor false")
         case Type.STRING | Type.BYTES:
             if type(node) is not str:
-                raise _lost(path, node, f"is no {_TEXT[schema.type]}")
+                raise _loss_error(path, node, f"is no {_TEXT[schema.type]}")
         case Type.ARRAY:
             if not isinstance(node, list):
-                raise _lost(path, node, "is no array")
+                raise _loss_error(path, node, "is no array")
             _check_all(schema.value_schema, ((f"{path}[{i}]", element) for i, element in enumerate(node)))
         case Type.MAP:
             _check_map(schema, node, path)
@@ -79,51 +79,51 @@ def _check_map(schema: Schema, node: Any, path: str) -> None:
         _check(schema.key_schema, key, at)
         _check(schema.value_schema, element, at)
         if repr(key) in keys:
-            raise _lost(at, element, "is the second value of the same key")
+            raise _loss_error(at, element, "is the second value of the same key")
         keys.add(repr(key))
 
 
 def _check_struct(schema: Schema, node: Any, path: str) -> None:
     if not isinstance(node, dict):
-        return  # reading refuses it
+        return  # reading rejects it
     dot = f"{path}." if path else ""
     for field in schema.fields or ():
         if field.name in node:
             _check(field.schema, node[field.name], dot + field.name)
     unknown = [name for name in node if schema.field(name) is None]
     if unknown:
-        raise _lost(dot + unknown[0], node[unknown[0]], "has no field in the schema and would be left out")
+        raise _loss_error(dot + unknown[0], node[unknown[0]], "has no field in the schema and would be left out")
 
 
 def _check_integer(type_: Type, node: Any, path: str) -> None:
     low, high = INT_RANGES[type_]
     if type(node) is not int and not (type(node) is decimal.Decimal and _is_whole(node)):
-        raise _lost(path, node, "is no whole number")
+        raise _loss_error(path, node, "is no whole number")
     if not low <= node <= high:
-        raise _lost(path, node, f"is not between {low} and {high}, the range of {type_.value}")
+        raise _loss_error(path, node, f"is not between {low} and {high}, the range of {type_.value}")
 
 
 def _is_whole(number: decimal.Decimal) -> bool:
     exponent = number.as_tuple().exponent
-    # 1E+400 is whole too, but beyond every range: it need not be written out to tell.
+    # 1E+400 is whole too, but beyond every range: do not expand it.
     return isinstance(exponent, int) and abs(exponent) < 400 and number == number.to_integral_value()
 
 
 def _check_float(type_: Type, node: Any, path: str) -> None:
     if type(node) is not int and type(node) is not decimal.Decimal:
-        raise _lost(path, node, "is no number")
-    if _rounds(node, float32_of(node) if type_ is Type.FLOAT32 else float_of(node)):
-        raise _lost(path, node, f"has more digits than {type_.value} keeps, or is beyond its range")
+        raise _loss_error(path, node, "is no number")
+    if _rounds(node, to_float32(node) if type_ is Type.FLOAT32 else to_float(node)):
+        raise _loss_error(path, node, f"has more digits than {type_.value} keeps, or is beyond its range")
 
 
 def _check_schemaless(node: Any, path: str) -> None:
     if type(node) is int:
         low, high = INT_RANGES[Type.INT64]
         if not low <= node <= high:
-            raise _lost(path, node, "is beyond 64 bits")
+            raise _loss_error(path, node, "is beyond 64 bits")
     elif type(node) is decimal.Decimal:
-        if _rounds(node, float_of(node)):
-            raise _lost(path, node, "has more digits than a double keeps, or is beyond its range")
+        if _rounds(node, to_float(node)):
+            raise _loss_error(path, node, "has more digits than a double keeps, or is beyond its range")
     elif isinstance(node, list):
         _check_all(None, ((f"{path}[{i}]", element) for i, element in enumerate(node)))
     elif isinstance(node, dict):
@@ -132,15 +132,15 @@ def _check_schemaless(node: Any, path: str) -> None:
 
 
 def _rounds(node: int | decimal.Decimal, number: float) -> bool:
-    """Whether a binary number is another one than the text said. 0.1 is not rounded: written with as many digits as the text
-    has, its double is 0.1 again."""
+    """Returns whether converting to binary changes the number. 0.1 does not change: written with as many digits as the text, its
+    double is 0.1 again."""
     if number in (float("inf"), float("-inf")):
         return True
     digits = max(len(decimal.Decimal(node).as_tuple().digits), 1)
     return decimal.Decimal(format(number, f".{digits - 1}e")) != node
 
 
-def _lost(path: str, node: Any, why: str) -> DataError:
+def _loss_error(path: str, node: Any, why: str) -> DataError:
     where = f'Field "{path}"' if path else "The value"
     return DataError(f"{where}: {_shown(node)} {why} ({STRICT} is on)")
 

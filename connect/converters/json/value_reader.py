@@ -1,19 +1,20 @@
-"""Parsed JSON to values, one at a time, with the original's rules: the careful way of reading.
+"""Slow path of reading: converts parsed JSON to values one at a time, with Apache's rules.
 
-JsonConverter reads loosely: int8 from 300 is 44, from ``"a"`` 0; a string from 128 is null; a boolean from 1.5 is false. Those
-rules are kept (promise 8), and pinned by the vectors of converters.jsonl. Nodes come from :mod:`connect.converters.json.parser`:
-None, bool, str, int, Decimal, list, dict or MISSING.
+JsonConverter is lenient: 300 as int8 is 44, ``"a"`` is 0; 128 as a string is null; 1.5 as a boolean is false. The rules are the
+same here (promise 8), pinned by the vectors of converters.jsonl. Nodes come from :mod:`connect.converters.json.parser`: None,
+bool, str, int, Decimal, list, dict, or MISSING.
 """
 
 from __future__ import annotations
 
+import binascii
 import decimal
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from connect.converters.json.base64_text import decode_base64
 from connect.converters.json.parser import MISSING
 from connect.data.logical import (
     DATE,
@@ -27,11 +28,12 @@ from connect.data.logical import (
     millis_to_time,
 )  # fmt: skip
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import round_to_float32, wrap_integer
-from connect.data.struct import Struct
-from connect.data.validation import validate_put
+from connect.data.struct import Struct, validate_put
 from connect.errors import DataError
+from connect.java.sized_numbers import round_to_float32, wrap_integer
 
+_BASE64_GROUPS = re.compile(r"(?:[\x00-\x20]*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*[\x00-\x20]*")
+_BASE64_RUN = re.compile(r"[A-Za-z0-9+/]+=*")
 _INT_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 _INT32_RANGE = (-(1 << 31), (1 << 31) - 1)
 _INT64_RANGE = (-(1 << 63), (1 << 63) - 1)
@@ -39,14 +41,14 @@ _INT64_RANGE = (-(1 << 63), (1 << 63) - 1)
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What JsonConverter's keys say about reading."""
+    """The settings of JsonConverter for reading."""
 
     replace_null_with_default: bool = True
     strict: bool = False
 
 
 def read_value(schema: Schema | None, node: Any, options: ReadOptions) -> Any:
-    """The value of a node under a schema. Raises DataError."""
+    """Returns the value of a node under a schema. Raises DataError."""
     try:
         return _read(schema, node, options)
     except RecursionError as e:
@@ -54,7 +56,7 @@ def read_value(schema: Schema | None, node: Any, options: ReadOptions) -> Any:
 
 
 def node_type(node: Any) -> str:
-    """Jackson's name of a node's type, which error texts hold."""
+    """Returns Jackson's name of a node's type, for error messages."""
     if node is None:
         return "NULL"
     names: tuple[tuple[type | tuple[type, ...], str], ...] = (
@@ -63,11 +65,8 @@ def node_type(node: Any) -> str:
     return next((name for kind, name in names if isinstance(node, kind)), "MISSING")
 
 
-def integer_of(node: Any, bits: int) -> int:
-    """A node as a Java integer: numbers lose their fraction and their high bits, everything else is 0.
-
-    The original has at least 32 bits in between, so that 2147483648 is 0 as int16, not -32768.
-    """
+def to_integer(node: Any, bits: int) -> int:
+    """Converts a node to a Java integer: numbers lose their fraction and their high bits; everything else is 0."""
     if type(node) is int:
         return wrap_integer(node, bits)
     if type(node) is decimal.Decimal:
@@ -75,8 +74,8 @@ def integer_of(node: Any, bits: int) -> int:
     return 0
 
 
-def float_of(node: Any) -> float:
-    """A node as a double; what is no number is 0."""
+def to_float(node: Any) -> float:
+    """Converts a node to a double; anything but a number is 0."""
     if type(node) is int or type(node) is decimal.Decimal:
         try:
             return float(node)
@@ -85,8 +84,25 @@ def float_of(node: Any) -> float:
     return 0.0
 
 
+def decode_base64(text: str) -> bytes:
+    """The bytes. Raises ValueError when the text is not base64."""
+    try:
+        data = binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        if not _BASE64_GROUPS.fullmatch(text):
+            raise
+        return b"".join(binascii.a2b_base64(run) for run in _BASE64_RUN.findall(_without_blanks(text)))
+    if (len(data) + 2) // 3 * 4 != len(text):  # the codec lets padding pass that pads nothing
+        raise ValueError("Padding behind a full group")
+    return data
+
+
+def _without_blanks(text: str) -> str:
+    return re.sub(r"[\x00-\x20]", "", text)
+
+
 def _low_bits(number: decimal.Decimal) -> int:
-    """The integer part modulo 2^64, without ever building the 10^n that a large exponent stands for."""
+    """Returns the integer part modulo 2^64, without expanding large exponents."""
     sign, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
     text = "".join(map(str, digits))
@@ -97,12 +113,12 @@ def _low_bits(number: decimal.Decimal) -> int:
     return -magnitude if sign else magnitude
 
 
-def float32_of(node: Any) -> float:
-    """A node as a float. It is rounded once, from all the digits: by way of a double it could end on the wrong side of the
-    middle."""
+def to_float32(node: Any) -> float:
+    """Converts a node to a 32-bit float. It is rounded once, from all digits: rounding to a double first could give the wrong
+    neighbor."""
     if type(node) is not int and type(node) is not decimal.Decimal:
         return 0.0
-    rounded = round_to_float32(float_of(node))
+    rounded = round_to_float32(to_float(node))
     if rounded in (float("inf"), float("-inf"), 0.0):
         return rounded
     exact = decimal.Decimal(node)
@@ -134,13 +150,13 @@ def _read(schema: Schema | None, node: Any, options: ReadOptions) -> Any:
         return logical(schema, node)
     match schema.type:
         case Type.INT8 | Type.INT16:
-            return wrap_integer(integer_of(node, 32), _INT_BITS[schema.type])
+            return wrap_integer(to_integer(node, 32), _INT_BITS[schema.type])
         case Type.INT32 | Type.INT64:
-            return integer_of(node, _INT_BITS[schema.type])
+            return to_integer(node, _INT_BITS[schema.type])
         case Type.FLOAT32:
-            return float32_of(node)
+            return to_float32(node)
         case Type.FLOAT64:
-            return float_of(node)
+            return to_float(node)
         case Type.BOOLEAN:
             return node is True
         case Type.STRING:
@@ -153,7 +169,7 @@ def _read(schema: Schema | None, node: Any, options: ReadOptions) -> Any:
             except ValueError as e:
                 raise DataError("Invalid bytes field") from e
         case Type.ARRAY:
-            # The original walks the children of whatever is there: an object's values, and none of a scalar.
+            # Apache iterates over the children of any node: the values of an object, nothing of a scalar.
             elements = node if isinstance(node, list) else node.values() if isinstance(node, dict) else ()
             return [_read(schema.value_schema, element, options) for element in elements]
         case Type.MAP:
@@ -168,7 +184,7 @@ def _read_schemaless(node: Any, options: ReadOptions) -> Any:
     if type(node) is int:
         return wrap_integer(node, 64)
     if type(node) is decimal.Decimal:
-        return float_of(node)
+        return to_float(node)
     if isinstance(node, list):
         return [_read_schemaless(element, options) for element in node]
     return {key: _read_schemaless(element, options) for key, element in node.items()}
@@ -213,7 +229,7 @@ def _read_struct(schema: Schema, node: Any, options: ReadOptions) -> Struct:
 
 def _read_decimal(schema: Schema, node: Any) -> decimal.Decimal:
     if type(node) is int or type(node) is decimal.Decimal:
-        return decimal.Decimal(node)  # with the scale of its text, as the original keeps it
+        return decimal.Decimal(node)  # with the scale of its text, like Apache
     if type(node) is str:
         try:
             data = decode_base64(node)

@@ -1,7 +1,6 @@
-"""JSON text of any value, one at a time, exactly as Jackson writes it for JsonConverter.
+"""Slow path of writing: writes values as JSON one at a time, exactly like Jackson for JsonConverter.
 
-This is the careful way: it checks everything and names the field that does not fit. :mod:`connect.converters.json.batch_encoder`
-does the same for whole batches and comes here for what it does not dare.
+It checks everything and names the invalid field. :mod:`connect.converters.json.batch_encoder` is the fast path for batches.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from connect.data.java_class_names import java_class_of
 from connect.data.logical import (
     DATE,
     DECIMAL,
@@ -28,12 +28,11 @@ from connect.data.logical import (
     timestamp_to_millis,
 )  # fmt: skip
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import Float32
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError
-from connect.java.class_names import java_class_of
-from connect.java.text import decimal_text, double_text, float_text
+from connect.java.number_text import decimal_text, double_text, float_text
+from connect.java.sized_numbers import Float32
 from connect.strict import STRICT
 
 NULL_REQUIRED = "Conversion error: null value for field that is required and has no default value"
@@ -44,7 +43,7 @@ _LONG_RANGE = INT_RANGES[Type.INT64]
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What JsonConverter's keys say about writing."""
+    """The settings of JsonConverter for writing."""
 
     numeric_decimals: bool = False
     replace_null_with_default: bool = True
@@ -52,7 +51,7 @@ class WriteOptions:
 
 
 def quote(text: str) -> str:
-    """A JSON string as Jackson writes it: non-ASCII as it is, characters beyond U+FFFF as two escapes."""
+    """Returns a JSON string like Jackson's: non-ASCII characters unchanged, those beyond U+FFFF as two escapes."""
     return f'"{_SPECIAL.sub(_escape, text)}"' if _SPECIAL.search(text) else f'"{text}"'
 
 
@@ -73,19 +72,19 @@ def base64_text(data: bytes | bytearray | memoryview) -> str:
 
 
 def number_text(value: float, narrow: bool) -> str:
-    """A float as JSON; the values that JSON has no number for are strings."""
+    """Returns a float as JSON; NaN and infinities are strings."""
     text = float_text(value) if narrow else double_text(value)
     return f'"{text}"' if text[-1] in "Ny" else text
 
 
 def _number(value: float, narrow: bool, options: WriteOptions, path: str) -> str:
     if options.strict and not math.isfinite(value):
-        raise _refused(f"JSON has no number for {value}{_at(path)} ({STRICT} is on)", path)
+        raise _field_error(f"JSON has no number for {value}{_at(path)} ({STRICT} is on)", path)
     return number_text(value, narrow)
 
 
 def write_value(schema: Schema | None, value: Any, options: WriteOptions) -> str:
-    """The JSON text of a value. Raises DataError that names the field by its path."""
+    """Returns the JSON text of a value. Raises DataError that names the field by its path."""
     try:
         return _write(schema, value, options, "")
     except RecursionError as e:
@@ -96,16 +95,16 @@ def _at(path: str) -> str:
     return f' for field: "{path}"' if path else ""
 
 
-def _refused(message: str, path: str) -> DataError:
-    """An error about the field at the path. The original's words do not name it: it is told beside them."""
+def _field_error(message: str, path: str) -> DataError:
+    """Returns an error about the field at the path. Apache's message does not name the field, so it is an attribute."""
     error = DataError(message)
     if path:
         error.in_field(path)
     return error
 
 
-def _unfit(schema: Schema, value: Any, path: str) -> DataError:
-    return _refused(f"Invalid type for {schema.type.name}: {java_class_of(value)}", path)
+def _type_error(schema: Schema, value: Any, path: str) -> DataError:
+    return _field_error(f"Invalid type for {schema.type.name}: {java_class_of(value)}", path)
 
 
 def _write(schema: Schema | None, value: Any, options: WriteOptions, path: str) -> str:
@@ -116,7 +115,7 @@ def _write(schema: Schema | None, value: Any, options: WriteOptions, path: str) 
             return _write(schema, schema.default, options, path)
         if schema.optional:
             return "null"
-        raise _refused(NULL_REQUIRED, path)
+        raise _field_error(NULL_REQUIRED, path)
     if schema is None:
         return _write_schemaless(value, options, path)
     if schema.name is not None and schema.name in _LOGICAL:
@@ -124,40 +123,42 @@ def _write(schema: Schema | None, value: Any, options: WriteOptions, path: str) 
     match schema.type:
         case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
             if not isinstance(value, int) or isinstance(value, bool):
-                raise _unfit(schema, value, path)
+                raise _type_error(schema, value, path)
             low, high = INT_RANGES[schema.type]
             if not low <= value <= high:
-                raise _refused(f"Value {value} is not between {low} and {high}, the range of {schema.type.name}{_at(path)}", path)
+                raise _field_error(
+                    f"Value {value} is not between {low} and {high}, the range of {schema.type.name}{_at(path)}", path
+                )
             return int.__repr__(value)
         case Type.FLOAT32 | Type.FLOAT64:
             if not isinstance(value, float):
-                raise _unfit(schema, value, path)
+                raise _type_error(schema, value, path)
             return _number(value, schema.type is Type.FLOAT32, options, path)
         case Type.BOOLEAN:
             if not isinstance(value, bool):
-                raise _unfit(schema, value, path)
+                raise _type_error(schema, value, path)
             return "true" if value else "false"
         case Type.STRING:
             if not isinstance(value, str):
-                raise _unfit(schema, value, path)
+                raise _type_error(schema, value, path)
             return quote(value)
         case Type.BYTES:
             if not isinstance(value, bytes | bytearray | memoryview):
-                raise _refused(f"Invalid type for bytes type: {java_class_of(value)}", path)
+                raise _field_error(f"Invalid type for bytes type: {java_class_of(value)}", path)
             return f'"{base64_text(value)}"'
         case Type.ARRAY:
             if not isinstance(value, list):
-                raise _unfit(schema, value, path)
+                raise _type_error(schema, value, path)
             return _write_list(schema.value_schema, value, options, path)
         case Type.MAP:
             if not isinstance(value, dict):
-                raise _unfit(schema, value, path)
+                raise _type_error(schema, value, path)
             keys = schema.key_schema
             as_object = keys is not None and keys.type is Type.STRING
             return _write_map(keys, schema.value_schema, value, as_object, options, path)
         case Type.STRUCT:
             if not isinstance(value, Struct):
-                raise _unfit(schema, value, path)
+                raise _type_error(schema, value, path)
             return _write_struct(schema, value, options, path)
 
 
@@ -170,7 +171,7 @@ def _write_schemaless(value: Any, options: WriteOptions, path: str) -> str:
         case int():
             low, high = _LONG_RANGE
             if not low <= value <= high:
-                raise _refused(f"Value {value} is not between {low} and {high}, the range of INT64{_at(path)}", path)
+                raise _field_error(f"Value {value} is not between {low} and {high}, the range of INT64{_at(path)}", path)
             return int.__repr__(value)
         case float():
             return _number(value, isinstance(value, Float32), options, path)
@@ -182,10 +183,10 @@ def _write_schemaless(value: Any, options: WriteOptions, path: str) -> str:
             as_object = all(isinstance(key, str) for key in value)
             return _write_map(None, None, value, as_object, options, path)
         case Struct():
-            # The original asks whether the struct's schema equals the schema it was given, which is none.
-            raise _refused("Mismatching schema.", path)
+            # Apache compares the struct's schema with the given schema, which is null.
+            raise _field_error("Mismatching schema.", path)
         case _:
-            raise _refused(f"Java class {java_class_of(value)} does not have corresponding schema type.", path)
+            raise _field_error(f"Java class {java_class_of(value)} does not have corresponding schema type.", path)
 
 
 def _write_list(schema: Schema | None, value: list[Any], options: WriteOptions, path: str) -> str:
@@ -203,20 +204,20 @@ def _write_map(
         if not as_object:
             pairs.append(f"[{key_text},{element_text}]")
             continue
-        # A null key is the text "null", as in the original, where the later of two of one name counts.
+        # As in Apache, a null key becomes the text "null", and the later of two equal names counts.
         name = key_text if key_text.startswith('"') else quote(key_text)
         if key is None and options.strict:
-            raise _refused(f"A JSON object has no null key: {name} would take its place{_at(path)} ({STRICT} is on)", path)
+            raise _field_error(f"A JSON object has no null key: {name} would take its place{_at(path)} ({STRICT} is on)", path)
         members[name] = element_text
     return f"{{{','.join([f'{name}:{text}' for name, text in members.items()])}}}" if as_object else f"[{','.join(pairs)}]"
 
 
 def _write_struct(schema: Schema, value: Struct, options: WriteOptions, path: str) -> str:
     if value.schema is not schema and value.schema != schema:
-        raise _refused("Mismatching schema.", path)
+        raise _field_error("Mismatching schema.", path)
     fields = schema.fields or ()
     if len(fields) != len(value.values):
-        raise _refused(f"A struct of {len(fields)} fields holds {len(value.values)} values{_at(path)}", path)
+        raise _field_error(f"A struct of {len(fields)} fields holds {len(value.values)} values{_at(path)}", path)
     dot = f"{path}." if path else ""
     parts = [f"{quote(f.name)}:{_write(f.schema, v, options, dot + f.name)}" for f, v in zip(fields, value.values, strict=True)]
     return f"{{{','.join(parts)}}}"

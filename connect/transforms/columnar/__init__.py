@@ -1,1 +1,1 @@
-"""Transformations that work on whole batches in columns."""
+"""Applies transformations to whole batches, column by column."""

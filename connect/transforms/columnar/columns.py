@@ -1,7 +1,7 @@
-"""A batch on its way through a chain, as columns: what transformations hand to each other instead of records.
+"""A batch as columns, which transformations of a chain pass on instead of records.
 
-Key and value are taken apart only as far as a transformation asks for, stay apart between transformations, and become structs
-and records again once, at the end. The records that came in are never changed.
+Keys and values are split into rows or columns only if a transformation needs it, stay split between transformations, and become
+structs and records once, at the end. The original records are never changed.
 """
 
 from __future__ import annotations
@@ -18,45 +18,45 @@ from connect.transforms.record_copies import copy_records
 from connect.transforms.structs import new_struct
 
 Column = Sequence[Any]
-"""The values of one field, one per record. Nobody changes a column: it may stand in several batches."""
+"""The values of one field, one per record. Columns are never changed: several batches may share one."""
 
 _new = object.__new__
 
 
-class Unfit(Exception):
-    """The batch holds something that is not done in columns. No finding: going record by record decides."""
+class NotColumnar(Exception):
+    """The batch cannot be changed in columns. This is not an error of the data: it is then changed record by record."""
 
 
 class Constant(list[Any]):
-    """A column that repeats one object."""
+    """A column whose values are all the same object."""
 
     __slots__ = ()
 
 
 def constant(value: Any, size: int) -> Constant:
-    """A column of that many times the value."""
+    """Creates a column that repeats the value."""
     return Constant([value] * size)
 
 
 def has_null(column: Column) -> bool:
     """Whether a value of the column is None."""
-    # Truth is cheaper to ask for than equality, and most columns have nothing that is false.
+    # Testing truth is cheaper than equality, and most columns have no falsy values.
     return not all(column) and None in column
 
 
 def map_column(convert: Callable[[Any], Any], column: Column) -> Column:
-    """The column of what becomes of each value; one that repeats an object is converted once."""
+    """Converts each value of a column; a constant column is converted once."""
     if column.__class__ is Constant:
         return constant(convert(column[0]), len(column))
     return [convert(value) for value in column]
 
 
-class SideColumns:
-    """Key or value of every record of a batch, all under ``schema``.
+class PartColumns:
+    """The keys or the values of a batch, all with ``schema``.
 
-    It is held in one of three forms, and shown in another when asked: data (what a record has), rows (the list of values of each
-    struct) and columns. ``all_null`` says that every datum is None; otherwise none is, except that data which a transformation
-    made may have some (``may_have_nulls``).
+    They are stored in one of three forms and converted on demand: data (what a record has), rows (the list of values of each
+    struct), or columns. If ``all_null``, every datum is None; otherwise none is, unless a transformation set data that may
+    contain None (``may_have_nulls``).
     """
 
     __slots__ = ("_columns", "_data", "_rows", "all_null", "changed", "may_have_nulls", "schema", "size")
@@ -72,19 +72,19 @@ class SideColumns:
         self._columns: list[Column] | None = None
 
     @classmethod
-    def of_columns(cls, schema: Schema, columns: list[Column], size: int) -> SideColumns:
-        """A new side of structs."""
-        side = cls(schema, ())
-        side.size, side.changed = size, True
-        side.hold_columns(columns)
-        return side
+    def of_columns(cls, schema: Schema, columns: list[Column], size: int) -> PartColumns:
+        """Creates the keys or values from columns of structs."""
+        part = cls(schema, ())
+        part.size, part.changed = size, True
+        part.set_columns(columns)
+        return part
 
     def data(self) -> Column:
-        """The data; structs that have no object yet are made now."""
+        """The data; creates the structs if only rows or columns are stored."""
         if self._data is None:
             schema = self.schema
             data = []
-            # new_struct written out: a call less for each.
+            # new_struct inlined: one call less per struct.
             for values in self.rows():
                 struct: Any = _new(Struct)
                 struct.schema = schema
@@ -94,19 +94,19 @@ class SideColumns:
         return self._data
 
     def sequence(self) -> Column:
-        """The data, for who may do with columns: structs that have no object yet have none still."""
+        """The data, as :class:`StructColumns` if only columns are stored: creates no structs."""
         if self._data is None and self._columns is not None and self.schema is not None:
             return StructColumns(self.schema, self._columns, self.size)
         return self.data()
 
     def example(self) -> Any:
-        """A datum, for looks at its class; an empty struct where there are only columns."""
+        """A datum to check its class; an empty struct if only rows or columns are stored."""
         if self._data is not None or self.schema is None:
             return self.data()[0]
         return new_struct(self.schema, [])
 
     def rows(self) -> list[list[Any]]:
-        """The values of each struct; not to be changed. Raises Unfit for what is no struct of this very schema."""
+        """The values of each struct; do not change them. Raises NotColumnar unless all data are structs of this schema object."""
         if self._rows is None:
             if self._columns is not None:
                 columns = self._columns
@@ -115,40 +115,40 @@ class SideColumns:
                 schema = self.schema
                 rows = [d.values for d in self._data or () if d.__class__ is Struct and d.schema is schema]
                 if len(rows) != self.size:
-                    raise Unfit
+                    raise NotColumnar
                 self._rows = rows
         return self._rows
 
     def columns(self) -> list[Column]:
-        """A column per field, in a list that is the caller's. Raises Unfit as :meth:`rows`."""
+        """A column per field, in a new list. Raises NotColumnar as :meth:`rows` does."""
         if self._columns is None:
             columns: list[Column] = list(zip(*self.rows(), strict=True))
             if self.schema is None or len(columns) != len(self.schema.fields or ()):
-                raise Unfit
+                raise NotColumnar
             self._columns = columns
         return self._columns[:]
 
     def column(self, index: int) -> Column:
-        """One column. Raises Unfit as :meth:`rows`."""
+        """One column. Raises NotColumnar as :meth:`rows` does."""
         return self._columns[index] if self._columns is not None else [row[index] for row in self.rows()]
 
-    def hold_data(self, data: Column) -> None:
-        """Data take the place of what was there; None may be among them."""
+    def set_data(self, data: Column) -> None:
+        """Replaces the content by data, which may contain None."""
         self._data, self._rows, self._columns = data, None, None
         self.all_null, self.may_have_nulls = False, True
 
-    def hold_rows(self, rows: list[list[Any]]) -> None:
-        """Rows that nobody else has take the place of what was there."""
+    def set_rows(self, rows: list[list[Any]]) -> None:
+        """Replaces the content by rows, and takes them over."""
         self._data, self._rows, self._columns = None, rows, None
         self.may_have_nulls = False
 
-    def hold_columns(self, columns: list[Column]) -> None:
-        """Columns take the place of what was there."""
+    def set_columns(self, columns: list[Column]) -> None:
+        """Replaces the content by columns."""
         self._data, self._rows, self._columns = None, None, columns
         self.may_have_nulls = False
 
-    def is_settled(self) -> bool:
-        """Finds out about nulls among the data: False when some are null and some are not."""
+    def has_uniform_nulls(self) -> bool:
+        """Whether all data are null or none is."""
         if self.may_have_nulls:
             data = self.data()
             if has_null(data):
@@ -160,13 +160,13 @@ class SideColumns:
 
 
 class RecordColumns:
-    """Records whose keys share a schema, and whose values do. A side that no transformation reads is None."""
+    """Records whose keys share a schema and whose values share one. A key or value that no transformation reads is None."""
 
     __slots__ = ("_headers", "_topics", "key", "records", "value")
 
-    def __init__(self, records: Sequence[ConnectRecord], key: SideColumns | None, value: SideColumns | None) -> None:
+    def __init__(self, records: Sequence[ConnectRecord], key: PartColumns | None, value: PartColumns | None) -> None:
         self.records = records
-        """As they came in. Topics, headers, keys and values may have changed since."""
+        """The original records. Topics, headers, keys and values may have changed since."""
         self.key = key
         self.value = value
         self._topics: Column | None = None
@@ -183,21 +183,21 @@ class RecordColumns:
 
     @property
     def headers(self) -> Sequence[Headers | None]:
-        """The headers of each record; not to be changed."""
+        """The headers of each record; do not change them."""
         return [r.headers for r in self.records] if self._headers is None else self._headers
 
     @headers.setter
     def headers(self, headers: Sequence[Headers | None]) -> None:
-        """Takes headers that no record has yet."""
+        """Sets headers, and takes them over."""
         self._headers = headers
 
     def shared_topic(self) -> str | None:
-        """The topic of all records, or None when there are several."""
+        """The topic of all records, or None if there are several."""
         topics = self.topics
         return topics[0] if topics.count(topics[0]) == len(topics) else None
 
     def keys(self) -> tuple[Schema | None, Column] | None:
-        """The keys' schema and the keys, or None when they do not share one."""
+        """The schema of the keys and the keys, or None if they do not share a schema."""
         if self.key is not None:
             return self.key.schema, self.key.sequence()
         schema = self.records[0].key_schema
@@ -205,7 +205,7 @@ class RecordColumns:
         return (schema, keys) if len(keys) == len(self.records) else None
 
     def values(self) -> tuple[Schema | None, Column] | None:
-        """The values' schema and the values, or None when they do not share one."""
+        """The schema of the values and the values, or None if they do not share a schema."""
         if self.value is not None:
             return self.value.schema, self.value.sequence()
         schema = self.records[0].value_schema
@@ -213,7 +213,7 @@ class RecordColumns:
         return (schema, values) if len(values) == len(self.records) else None
 
     def to_records(self) -> list[ConnectRecord]:
-        """Records with what was changed: new ones, or those that came in if nothing was."""
+        """Creates the changed records; returns the original ones if nothing changed."""
         key = self.key if self.key is not None and self.key.changed else None
         value = self.value if self.value is not None and self.value.changed else None
         if key is None and value is None and self._topics is None and self._headers is None:
@@ -239,7 +239,7 @@ class RecordColumns:
 
 
 class ChangedRecords(Sequence[ConnectRecord]):
-    """What a batch became. The records are made when one is looked at first: who can do with columns need not have them made."""
+    """The result of a batch. Records are created on first access; callers that work on columns never need them."""
 
     __slots__ = ("_records", "batch")
 
@@ -247,7 +247,7 @@ class ChangedRecords(Sequence[ConnectRecord]):
         self.batch = batch
         self._records: list[ConnectRecord] | None = None
 
-    def _made(self) -> list[ConnectRecord]:
+    def _create(self) -> list[ConnectRecord]:
         if self._records is None:
             self._records = self.batch.to_records()
         return self._records
@@ -260,30 +260,30 @@ class ChangedRecords(Sequence[ConnectRecord]):
     @overload
     def __getitem__(self, index: slice) -> list[ConnectRecord]: ...
     def __getitem__(self, index: int | slice) -> ConnectRecord | list[ConnectRecord]:
-        return self._made()[index]
+        return self._create()[index]
 
     def __iter__(self) -> Iterator[ConnectRecord]:
-        return iter(self._made())
+        return iter(self._create())
 
     def __contains__(self, record: object) -> bool:
-        return record is not None and record in self._made()
+        return record is not None and record in self._create()
 
 
-def column_settler(fields: Sequence[Field], replace_null: bool) -> Callable[[list[Column]], list[Column]]:
-    """Puts defaults in place of nulls, in the list of columns itself, and raises Unfit for a null that a field may not have."""
-    matter = [
+def column_filler(fields: Sequence[Field], replace_null: bool) -> Callable[[list[Column]], list[Column]]:
+    """Builds a function that fills nulls in columns with defaults. It raises NotColumnar for a null in a required field."""
+    relevant = [
         (i, f.schema.default if replace_null else None)
         for i, f in enumerate(fields)
         if not f.schema.optional or (replace_null and f.schema.default is not None)
     ]
 
-    def settle(columns: list[Column]) -> list[Column]:
-        for index, default in matter:
+    def fill_columns(columns: list[Column]) -> list[Column]:
+        for index, default in relevant:
             column = columns[index]
             if has_null(column):
                 if default is None:
-                    raise Unfit
+                    raise NotColumnar
                 columns[index] = [default if v is None else v for v in column]
         return columns
 
-    return settle
+    return fill_columns

@@ -1,16 +1,21 @@
-"""Debezium's transformations, by name.
+"""Debezium's transformations by name.
 
-Their simple class names are short names too, all but ``Filter``: that one means Apache's.
+Their simple class names are aliases too, except ``Filter``, which means Apache's.
 """
 
 from connect.plugins import Kind, PluginEntry
 
-_JAVA = "io.debezium.transforms"
-_OF_THE_SINK = "io.debezium.connector.jdbc.transforms"
-_HERE = "connect.transforms.debezium"
+_JAVA_PACKAGE = "io.debezium.transforms"
+_JDBC_SINK_PACKAGE = "io.debezium.connector.jdbc.transforms"
+_PYTHON_PACKAGE = "connect.transforms.debezium"
 
 PLUGINS: tuple[PluginEntry, ...] = tuple(
-    PluginEntry(Kind.TRANSFORMATION, f"{_HERE}.{module}:{name}", tuple(f"{_JAVA}.{java}" for java in java_names), aliases)
+    PluginEntry(
+        Kind.TRANSFORMATION,
+        f"{_PYTHON_PACKAGE}.{module}:{name}",
+        tuple(f"{_JAVA_PACKAGE}.{java}" for java in java_names),
+        aliases,
+    )
     for module, name, java_names, aliases in (
         ("extract_new_record_state", "ExtractNewRecordState", ("ExtractNewRecordState", "UnwrapFromEnvelope"), ()),
         ("extract_changed_record_state", "ExtractChangedRecordState", ("ExtractChangedRecordState",), ()),
@@ -23,6 +28,6 @@ PLUGINS: tuple[PluginEntry, ...] = tuple(
         ("scripted", "ContentBasedRouter", ("ContentBasedRouter",), ()),
     )
 ) + tuple(
-    PluginEntry(Kind.TRANSFORMATION, f"{_HERE}.naming:{name}", (f"{_OF_THE_SINK}.{name}",), ())
+    PluginEntry(Kind.TRANSFORMATION, f"{_PYTHON_PACKAGE}.naming:{name}", (f"{_JDBC_SINK_PACKAGE}.{name}",), ())
     for name in ("CollectionNameTransformation", "FieldNameTransformation")
 )

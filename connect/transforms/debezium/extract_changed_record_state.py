@@ -1,4 +1,4 @@
-"""ExtractChangedRecordState: tells in headers which fields an update changed, and which it did not."""
+"""ExtractChangedRecordState: lists the fields that an update changed, and those that it did not, in headers."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from connect.transforms.record_copies import copy_record
 from connect.transforms.structs import require_struct
 
 _CHANGED, _UNCHANGED = "header.changed.name", "header.unchanged.name"
-_TABLE = (
+_CONFIG_DEF = (
     ConfigDef()
     .define(
         _CHANGED, ConfigType.STRING, None, importance=Importance.LOW, width=Width.LONG, display_name="Header of changed fields",
-        doc="The header that gets the names of fields whose value changed. None: no such header.",
+        doc="Header for the names of the fields whose value changed. If unset, the header is not added.",
     )
     .define(
         _UNCHANGED, ConfigType.STRING, None, importance=Importance.LOW, width=Width.LONG,
         display_name="Header of unchanged fields",
-        doc="The header that gets the names of fields whose value stayed. None: no such header.",
+        doc="Header for the names of the fields whose value did not change. If unset, the header is not added.",
     )
 )  # fmt: skip
 
 
 class ExtractChangedRecordState(Transformation):
-    """Every change event gets the headers; the lists are empty where there is no row before or none after. Other records pass."""
+    """Adds the headers to change events; the lists are empty if the row before or after is missing. Other records pass."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = _TABLE.parse(configs)
+        values = _CONFIG_DEF.parse(configs)
         self._headers: list[tuple[str, Schema, bool]] = []
         for key, changed in ((_CHANGED, True), (_UNCHANGED, False)):
             name = values[key]
@@ -52,9 +52,9 @@ class ExtractChangedRecordState(Transformation):
         if value is None:
             return record
         if schema is not None and is_envelope_schema(schema):
-            names = _compared(envelope_struct(schema, value))
+            names = _compare_structs(envelope_struct(schema, value))
         elif is_envelope_map(schema, value):
-            names = _compared_maps(value.get(BEFORE), value.get(AFTER))
+            names = _compare_maps(value.get(BEFORE), value.get(AFTER))
         else:
             return record
         if not self._headers:
@@ -65,29 +65,29 @@ class ExtractChangedRecordState(Transformation):
         return new
 
 
-def _compared(event: Any) -> dict[bool, list[str]]:
-    """Names of fields by whether they changed."""
+def _compare_structs(event: Any) -> dict[bool, list[str]]:
+    """Names of the fields by whether they changed."""
     after, before = event.get(AFTER), event.get(BEFORE)
     names: dict[bool, list[str]] = {True: [], False: []}
     if after is None or before is None:
         return names
     new, old = require_struct(None, after, "After value should be struct."), require_struct(None, before, "Before value")
     for name in new.schema.field_names:
-        names[not _same(new.get_without_default(name), old.get_without_default(name))].append(name)
+        names[not _are_equal(new.get_without_default(name), old.get_without_default(name))].append(name)
     return names
 
 
-def _compared_maps(before: Any, after: Any) -> dict[bool, list[str]]:
+def _compare_maps(before: Any, after: Any) -> dict[bool, list[str]]:
     names: dict[bool, list[str]] = {True: [], False: []}
     if before is None or after is None:
         return names
     if not isinstance(before, dict) or not isinstance(after, dict):
-        raise DataError("The rows of a change event without schema are maps, and these are not")
+        raise DataError("The rows of a change event without schema must be maps")
     for name, value in after.items():
-        names[name not in before or not _same(value, before[name])].append(name)
+        names[name not in before or not _are_equal(value, before[name])].append(name)
     return names
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Equal, and no number counts as changed because it is none."""
+def _are_equal(one: Any, other: Any) -> bool:
+    """Whether values are equal; NaN equals NaN."""
     return bool(one == other) or (one != one and other != other)

@@ -1,4 +1,4 @@
-"""The settings of ExtractNewRecordState, those of earlier releases among them."""
+"""Config keys of ExtractNewRecordState, including deprecated ones."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from connect.config.types import ConfigType
 from connect.config.validators import one_of
 from connect.errors import ConfigError
 from connect.strict import is_strict
-from connect.transforms.debezium.deprecated_keys import note_old
+from connect.transforms.debezium.config import warn_deprecated
 from connect.transforms.debezium.field_references import FieldReference, parse_references
 
 
 class DeleteHandling(Enum):
-    """What becomes of deletes and of the tombstones after them."""
+    """How deletes and the tombstones after them are handled."""
 
     DROP = "drop"
     TOMBSTONE = "tombstone"
@@ -27,70 +27,71 @@ class DeleteHandling(Enum):
 
 
 _MODE = "delete.tombstone.handling.mode"
-_OLD_MODES = ("drop", "rewrite", "none")
+_DEPRECATED_MODES = ("drop", "rewrite", "none")
 _PREFIX = "__"
-TABLE = (
+CONFIG_DEF = (
     ConfigDef()
     .define(
         _MODE, ConfigType.STRING, DeleteHandling.TOMBSTONE.value, importance=Importance.MEDIUM, width=Width.MEDIUM,
         validator=one_of(*(mode.value for mode in DeleteHandling), ignore_case=True),
         display_name="Handle delete and tombstone records",
-        doc="What becomes of a delete and of the tombstone that follows it. drop: neither is left. tombstone: one record without "
-        "value is left, under the schema of the row. rewrite: the old row with the field __deleted set to true, no tombstone. "
-        "rewrite-with-tombstone: both. delete-to-tombstone: one record without value and without schema.",
+        doc="How to handle a delete and the tombstone that follows it. drop: drop both. tombstone: keep one record with a null "
+        "value and the schema of the row. rewrite: keep the old row with the field __deleted set to true and drop "
+        "the tombstone. "
+        "rewrite-with-tombstone: keep both. delete-to-tombstone: keep one record with a null value and no schema.",
     )
     .define(
         "route.by.field", ConfigType.STRING, "", importance=Importance.LOW, width=Width.LONG, display_name="Route by field name",
-        doc="The column whose text becomes the topic. Empty: the topic stays.",
+        doc="Column whose text becomes the topic. If empty, the topic stays.",
     )
     .define(
         "add.fields.prefix", ConfigType.STRING, _PREFIX, importance=Importance.LOW, width=Width.SHORT,
-        display_name="Prefix of added fields", doc="What the names of added fields begin with.",
+        display_name="Prefix of added fields", doc="Prefix of the names of added fields.",
     )
     .define(
         "add.fields", ConfigType.LIST, "", importance=Importance.LOW, width=Width.LONG, display_name="Fields to add",
-        doc="Members of the event to add to the row: op, ts_ms, ts_us, ts_ns; a member of the source block by its name alone, of "
-        "any block as block.name. The field is called by the name, with _ for the dot, after the prefix; name:other gives it "
-        "another name after the prefix. What the event does not have is left out.",
+        doc="Fields of the event to add to the row: op, ts_ms, ts_us, ts_ns, a field of the source block by name, or a field of "
+        "any block as block.name. The added field is named prefix plus name, with _ instead of the dot; name:other uses another "
+        "name after the prefix. Fields that the event does not have are left out.",
     )
     .define(
         "add.headers.prefix", ConfigType.STRING, _PREFIX, importance=Importance.LOW, width=Width.SHORT,
-        display_name="Prefix of added headers", doc="What the names of added headers begin with.",
+        display_name="Prefix of added headers", doc="Prefix of the names of added headers.",
     )
     .define(
         "add.headers", ConfigType.LIST, "", importance=Importance.LOW, width=Width.LONG, display_name="Headers to add",
-        doc="Members of the event to add as headers, written as in add.fields.",
+        doc="Fields of the event to add as headers, written as in add.fields.",
     )
     .define(
         "drop.fields.header.name", ConfigType.STRING, None, importance=Importance.LOW, width=Width.SHORT,
         display_name="Header that lists fields to drop",
-        doc="The header whose list of names says which fields to leave out of the row.",
+        doc="Header with a list of the fields to drop from the row.",
     )
     .define(
         "drop.fields.from.key", ConfigType.BOOLEAN, False, importance=Importance.LOW, width=Width.SHORT,
-        display_name="Drop fields from the key too", doc="Whether those fields are left out of the key too.",
+        display_name="Drop fields from the key too", doc="Whether to drop those fields from the key too.",
     )
     .define(
         "drop.fields.keep.schema.compatible", ConfigType.BOOLEAN, True, importance=Importance.LOW, width=Width.SHORT,
         display_name="Drop only optional fields",
-        doc="Whether only optional fields are dropped, so that schemas stay compatible with each other.",
+        doc="Whether to drop only optional fields, so that schemas stay compatible.",
     )
     .define(
         "replace.null.with.default", ConfigType.BOOLEAN, True, importance=Importance.LOW, width=Width.SHORT,
         display_name="Replace null with default",
-        doc="Whether a null field becomes its default where the row is rewritten with __deleted.",
+        doc="Whether null fields become their defaults if the row is rewritten with __deleted.",
     )
-    .define("drop.tombstones", ConfigType.BOOLEAN, None, internal=True, doc=f"Old; see {_MODE}.")
-    .define("drop.deletes", ConfigType.BOOLEAN, None, internal=True, doc=f"Old; see {_MODE}.")
-    .define("delete.handling.mode", ConfigType.STRING, None, internal=True, doc=f"Old; see {_MODE}.")
-    .define("operation.header", ConfigType.BOOLEAN, None, internal=True, doc="Old; see add.headers.")
-    .define("add.source.fields", ConfigType.LIST, None, internal=True, doc="Old; see add.fields.")
+    .define("drop.tombstones", ConfigType.BOOLEAN, None, internal=True, doc=f"Deprecated; see {_MODE}.")
+    .define("drop.deletes", ConfigType.BOOLEAN, None, internal=True, doc=f"Deprecated; see {_MODE}.")
+    .define("delete.handling.mode", ConfigType.STRING, None, internal=True, doc=f"Deprecated; see {_MODE}.")
+    .define("operation.header", ConfigType.BOOLEAN, None, internal=True, doc="Deprecated; see add.headers.")
+    .define("add.source.fields", ConfigType.LIST, None, internal=True, doc="Deprecated; see add.fields.")
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractSettings:
-    """The settings, typed."""
+class ExtractConfig:
+    """Typed values of the keys."""
 
     deletes: DeleteHandling
     route_by_field: str | None
@@ -103,21 +104,21 @@ class ExtractSettings:
     strict: bool
 
 
-def read_settings(configs: Mapping[str, Any]) -> ExtractSettings:
-    """Raises ConfigError."""
-    values = TABLE.parse(configs)
+def read_config(configs: Mapping[str, Any]) -> ExtractConfig:
+    """Parses the keys. Raises ConfigError."""
+    values = CONFIG_DEF.parse(configs)
     fields, headers = list(values["add.fields"]), list(values["add.headers"])
     if values["add.source.fields"]:
-        note_old("add.source.fields", "add.fields takes the same names")
+        warn_deprecated("add.source.fields", "use add.fields with the same names")
         fields = [*values["add.source.fields"], *fields]
     if values["operation.header"]:
-        note_old("operation.header", "add.headers=op adds the same header")
+        warn_deprecated("operation.header", "use add.headers=op")
         headers = ["op", *headers]
     for names in (fields, headers):
-        while names and not names[-1]:  # a comma at the end, which Java's split passes over
+        while names and not names[-1]:  # a trailing comma, which Java's split ignores
             names.pop()
     header = values["drop.fields.header.name"]
-    return ExtractSettings(
+    return ExtractConfig(
         _delete_handling(configs, values),
         (values["route.by.field"] or "").strip() or None,
         parse_references("add.fields", values["add.fields.prefix"] or "", fields),
@@ -131,24 +132,24 @@ def read_settings(configs: Mapping[str, Any]) -> ExtractSettings:
 
 
 def _delete_handling(configs: Mapping[str, Any], values: Mapping[str, Any]) -> DeleteHandling:
-    """The mode, or what the settings before it meant: one for deletes, one for tombstones."""
+    """The mode, or its equivalent for the deprecated keys for deletes and tombstones."""
     mode = DeleteHandling(values[_MODE].lower())
-    old = [name for name in ("delete.handling.mode", "drop.tombstones", "drop.deletes") if values[name] is not None]
-    if not old:
+    deprecated = [name for name in ("delete.handling.mode", "drop.tombstones", "drop.deletes") if values[name] is not None]
+    if not deprecated:
         return mode
     if _MODE in configs:
-        note_old(" and ".join(old), f"{_MODE}={mode.value} counts, and they do not")
+        warn_deprecated(" and ".join(deprecated), f"{_MODE}={mode.value} takes precedence")
         return mode
     deletes = (values["delete.handling.mode"] or ("none" if values["drop.deletes"] is False else "drop")).lower()
-    if deletes not in _OLD_MODES:
-        raise ConfigError.invalid("delete.handling.mode", deletes, f"String must be one of: {', '.join(_OLD_MODES)}")
+    if deletes not in _DEPRECATED_MODES:
+        raise ConfigError.invalid("delete.handling.mode", deletes, f"String must be one of: {', '.join(_DEPRECATED_MODES)}")
     drops_tombstones = values["drop.tombstones"] is not False
     if deletes == "rewrite":
         mode = DeleteHandling.REWRITE if drops_tombstones else DeleteHandling.REWRITE_WITH_TOMBSTONE
     elif deletes == "drop" and drops_tombstones:
         mode = DeleteHandling.DROP
     else:
-        # A delete without value and the tombstone after it say the same; one of them is left.
+        # A delete without value and its tombstone are equivalent; one of them is kept.
         mode = DeleteHandling.TOMBSTONE
-    note_old(" and ".join(old), f"it is read as {_MODE}={mode.value}")
+    warn_deprecated(" and ".join(deprecated), f"it is read as {_MODE}={mode.value}")
     return mode

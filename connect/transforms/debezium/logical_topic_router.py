@@ -1,4 +1,4 @@
-"""ToLogicalTopicRouter and its older form ByLogicalTableRouter: many physical tables into one topic."""
+"""ToLogicalTopicRouter and its predecessor ByLogicalTableRouter: route several physical tables to one topic."""
 
 from __future__ import annotations
 
@@ -17,88 +17,88 @@ from connect.errors import ConfigError
 from connect.java.regex_replacement import Replacement, compile_replacement
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
-from connect.transforms.config import JavaRegex, compiled_regex
-from connect.transforms.debezium.optional_regex import OptionalRegex
-from connect.transforms.debezium.schema_names import name_adjuster
+from connect.transforms.config import JavaRegex, compile_regex
+from connect.transforms.debezium.config import OptionalRegex
+from connect.transforms.debezium.schema_name_adjuster import name_adjuster
 from connect.transforms.record_copies import copy_record
-from connect.transforms.structs import fields_of, new_struct, require_struct
+from connect.transforms.structs import new_struct, require_fields, require_struct
 
 PURPOSE = "Updating schema"
-_MOST_SCHEMAS = 256
-_MOST_TOPICS = 10_000
-_NEW_NAME, _OLD_NAME = "__dbz__sourceIdentifier", "__dbz__physicalTableIdentifier"
+_MAX_SCHEMAS = 256
+_MAX_TOPICS = 10_000
+_KEY_FIELD, _OLD_KEY_FIELD = "__dbz__sourceIdentifier", "__dbz__physicalTableIdentifier"
 _NEW_CACHE, _OLD_CACHE = "logical.destination.cache.size", "logical.table.cache.size"
 _log = logging.getLogger(__name__)
 
 
-def _table(key_field: str, cache_size: str) -> ConfigDef:
+def _build_config_def(key_field: str, cache_size: str) -> ConfigDef:
     return (
         ConfigDef()
         .define(
             "topic.regex", ConfigType.STRING, importance=Importance.LOW, width=Width.LONG, validator=JavaRegex(non_empty=True),
-            display_name="Topic regex", doc="A regular expression; records whose whole topic matches it go to another topic.",
+            display_name="Topic regex", doc="Regular expression; records whose whole topic matches are routed to another topic.",
         )
         .define(
             "topic.replacement", ConfigType.STRING, importance=Importance.LOW, width=Width.LONG,
-            display_name="Topic replacement", doc="The other topic, with $1 and ${name} for groups of topic.regex.",
+            display_name="Topic replacement", doc="The new topic; $1 and ${name} stand for groups of topic.regex.",
         )
         .define(
             "key.enforce.uniqueness", ConfigType.BOOLEAN, True, importance=Importance.LOW, width=Width.SHORT,
             display_name="Add source topic name into key",
-            doc="Whether keys get a field that tells the table. Without it rows of two tables with equal keys are one row.",
+            doc="Whether to add a field that identifies the table to keys. Without it, equal keys of two tables collide.",
         )
         .define(
             "key.field.regex", ConfigType.STRING, None, importance=Importance.LOW, width=Width.LONG, validator=OptionalRegex(),
-            display_name="Key field regex", doc="A regular expression for the old topic, of which that field's text is made.",
+            display_name="Key field regex", doc="Regular expression for the old topic; its groups build the text of that field.",
         )
         .define(
             "key.field.name", ConfigType.STRING, key_field, importance=Importance.LOW, width=Width.LONG,
-            display_name="Key field name", doc="The name of that field.",
+            display_name="Key field name", doc="Name of that field.",
         )
         .define(
             "key.field.replacement", ConfigType.STRING, None, importance=Importance.LOW, width=Width.LONG,
             display_name="Key field replacement",
-            doc="The text of that field, with $1 and ${name} for groups of key.field.regex. Without both it is the old topic.",
+            doc="Text of that field; $1 and ${name} stand for groups of key.field.regex. If both are unset, it is the old topic.",
         )
         .define(
             "schema.name.adjustment.mode", ConfigType.STRING, "none", importance=Importance.LOW, width=Width.MEDIUM,
             validator=one_of("none", "avro", "avro_unicode", ignore_case=True), display_name="Schema Name Adjustment",
-            doc="How schema names, which are made of the topic, become names that Avro allows: none leaves them, avro writes an "
-            "underscore for a character that is not allowed, avro_unicode its number.",
+            doc="How to adjust schema names, which contain the topic, for Avro: none keeps them, avro replaces each character "
+            "that is not allowed by an underscore, avro_unicode by its number.",
         )
         .define(
             cache_size, ConfigType.INT, 16, importance=Importance.LOW, width=Width.LONG,
-            display_name="Cache size", doc="Read and not needed: the caches here have bounds of their own.",
+            display_name="Cache size", doc="Accepted for compatibility; it has no effect because the caches are bounded.",
         )
     )  # fmt: skip
 
 
-_TABLE = _table(_NEW_NAME, _NEW_CACHE)
-_OLD_TABLE = _table(_OLD_NAME, _OLD_CACHE)
+_CONFIG_DEF = _build_config_def(_KEY_FIELD, _NEW_CACHE)
+_OLD_CONFIG_DEF = _build_config_def(_OLD_KEY_FIELD, _OLD_CACHE)
 
 
 class ToLogicalTopicRouter(Transformation):
-    """Gives records another topic, and their schemas names after it; keys tell the table they are of."""
+    """Changes topics and names schemas after them; adds a field that identifies the table to keys."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         values = self.config_def().parse(configs)
-        self._regex = compiled_regex("topic.regex", values["topic.regex"])
-        self._replacement = _replacement("topic.replacement", values["topic.replacement"], self._regex)
+        self._regex = compile_regex("topic.regex", values["topic.regex"])
+        self._replacement = _parse_replacement("topic.replacement", values["topic.replacement"], self._regex)
         key_regex = (values["key.field.regex"] or "").strip()
         key_replacement = (values["key.field.replacement"] or "").strip()
         if key_regex and not key_replacement:
             raise ConfigError.invalid(
                 "key.field.replacement", None, "key.field.replacement must be non-empty if key.field.regex is set."
             )
-        self._key_regex = compiled_regex("key.field.regex", key_regex) if key_regex else None
+        self._key_regex = compile_regex("key.field.regex", key_regex) if key_regex else None
         self._key_replacement = None if self._key_regex is None else compile_replacement(key_replacement, self._key_regex)
         self._key_field: str = values["key.field.name"]
-        self._unique: bool = values["key.enforce.uniqueness"]
-        if self._unique and not self._key_field:
+        self._adds_key_field: bool = values["key.enforce.uniqueness"]
+        if self._adds_key_field and not self._key_field:
             raise ConfigError.invalid("key.field.name", self._key_field, "A value is required while key.enforce.uniqueness=true")
         self._adjust = name_adjuster(values["schema.name.adjustment.mode"].lower())
         self._topics: dict[str, str] = {}
@@ -111,7 +111,7 @@ class ToLogicalTopicRouter(Transformation):
         self._identifiers.clear()
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        topic = self._topics.get(record.topic) or self._routed(record.topic)
+        topic = self._topics.get(record.topic) or self._find_topic(record.topic)
         if not topic:
             return record
         new = copy_record(record)
@@ -120,83 +120,83 @@ class ToLogicalTopicRouter(Transformation):
             new.key_schema = None
         else:
             key = require_struct(record.key_schema, record.key, PURPOSE)
-            new.key_schema = self._known("key", key.schema, topic)
-            new.key = _identified(key, new.key_schema, self._identifier(record.topic) if self._unique else None)
+            new.key_schema = self._find_schema("key", key.schema, topic)
+            new.key = _add_identifier(key, new.key_schema, self._identifier(record.topic) if self._adds_key_field else None)
         if record.value is not None and record.value_schema is not None and is_envelope_schema(record.value_schema):
             event = envelope_struct(record.value_schema, record.value)
-            new.value_schema = self._known("value", event.schema, topic)
-            new.value = _renamed_event(event, new.value_schema)
+            new.value_schema = self._find_schema("value", event.schema, topic)
+            new.value = _rename_event(event, new.value_schema)
         return new
 
-    def _routed(self, topic: str) -> str:
-        """The new topic, empty for no change."""
+    def _find_topic(self, topic: str) -> str:
+        """The new topic; empty if it stays."""
         target = ""
         if self._regex.fullmatch(topic) is not None:
             target = self._replacement.replace_first(self._regex, topic)
             if not target:
-                _log.warning("The topic %s would become an empty name by topic.regex and topic.replacement, so it stays", topic)
-        if len(self._topics) >= _MOST_TOPICS:
+                _log.warning("topic.regex and topic.replacement result in an empty name for topic %s; keeping the topic", topic)
+        if len(self._topics) >= _MAX_TOPICS:
             self._topics.clear()
         self._topics[topic] = target
         return target
 
     def _identifier(self, topic: str) -> str:
-        """The text that tells the table. Only keys need it: without one, a group that the regex lacks is no matter."""
+        """The text that identifies the table. Built only for keys: without one, a missing group in the regex is not an error."""
         known = self._identifiers.get(topic)
         if known is not None:
             return known
         identifier = topic
         if self._key_regex is not None and self._key_replacement is not None and self._key_regex.fullmatch(topic) is not None:
             identifier = self._key_replacement.replace_first(self._key_regex, topic)
-        if len(self._identifiers) >= _MOST_TOPICS:
+        if len(self._identifiers) >= _MAX_TOPICS:
             self._identifiers.clear()
         self._identifiers[topic] = identifier
         return identifier
 
-    def _known(self, side: str, old: Schema, topic: str) -> Schema:
-        key = (side, old, topic)
+    def _find_schema(self, part: str, old: Schema, topic: str) -> Schema:
+        key = (part, old, topic)
         schema = self._schemas.get(key)
         if schema is None:
-            schema = self._key_schema(old, topic) if side == "key" else self._envelope_schema(old, topic)
-            if len(self._schemas) >= _MOST_SCHEMAS:
+            schema = self._key_schema(old, topic) if part == "key" else self._envelope_schema(old, topic)
+            if len(self._schemas) >= _MAX_SCHEMAS:
                 del self._schemas[next(iter(self._schemas))]
             self._schemas[key] = schema
         return schema
 
     def _key_schema(self, old: Schema, topic: str) -> Schema:
-        fields = [(field.name, field.schema) for field in fields_of(old)]
-        if self._unique:
+        fields = [(field.name, field.schema) for field in require_fields(old)]
+        if self._adds_key_field:
             fields.append((self._key_field, Schema.STRING))
         return old.replace(name=self._adjust(f"{topic}.Key"), default=None, fields=fields)
 
     def _envelope_schema(self, old: Schema, topic: str) -> Schema:
         row = old.field(BEFORE) or old.field(AFTER)
-        renamed = None if row is None else renamed_struct(row.schema, self._adjust(f"{topic}.Value"))
+        row_schema = None if row is None else renamed_struct(row.schema, self._adjust(f"{topic}.Value"))
         fields = [
-            (field.name, renamed if renamed is not None and field.name in (BEFORE, AFTER) else field.schema)
-            for field in fields_of(old)
+            (field.name, row_schema if row_schema is not None and field.name in (BEFORE, AFTER) else field.schema)
+            for field in require_fields(old)
         ]
         return old.replace(name=self._adjust(f"{topic}.Envelope"), default=None, fields=fields)
 
 
 class ByLogicalTableRouter(ToLogicalTopicRouter):
-    """ToLogicalTopicRouter with the names and defaults that it had before."""
+    """ToLogicalTopicRouter with its former name and defaults."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _OLD_TABLE
+        return _OLD_CONFIG_DEF
 
 
-def _identified(key: Struct, schema: Schema, identifier: str | None) -> Struct:
-    """The key's values, and after them the text that tells the table."""
+def _add_identifier(key: Struct, schema: Schema, identifier: str | None) -> Struct:
+    """Adds the text that identifies the table to a key."""
     if identifier is None:
         return under_schema(key, schema)
     return new_struct(schema, [*under_schema(key, key.schema).values, identifier])
 
 
-def _renamed_event(event: Struct, schema: Schema) -> Struct:
+def _rename_event(event: Struct, schema: Schema) -> Struct:
     values: list[Any] = []
-    for field, old in zip(fields_of(schema), fields_of(event.schema), strict=True):
+    for field, old in zip(require_fields(schema), require_fields(event.schema), strict=True):
         value = event.get(old)
         if value is not None and field.schema is not old.schema:
             value = under_schema(require_struct(old.schema, value, PURPOSE), field.schema)
@@ -204,10 +204,10 @@ def _renamed_event(event: Struct, schema: Schema) -> Struct:
     return new_struct(schema, values)
 
 
-def _replacement(key: str, text: str | None, regex: re.Pattern[str]) -> Replacement:
+def _parse_replacement(key: str, text: str | None, regex: re.Pattern[str]) -> Replacement:
     if not text:
         raise ConfigError.invalid(key, text, "A value is required")
-    made = compile_replacement(text, regex)
-    if made.error is not None:
-        raise ConfigError.invalid(key, text, made.error)
-    return made
+    replacement = compile_replacement(text, regex)
+    if replacement.error is not None:
+        raise ConfigError.invalid(key, text, replacement.error)
+    return replacement

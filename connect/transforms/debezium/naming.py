@@ -1,5 +1,5 @@
-"""CollectionNameTransformation and FieldNameTransformation, which come with Debezium's JDBC sink: names in another style, with
-something before and after them."""
+"""CollectionNameTransformation and FieldNameTransformation of Debezium's JDBC sink: change the style of names, and add a prefix
+and a suffix."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from connect.errors import ConfigError
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
 from connect.transforms.record_copies import copy_record
-from connect.transforms.structs import fields_of, new_struct, struct_schema_like, struct_under
+from connect.transforms.structs import new_struct, require_fields, require_struct_of, struct_schema_like
 
 PURPOSE = "field name transformation"
-_MOST_SCHEMAS = 256
-_MOST_TOPICS = 10_000
+_MAX_SCHEMAS = 256
+_MAX_TOPICS = 10_000
 
-# One pass, as in the original: what a match has taken begins no other, so that 1a2b becomes 1_a2_b.
-_BORDERS = re.compile(r"([a-z])([A-Z])|([a-zA-Z])([0-9])|([0-9])([a-zA-Z])|\.")
+# One pass, as in Debezium: matches do not overlap, so 1a2b becomes 1_a2_b.
+_WORD_BOUNDARIES = re.compile(r"([a-z])([A-Z])|([a-zA-Z])([0-9])|([0-9])([a-zA-Z])|\.")
 
 
 def _snake_case(name: str) -> str:
-    return _BORDERS.sub(
+    return _WORD_BOUNDARIES.sub(
         lambda found: "_".join((found[1] or found[3] or found[5] or "", found[2] or found[4] or found[6] or "")), name
     ).lower()
 
@@ -44,65 +44,65 @@ _STYLES: Mapping[str, Callable[[str], str]] = {
     "lower_case": str.lower,
     "default": str,
 }
-"""By name, in which case does not count."""
+"""By name, in any case."""
 
 
 class _Style:
-    """A validator: a name of a style."""
+    """Validates the name of a style."""
 
     def __call__(self, name: str, value: Any) -> None:
-        _style(name, value)
+        _find_style(name, value)
 
     def __str__(self) -> str:
         return ", ".join(_STYLES)
 
 
-def _style(key: str, value: str | None) -> Callable[[str], str]:
+def _find_style(key: str, value: str | None) -> Callable[[str], str]:
     found = _STYLES.get((value or "").strip().lower())
     if found is None:
         raise ConfigError.invalid(key, value, f"Invalid naming style: {value}. Allowed styles are: {', '.join(_STYLES)}")
     return found
 
 
-def _table(kind: str, what: str) -> ConfigDef:
+def _build_config_def(kind: str, what: str) -> ConfigDef:
     return (
         ConfigDef()
         .define(
             f"{kind}.naming.prefix", ConfigType.STRING, "", importance=Importance.LOW, display_name=f"{what} name prefix",
-            doc="What stands before each name.",
+            doc="Text added before each name.",
         )
         .define(
             f"{kind}.naming.suffix", ConfigType.STRING, "", importance=Importance.LOW, display_name=f"{what} name suffix",
-            doc="What stands after each name.",
+            doc="Text added after each name.",
         )
         .define(
             f"{kind}.naming.style", ConfigType.STRING, "default", importance=Importance.LOW, validator=_Style(),
             display_name=f"{what} naming style",
-            doc="snake_case (orderItems becomes order_items, a dot an underscore), camel_case (order_items and order.items "
-            "become orderItems, and all else is lower case), UPPER_CASE, lower_case, or default: as it is.",
+            doc="snake_case (orderItems becomes order_items, dots become underscores), camel_case (order_items and order.items "
+            "become orderItems; other letters become lower case), UPPER_CASE, lower_case, or default (unchanged).",
         )
     )  # fmt: skip
 
 
-def _renaming(kind: str, values: Mapping[str, Any]) -> Callable[[str], str]:
+def _build_rename(kind: str, values: Mapping[str, Any]) -> Callable[[str], str]:
     prefix, suffix = values[f"{kind}.naming.prefix"], values[f"{kind}.naming.suffix"]
-    style = _style(f"{kind}.naming.style", values[f"{kind}.naming.style"])
+    style = _find_style(f"{kind}.naming.style", values[f"{kind}.naming.style"])
     return lambda name: f"{prefix}{style(name)}{suffix}"
 
 
-_COLLECTION = _table("collection", "Collection")
-_COLUMN = _table("column", "Column")
+_COLLECTION_CONFIG_DEF = _build_config_def("collection", "Collection")
+_COLUMN_CONFIG_DEF = _build_config_def("column", "Column")
 
 
 class CollectionNameTransformation(Transformation):
-    """Gives records the topic in another style: before a JDBC sink, whose tables are called after topics."""
+    """Changes the style of topics, for a JDBC sink that names tables after them."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _COLLECTION
+        return _COLLECTION_CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self._renamed = _renaming("collection", _COLLECTION.parse(configs))
+        self._rename = _build_rename("collection", _COLLECTION_CONFIG_DEF.parse(configs))
         self._topics: dict[str, str] = {}
 
     def close(self) -> None:
@@ -111,25 +111,24 @@ class CollectionNameTransformation(Transformation):
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         topic = self._topics.get(record.topic)
         if topic is None:
-            if len(self._topics) >= _MOST_TOPICS:
+            if len(self._topics) >= _MAX_TOPICS:
                 self._topics.clear()
-            topic = self._topics[record.topic] = self._renamed(record.topic)
+            topic = self._topics[record.topic] = self._rename(record.topic)
         new = copy_record(record)
         new.topic = topic
         return new
 
 
 class FieldNameTransformation(Transformation):
-    """Renames the fields of structs, of the key and the value both, and of a change event those of its rows. Structs within
-    them keep their names. A record whose value is no struct, or that has no value and no schema for it, passes as it is: a
-    tombstone's key keeps its names."""
+    """Renames the fields of the key and the value; of a change event, those of its rows. Fields of nested structs keep their
+    names. A record whose value has no struct schema passes unchanged, so the key of a tombstone keeps its names."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _COLUMN
+        return _COLUMN_CONFIG_DEF
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self._renamed = _renaming("column", _COLUMN.parse(configs))
+        self._rename = _build_rename("column", _COLUMN_CONFIG_DEF.parse(configs))
         self._schemas: dict[tuple[Schema, bool], Schema] = {}
 
     def close(self) -> None:
@@ -140,46 +139,46 @@ class FieldNameTransformation(Transformation):
         if schema is None or schema.type is not Type.STRUCT:
             return record
         new = copy_record(record)
-        new.value_schema, new.value = self._value(schema, record.value)
+        new.value_schema, new.value = self._rename_value(schema, record.value)
         if record.key_schema is not None and record.key_schema.type is Type.STRUCT:
-            new.key_schema = self._schema(record.key_schema)
-            new.key = _under(record.key_schema, record.key, new.key_schema)
+            new.key_schema = self._renamed_schema(record.key_schema)
+            new.key = _with_schema(record.key_schema, record.key, new.key_schema)
         return new
 
-    def _value(self, old: Schema, value: Any) -> tuple[Schema, Struct | None]:
+    def _rename_value(self, old: Schema, value: Any) -> tuple[Schema, Struct | None]:
         if not is_envelope_schema(old):
-            schema = self._schema(old)
-            return schema, _under(old, value, schema)
-        schema = self._schema(old, envelope=True)
+            schema = self._renamed_schema(old)
+            return schema, _with_schema(old, value, schema)
+        schema = self._renamed_schema(old, envelope=True)
         if value is None:
             return schema, None
-        event = struct_under(old, value, PURPOSE)
-        rows = [field.index for field in fields_of(old) if field.name in (BEFORE, AFTER)]
+        event = require_struct_of(old, value, PURPOSE)
+        rows = [field.index for field in require_fields(old) if field.name in (BEFORE, AFTER)]
         values = event.values[:]
         for index in rows:
-            values[index] = _under(fields_of(old)[index].schema, values[index], fields_of(schema)[index].schema)
+            values[index] = _with_schema(require_fields(old)[index].schema, values[index], require_fields(schema)[index].schema)
         return schema, new_struct(schema, values)
 
-    def _schema(self, old: Schema, *, envelope: bool = False) -> Schema:
+    def _renamed_schema(self, old: Schema, *, envelope: bool = False) -> Schema:
         known = self._schemas.get((old, envelope))
         if known is None:
-            if len(self._schemas) >= _MOST_SCHEMAS:
+            if len(self._schemas) >= _MAX_SCHEMAS:
                 self._schemas.clear()
-            known = self._schemas[old, envelope] = self._envelope(old) if envelope else self._row(old)
+            known = self._schemas[old, envelope] = self._rename_envelope(old) if envelope else self._rename_row(old)
         return known
 
-    def _row(self, old: Schema) -> Schema:
-        fields = [(self._renamed(field.name), field.schema) for field in fields_of(old)]
+    def _rename_row(self, old: Schema) -> Schema:
+        fields = [(self._rename(field.name), field.schema) for field in require_fields(old)]
         return struct_schema_like(old, fields, optional=old.optional)
 
-    def _envelope(self, old: Schema) -> Schema:
+    def _rename_envelope(self, old: Schema) -> Schema:
         fields = [
-            (field.name, self._schema(field.schema) if field.name in (BEFORE, AFTER) else field.schema)
-            for field in fields_of(old)
+            (field.name, self._renamed_schema(field.schema) if field.name in (BEFORE, AFTER) else field.schema)
+            for field in require_fields(old)
         ]
         return struct_schema_like(old, fields, optional=old.optional)
 
 
-def _under(old: Schema, value: Any, schema: Schema) -> Struct | None:
-    """The same values under the schema with the new names."""
-    return None if value is None else new_struct(schema, struct_under(old, value, PURPOSE).values[:])
+def _with_schema(old: Schema, value: Any, schema: Schema) -> Struct | None:
+    """The values with the schema that has the new names."""
+    return None if value is None else new_struct(schema, require_struct_of(old, value, PURPOSE).values[:])

@@ -1,4 +1,4 @@
-"""Filter and ContentBasedRouter: records kept, dropped and routed by expressions."""
+"""Filter and ContentBasedRouter: keep, drop, and route records by expressions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from connect.errors import ConfigError, DataError
 from connect.expressions import GROOVY, JAVASCRIPT, RECORD_VARIABLES, Dialect, Expression, compile_expression
 from connect.record import ConnectRecord
 from connect.transforms.api import Transformation
-from connect.transforms.config import compiled_regex
-from connect.transforms.debezium.optional_regex import OptionalRegex
+from connect.transforms.config import compile_regex
+from connect.transforms.debezium.config import OptionalRegex
 from connect.transforms.record_copies import copy_record
 
 _PREFIX = "jsr223."
@@ -24,11 +24,11 @@ _LANGUAGES: dict[str, Dialect] = {
     "groovy": GROOVY,
     **dict.fromkeys(("graal.js", "graaljs", "js", "javascript", "ecmascript", "nashorn"), JAVASCRIPT),
 }
-_MOST_TOPICS = 10_000
+_MAX_TOPICS = 10_000
 
 
 class NullHandling(Enum):
-    """What becomes of records without value."""
+    """How records without value are handled."""
 
     KEEP = "keep"
     DROP = "drop"
@@ -36,7 +36,7 @@ class NullHandling(Enum):
 
 
 class _Language:
-    """The rule of ``language``."""
+    """Validates ``language``."""
 
     def __call__(self, name: str, value: Any) -> None:
         dialect_of(name, value)
@@ -46,19 +46,19 @@ class _Language:
 
 
 def dialect_of(key: str, language: str | None) -> Dialect:
-    """The rules for a language's name. Raises ConfigError."""
+    """The dialect for a language name. Raises ConfigError."""
     dialect = _LANGUAGES.get((language or "").removeprefix(_PREFIX).lower())
     if language is None or not language.startswith(_PREFIX) or dialect is None:
         raise ConfigError.invalid(
             key,
             language,
-            f"expressions are in a safe part of Groovy or JavaScript, called {_Language()}; nothing else can be run",
+            f"only a safe subset of Groovy and JavaScript is supported; expected {_Language()}",
         )
     return dialect
 
 
 class _Expression:
-    """The rule of an expression: one of the languages reads it. Whether it is the one that is set, ``configure`` tells."""
+    """Validates that an expression is valid in one of the languages. ``configure`` checks the configured one."""
 
     def __call__(self, name: str, value: Any) -> None:
         if value is None or not value.strip():
@@ -75,18 +75,17 @@ class _Expression:
         return "expression"
 
 
-def _table(key: str, shown: str, doc: str) -> ConfigDef:
+def _build_config_def(key: str, shown: str, doc: str) -> ConfigDef:
     return (
         ConfigDef()
         .define(
             "topic.regex", ConfigType.STRING, None, importance=Importance.LOW, width=Width.LONG, validator=OptionalRegex(),
-            display_name="Topic regex", doc="A regular expression; a record whose whole topic does not match it passes.",
+            display_name="Topic regex", doc="Regular expression; a record whose whole topic does not match passes unchanged.",
         )
         .define(
             "language", ConfigType.STRING, importance=Importance.HIGH, width=Width.MEDIUM, validator=_Language(),
             display_name="Expression language",
-            doc="How to read the expression: as Groovy or as JavaScript. It is the safe part of either that docs/expressions.md "
-            "tells; nothing is run outside of it.",
+            doc="Language of the expression: Groovy or JavaScript. Only the safe subset in docs/expressions.md is supported.",
         )
         .define(
             key, ConfigType.STRING, importance=Importance.HIGH, width=Width.MEDIUM, validator=_Expression(),
@@ -95,13 +94,13 @@ def _table(key: str, shown: str, doc: str) -> ConfigDef:
         .define(
             "null.handling.mode", ConfigType.STRING, NullHandling.KEEP.value, importance=Importance.LOW, width=Width.SHORT,
             validator=one_of(*(one.value for one in NullHandling), ignore_case=True), display_name="Handle null records",
-            doc="What becomes of records without value: keep passes them, drop drops them, evaluate asks the expression.",
+            doc="How to handle records without value: keep and drop them, or evaluate the expression for them.",
         )
     )  # fmt: skip
 
 
 class _Scripted(Transformation):
-    """What both have in common: which records the expression is asked about."""
+    """Selects the records for which the expression is evaluated."""
 
     @classmethod
     @abstractmethod
@@ -119,41 +118,43 @@ class _Scripted(Transformation):
             raise ConfigError.invalid(key, values[key], e.message) from e
         self._nulls = NullHandling(values["null.handling.mode"].lower())
         regex = (values["topic.regex"] or "").strip()
-        self._topics: re.Pattern[str] | None = compiled_regex("topic.regex", regex) if regex else None
-        self._chosen: dict[str, bool] = {}
+        self._topics: re.Pattern[str] | None = compile_regex("topic.regex", regex) if regex else None
+        self._topic_matches: dict[str, bool] = {}
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        if self._topics is not None and not self._is_chosen(record.topic, self._topics):
+        if self._topics is not None and not self._matches_topic(record.topic, self._topics):
             return record
         if record.value is None and self._nulls is not NullHandling.EVALUATE:
             return record if self._nulls is NullHandling.KEEP else None
         return self._decide(record, self._expression)
 
-    def _is_chosen(self, topic: str, regex: re.Pattern[str]) -> bool:
-        chosen = self._chosen.get(topic)
-        if chosen is None:
-            if len(self._chosen) >= _MOST_TOPICS:
-                self._chosen.clear()
-            chosen = self._chosen[topic] = regex.fullmatch(topic) is not None
-        return chosen
+    def _matches_topic(self, topic: str, regex: re.Pattern[str]) -> bool:
+        matches = self._topic_matches.get(topic)
+        if matches is None:
+            if len(self._topic_matches) >= _MAX_TOPICS:
+                self._topic_matches.clear()
+            matches = self._topic_matches[topic] = regex.fullmatch(topic) is not None
+        return matches
 
 
 _CONDITION, _TOPIC = "condition", "topic.expression"
-_FILTER_TABLE = _table(
-    _CONDITION, "Filtering condition", "The expression. A record for which it is true is kept, one for which it is false dropped."
+_FILTER_CONFIG_DEF = _build_config_def(
+    _CONDITION,
+    "Filtering condition",
+    "The expression. Records for which it is true are kept, those for which it is false are dropped.",
 )
-_ROUTER_TABLE = _table(
-    _TOPIC, "Topic name expression", "The expression. Its text becomes the topic of the record; null leaves the topic."
+_ROUTER_CONFIG_DEF = _build_config_def(
+    _TOPIC, "Topic name expression", "The expression. Its value becomes the topic of the record; if it is null, the topic stays."
 )
 
 
 class ExpressionFilter(_Scripted):
-    """Keeps the records for which a condition is true. In configurations it is ``io.debezium.transforms.Filter``; the short name
+    """Keeps the records for which a condition is true. Its name in configurations is ``io.debezium.transforms.Filter``; the alias
     Filter means Apache's."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _FILTER_TABLE
+        return _FILTER_CONFIG_DEF
 
     @classmethod
     def _expression_key(cls) -> str:
@@ -164,11 +165,11 @@ class ExpressionFilter(_Scripted):
 
 
 class ContentBasedRouter(_Scripted):
-    """Gives records the topic that an expression says."""
+    """Sets the topic to the value of an expression."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _ROUTER_TABLE
+        return _ROUTER_CONFIG_DEF
 
     @classmethod
     def _expression_key(cls) -> str:
@@ -179,7 +180,9 @@ class ContentBasedRouter(_Scripted):
         if topic is None:
             return record
         if not isinstance(topic, str) or not topic.strip():
-            raise DataError(f"The expression {expression.source!r} gives {topic!r:.60} for this record, and a topic is a text")
+            raise DataError(
+                f"The expression {expression.source!r} returns {topic!r:.60} for this record; expected a string for the topic"
+            )
         new = copy_record(record)
         new.topic = topic
         return new

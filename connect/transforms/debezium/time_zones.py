@@ -1,9 +1,8 @@
-"""Instants and local times moved between time zones, in the forms that change events have them in."""
+"""Converts instants and local times between time zones, in the representations of change events."""
 
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import re
 import zoneinfo
 from collections.abc import Callable
@@ -11,9 +10,10 @@ from dataclasses import dataclass
 
 from connect.data.logical import EPOCH, FarInstant, instant_of, timestamp_to_millis
 from connect.errors import ConfigError, DataError
+from connect.suggestions import did_you_mean
 
 _OFFSET = re.compile(r"([+-])(\d{2}):(\d{2})(?::(\d{2}))?", re.ASCII)
-_MOST_OFFSET = 18 * 3600
+_MAX_OFFSET = 18 * 3600
 _ZONED_TIME = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{0,9}))?)?(Z|z|[+-]\d{2}(?::\d{2}(?::\d{2})?)?)", re.ASCII)
 _ZONED_TIMESTAMP = re.compile(rf"([+-]?\d{{4,9}})-(\d{{2}})-(\d{{2}})[Tt]{_ZONED_TIME.pattern}", re.ASCII)
 _SECONDS_PER_DAY = 86_400
@@ -24,8 +24,8 @@ _LOCAL_EPOCH = EPOCH.replace(tzinfo=None)
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A time zone: an offset in seconds, or the rules of a place. ``strict`` refuses local times that a change of clocks leaves
-    out or repeats; otherwise the offset before the change counts, as in Java."""
+    """A time zone: an offset in seconds, or the rules of a region. If ``strict``, local times that a clock change skips or
+    repeats are errors; otherwise the offset before the change applies, as in Java."""
 
     name: str
     fixed: int | None
@@ -33,12 +33,12 @@ class Zone:
     strict: bool = False
 
     def offset_of_local(self, local: dt.datetime) -> int:
-        """Seconds east of UTC when clocks there show this time. Raises DataError."""
+        """Seconds east of UTC at a local time. Raises DataError."""
         if self.rules is None:
             return self.fixed or 0
         before = _seconds(local.replace(tzinfo=self.rules).utcoffset())
         if self.strict and before != _seconds(local.replace(tzinfo=self.rules, fold=1).utcoffset()):
-            raise DataError(f"Clocks in {self.name} show {local.isoformat(' ')} never or twice, so it is no certain instant")
+            raise DataError(f"The local time {local.isoformat(' ')} occurs never or twice in {self.name}, so it is ambiguous")
         return before
 
     def offset_at(self, instant: dt.datetime) -> int:
@@ -53,27 +53,26 @@ def _seconds(offset: dt.timedelta | None) -> int:
 
 
 def parse_zone_name(key: str, text: str, *, strict: bool) -> Zone:
-    """``America/New_York`` or ``+08:00``. Raises ConfigError."""
+    """Parses ``America/New_York`` or ``+08:00``. Raises ConfigError."""
     found = _OFFSET.fullmatch(text)
     if found is not None:
         hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
         total = hours * 3600 + minutes * 60 + seconds
-        if minutes > 59 or seconds > 59 or total > _MOST_OFFSET:
-            raise ConfigError.invalid(key, text, "an offset is at most 18:00, its minutes and seconds at most 59")
+        if minutes > 59 or seconds > 59 or total > _MAX_OFFSET:
+            raise ConfigError.invalid(key, text, "an offset is at most 18:00, with minutes and seconds up to 59")
         return Zone(text, -total if found[1] == "-" else total, None)
     known = zoneinfo.available_timezones()
     if text not in known:
-        near = difflib.get_close_matches(text, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        reason = f"a place is expected, as America/Los_Angeles, or an offset from UTC, as +08:00{hint}"
+        hint = did_you_mean(text, known, "; ")
+        reason = f"expected a region such as America/Los_Angeles, or an offset from UTC such as +08:00{hint}"
         if not known:
-            reason += "; this system has no table of time zones, and the Python package tzdata brings one"
+            reason += "; this system has no time zone database, which the Python package tzdata provides"
         raise ConfigError.invalid(key, text, reason)
     return Zone(text, None, zoneinfo.ZoneInfo(text), strict)
 
 
 def local_time(seconds: int) -> dt.datetime:
-    """The local time that many seconds after 1970 began, as near as Python's years 1 to 9999 allow: to look up an offset."""
+    """The local time so many seconds since 1970, limited to Python's years 1 to 9999; used to look up an offset."""
     try:
         return _LOCAL_EPOCH + dt.timedelta(seconds=seconds)
     except OverflowError:
@@ -81,7 +80,7 @@ def local_time(seconds: int) -> dt.datetime:
 
 
 def shift_local(zone: Zone, units_per_second: int) -> Callable[[int], int]:
-    """For a number since 1970 that stands for a local time: the instant at which clocks in the zone show it."""
+    """Builds a function from a local time in the zone to its instant, both as numbers since 1970."""
     if zone.rules is None:
         shift = (zone.fixed or 0) * units_per_second
         return lambda value: value - shift
@@ -89,63 +88,64 @@ def shift_local(zone: Zone, units_per_second: int) -> Callable[[int], int]:
 
 
 def shift_instant(zone: Zone, units_per_second: int) -> Callable[[int], int]:
-    """For an instant as a number since 1970: the number of what clocks in the zone show then."""
+    """Builds a function from an instant to the local time in the zone, both as numbers since 1970."""
     return lambda value: value + zone.offset_at(local_time(value // units_per_second).replace(tzinfo=dt.UTC)) * units_per_second
 
 
 def shift_timestamp(zone: Zone) -> Callable[[dt.datetime | FarInstant], dt.datetime | FarInstant]:
-    """The same as :func:`shift_local` for Connect's Timestamp."""
+    """As :func:`shift_local`, for Connect's Timestamp."""
     shift = shift_local(zone, 1000)
     return lambda value: instant_of(shift(timestamp_to_millis(value)))
 
 
 def zoned_timestamp(zone: Zone) -> Callable[[str], str]:
-    """For ``2018-01-02T11:15:30.123Z``: the same instant as clocks in the zone show it. The zone's offset is looked up for the
-    time in the text, as in the original. Raises DataError."""
+    """Builds a function that converts text such as ``2018-01-02T11:15:30.123Z`` to the same instant with the offset of the zone.
+    As in Debezium, the offset is looked up for the time in the text. The function raises DataError."""
 
     def convert(text: str) -> str:
         found = _ZONED_TIMESTAMP.fullmatch(text)
         if found is None:
-            raise DataError(f"{text[:60]!r} is no timestamp with an offset, as 2018-01-02T11:15:30.123Z")
+            raise DataError(f"{text[:60]!r} is not a timestamp with an offset, such as 2018-01-02T11:15:30.123Z")
         year, month, day = int(found[1]), int(found[2]), int(found[3])
-        seconds, fraction, offset = _clock(found.groups()[3:], text)
-        # Dates repeat after 400 years, which keeps those outside of Python's years right.
+        seconds, fraction, offset = _parse_time(found.groups()[3:], text)
+        # The calendar repeats every 400 years, so years outside of Python's range are mapped into it.
         cycle = 0 if 2 <= year <= 9998 else year - (2000 + year % 400)
         try:
             local = dt.datetime(year - cycle, month, day) + dt.timedelta(seconds=seconds)
         except ValueError as e:
-            raise DataError(f"{text[:60]!r} is no timestamp: {e}") from e
+            raise DataError(f"{text[:60]!r} is not a timestamp: {e}") from e
         near = local if not cycle else _FAR_FUTURE if cycle > 0 else _FAR_PAST
         target = zone.offset_of_local(near)
         moved = local + dt.timedelta(seconds=target - offset)
         moved_year = moved.year + cycle
-        shown = f"{moved_year:+05d}" if moved_year > 9999 or moved_year < 0 else f"{moved_year:04d}"
-        return f"{shown}-{moved.month:02}-{moved.day:02}T{_shown_clock(moved.hour, moved.minute, moved.second, fraction, target)}"
+        year_text = f"{moved_year:+05d}" if moved_year > 9999 or moved_year < 0 else f"{moved_year:04d}"
+        time = _format_time(moved.hour, moved.minute, moved.second, fraction, target)
+        return f"{year_text}-{moved.month:02}-{moved.day:02}T{time}"
 
     return convert
 
 
 def zoned_time(zone: Zone, now: Callable[[], dt.datetime]) -> Callable[[str], str]:
-    """For ``11:15:30Z``: the same time of day as clocks in the zone show it, by the offset of the present day, for a time of day
-    has none. Raises DataError."""
+    """Builds a function that converts text such as ``11:15:30Z`` to the same time in the zone, by its current offset. It raises
+    DataError."""
 
     def convert(text: str) -> str:
         found = _ZONED_TIME.fullmatch(text)
         if found is None:
-            raise DataError(f"{text[:60]!r} is no time with an offset, as 11:15:30Z")
-        seconds, fraction, offset = _clock(found.groups(), text)
+            raise DataError(f"{text[:60]!r} is not a time with an offset, such as 11:15:30Z")
+        seconds, fraction, offset = _parse_time(found.groups(), text)
         target = zone.offset_at(now())
         minutes, second = divmod((seconds + target - offset) % _SECONDS_PER_DAY, 60)
-        return _shown_clock(minutes // 60, minutes % 60, second, fraction, target)
+        return _format_time(minutes // 60, minutes % 60, second, fraction, target)
 
     return convert
 
 
-def _clock(parts: tuple[str | None, ...], text: str) -> tuple[int, str, int]:
+def _parse_time(parts: tuple[str | None, ...], text: str) -> tuple[int, str, int]:
     """Seconds of the day, the fraction's digits, and the offset in seconds."""
     hours, minutes, seconds = (int(part or 0) for part in parts[:3])
     if hours > 23 or minutes > 59 or seconds > 59:
-        raise DataError(f"{text[:60]!r} has no time of day")
+        raise DataError(f"{text[:60]!r} has no valid time of day")
     return hours * 3600 + minutes * 60 + seconds, (parts[3] or "").rstrip("0"), _offset_seconds(parts[4] or "Z")
 
 
@@ -157,7 +157,7 @@ def _offset_seconds(text: str) -> int:
     return -total if text[0] == "-" else total
 
 
-def _shown_clock(hour: int, minute: int, second: int, fraction: str, offset: int) -> str:
+def _format_time(hour: int, minute: int, second: int, fraction: str, offset: int) -> str:
     clock = f"{hour:02}:{minute:02}:{second:02}{f'.{fraction}' if fraction else ''}"
     if not offset:
         return f"{clock}Z"

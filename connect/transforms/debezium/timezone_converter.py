@@ -1,4 +1,4 @@
-"""TimezoneConverter: timestamps of change events in another time zone."""
+"""TimezoneConverter: converts timestamps of change events to another time zone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord
 from connect.strict import is_strict
 from connect.transforms.api import Transformation
-from connect.transforms.debezium.field_rules import Choice, FieldRules, parse_rules
+from connect.transforms.debezium.field_rules import FieldRules, FieldSelection, parse_rules
 from connect.transforms.debezium.time_zones import (
     Zone,
     parse_zone_name,
@@ -28,57 +28,57 @@ from connect.transforms.debezium.time_zones import (
     zoned_timestamp,
 )
 from connect.transforms.record_copies import copy_record
-from connect.transforms.structs import fields_of, new_struct
+from connect.transforms.structs import new_struct, require_fields
 
 _ZONE, _INCLUDE, _EXCLUDE = "converted.timezone", "include.list", "exclude.list"
-_RULES = (
-    "Each rule is source:table, source:table:field, topic:topic, topic:topic:field or name:field, where the name is a topic's or "
-    "a table's; a field may begin with before., after. or source. for one block alone."
+_RULES_DOC = (
+    "Each rule is source:table, source:table:field, topic:topic, topic:topic:field, or name:field, where name is a topic or "
+    "a table; a field may start with before., after., or source. to select only one block."
 )
-_TABLE = (
+_CONFIG_DEF = (
     ConfigDef()
     .define(
         _ZONE, ConfigType.STRING, importance=Importance.HIGH, width=Width.MEDIUM, display_name="Converted Timezone",
-        doc="The time zone to convert to: a place, as America/Los_Angeles, or an offset from UTC, as +08:00.",
+        doc="Time zone to convert to: a region such as America/Los_Angeles, or an offset from UTC such as +08:00.",
     )
     .define(
         _INCLUDE, ConfigType.LIST, "", importance=Importance.HIGH, width=Width.MEDIUM, display_name="Include List",
-        doc=f"What to convert; nothing else is. {_RULES}",
+        doc=f"Fields to convert; no others are converted. {_RULES_DOC}",
     )
     .define(
         _EXCLUDE, ConfigType.LIST, "", importance=Importance.HIGH, width=Width.MEDIUM, display_name="Exclude List",
-        doc=f"What not to convert; all else is. {_RULES}",
+        doc=f"Fields not to convert; all others are converted. {_RULES_DOC}",
     )
 )  # fmt: skip
 _TIME = "io.debezium.time."
 _EPOCH_UNITS = {"ts_ms": 1_000, "ts_us": 1_000_000, "ts_ns": 1_000_000_000}
 _WITHOUT_ZONE = frozenset((f"{_TIME}Date", f"{_TIME}MicroTime", f"{_TIME}NanoTime", f"{_TIME}Time", DATE, TIME))
-_MOST_PLANS = 256
+_MAX_PLANS = 256
 _log = logging.getLogger(__name__)
 
 
 class _BlockPlan(NamedTuple):
-    """What to convert in one block of the envelope: its place, its schema, and a function for each field's place."""
+    """How one block of the envelope is converted: its index, its schema, and per field the index, default, and conversion."""
 
-    place: int
+    position: int
     schema: Schema
     fields: list[tuple[int, Any, Callable[[Any], Any]]]
 
 
 class TimezoneConverter(Transformation):
-    """Numbers and Connect timestamps stand for local times of the zone and become instants; texts with an offset stay the same
-    instant under the zone's offset; ``ts_ms`` and its like in the source block, when a rule names them, become the zone's local
-    time. Dates and times of day have no zone and stay. Records that are no change events pass."""
+    """Treats numbers and Connect timestamps as local times of the zone and converts them to instants. Text with an offset keeps
+    its instant and gets the offset of the zone. ``ts_ms``, ``ts_us``, and ``ts_ns`` of the source block become local times if a
+    rule names them. Dates and times of day have no zone and stay. Records that are not change events pass."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return _TABLE
+        return _CONFIG_DEF
 
     def __init__(self, now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)) -> None:
         self._now = now
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        values = _TABLE.parse(configs)
+        values = _CONFIG_DEF.parse(configs)
         if not values[_ZONE]:
             raise ConfigError.invalid(_ZONE, values[_ZONE], "A value is required")
         include, exclude = values[_INCLUDE] or [], values[_EXCLUDE] or []
@@ -96,14 +96,14 @@ class TimezoneConverter(Transformation):
         if record.value is None or schema is None or not is_envelope_schema(schema):
             return record
         event = envelope_struct(schema, record.value)
-        plans = self._plan(schema, record.topic, _table_of(event))
+        plans = self._plan(schema, record.topic, _source_table(event))
         if not plans:
             return record
         values = list(event.values)
         for plan in plans:
-            block = values[plan.place]
+            block = values[plan.position]
             if isinstance(block, Struct):
-                values[plan.place] = _converted(block, plan)
+                values[plan.position] = _convert_block(block, plan)
         new = copy_record(record)
         new.value = new_struct(schema, values)
         return new
@@ -113,30 +113,30 @@ class TimezoneConverter(Transformation):
         known = self._plans.get(key)
         if known is not None:
             return known[1]
-        choice = self._rules.choice(topic, table)
-        plans = [] if choice is None else self._blocks(schema, choice)
-        if len(self._plans) >= _MOST_PLANS:
+        selection = self._rules.select(topic, table)
+        plans = [] if selection is None else self._plan_blocks(schema, selection)
+        if len(self._plans) >= _MAX_PLANS:
             del self._plans[next(iter(self._plans))]
         self._plans[key] = (schema, plans)
         return plans
 
-    def _blocks(self, schema: Schema, choice: Choice) -> list[_BlockPlan]:
+    def _plan_blocks(self, schema: Schema, selection: FieldSelection) -> list[_BlockPlan]:
         plans: list[_BlockPlan] = []
-        for name, chosen in ((BEFORE, choice.before), (AFTER, choice.after), (SOURCE, choice.source)):
+        for name, named in ((BEFORE, selection.before), (AFTER, selection.after), (SOURCE, selection.source)):
             block = schema.field(name)
-            if block is None or block.schema.fields is None or (name == SOURCE and not chosen):
+            if block is None or block.schema.fields is None or (name == SOURCE and not named):
                 continue
             fields = [
                 (field.index, field.schema.default, convert)
                 for field in block.schema.fields
-                if choice.takes(field.name, chosen)
-                and (convert := self._converter(field.name, field.schema, name == SOURCE)) is not None
+                if selection.selects(field.name, named)
+                and (convert := self._find_converter(field.name, field.schema, name == SOURCE)) is not None
             ]
             if fields:
                 plans.append(_BlockPlan(block.index, block.schema, fields))
         return plans
 
-    def _converter(self, name: str, schema: Schema, in_source: bool) -> Callable[[Any], Any] | None:
+    def _find_converter(self, name: str, schema: Schema, in_source: bool) -> Callable[[Any], Any] | None:
         zone = self._zone
         match schema.name:
             case None:
@@ -154,11 +154,11 @@ class TimezoneConverter(Transformation):
             case _ if schema.name == TIMESTAMP:
                 return shift_timestamp(zone)
         if schema.name in _WITHOUT_ZONE:
-            _log.warning("The field %s stays as it is: a value of type %s is in no time zone", name, schema.name)
+            _log.warning("The field %s is not converted: type %s has no time zone", name, schema.name)
         return None
 
 
-def _table_of(event: Struct) -> str | None:
+def _source_table(event: Struct) -> str | None:
     field = event.schema.field(SOURCE)
     source = None if field is None else event.values[field.index]
     if not isinstance(source, Struct) or source.schema.field("table") is None:
@@ -167,8 +167,8 @@ def _table_of(event: Struct) -> str | None:
     return table
 
 
-def _converted(block: Struct, plan: _BlockPlan) -> Struct:
-    """A copy of the block with the fields converted; a null that has a default counts as it."""
+def _convert_block(block: Struct, plan: _BlockPlan) -> Struct:
+    """Copies a block and converts its fields; a null with a default is converted as the default."""
     values = list(block.values)
     for index, default, convert in plan.fields:
         value = default if values[index] is None else values[index]
@@ -176,5 +176,5 @@ def _converted(block: Struct, plan: _BlockPlan) -> Struct:
             try:
                 values[index] = convert(value)
             except DataError as e:
-                raise DataError(f"The field {fields_of(block.schema)[index].name} cannot be converted: {e.message}") from e
+                raise DataError(f"The field {require_fields(block.schema)[index].name} cannot be converted: {e.message}") from e
     return new_struct(block.schema, values)

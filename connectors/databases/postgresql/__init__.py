@@ -1,1 +1,1 @@
-"""PostgreSQL: text forms of arrays, dates, and times."""
+"""PostgreSQL's text formats: COPY fields, arrays, dates, and times."""

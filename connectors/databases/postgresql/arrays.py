@@ -11,13 +11,13 @@ Decode = Callable[[str], Any]
 
 
 def array_decoder(column: str, decode: Decode, depth: int, delimiter: str) -> Callable[[str], list[Any]]:
-    """Reads arrays of ``depth`` dimensions as nested lists; ``decode`` makes an element's text a value.
+    """Returns a decoder of arrays of ``depth`` dimensions into nested lists; ``decode`` converts the text of an element.
 
-    Raises DataError, naming the column, for a value with another number of dimensions than the column was declared with (the
-    server does not hold columns to it) or with bounds of its own, for a list has neither.
+    The decoder raises DataError, naming the column, for an array with another number of dimensions than the column declares (the
+    server does not enforce it) or with explicit bounds, which a list cannot represent.
     """
 
-    def refused(text: str, what: str) -> DataError:
+    def reject(text: str, what: str) -> DataError:
         shown = text if len(text) <= 60 else text[:57] + "..."
         return DataError(
             f"Column {column}: the array {shown} {what}; read the column with a query that casts it to text, or to json"
@@ -25,23 +25,23 @@ def array_decoder(column: str, decode: Decode, depth: int, delimiter: str) -> Ca
 
     def decode_array(text: str) -> list[Any]:
         if text[0] != "{":
-            raise refused(text, "has bounds of its own, which Connect's arrays do not have")
+            raise reject(text, "has explicit bounds, which Connect's arrays cannot have")
         if text == "{}":
             return []
         if depth == 1 and '"' not in text and "\\" not in text:
             if "{" in text[1:]:
-                raise refused(text, "has several dimensions, but the column was declared with one")
+                raise reject(text, "has several dimensions, but the column was declared with one")
             return [None if part == "NULL" else decode(part) for part in text[1:-1].split(delimiter)]
-        found, found_depth = _parse(text, decode, delimiter)
+        found, found_depth = parse_array(text, decode, delimiter)
         if found_depth != depth:
-            raise refused(text, f"has {found_depth} dimensions, but the column was declared with {depth}")
+            raise reject(text, f"has {found_depth} dimensions, but the column was declared with {depth}")
         return found
 
     return decode_array
 
 
-def _parse(text: str, decode: Decode, delimiter: str) -> tuple[list[Any], int]:
-    """The nested lists, and how deep they are."""
+def parse_array(text: str, decode: Decode, delimiter: str) -> tuple[list[Any], int]:
+    """Parses an array without bounds, ``{1,{2,"3"}}``, into nested lists. Also returns the number of dimensions."""
     stack: list[list[Any]] = []
     deepest = 0
     at = 0
@@ -90,8 +90,8 @@ def _bare(text: str, at: int, delimiter: str) -> tuple[str, int]:
     return text[start:at], at
 
 
-def array_text(values: list[Any], encode: Callable[[Any], str], delimiter: str = ",") -> str:
-    """The reverse: nested lists as PostgreSQL reads them."""
+def format_array(values: list[Any], encode: Callable[[Any], str], delimiter: str = ",") -> str:
+    """Formats nested lists as an array."""
     return "{" + delimiter.join(_element(value, encode, delimiter) for value in values) + "}"
 
 
@@ -99,9 +99,9 @@ def _element(value: Any, encode: Callable[[Any], str], delimiter: str) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, list):
-        return array_text(value, encode, delimiter)
-    return quoted_element(encode(value))
+        return format_array(value, encode, delimiter)
+    return quote_element(encode(value))
 
 
-def quoted_element(text: str) -> str:
+def quote_element(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,4 +1,4 @@
-"""A server that takes a connection and says nothing: the login ends after a while, where neither driver nor URL sees to it."""
+"""Connect timeouts for drivers that would wait forever for a server that accepts a connection and then stays silent."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
-LOGIN_TIMEOUT_S = 10
-"""How long connecting and logging in may take, as with PostgreSQL's JDBC driver, unless the URL says otherwise."""
+CONNECT_TIMEOUT_S = 10
+"""How long connecting and authenticating may take unless the URL sets it; the same as PostgreSQL's JDBC driver."""
 
 
-def bound_logins(engine: Engine) -> None:
-    """Gives the drivers of PostgreSQL and MySQL a limit. PyMySQL's own ends with the TCP connection, which a stopped server, or
-    a proxy without one behind it, still takes."""
+def limit_connect_time(engine: Engine) -> None:
+    """Limits how long PostgreSQL's and MySQL's drivers take to connect. PyMySQL's own limit covers only the TCP connection,
+    which a stopped server, or a proxy without a server behind it, still accepts."""
     if engine.dialect.driver == "psycopg":
-        event.listen(engine, "do_connect", _bound_psycopg)
+        event.listen(engine, "do_connect", _limit_psycopg)
     elif engine.dialect.driver == "pymysql":
         event.listen(engine, "do_connect", _connect_pymysql)
 
 
-def _bound_psycopg(dialect: Any, record: Any, arguments: list[Any], keywords: dict[str, Any]) -> None:
-    keywords.setdefault("connect_timeout", LOGIN_TIMEOUT_S)
+def _limit_psycopg(dialect: Any, record: Any, arguments: list[Any], keywords: dict[str, Any]) -> None:
+    keywords.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
 
 
 def _connect_pymysql(dialect: Any, record: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     if keywords.get("read_timeout"):
         return None
-    limit = float(keywords.get("connect_timeout") or LOGIN_TIMEOUT_S)
+    limit = float(keywords.get("connect_timeout") or CONNECT_TIMEOUT_S)
     connection = dialect.connect(*arguments, **(keywords | {"read_timeout": limit}))
-    # From now on a statement may take as long as it needs.
+    # Statements have no limit.
     connection._read_timeout = connection._current_timeout = None
     connection._sock.settimeout(None)
     return connection

@@ -1,23 +1,26 @@
-"""The session that a task works with, so that ``stop`` can end a statement that would hold the task up."""
+"""Tracks the session that a task is using so that ``stop`` can cancel a statement that would delay it."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import TypeVar
 
-from connectors.jdbc.connection.database import Session
+from connectors.jdbc.connection.session import DriverSession
 
-_CANCEL_EVERY_S = 0.2
+_CANCEL_INTERVAL_S = 0.2
+
+AnySession = TypeVar("AnySession", bound=DriverSession)
 
 
-class InUse:
-    """Marks the session in use on the task's thread; :meth:`end` is for the thread that stops the task."""
+class CancellableSession:
+    """The session in use on the task's thread. The thread that stops the task calls :meth:`cancel` and :meth:`join`."""
 
-    def __init__(self, name: str) -> None:
-        """``name`` is of the thread that cancels."""
-        self._name = name
-        self._session: Session | None = None
+    def __init__(self, thread_name: str) -> None:
+        """``thread_name`` names the thread that cancels."""
+        self._thread_name = thread_name
+        self._session: DriverSession | None = None
         self._idle = threading.Event()
         self._idle.set()
         self._canceller: threading.Thread | None = None
@@ -27,7 +30,8 @@ class InUse:
         return self._session is not None
 
     @contextlib.contextmanager
-    def using(self, session: Session) -> Iterator[Session]:
+    def using(self, session: AnySession) -> Iterator[AnySession]:
+        """Marks the session as in use inside the block."""
         self._session = session
         self._idle.clear()
         try:
@@ -36,22 +40,24 @@ class InUse:
             self._session = None
             self._idle.set()
 
-    def end(self, patience_s: float = 0.0) -> None:
-        """Has what the session does cancelled when it goes on for longer than that. Returns at once: asking a server to cancel
-        may block."""
+    def cancel(self, patience_s: float = 0.0) -> None:
+        """Cancels the running statement if it takes longer than ``patience_s``. Returns at once: asking a server to cancel may
+        block."""
         if self._session is not None and self._canceller is None:
-            self._canceller = threading.Thread(target=self._cancel, args=(patience_s,), name=self._name, daemon=True)
+            self._canceller = threading.Thread(
+                target=self._run, args=(patience_s,), name=self._thread_name, daemon=True
+            )  # fmt: skip
             self._canceller.start()
 
-    def _cancel(self, patience_s: float) -> None:
+    def _run(self, patience_s: float) -> None:
         wait_s = patience_s
-        # One cancel could come before its statement has begun.
+        # Repeated, because a cancel request may arrive before its statement has started.
         while not self._idle.wait(wait_s):
             if (session := self._session) is not None:
                 session.cancel()
-            wait_s = _CANCEL_EVERY_S
+            wait_s = _CANCEL_INTERVAL_S
 
     def join(self) -> None:
-        """After the last use: the thread that cancels has ended."""
+        """Waits for the thread that cancels. Call it after the last use."""
         if self._canceller is not None:
             self._canceller.join()

@@ -1,4 +1,4 @@
-"""Debezium's JDBC sink: change events, as they come from Debezium or with transformations behind it, into tables."""
+"""Debezium JDBC sink: writes change events and plain rows to tables."""
 
 from connectors.jdbc.debezium_sink.connector import DebeziumJdbcSink
 

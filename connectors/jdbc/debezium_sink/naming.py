@@ -1,4 +1,4 @@
-"""Names of tables and columns, and which fields become columns."""
+"""Names of tables and columns, and the filter for fields."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _UPPER = frozenset({"oracle", "db2", "ibm_db_sa", "hana", "snowflake"})
 
 
 @dataclass(frozen=True, slots=True)
-class CollectionNames:
-    """``collection.name.format`` with the naming strategy."""
+class CollectionNaming:
+    """``collection.name.format`` and the naming strategy."""
 
     format: str = "${topic}"
-    passes_dots: bool = False
+    keeps_dots: bool = False
 
     @property
     def source_fields(self) -> tuple[str, ...]:
-        """The fields of a change event's source that the name has; the passthrough strategy knows none."""
-        return () if self.passes_dots else tuple(_SOURCE.findall(self.format))
+        """Fields of a change event's source block in the format. The passthrough strategy has none."""
+        return () if self.keeps_dots else tuple(_SOURCE.findall(self.format))
 
     def name_for(self, topic: str, source: tuple[str, ...] = ()) -> str:
-        """The table's name, qualified or not; ``source`` are the values of :attr:`source_fields`."""
-        name = self.format.replace("${topic}", topic if self.passes_dots else topic.replace(".", "_"))
+        """Returns the table's name, qualified or not. ``source`` has the values of :attr:`source_fields`."""
+        name = self.format.replace("${topic}", topic if self.keeps_dots else topic.replace(".", "_"))
         if source:
             values = dict(zip(self.source_fields, source, strict=True))
             name = _SOURCE.sub(lambda match: values[match[1]], name)
@@ -36,41 +36,41 @@ class CollectionNames:
 
 @dataclass(frozen=True, slots=True)
 class FieldFilter:
-    """``field.include.list`` or ``field.exclude.list``: names of fields, for all topics or as ``topic:field`` for one."""
+    """``field.include.list`` or ``field.exclude.list``: fields of all topics, or ``topic:field``."""
 
     entries: tuple[str, ...] = ()
     includes: bool = True
 
-    def keeps(self, topic: str, field: str) -> bool:
+    def includes_field(self, topic: str, field: str) -> bool:
         if not self.entries:
             return True
         for entry in self.entries:
-            where, _, name = entry.rpartition(":")
-            if name.strip() == field.strip() and where.strip() in ("", topic):
+            entry_topic, _, name = entry.rpartition(":")
+            if name.strip() == field.strip() and entry_topic.strip() in ("", topic):
                 return self.includes
         return not self.includes
 
 
 @dataclass(frozen=True, slots=True)
-class Folding:
-    """What a database makes of names without quotes (``quote.identifiers=false``). The names are quoted all the same once they
-    are what it would make of them, so that reserved words and odd characters do no harm."""
+class IdentifierCase:
+    """Case that a database gives to unquoted names (``quote.identifiers=false``). Names in that case are quoted all the same, so
+    that reserved words and special characters work."""
 
     backend: str
     """SQLAlchemy's name of the database."""
-    keeps_case: bool = False
+    preserves_case: bool = False
 
     def name(self, name: str) -> str:
-        # The original quotes what begins with an underscore.
-        if self.keeps_case or name.startswith("_"):
+        # Debezium quotes names that start with an underscore.
+        if self.preserves_case or name.startswith("_"):
             return name
         if self.backend in _LOWER:
             return name.lower()
         return name.upper() if self.backend in _UPPER else name
 
     def column(self, name: str) -> str:
-        """As the original creates columns, which keeps the case of tables in MySQL and SQL Server, but not that of columns."""
-        if not self.keeps_case and self.backend in _LOWER_COLUMNS:
+        """Returns a column's name. Like Debezium, MySQL and SQL Server keep the case of tables but not of columns."""
+        if not self.preserves_case and self.backend in _LOWER_COLUMNS:
             return name.lower()
         return self.name(name)
 

@@ -1,7 +1,7 @@
-"""Types of the columns that Debezium's sink creates, where they are not what a database's dialect would choose by itself.
+"""Types of new columns where Debezium's sink differs from the dialect's choice.
 
-They are the original's, as recordings of 3.6.0.Final have them, except where it creates what cannot hold the values: whole
-numbers and negative scales (``decimal(38,-1)`` rounds to tens), numbers of variable scale (``double``).
+They follow recordings of Debezium 3.6.0.Final, except where its types cannot hold the values: integers with negative scales
+(``decimal(38,-1)`` rounds to tens) and numbers of variable scale (``double``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from connect.data.logical import DECIMAL
 from connect.data.schema import Schema, Type
-from connectors.jdbc.dialects.field_kinds import Form, Kind, logical_of
+from connectors.jdbc.dialects.logical_types import FieldKind, TemporalForm, logical_type
 from connectors.jdbc.options import SinkField, WriteOptions
 
 SOURCE_TYPE = "__debezium.source.column.type"
@@ -23,33 +23,33 @@ _MYSQL: Final = frozenset({"mysql", "mariadb"})
 _TEXT_FORMS: Final = frozenset(
     {"io.debezium.time.IsoDate", "io.debezium.time.IsoTime", "io.debezium.time.IsoTimestamp", "io.debezium.time.Interval"}
 )
-"""Dates, times and intervals as text: the original creates columns of text, and writes them as they are."""
+"""Dates, times and intervals as text: Debezium creates text columns and writes them unchanged."""
 _NANOS: Final = {
     "io.debezium.time.NanoTime": "io.debezium.time.MicroTime",
     "io.debezium.time.NanoTimestamp": "io.debezium.time.MicroTimestamp",
 }
 _CHAR: Final = frozenset({"CHAR", "BPCHAR", "CHARACTER", "NCHAR"})
 _VARCHAR: Final = frozenset({"VARCHAR", "NVARCHAR", "CHARACTER VARYING", "VARCHAR2", "NVARCHAR2"})
-_MYSQL_MOST_CHARACTERS: Final = 16_383
+_MYSQL_MAX_CHARACTERS: Final = 16_383
 
 
-def sink_field(name: str, schema: Schema, backend: str, postgis: str, *, is_key: bool) -> SinkField:
-    """A field on its way to a column named ``name``. ``backend`` is SQLAlchemy's name of the database."""
-    if schema.name in _TEXT_FORMS and not _type_told(schema):
+def build_sink_field(name: str, schema: Schema, backend: str, postgis: str, *, is_key: bool) -> SinkField:
+    """Builds the field for a column named ``name``. ``backend`` is SQLAlchemy's name of the database."""
+    if schema.name in _TEXT_FORMS and not _is_source_interval(schema):
         schema = schema.replace(name=None, version=None)
-    if (micro := cut_to_micros(schema, backend)) is not None:
+    if (micro := truncate_to_micros(schema, backend)) is not None:
         schema = micro
     field = SinkField(name, schema, is_key, (schema.parameters or {}).get(SOURCE_TYPE), refuses_null=True)
     if backend in _POSTGRES:
-        return replace(field, sql_type=_postgres(field, postgis))
+        return replace(field, sql_type=_postgres_type(field, postgis))
     if backend in _MYSQL:
-        return replace(field, sql_type=_mysql(field))
+        return replace(field, sql_type=_mysql_type(field))
     return field
 
 
-def cut_to_micros(schema: Schema, backend: str) -> Schema | None:
-    """The schema of nanoseconds as microseconds, which are the finest that the database's columns hold; None for any other.
-    As in the original such values are cut."""
+def truncate_to_micros(schema: Schema, backend: str) -> Schema | None:
+    """Returns the microsecond schema for a nanosecond schema if the database has no nanoseconds; None for any other schema.
+    Like Debezium, the sink truncates such values."""
     if backend not in _POSTGRES | _MYSQL or schema.name not in _NANOS or schema.type is not Type.INT64:
         return None
     default = None if schema.default is None else schema.default // 1000
@@ -57,11 +57,11 @@ def cut_to_micros(schema: Schema, backend: str) -> Schema | None:
 
 
 def rounds_to_micros(schema: Schema, backend: str) -> bool:
-    """Whether the nearest microsecond is meant, as PostgreSQL's driver has it for timestamps; else the rest is cut off."""
+    """Whether values are rounded to microseconds, like PostgreSQL's driver does for timestamps; otherwise they are truncated."""
     return backend in _POSTGRES and schema.name == "io.debezium.time.NanoTimestamp"
 
 
-def _type_told(schema: Schema) -> bool:
+def _is_source_interval(schema: Schema) -> bool:
     return (schema.parameters or {}).get(SOURCE_TYPE, "").upper() == "INTERVAL"
 
 
@@ -71,86 +71,86 @@ def _length(field: SinkField) -> int | None:
 
 
 def _precision(field: SinkField) -> int:
-    """Digits after the second: as many as the source's column had, if it tells, else all that there may be."""
-    told = (field.schema.parameters or {}).get(SOURCE_LENGTH, "")
-    return min(int(told), 6) if told.isdecimal() else 6
+    """Returns the digits of fractional seconds: those of the source column if known, otherwise the maximum."""
+    length = (field.schema.parameters or {}).get(SOURCE_LENGTH, "")
+    return min(int(length), 6) if length.isdecimal() else 6
 
 
-def _sized(field: SinkField, most: int) -> str | None:
-    """``char(n)`` and ``varchar(n)`` of a source that tells."""
+def _character_type(field: SinkField, max_length: int) -> str | None:
+    """Returns ``char(n)`` or ``varchar(n)`` if the source column's type and length are known."""
     length, source = _length(field), (field.source_type or "").upper()
-    if field.schema.type is not Type.STRING or field.schema.name is not None or length is None or length > most:
+    if field.schema.type is not Type.STRING or field.schema.name is not None or length is None or length > max_length:
         return None
     if source in _CHAR:
         return f"char({length})" if length <= 255 else f"varchar({length})"
     return f"varchar({length})" if source in _VARCHAR else None
 
 
-def _decimal(schema: Schema, scale: int, most_scale: int) -> str | None:
+def _decimal_type(schema: Schema, scale: int, max_scale: int) -> str | None:
     precision = (schema.parameters or {}).get("connect.decimal.precision", "")
-    if precision.isdecimal() and 0 <= scale <= min(int(precision), most_scale):
+    if precision.isdecimal() and 0 <= scale <= min(int(precision), max_scale):
         return f"decimal({precision},{scale})"
-    return f"decimal(38,{scale})" if 0 <= scale <= min(38, most_scale) else None
+    return f"decimal(38,{scale})" if 0 <= scale <= min(38, max_scale) else None
 
 
-def _postgres(field: SinkField, postgis: str) -> str | None:
-    logical = logical_of(field.schema, _PLAIN_OPTIONS)
+def _postgres_type(field: SinkField, postgis: str) -> str | None:
+    logical = logical_type(field.schema, _PLAIN_OPTIONS)
     source = (field.source_type or "").upper()
     match logical.kind:
-        case Kind.DECIMAL if field.schema.name == DECIMAL and logical.scale is not None:
-            return _decimal(field.schema, logical.scale, 1000)
-        case Kind.TIME:
+        case FieldKind.DECIMAL if field.schema.name == DECIMAL and logical.scale is not None:
+            return _decimal_type(field.schema, logical.scale, 1000)
+        case FieldKind.TIME:
             return f"time({_precision(field)})"
-        case Kind.ZONED_TIME:
+        case FieldKind.ZONED_TIME:
             return f"time({_precision(field)}) with time zone"
-        case Kind.TIMESTAMP:
+        case FieldKind.TIMESTAMP:
             return f"timestamp({_precision(field)})"
-        case Kind.INSTANT:
-            return f"timestamp({_precision(field)})" + ("" if logical.form is Form.CONNECT else " with time zone")
-        case Kind.INT64 if source == "OID":
+        case FieldKind.INSTANT:
+            return f"timestamp({_precision(field)})" + ("" if logical.form is TemporalForm.CONNECT else " with time zone")
+        case FieldKind.INT64 if source == "OID":
             return "oid"
-        case Kind.STRING if source == "MONEY":
+        case FieldKind.STRING if source == "MONEY":
             return "money"
-        case Kind.STRING:
-            return _sized(field, 10_485_760)
-        case Kind.GEOMETRY if not (field.schema.name or "").endswith(".Point"):
+        case FieldKind.STRING:
+            return _character_type(field, 10_485_760)
+        case FieldKind.GEOMETRY if not (field.schema.name or "").endswith(".Point"):
             kind = "geography" if (field.schema.name or "").endswith(".Geography") else "geometry"
             return f'"{postgis.replace(chr(34), chr(34) * 2)}".{kind}'
     return None
 
 
-def _mysql(field: SinkField) -> str | None:
-    logical = logical_of(field.schema, _PLAIN_OPTIONS)
-    if field.is_key and logical.kind in (Kind.STRING, Kind.BYTES, Kind.UUID, Kind.XML, Kind.INTERVAL):
-        return _sized(field, 255)  # else the dialect knows what an index can take
+def _mysql_type(field: SinkField) -> str | None:
+    logical = logical_type(field.schema, _PLAIN_OPTIONS)
+    if field.is_key and logical.kind in (FieldKind.STRING, FieldKind.BYTES, FieldKind.UUID, FieldKind.XML, FieldKind.INTERVAL):
+        return _character_type(field, 255)  # otherwise the dialect chooses a type that an index can hold
     source = (field.source_type or "").upper()
     match logical.kind:
-        case Kind.DECIMAL if logical.scale is not None:
-            return _decimal(field.schema, logical.scale, 30)
-        case Kind.TIME:
+        case FieldKind.DECIMAL if logical.scale is not None:
+            return _decimal_type(field.schema, logical.scale, 30)
+        case FieldKind.TIME:
             return f"time({_precision(field)})"
-        case Kind.TIMESTAMP:
+        case FieldKind.TIMESTAMP:
             return f"datetime({_precision(field)})"
-        case Kind.INSTANT:
-            return f"{'datetime' if logical.form is Form.CONNECT else 'timestamp'}({_precision(field)})"
-        case Kind.BOOLEAN:
+        case FieldKind.INSTANT:
+            return f"{'datetime' if logical.form is TemporalForm.CONNECT else 'timestamp'}({_precision(field)})"
+        case FieldKind.BOOLEAN:
             return "boolean"
-        case Kind.INT16 if source == "TINYINT":
+        case FieldKind.INT16 if source == "TINYINT":
             return "tinyint" + (f"({length})" if (length := _length(field)) else "")
-        case Kind.INT64 if source.startswith("BIGINT UNSIGNED"):
+        case FieldKind.INT64 if source.startswith("BIGINT UNSIGNED"):
             return "bigint unsigned"
-        case Kind.BYTES:
-            return _mysql_bytes(field, source)
-        case Kind.STRING:
-            return _sized(field, _MYSQL_MOST_CHARACTERS) or "longtext"
-        case Kind.UUID:
+        case FieldKind.BYTES:
+            return _mysql_bytes_type(field, source)
+        case FieldKind.STRING:
+            return _character_type(field, _MYSQL_MAX_CHARACTERS) or "longtext"
+        case FieldKind.UUID:
             return "longtext"
-        case Kind.GEOMETRY if (field.schema.name or "").endswith(".Point"):
+        case FieldKind.GEOMETRY if (field.schema.name or "").endswith(".Point"):
             return "point"
     return None
 
 
-def _mysql_bytes(field: SinkField, source: str) -> str:
+def _mysql_bytes_type(field: SinkField, source: str) -> str:
     length = _length(field)
     if source in ("BINARY", "VARBINARY") and length is not None and length <= 65_535:
         return f"varbinary({length})"

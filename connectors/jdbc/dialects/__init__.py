@@ -1,1 +1,1 @@
-"""One module a database: its catalogue, types, SQL forms, and its driver's fastest ways to read and write."""
+"""One package or module per database: catalog, types, SQL, and the driver's fastest ways to read and write."""

@@ -1,8 +1,8 @@
-"""Values of the sink's kinds, made what a driver or a text of SQL takes.
+"""Converts Connect values to the Python values that drivers take, and to exact numbers of days and nanoseconds.
 
-Each function looks at a field's :class:`Logical` once and gives a converter for its values (never called with None), or None
-where the value can be used as it is. Converters raise DataError, with ``what`` ("Field price") in the message, for a value that
-cannot be kept.
+Each function takes a field's :class:`LogicalType` once and returns a converter for its values (never called with None), or
+None if values need no conversion. A converter raises DataError, naming ``what`` ("Field price"), for a value that it cannot
+convert exactly.
 """
 
 from __future__ import annotations
@@ -22,22 +22,19 @@ from connect.data.logical import (
 )
 from connect.data.struct import Struct
 from connect.errors import DataError
-from connectors.jdbc.dialects.field_kinds import Form, Kind, Logical
+from connectors.databases.calendar import NS_PER_DAY, NS_PER_SECOND, date_of_epoch_day, epoch_day_of_date
+from connectors.jdbc.dialects.logical_types import FieldKind, LogicalType, TemporalForm
 from connectors.jdbc.dialects.types import (
-    NS_PER_DAY,
-    NS_PER_SECOND,
     Convert,
-    civil_of_day,
-    day_of_civil,
-    instant_ns,
-    instant_of_wall,
-    naive_of_wall,
-    proleptic_day,
-    proleptic_ns,
-    shifted_time,
-    time_ns,
-    time_of_ns,
-    wall_of_instant,
+    datetime_to_instant_ns,
+    instant_to_wall_ns,
+    ns_to_time,
+    shift_time,
+    time_to_ns,
+    to_proleptic_day,
+    to_proleptic_ns,
+    wall_ns_to_datetime,
+    wall_to_instant_ns,
 )
 from connectors.jdbc.options import Calendar, WriteOptions
 
@@ -48,32 +45,32 @@ _GREGORIAN_START = dt.date(1582, 10, 15)
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """A shape as well-known binary, with its reference system where it has one."""
+    """A geometry as well-known binary, with its spatial reference system if it has one."""
 
     wkb: bytes
     srid: int | None = None
 
 
-def to_python(logical: Logical, options: WriteOptions, what: str) -> Convert | None:
-    """The value that :class:`Kind` names."""
+def to_python(logical: LogicalType, options: WriteOptions, what: str) -> Convert | None:
+    """Returns a converter to the Python value that :class:`FieldKind` names."""
     match logical.kind:
-        case Kind.DECIMAL:
+        case FieldKind.DECIMAL:
             return _variable_decimal if logical.scale is None else None
-        case Kind.DATE:
+        case FieldKind.DATE:
             return to_date(logical, options, what)
-        case Kind.TIME:
+        case FieldKind.TIME:
             return to_time(logical, options, what)
-        case Kind.ZONED_TIME:
+        case FieldKind.ZONED_TIME:
             return _zoned_time(what)
-        case Kind.TIMESTAMP:
+        case FieldKind.TIMESTAMP:
             return to_wall(logical, options, what)
-        case Kind.INSTANT:
+        case FieldKind.INSTANT:
             return to_instant(logical, options, what)
-        case Kind.BITS:
+        case FieldKind.BITS:
             return _bits(logical.length)
-        case Kind.GEOMETRY:
+        case FieldKind.GEOMETRY:
             return _geometry
-        case Kind.ARRAY | Kind.MAP | Kind.STRUCT:
+        case FieldKind.ARRAY | FieldKind.MAP | FieldKind.STRUCT:
             return _nested(logical, options, what)
     return None
 
@@ -81,27 +78,27 @@ def to_python(logical: Logical, options: WriteOptions, what: str) -> Convert | N
 # --- dates
 
 
-def to_day(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], int]:
-    """Days since 1970 of a DATE, however far, in the proleptic calendar."""
-    if logical.form is Form.NUMBER:
+def to_day(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], int]:
+    """Returns a converter of DATE to days since 1970, for any year, in the proleptic calendar."""
+    if logical.form is TemporalForm.NUMBER:
         return int
-    if logical.form is Form.TEXT:
-        return lambda text: parse_moment(text, what).day
+    if logical.form is TemporalForm.TEXT:
+        return lambda text: parse_iso_datetime(text, what).day
     legacy = options.calendar is Calendar.LEGACY
     zone = options.date_zone
 
     def day(value: dt.date | FarInstant) -> int:
         days = date_to_days(value)
         if zone is not _UTC:
-            # A Date is midnight in UTC for the originals, shown in date.timezone: a day earlier west of Greenwich.
-            days = wall_of_instant(days * NS_PER_DAY, zone) // NS_PER_DAY
-        return proleptic_day(days) if legacy else days
+            # Confluent's and Aiven's connectors format midnight UTC in date.timezone: a day earlier west of Greenwich.
+            days = instant_to_wall_ns(days * NS_PER_DAY, zone) // NS_PER_DAY
+        return to_proleptic_day(days) if legacy else days
 
     return day
 
 
-def to_date(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], dt.date]:
-    """Python's date of a DATE; years other than 1 to 9999 are refused."""
+def to_date(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], dt.date]:
+    """Returns a converter of DATE to a Python date; it rejects years other than 1 to 9999."""
     day = to_day(logical, options, what)
 
     def date(value: Any) -> dt.date:
@@ -110,7 +107,7 @@ def to_date(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any
         except DataError as e:
             raise DataError(f"{what}: {e.message}") from e
 
-    if logical.form is Form.CONNECT and options.date_zone is _UTC:
+    if logical.form is TemporalForm.CONNECT and options.date_zone is _UTC:
         legacy = options.calendar is Calendar.LEGACY
         return lambda value: (
             value if type(value) is dt.date and (not legacy or value >= _GREGORIAN_START) else date(value)
@@ -121,36 +118,36 @@ def to_date(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any
 # --- times of day
 
 
-def to_time_ns(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], int]:
-    """ns of the day of a TIME; 24:00 is a whole day."""
-    if logical.form is Form.NUMBER:
+def to_time_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], int]:
+    """Returns a converter of TIME to ns of the day; 24:00 is a whole day."""
+    if logical.form is TemporalForm.NUMBER:
         unit = logical.unit_ns
 
         def checked(value: int) -> int:
             ns = value * unit
             if not 0 <= ns <= NS_PER_DAY:
-                raise DataError(f"{what}: {value} is no time of a day")
+                raise DataError(f"{what}: {value} is not a time of day")
             return ns
 
         return checked
-    if logical.form is Form.TEXT:
-        return lambda text: parse_time(text, what)[0]
+    if logical.form is TemporalForm.TEXT:
+        return lambda text: parse_iso_time(text, what)[0]
     zone = options.zone
-    return lambda value: shifted_time(time_ns(value), zone, to_utc=False)
+    return lambda value: shift_time(time_to_ns(value), zone, to_utc=False)
 
 
-def to_time(logical: Logical, options: WriteOptions, what: str) -> Convert | None:
-    """Python's time of a TIME, END_OF_DAY for 24:00; what is finer than a microsecond is refused."""
-    if logical.form is Form.CONNECT and options.zone is _UTC:
+def to_time(logical: LogicalType, options: WriteOptions, what: str) -> Convert | None:
+    """Returns a converter of TIME to a Python time, END_OF_DAY for 24:00; it rejects values finer than a microsecond."""
+    if logical.form is TemporalForm.CONNECT and options.zone is _UTC:
         return None
     ns = to_time_ns(logical, options, what)
-    return lambda value: time_of_ns(ns(value), what)
+    return lambda value: ns_to_time(ns(value), what)
 
 
 def _zoned_time(what: str) -> Convert:
     def zoned(text: str) -> dt.time:
-        ns, offset = parse_time(text, what)
-        return time_of_ns(ns, what).replace(tzinfo=dt.timezone(dt.timedelta(seconds=offset or 0)))
+        ns, offset = parse_iso_time(text, what)
+        return ns_to_time(ns, what).replace(tzinfo=dt.timezone(dt.timedelta(seconds=offset or 0)))
 
     return zoned
 
@@ -158,66 +155,67 @@ def _zoned_time(what: str) -> Convert:
 # --- timestamps
 
 
-def to_wall_ns(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], int]:
-    """A TIMESTAMP or INSTANT (or DATE) for a column without zone: ns since 1970-01-01T00:00 on the clock of ``db.timezone``."""
-    if logical.kind is Kind.DATE:
+def to_wall_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], int]:
+    """Returns a converter of TIMESTAMP, INSTANT, or DATE for a column without zone: ns since 1970-01-01T00:00 in
+    ``db.timezone``."""
+    if logical.kind is FieldKind.DATE:
         day = to_day(logical, options, what)
         return lambda value: day(value) * NS_PER_DAY
-    if logical.kind is Kind.TIMESTAMP:
-        return _own_ns(logical, options, what)
+    if logical.kind is FieldKind.TIMESTAMP:
+        return _value_to_ns(logical, options, what)
     zone = options.zone
-    instant = _own_ns(logical, options, what)
-    if logical.form is not Form.CONNECT or options.calendar is not Calendar.LEGACY:
-        return lambda value: wall_of_instant(instant(value), zone)
-    return lambda value: proleptic_ns(wall_of_instant(instant(value), zone))
+    instant = _value_to_ns(logical, options, what)
+    if logical.form is not TemporalForm.CONNECT or options.calendar is not Calendar.LEGACY:
+        return lambda value: instant_to_wall_ns(instant(value), zone)
+    return lambda value: to_proleptic_ns(instant_to_wall_ns(instant(value), zone))
 
 
-def to_instant_ns(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], int]:
-    """The same for a column with a zone: ns since 1970 UTC. What has no zone is taken to be in ``db.timezone``."""
+def to_instant_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], int]:
+    """The same for a column with a zone: ns since 1970 UTC. Values without a zone are in ``db.timezone``."""
     zone = options.zone
-    if logical.kind is not Kind.INSTANT:
+    if logical.kind is not FieldKind.INSTANT:
         wall = to_wall_ns(logical, options, what)
-        return lambda value: instant_of_wall(wall(value), zone)
-    instant = _own_ns(logical, options, what)
-    if logical.form is not Form.CONNECT or options.calendar is not Calendar.LEGACY:
+        return lambda value: wall_to_instant_ns(wall(value), zone)
+    instant = _value_to_ns(logical, options, what)
+    if logical.form is not TemporalForm.CONNECT or options.calendar is not Calendar.LEGACY:
         return instant
-    return lambda value: proleptic_ns(instant(value))
+    return lambda value: to_proleptic_ns(instant(value))
 
 
-def to_wall(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], dt.datetime]:
-    """The same as :func:`to_wall_ns` as a naive datetime; finer than a microsecond and years other than 1 to 9999 are refused."""
+def to_wall(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], dt.datetime]:
+    """Like :func:`to_wall_ns`, as a naive datetime; rejects values finer than a microsecond and years other than 1 to 9999."""
     ns = to_wall_ns(logical, options, what)
-    if logical.form is not Form.CONNECT or logical.kind is not Kind.INSTANT or options.zone is not _UTC:
-        return lambda value: naive_of_wall(ns(value), what)
+    if logical.form is not TemporalForm.CONNECT or logical.kind is not FieldKind.INSTANT or options.zone is not _UTC:
+        return lambda value: wall_ns_to_datetime(ns(value), what)
 
     def plain(value: Any) -> dt.datetime:
         if value.__class__ is dt.datetime and value.tzinfo is _UTC and value >= _GREGORIAN:
             return value.replace(tzinfo=None)
-        return naive_of_wall(ns(value), what)
+        return wall_ns_to_datetime(ns(value), what)
 
     return plain
 
 
-def to_instant(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], dt.datetime]:
-    """The same as :func:`to_instant_ns` as a datetime in UTC."""
+def to_instant(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], dt.datetime]:
+    """Like :func:`to_instant_ns`, as a datetime in UTC."""
     ns = to_instant_ns(logical, options, what)
 
     def aware(value: Any) -> dt.datetime:
-        return naive_of_wall(ns(value), what).replace(tzinfo=_UTC)
+        return wall_ns_to_datetime(ns(value), what).replace(tzinfo=_UTC)
 
-    if logical.form is not Form.CONNECT or logical.kind is not Kind.INSTANT:
+    if logical.form is not TemporalForm.CONNECT or logical.kind is not FieldKind.INSTANT:
         return aware
     return lambda value: (
         value if value.__class__ is dt.datetime and value.tzinfo is _UTC and value >= _GREGORIAN else aware(value)
     )  # fmt: skip
 
 
-def _own_ns(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any], int]:
-    """ns of the value as its schema gives it: of a wall time for TIMESTAMP, of an instant for INSTANT."""
-    if logical.form is Form.NUMBER:
+def _value_to_ns(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[Any], int]:
+    """Returns a converter to ns without applying a zone: of a wall time for TIMESTAMP, of an instant for INSTANT."""
+    if logical.form is TemporalForm.NUMBER:
         unit = logical.unit_ns
         return lambda value: value * unit
-    if logical.form is Form.TEXT:
+    if logical.form is TemporalForm.TEXT:
         return _from_text(logical, options, what)
 
     def connect(value: dt.datetime | FarInstant) -> int:
@@ -225,29 +223,29 @@ def _own_ns(logical: Logical, options: WriteOptions, what: str) -> Callable[[Any
             return value.millis * 1_000_000
         if value.tzinfo is None:
             raise DataError(f"{what}: timestamp {value} has no time zone; give it one (UTC)")
-        return instant_ns(value)
+        return datetime_to_instant_ns(value)
 
     return connect
 
 
-def _from_text(logical: Logical, options: WriteOptions, what: str) -> Callable[[str], int]:
+def _from_text(logical: LogicalType, options: WriteOptions, what: str) -> Callable[[str], int]:
     unit, zone = logical.unit_ns, options.zone
 
     def parsed(text: str) -> int:
         if unit and text.lstrip("-").isdecimal():
-            return int(text) * unit  # timestamp.fields.list: what timestamp.granularity=micros_string writes
-        moment = parse_moment(text, what)
+            return int(text) * unit  # timestamp.fields.list: the format of timestamp.granularity=micros_string
+        moment = parse_iso_datetime(text, what)
         wall = moment.wall
-        if logical.kind is Kind.TIMESTAMP:
+        if logical.kind is FieldKind.TIMESTAMP:
             return wall
-        return instant_of_wall(wall, zone) if moment.offset is None else wall - moment.offset * NS_PER_SECOND
+        return wall_to_instant_ns(wall, zone) if moment.offset is None else wall - moment.offset * NS_PER_SECOND
 
     return parsed
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """What an ISO-8601 text says: the day since 1970, the ns of that day, and the seconds that its clock is ahead of UTC."""
+class IsoDateTime:
+    """A parsed ISO-8601 text: days since 1970, ns of that day, and the UTC offset in seconds, if any."""
 
     day: int
     ns: int = 0
@@ -265,32 +263,32 @@ _TIME_TEXT = re.compile(_CLOCK + _OFFSET)
 _MOMENT_TEXT = re.compile(f"{_DATE}(?:[T ]{_CLOCK})?{_OFFSET}")
 
 
-def parse_moment(text: str, what: str) -> Moment:
-    """A date or timestamp, with T or a space between, with an offset or without. Raises DataError for anything else."""
+def parse_iso_datetime(text: str, what: str) -> IsoDateTime:
+    """Parses a date or timestamp, with T or a space as separator, with or without an offset. Raises DataError for other text."""
     match = _MOMENT_TEXT.fullmatch(text)
     if match is None:
-        raise DataError(f"{what}: {text!r} is no ISO-8601 date or timestamp")
+        raise DataError(f"{what}: {text!r} is not an ISO-8601 date or timestamp")
     year, month, day, *clock, offset = match.groups()
-    number = day_of_civil(int(year), int(month), int(day))
-    if civil_of_day(number) != (int(year), int(month), int(day)):
-        raise DataError(f"{what}: {text!r} is no date")
-    return Moment(number, _clock_ns(clock, text, what) if clock[0] is not None else 0, _offset_seconds(offset))
+    number = epoch_day_of_date(int(year), int(month), int(day))
+    if date_of_epoch_day(number) != (int(year), int(month), int(day)):
+        raise DataError(f"{what}: {text!r} is not a date")
+    return IsoDateTime(number, _time_of_day_ns(clock, text, what) if clock[0] is not None else 0, _offset_seconds(offset))
 
 
-def parse_time(text: str, what: str) -> tuple[int, int | None]:
-    """The ns of the day and the seconds ahead of UTC of a time of day. Raises DataError for anything else."""
+def parse_iso_time(text: str, what: str) -> tuple[int, int | None]:
+    """Parses a time of day into ns of the day and the UTC offset in seconds, if any. Raises DataError for other text."""
     match = _TIME_TEXT.fullmatch(text)
     if match is None:
-        raise DataError(f"{what}: {text!r} is no ISO-8601 time")
+        raise DataError(f"{what}: {text!r} is not an ISO-8601 time")
     *clock, offset = match.groups()
-    return _clock_ns(clock, text, what), _offset_seconds(offset)
+    return _time_of_day_ns(clock, text, what), _offset_seconds(offset)
 
 
-def _clock_ns(clock: list[Any], text: str, what: str) -> int:
+def _time_of_day_ns(clock: list[Any], text: str, what: str) -> int:
     hours, minutes, seconds = int(clock[0]), int(clock[1]), int(clock[2] or 0)
     ns = ((hours * 60 + minutes) * 60 + seconds) * NS_PER_SECOND + int((clock[3] or "0").ljust(9, "0"))
     if minutes > 59 or seconds > 59 or ns > NS_PER_DAY:
-        raise DataError(f"{what}: {text!r} is no time of a day")
+        raise DataError(f"{what}: {text!r} is not a time of day")
     return ns
 
 
@@ -302,7 +300,7 @@ def _offset_seconds(text: str | None) -> int | None:
     return -seconds if text[0] == "-" else seconds
 
 
-# --- the rest
+# --- numbers, bits, geometries, nested values
 
 
 def _variable_decimal(value: Struct) -> Decimal:
@@ -324,12 +322,12 @@ def _geometry(value: Struct) -> Geometry:
     return Geometry(bytes(wkb), srid)
 
 
-def _nested(logical: Logical, options: WriteOptions, what: str) -> Convert | None:
-    if logical.kind is Kind.STRUCT:
+def _nested(logical: LogicalType, options: WriteOptions, what: str) -> Convert | None:
+    if logical.kind is FieldKind.STRUCT:
         return _struct(logical, options, what)
     assert logical.element is not None
     element = to_python(logical.element, options, what)
-    if logical.kind is Kind.ARRAY:
+    if logical.kind is FieldKind.ARRAY:
         if element is None:
             return None
         each: Convert = element
@@ -338,17 +336,17 @@ def _nested(logical: Logical, options: WriteOptions, what: str) -> Convert | Non
     key = to_python(logical.key, options, what)
     if key is None and element is None:
         return None
-    name, member = key or _itself, element or _itself
+    name, member = key or _identity, element or _identity
     return lambda values: {name(k): None if value is None else member(value) for k, value in values.items()}
 
 
-def _itself(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
-def _struct(logical: Logical, options: WriteOptions, what: str) -> Convert:
+def _struct(logical: LogicalType, options: WriteOptions, what: str) -> Convert:
     members = [
-        (name, to_python(member, options, f"{what}.{name}") or _itself) for name, member in logical.members
+        (name, to_python(member, options, f"{what}.{name}") or _identity) for name, member in logical.members
     ]  # fmt: skip
 
     def struct(value: Struct) -> dict[str, Any]:

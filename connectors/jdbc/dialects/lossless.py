@@ -1,7 +1,7 @@
-"""``conversion.strict=true`` of the sinks: what a database would round or cut in silence is refused (promise 8).
+"""``conversion.strict=true`` of the sinks: rejects values that the database would silently round or truncate (promise 8).
 
-A dialect tells by :class:`Keeps` what a column's type leaves of a value; checks are made for those columns alone whose type can
-lose something of the field's kind. A value is kept when what the column holds, read back, is the same value.
+A dialect describes by :class:`ColumnLimits` what a column's type stores of a value. Only columns whose type can lose something of
+the field's values are checked. A value is stored without loss if reading the column returns the same value.
 """
 
 from __future__ import annotations
@@ -9,59 +9,23 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from connect.data.logical import FarInstant
 from connect.errors import DataError
-from connectors.jdbc.catalog import Table
-from connectors.jdbc.dialects.conversion import parse_time, to_python, to_time_ns, to_wall_ns
-from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, Form, Kind, Logical, logical_of
-from connectors.jdbc.dialects.types import NS_PER_DAY
+from connectors.databases.calendar import NS_PER_DAY
+from connectors.jdbc.catalog import JdbcTable
+from connectors.jdbc.connection.session import DriverSession
+from connectors.jdbc.dialects.column_limits import ColumnLimits
+from connectors.jdbc.dialects.conversion import parse_iso_time, to_python, to_time_ns, to_wall_ns
+from connectors.jdbc.dialects.dialect import Dialect, RowWriter
+from connectors.jdbc.dialects.logical_types import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType, TemporalForm, logical_type
 from connectors.jdbc.options import SinkField, WriteOptions
 
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
-    from connectors.jdbc.dialects.dialect import Dialect, RowWriter
-
-
-@dataclass(frozen=True, slots=True)
-class Keeps:
-    """What a column's type leaves of a value. None and False: all of it, or the database refuses what it cannot hold."""
-
-    scale: int | None = None
-    """Of numbers, how many digits after the point; negative: so many before it are zeros."""
-    float_bits: int | None = None
-    """Numbers become floats of 32 or 64 bits."""
-    digits: int | None = None
-    """Of times and timestamps, how many digits after the second."""
-    drops_time: bool = False
-    """A timestamp loses its time of day."""
-    drops_date: bool = False
-    """A timestamp loses its date."""
-    drops_zone: bool = False
-    """A time of day loses its offset from UTC."""
-    most_chars: int | None = None
-    """Longer text loses its end."""
-    most_bytes: int | None = None
-    """The same, counted in UTF-8."""
-    padded_to: int | None = None
-    """Text of fewer characters is filled up with blanks, so that blanks at its end cannot be told from these."""
-    drops_blanks: bool = False
-    """Text loses the blanks at its end."""
-    filled_to: int | None = None
-    """Fewer bytes are filled up with zeros."""
-    changed: Callable[[Any], bool] | None = None
-    """Whether a value of a plain type, given as it is, would become another."""
-    element: Keeps | None = None
-    """Of the elements of a list, or the values of a map."""
-    members: tuple[tuple[str, Keeps], ...] = ()
-    """Of a struct."""
-
-
-Loses = Callable[[Any], bool]
-"""Whether a value (not null) would lose something."""
+LossTest = Callable[[Any], bool]
+"""Whether a value (not null) would lose something in the column."""
 
 _ENOUGH: Final = Context(prec=2_000, rounding=ROUND_HALF_EVEN)
 _FRACTION = re.compile(r":\d\d[.,](\d+)")
@@ -70,37 +34,37 @@ _INFINITE = frozenset(("infinity", "-infinity"))
 
 
 class StrictWriter:
-    """Refuses rows of which the table would keep less than they hold; hands all others on."""
+    """Rejects rows that the table would not store without loss; passes all others to the wrapped writer."""
 
     def __init__(self, writer: RowWriter, checks: Sequence[tuple[int, Callable[[Any], None]]]) -> None:
         self._writer, self._checks = writer, checks
 
-    def write(self, session: Session, rows: Sequence[Sequence[Any]]) -> None:
-        for place, check in self._checks:
+    def write(self, session: DriverSession, rows: Sequence[Sequence[Any]]) -> None:
+        for i, check in self._checks:
             for row in rows:
-                check(row[place])
+                check(row[i])
         self._writer.write(session, rows)
 
 
 def strict_writer(
-    writer: RowWriter, dialect: Dialect, table: Table, fields: Sequence[SinkField], options: WriteOptions
+    writer: RowWriter, dialect: Dialect, table: JdbcTable, fields: Sequence[SinkField], options: WriteOptions
 ) -> RowWriter:  # fmt: skip
-    """The writer, with checks before it where ``options.strict`` asks for them and there is something to lose."""
+    """Wraps a writer with checks if ``options.strict`` is set and a column could lose something."""
     if not options.strict:
         return writer
     checks = []
-    for place, field in enumerate(fields):
+    for i, field in enumerate(fields):
         column = table.column(field.name)
-        keeps = dialect.keeps(column) if column is not None else None
-        if column is None or keeps is None:
+        limits = dialect.column_limits(column) if column is not None else None
+        if column is None or limits is None:
             continue
-        loses = loses_of(logical_of(field.schema, options, field.name), keeps, options, f"Field {field.name}")
+        loses = loss_test(logical_type(field.schema, options, field.name), limits, options, f"Field {field.name}")
         if loses is not None:
-            checks.append((place, _check(loses, f"{table.name}.{column.name}", column.type_name, field, options)))
+            checks.append((i, _check(loses, f"{table.name}.{column.name}", column.type_name, field, options)))
     return StrictWriter(writer, checks) if checks else writer
 
 
-def _check(loses: Loses, where: str, type_name: str, field: SinkField, options: WriteOptions) -> Callable[[Any], None]:
+def _check(loses: LossTest, where: str, type_name: str, field: SinkField, options: WriteOptions) -> Callable[[Any], None]:
     default = field.schema.default if options.null_as_default else None
 
     def check(value: Any) -> None:
@@ -111,10 +75,10 @@ def _check(loses: Loses, where: str, type_name: str, field: SinkField, options: 
         try:
             lost = loses(value)
         except (TypeError, ValueError, AttributeError, ArithmeticError) as e:
-            raise DataError(f"Field {field.name}: {value!r} is no value of {field.schema!r}") from e
+            raise DataError(f"Field {field.name}: {value!r} is not a value of {field.schema!r}") from e
         if lost:
             raise DataError(
-                f"{where} is {type_name or 'of no type'}, which would not keep all of {_shown(value)} (field {field.name}); "
+                f"{where} is {type_name or 'of no type'}, which cannot store {_shown(value)} (field {field.name}) without loss; "
                 "conversion.strict=true forbids that"
             )
 
@@ -126,54 +90,54 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 200 else text[:200] + "..."
 
 
-def loses_of(logical: Logical, keeps: Keeps, options: WriteOptions, what: str) -> Loses | None:
-    """Whether a value of that meaning loses something; None when none can."""
+def loss_test(logical: LogicalType, limits: ColumnLimits, options: WriteOptions, what: str) -> LossTest | None:
+    """Returns the test whether a value of a logical type loses something in a column; None if no value can."""
     kind = logical.kind
-    if keeps.changed is not None and (kind in TEXTS or kind in INTEGERS or kind in FLOATS):
-        return keeps.changed
+    if limits.changed is not None and (kind in TEXTS or kind in INTEGERS or kind in FLOATS):
+        return limits.changed
     if kind in TEXTS:
-        return _text(keeps)
+        return _text(limits)
     if logical.is_temporal:
-        return _temporal(logical, keeps, options, what)
-    if kind is Kind.DECIMAL or kind in INTEGERS or kind in FLOATS:
-        return _number(logical, keeps, options, what)
-    if kind is Kind.DURATION and keeps.digits is not None and keeps.digits < 6:
-        step = 10 ** (6 - keeps.digits)
+        return _temporal(logical, limits, options, what)
+    if kind is FieldKind.DECIMAL or kind in INTEGERS or kind in FLOATS:
+        return _number(logical, limits, options, what)
+    if kind is FieldKind.DURATION and limits.digits is not None and limits.digits < 6:
+        step = 10 ** (6 - limits.digits)
         return lambda value: bool(value % step)
-    if kind is Kind.BYTES and keeps.filled_to is not None:
-        filled = keeps.filled_to
+    if kind is FieldKind.BYTES and limits.filled_to is not None:
+        filled = limits.filled_to
         return lambda value: len(value) < filled
-    if kind in (Kind.ARRAY, Kind.MAP) and logical.element is not None:
-        return _elements(logical.element, keeps, options, what, of_map=kind is Kind.MAP)
-    if kind is Kind.STRUCT:
-        return _members(logical, keeps, options, what)
+    if kind in (FieldKind.ARRAY, FieldKind.MAP) and logical.element is not None:
+        return _elements(logical.element, limits, options, what, of_map=kind is FieldKind.MAP)
+    if kind is FieldKind.STRUCT:
+        return _members(logical, limits, options, what)
     return None
 
 
 # --- numbers
 
 
-def _number(logical: Logical, keeps: Keeps, options: WriteOptions, what: str) -> Loses | None:
+def _number(logical: LogicalType, limits: ColumnLimits, options: WriteOptions, what: str) -> LossTest | None:
     kind = logical.kind
-    if keeps.float_bits is not None and keeps.scale is not None:
-        parts = (replace(keeps, scale=None), replace(keeps, float_bits=None))
+    if limits.float_bits is not None and limits.scale is not None:
+        parts = (replace(limits, scale=None), replace(limits, float_bits=None))
         both = [lost for part in parts if (lost := _number(logical, part, options, what)) is not None]
         return (lambda value: any(lost(value) for lost in both)) if both else None
-    if keeps.float_bits is not None and not (keeps.float_bits == 64 and kind in FLOATS):
-        if kind is Kind.DECIMAL:
-            number, bits = to_python(logical, options, what), keeps.float_bits
+    if limits.float_bits is not None and not (limits.float_bits == 64 and kind in FLOATS):
+        if kind is FieldKind.DECIMAL:
+            number, bits = to_python(logical, options, what), limits.float_bits
             return lambda value: decimal_is_rounded(value if number is None else number(value), bits)
-        if keeps.float_bits == 64:
-            return _rounded_double if kind is Kind.INT64 else None
-        return _rounded_single if kind in (Kind.FLOAT64, Kind.INT32, Kind.INT64) else None
-    scale = keeps.scale
+        if limits.float_bits == 64:
+            return _rounded_double if kind is FieldKind.INT64 else None
+        return _rounded_single if kind in (FieldKind.FLOAT64, FieldKind.INT32, FieldKind.INT64) else None
+    scale = limits.scale
     if scale is None:
         return None
     if kind in INTEGERS:
         unit = 10 ** max(-scale, 0)
         return (lambda value: bool(value % unit)) if unit > 1 else None
     if kind in FLOATS:
-        back = _single if kind is Kind.FLOAT32 else float
+        back = _single if kind is FieldKind.FLOAT32 else float
         return lambda value: value - value == 0 and back(float(_at_scale(Decimal(repr(float(value))), scale))) != value
     if logical.scale is not None and logical.scale <= scale:
         return None
@@ -190,7 +154,7 @@ def _finer(number: Decimal, scale: int) -> bool:
 
 
 def _single(value: float) -> float:
-    """The nearest float of 32 bits."""
+    """Returns the nearest 32-bit float."""
     try:
         single: float = struct.unpack("f", struct.pack("f", value))[0]
     except OverflowError:
@@ -207,7 +171,7 @@ def _rounded_double(value: int) -> bool:
 
 
 def decimal_is_rounded(number: Decimal, bits: int) -> bool:
-    """Whether a float, in as few digits as tell it from others, is another number."""
+    """Whether the nearest float, written in its shortest form, is another number."""
     if not number.is_finite():
         return False
     double = float(number)
@@ -220,29 +184,29 @@ def decimal_is_rounded(number: Decimal, bits: int) -> bool:
 # --- text
 
 
-def _text(keeps: Keeps) -> Loses | None:
-    tests = [test for test in (_length(keeps), _as_number(keeps), _as_moment(keeps)) if test is not None]
+def _text(limits: ColumnLimits) -> LossTest | None:
+    tests = [test for test in (_length(limits), _as_number(limits), _as_datetime(limits)) if test is not None]
     if len(tests) < 2:
         return tests[0] if tests else None
     return lambda value: any(test(value) for test in tests)
 
 
-def _length(keeps: Keeps) -> Loses | None:
-    most, most_bytes, padded, drops = keeps.most_chars, keeps.most_bytes, keeps.padded_to, keeps.drops_blanks
-    if most is None and most_bytes is None and padded is None and not drops:
+def _length(limits: ColumnLimits) -> LossTest | None:
+    most, max_bytes, padded, drops = limits.max_chars, limits.max_bytes, limits.padded_to, limits.drops_blanks
+    if most is None and max_bytes is None and padded is None and not drops:
         return None
 
     def lost(value: str) -> bool:
-        if (most is not None and len(value) > most) or (most_bytes is not None and len(value.encode()) > most_bytes):
+        if (most is not None and len(value) > most) or (max_bytes is not None and len(value.encode()) > max_bytes):
             return True
         return value.endswith(" ") and (drops or (padded is not None and len(value) != padded))
 
     return lost
 
 
-def _as_number(keeps: Keeps) -> Loses | None:
-    """Text that the database reads as a number; what is none it refuses itself."""
-    scale, bits = keeps.scale, keeps.float_bits
+def _as_number(limits: ColumnLimits) -> LossTest | None:
+    """For text that the database parses as a number; it rejects other text itself."""
+    scale, bits = limits.scale, limits.float_bits
     if scale is None and bits is None:
         return None
 
@@ -256,14 +220,14 @@ def _as_number(keeps: Keeps) -> Loses | None:
     return lost
 
 
-def _as_moment(keeps: Keeps) -> Loses | None:
-    """Text that the database reads as a date or time."""
-    digits = keeps.digits
-    if digits is None and not keeps.drops_time:
+def _as_datetime(limits: ColumnLimits) -> LossTest | None:
+    """For text that the database parses as a date or time."""
+    digits = limits.digits
+    if digits is None and not limits.drops_time:
         return None
 
     def lost(value: str) -> bool:
-        if keeps.drops_time:
+        if limits.drops_time:
             clock = _CLOCK.search(value)
             return clock is not None and clock.group().strip("0:.,") != ""
         fraction = _FRACTION.search(value)
@@ -275,51 +239,51 @@ def _as_moment(keeps: Keeps) -> Loses | None:
 # --- dates and times
 
 
-def _temporal(logical: Logical, keeps: Keeps, options: WriteOptions, what: str) -> Loses | None:
+def _temporal(logical: LogicalType, limits: ColumnLimits, options: WriteOptions, what: str) -> LossTest | None:
     kind = logical.kind
-    if kind in (Kind.TIME, Kind.ZONED_TIME):
-        return _time(logical, keeps, options, what)
-    if keeps.drops_date:
+    if kind in (FieldKind.TIME, FieldKind.ZONED_TIME):
+        return _time(logical, limits, options, what)
+    if limits.drops_date:
         return lambda value: True
-    if kind is Kind.DATE:
+    if kind is FieldKind.DATE:
         return None
-    if keeps.drops_time:
+    if limits.drops_time:
         unit = NS_PER_DAY
-    elif keeps.digits is not None and keeps.digits < logical.digits:
-        unit = 10 ** (9 - keeps.digits)
+    elif limits.digits is not None and limits.digits < logical.digits:
+        unit = 10 ** (9 - limits.digits)
     else:
         return None
     wall = to_wall_ns(logical, options, what)
-    if logical.form is Form.TEXT:
+    if logical.form is TemporalForm.TEXT:
         return lambda value: value not in _INFINITE and bool(wall(value) % unit)
-    if keeps.drops_time:
+    if limits.drops_time:
         return lambda value: not isinstance(value, FarInstant) and bool(wall(value) % unit)
     return lambda value: bool(wall(value) % unit)
 
 
-def _time(logical: Logical, keeps: Keeps, options: WriteOptions, what: str) -> Loses | None:
-    unit = 10 ** (9 - keeps.digits) if keeps.digits is not None and keeps.digits < logical.digits else 1
-    if logical.kind is Kind.TIME:
+def _time(logical: LogicalType, limits: ColumnLimits, options: WriteOptions, what: str) -> LossTest | None:
+    unit = 10 ** (9 - limits.digits) if limits.digits is not None and limits.digits < logical.digits else 1
+    if logical.kind is FieldKind.TIME:
         if unit == 1:
             return None
         ns = to_time_ns(logical, options, what)
         return lambda value: bool(ns(value) % unit)
-    if unit == 1 and not keeps.drops_zone:
+    if unit == 1 and not limits.drops_zone:
         return None
 
     def lost(value: str) -> bool:
-        at, offset = parse_time(value, what)
-        return bool(at % unit) or (keeps.drops_zone and bool(offset))
+        at, offset = parse_iso_time(value, what)
+        return bool(at % unit) or (limits.drops_zone and bool(offset))
 
     return lost
 
 
-# --- parts
+# --- elements and members
 
 
-def _elements(element: Logical, keeps: Keeps, options: WriteOptions, what: str, *, of_map: bool) -> Loses | None:
-    # Arrays of PostgreSQL have elements of one type in whatever number of dimensions.
-    inner = loses_of(element, keeps.element or keeps, options, what)
+def _elements(element: LogicalType, limits: ColumnLimits, options: WriteOptions, what: str, *, of_map: bool) -> LossTest | None:
+    # PostgreSQL's arrays have one element type, whatever their number of dimensions.
+    inner = loss_test(element, limits.element or limits, options, what)
     if inner is None:
         return None
     if of_map:
@@ -327,12 +291,12 @@ def _elements(element: Logical, keeps: Keeps, options: WriteOptions, what: str, 
     return lambda value: any(inner(part) for part in value if part is not None)
 
 
-def _members(logical: Logical, keeps: Keeps, options: WriteOptions, what: str) -> Loses | None:
-    known = dict(keeps.members)
+def _members(logical: LogicalType, limits: ColumnLimits, options: WriteOptions, what: str) -> LossTest | None:
+    known = dict(limits.members)
     checks = [
-        (place, lost)
-        for place, (name, member) in enumerate(logical.members)
-        if name in known and (lost := loses_of(member, known[name], options, f"{what}.{name}")) is not None
+        (i, lost)
+        for i, (name, member) in enumerate(logical.members)
+        if name in known and (lost := loss_test(member, known[name], options, f"{what}.{name}")) is not None
     ]
     if not checks:
         return None

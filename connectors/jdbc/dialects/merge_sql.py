@@ -1,7 +1,7 @@
-"""Upserts of databases that have MERGE instead of ON CONFLICT, in the originals' forms (keys first, then values).
+"""Upserts for databases with MERGE instead of ON CONFLICT; the statements of Confluent's and Aiven's connectors.
 
-All names are quoted already. ``marks`` are those of the keys, then those of the other columns. Columns that a record does not
-have keep their values in all of them.
+All names are already quoted. ``marks`` has the parameter marks of the keys, then those of the other columns. Columns that a
+record does not have keep their values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Mark = Sql | Bind | str
 
 
 def merge_from_select(table: str, keys: Sequence[str], others: Sequence[str], marks: Sequence[Mark], *, hold_lock: bool) -> Sql:
-    """SQL Server (with HOLDLOCK, or two that merge one key at once both insert) and Sybase."""
+    """For SQL Server (with HOLDLOCK, or two sessions that merge one key at the same time both insert) and Sybase."""
     named = joined(", ", [Sql(mark, f" AS {name}") for mark, name in zip(marks, [*keys, *others], strict=True)])
     lock = "with (HOLDLOCK) " if hold_lock else ""
     merge = Sql(f"merge into {table} {lock}AS target using (select ", named, ") AS incoming on (")
@@ -27,7 +27,7 @@ def merge_from_select(table: str, keys: Sequence[str], others: Sequence[str], ma
 
 
 def merge_from_dual(table: str, keys: Sequence[str], others: Sequence[str], marks: Sequence[Mark]) -> Sql:
-    """Oracle."""
+    """For Oracle."""
     named = joined(", ", [Sql(mark, f" {name}") for mark, name in zip(marks, [*keys, *others], strict=True)])
     merge = Sql(f"merge into {table} using (select ", named, " FROM dual) incoming on(")
     merge += " and ".join(f"{table}.{key}=incoming.{key}" for key in keys) + ")"
@@ -39,7 +39,7 @@ def merge_from_dual(table: str, keys: Sequence[str], others: Sequence[str], mark
 
 
 def merge_from_values(table: str, keys: Sequence[str], others: Sequence[str], marks: Sequence[Mark]) -> Sql:
-    """Db2 and Derby."""
+    """For Db2 and Derby."""
     columns = [*keys, *others]
     merge = Sql(f"merge into {table} using (values(", joined(", ", list(marks)), f")) as DAT({', '.join(columns)}) on ")
     merge += " and ".join(f"{table}.{key}=DAT.{key}" for key in keys)
@@ -51,5 +51,5 @@ def merge_from_values(table: str, keys: Sequence[str], others: Sequence[str], ma
 
 
 def upsert_with_primary_key(table: str, columns: Sequence[str], marks: Sequence[Mark]) -> Sql:
-    """SAP HANA."""
+    """For SAP HANA."""
     return Sql(f"UPSERT {table}({','.join(columns)}) VALUES(", joined(",", list(marks)), ") WITH PRIMARY KEY")

@@ -1,13 +1,13 @@
-"""Which dialect serves which database. Modules are imported when they are needed, for each pulls in its driver."""
+"""Finds the dialect of a database. Dialect modules are imported on demand because each imports its driver."""
 
 from __future__ import annotations
 
 import importlib
 
 from connectors.jdbc.dialects.dialect import Dialect
-from connectors.jdbc.urls.connection_url import Target
+from connectors.jdbc.urls.connection_url import ConnectionTarget
 
-_MODULES: dict[str, tuple[str, str]] = {
+_DIALECTS: dict[str, tuple[str, str]] = {
     "postgresql": ("connectors.jdbc.dialects.postgres", "PostgresDialect"),
     "cockroachdb": ("connectors.jdbc.dialects.postgres", "PostgresDialect"),
     "mysql": ("connectors.jdbc.dialects.mysql", "MySqlDialect"),
@@ -17,13 +17,13 @@ _MODULES: dict[str, tuple[str, str]] = {
     "mssql": ("connectors.jdbc.dialects.sqlserver", "SqlServerDialect"),
     "oracle": ("connectors.jdbc.dialects.oracle", "OracleDialect"),
 }
-"""By SQLAlchemy's name of the backend. All others are served by what SQLAlchemy itself offers."""
+"""Module and class by SQLAlchemy's backend name. All other databases use the generic dialect."""
 
-_ANY = ("connectors.jdbc.dialects.generic", "GenericDialect")
+_GENERIC = ("connectors.jdbc.dialects.generic", "GenericDialect")
 
 
-def dialect_of(target: Target, *, quotes: bool) -> Dialect:
-    """The dialect for a target."""
-    module, name = _MODULES.get(target.url.get_backend_name(), _ANY)
-    made: Dialect = getattr(importlib.import_module(module), name)(target, quotes=quotes)
-    return made
+def create_dialect(target: ConnectionTarget, *, quotes: bool) -> Dialect:
+    """Creates the dialect for a target."""
+    module, name = _DIALECTS.get(target.url.get_backend_name(), _GENERIC)
+    dialect: Dialect = getattr(importlib.import_module(module), name)(target, quotes=quotes)
+    return dialect

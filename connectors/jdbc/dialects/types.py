@@ -1,7 +1,7 @@
-"""What the sources of several databases share: the schema of a JDBC type, and dates and times on their way to Connect.
+"""Schemas of JDBC types, and the conversion of dates and times to Connect values, shared by all sources.
 
-Pure functions. A *wall time* is what a clock on a wall shows (a timestamp without zone); with a zone it is an instant. Both are
-counted here in whole nanoseconds since 1970-01-01T00:00, wall times as if they were in UTC.
+Pure functions. A *wall time* is a local time (a timestamp without zone); with a zone it is an instant. Both are counted in whole
+nanoseconds since 1970-01-01T00:00, wall times as if they were in UTC.
 """
 
 from __future__ import annotations
@@ -24,14 +24,12 @@ from connect.data.logical import (
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
 from connect.java.calendar import CUTOVER_DAY, date_of_day, day_of_date
+from connectors.databases.calendar import NS_PER_DAY, NS_PER_SECOND, date_of_epoch_day, epoch_day_of_date, format_time_ns
 from connectors.jdbc.options import Calendar, Granularity, NumericMapping, ReadOptions
 
 PRECISION_PARAMETER: Final = "connect.decimal.precision"
 UNSET_SCALE: Final = -127
-"""What Oracle tells of a NUMBER without scale; such columns are read with scale 127."""
-
-NS_PER_SECOND: Final = 1_000_000_000
-NS_PER_DAY: Final = 86_400 * NS_PER_SECOND
+"""The scale that Oracle reports for a NUMBER without one; such columns are read with scale 127."""
 
 _LOWEST_INTEGER_SCALE: Final = -84
 _NAIVE_EPOCH = EPOCH.replace(tzinfo=None)
@@ -44,8 +42,8 @@ Convert = Callable[[Any], Any]
 # --- numbers
 
 
-def of_type(type: Type, optional: bool) -> Schema:
-    """The plain schema of a primitive type: always the same object."""
+def primitive_schema(type: Type, optional: bool) -> Schema:
+    """Returns the schema of a primitive type: always the same object."""
     plain: Schema = getattr(Schema, f"OPTIONAL_{type.name}" if optional else type.name)
     return plain
 
@@ -54,14 +52,14 @@ _WIDER: Final = {8: Type.INT16, 16: Type.INT32, 32: Type.INT64, 64: Type.INT64}
 _SAME: Final = {8: Type.INT8, 16: Type.INT16, 32: Type.INT32, 64: Type.INT64}
 
 
-def integer(bits: int, optional: bool, *, signed: bool = True) -> Schema:
-    """An integer column of 8, 16, 32 or 64 bits. Unsigned ones take the next wider type; for 64 bits there is none (a value
-    that does not fit has to be refused)."""
-    return of_type((_SAME if signed else _WIDER)[bits], optional)
+def integer_schema(bits: int, optional: bool, *, signed: bool = True) -> Schema:
+    """Returns the schema of an integer column of 8, 16, 32, or 64 bits. Unsigned columns get the next wider type; 64 bits have
+    none, so the caller must reject values that do not fit."""
+    return primitive_schema((_SAME if signed else _WIDER)[bits], optional)
 
 
-def integer_of_precision(precision: int) -> Type:
-    """The narrowest type that the originals give for so many digits."""
+def integer_type_for_precision(precision: int) -> Type:
+    """Returns the narrowest type that Confluent's and Aiven's connectors use for a precision."""
     if precision > 9:
         return Type.INT64
     if precision > 4:
@@ -69,8 +67,8 @@ def integer_of_precision(precision: int) -> Type:
     return Type.INT16 if precision > 2 else Type.INT8
 
 
-def decimal(precision: int | None, scale: int, optional: bool, options: ReadOptions) -> Schema:
-    """Decimal as the originals describe it: Confluent's with the column's precision, where it has one, beside the scale."""
+def decimal_schema(precision: int | None, scale: int, optional: bool, options: ReadOptions) -> Schema:
+    """Returns a Decimal schema as Confluent's and Aiven's connectors do; Confluent's also has the column's precision."""
     scale = 127 if scale == UNSET_SCALE else scale
     parameters = {"scale": str(scale)}
     if precision is not None and options.decimal_precision:
@@ -78,26 +76,26 @@ def decimal(precision: int | None, scale: int, optional: bool, options: ReadOpti
     return Schema(Type.BYTES, optional=optional, name=DECIMAL, version=1, parameters=parameters)
 
 
-def numeric(precision: int, scale: int, optional: bool, options: ReadOptions) -> Schema:
-    """A column of JDBC's NUMERIC (DECIMAL is always :func:`decimal`)."""
+def numeric_schema(precision: int, scale: int, optional: bool, options: ReadOptions) -> Schema:
+    """Returns the schema of a NUMERIC column (DECIMAL is always :func:`decimal_schema`)."""
     mapping = options.numeric
     if mapping is NumericMapping.PRECISION_ONLY:
         if scale == 0 and precision < 19:
-            return of_type(integer_of_precision(precision), optional)
+            return primitive_schema(integer_type_for_precision(precision), optional)
     elif mapping is not NumericMapping.NONE:
         if precision < 19 and _LOWEST_INTEGER_SCALE <= scale <= 0:
-            return of_type(integer_of_precision(precision), optional)
+            return primitive_schema(integer_type_for_precision(precision), optional)
         if scale > 0 and (precision < 19 or mapping is NumericMapping.BEST_FIT_EAGER_DOUBLE):
-            return of_type(Type.FLOAT64, optional)
-    return decimal(precision, scale, optional, options)
+            return primitive_schema(Type.FLOAT64, optional)
+    return decimal_schema(precision, scale, optional, options)
 
 
 EXACT: Final = Context(prec=100_000, traps=[Inexact, InvalidOperation])
 """Arithmetic that raises, as ArithmeticError, instead of rounding."""
 
 
-def exactly_scaled(scale: int, column: str) -> Callable[[Decimal], Decimal]:
-    """Gives a decimal a schema's scale, which must not change its value: it is refused otherwise (promise 8)."""
+def exact_rescaler(scale: int, column: str) -> Callable[[Decimal], Decimal]:
+    """Returns a function that rescales decimals to a schema's scale and rejects those that would change (promise 8)."""
     unit = Decimal((0, (1,), -scale))
     quantize = EXACT.quantize
 
@@ -107,20 +105,20 @@ def exactly_scaled(scale: int, column: str) -> Callable[[Decimal], Decimal]:
                 return quantize(value, unit)
         except Inexact as e:
             raise DataError(f"Column {column}: {value} has more than the {scale} decimal places of its schema") from e
-        raise DataError(f"Column {column}: {value} is no number that Connect's Decimal can hold")
+        raise DataError(f"Column {column}: {value} is not a number that Connect's Decimal can represent")
 
     return scaled
 
 
-def whole_number(type: Type, column: str) -> Convert:
-    """For a NUMERIC column that ``numeric.mapping`` reads as integers: a value with a fraction, or too large, is refused."""
+def integer_converter(type: Type, column: str) -> Convert:
+    """Returns a converter for a NUMERIC column that ``numeric.mapping`` reads as integers; it rejects other values."""
     bits = {Type.INT8: 7, Type.INT16: 15, Type.INT32: 31, Type.INT64: 63}[type]
     most = 1 << bits
 
     def whole(value: Any) -> int:
         number = int(value)
         if number != value:
-            raise DataError(f"Column {column}: {value} is no whole number, which numeric.mapping makes of this column")
+            raise DataError(f"Column {column}: {value} is not a whole number, but numeric.mapping reads this column as integers")
         if not -most <= number < most:
             raise DataError(f"Column {column}: {number} does not fit {type.value}")
         return number
@@ -131,80 +129,62 @@ def whole_number(type: Type, column: str) -> Convert:
 # --- calendars
 
 
-def civil_of_day(day: int) -> tuple[int, int, int]:
-    """Year (0 is 1 BC), month and day in the proleptic Gregorian calendar of a day since 1970, however far."""
-    era, day_of_era = divmod(day + 719_468, 146_097)
-    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    shifted = (5 * day_of_year + 2) // 153
-    month = shifted + 3 if shifted < 10 else shifted - 9
-    return year_of_era + era * 400 + (month <= 2), month, day_of_year - (153 * shifted + 2) // 5 + 1
+def to_legacy_day(day: int) -> int:
+    """Converts a day of the proleptic calendar to the day of the same date in ``java.util.GregorianCalendar``, which is later for
+    dates before 15 October 1582."""
+    return day if day >= CUTOVER_DAY else day_of_date(*date_of_epoch_day(day))
 
 
-def day_of_civil(year: int, month: int, day: int) -> int:
-    """The reverse of :func:`civil_of_day`."""
-    year -= month <= 2
-    era, of_era = divmod(year, 400)
-    of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
-    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+def to_proleptic_day(day: int) -> int:
+    """The reverse of :func:`to_legacy_day`."""
+    return day if day >= CUTOVER_DAY else epoch_day_of_date(*date_of_day(day))
 
 
-def legacy_day(day: int) -> int:
-    """The day that ``java.util.GregorianCalendar`` counts for the date which the proleptic calendar shows on this day: later for
-    dates before 15 October 1582, the same from then on."""
-    return day if day >= CUTOVER_DAY else day_of_date(*civil_of_day(day))
-
-
-def proleptic_day(day: int) -> int:
-    """The reverse of :func:`legacy_day`."""
-    return day if day >= CUTOVER_DAY else day_of_civil(*date_of_day(day))
-
-
-def date_for_connect(value: dt.date, calendar: Calendar) -> dt.date | FarInstant:
-    """A DATE as Connect's Date."""
+def to_connect_date(value: dt.date, calendar: Calendar) -> dt.date | FarInstant:
+    """Converts a DATE to Connect's Date."""
     if calendar is Calendar.PROLEPTIC_GREGORIAN or value >= _GREGORIAN_START:
         return value
-    return date_of(legacy_day(value.toordinal() - EPOCH_ORDINAL))
+    return date_of(to_legacy_day(value.toordinal() - EPOCH_ORDINAL))
 
 
 def date_converter(options: ReadOptions) -> Convert:
-    """``date`` -> Connect's Date. The zone plays no part: a DATE has none."""
-    return lambda value: date_for_connect(value, options.calendar)
+    """Returns a converter of DATE to Connect's Date. ``db.timezone`` does not apply: a DATE has no zone."""
+    return lambda value: to_connect_date(value, options.calendar)
 
 
-def _legacy_ns(ns: int) -> int:
+def _to_legacy_ns(ns: int) -> int:
     if ns >= _GREGORIAN_START_NS:
         return ns
     day, rest = divmod(ns, NS_PER_DAY)
-    return legacy_day(day) * NS_PER_DAY + rest
+    return to_legacy_day(day) * NS_PER_DAY + rest
 
 
-def proleptic_ns(ns: int) -> int:
-    """An instant that Java's hybrid calendar counts, as the proleptic calendar counts the same date and time."""
+def to_proleptic_ns(ns: int) -> int:
+    """Converts an instant of Java's hybrid calendar to the instant of the same date and time in the proleptic calendar."""
     if ns >= _GREGORIAN_START_NS:
         return ns
     day, rest = divmod(ns, NS_PER_DAY)
-    return proleptic_day(day) * NS_PER_DAY + rest
+    return to_proleptic_day(day) * NS_PER_DAY + rest
 
 
 # --- instants and wall times
 
 
-def wall_ns(value: dt.datetime) -> int:
-    """A naive datetime in ns since 1970-01-01T00:00 on the same clock."""
+def datetime_to_wall_ns(value: dt.datetime) -> int:
+    """Converts a naive datetime to ns since 1970-01-01T00:00 of the same clock."""
     since = value - _NAIVE_EPOCH
     return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
 
 
-def instant_ns(value: dt.datetime) -> int:
-    """An aware datetime in ns since 1970 UTC."""
+def datetime_to_instant_ns(value: dt.datetime) -> int:
+    """Converts an aware datetime to ns since 1970 UTC."""
     since = value - EPOCH
     return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
 
 
-def in_zone(value: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
-    """The instant (in UTC) of a wall time in a zone. As in Java, an hour that comes twice is the second one, and one that is left
-    out goes on from the hour before."""
+def wall_to_utc(value: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
+    """Converts a wall time in a zone to UTC. As in Java, an hour that occurs twice means the second one, and a skipped hour
+    continues the hour before it."""
     if zone is dt.UTC:
         return value.replace(tzinfo=dt.UTC)
     try:
@@ -213,8 +193,9 @@ def in_zone(value: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
         raise DataError(f"Timestamp {value} in {zone} is outside of the years 1 to 9999 in UTC") from e
 
 
-def zone_offset_ns(wall: int, zone: dt.tzinfo) -> int:
-    """What a zone is ahead of UTC at a wall time. Years that Python does not know have the offset of the nearest it does."""
+def utc_offset_ns(wall: int, zone: dt.tzinfo) -> int:
+    """Returns the UTC offset of a zone at a wall time. Years beyond Python's range have the offset of the nearest year within
+    it."""
     if zone is dt.UTC:
         return 0
     seconds = min(max(wall // NS_PER_SECOND, -62_135_510_400), 253_402_214_400)
@@ -222,18 +203,18 @@ def zone_offset_ns(wall: int, zone: dt.tzinfo) -> int:
 
 
 def _offset(value: dt.datetime, zone: dt.tzinfo) -> dt.timedelta:
-    # Where the two differ, the smaller is the later instant: the second of two equal hours, or, in a gap, the time before it.
+    # If they differ, the smaller offset is the later instant: the second of two equal hours or, in a gap, the time before it.
     both = [value.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1)]
     return min(offset for offset in both if offset is not None)
 
 
-def instant_of_wall(wall: int, zone: dt.tzinfo) -> int:
-    """ns since 1970 UTC of a wall time in a zone."""
-    return wall - zone_offset_ns(wall, zone)
+def wall_to_instant_ns(wall: int, zone: dt.tzinfo) -> int:
+    """Converts a wall time in a zone to ns since 1970 UTC."""
+    return wall - utc_offset_ns(wall, zone)
 
 
-def wall_of_instant(ns: int, zone: dt.tzinfo) -> int:
-    """What a clock in a zone shows at an instant."""
+def instant_to_wall_ns(ns: int, zone: dt.tzinfo) -> int:
+    """Converts an instant to the wall time in a zone."""
     if zone is dt.UTC:
         return ns
     seconds = min(max(ns // NS_PER_SECOND, -62_135_510_400), 253_402_214_400)
@@ -242,55 +223,48 @@ def wall_of_instant(ns: int, zone: dt.tzinfo) -> int:
     return ns + round(offset.total_seconds()) * NS_PER_SECOND
 
 
-def naive_of_wall(wall: int, what: str) -> dt.datetime:
-    """The naive datetime of a wall time; refused when it is finer than a microsecond or outside of the years 1 to 9999.
-    ``what`` is for the message: "Field created"."""
+def wall_ns_to_datetime(wall: int, what: str) -> dt.datetime:
+    """Converts a wall time to a naive datetime. Raises DataError if it is finer than a microsecond or outside the years 1 to
+    9999; ``what`` names the value in the message ("Field created")."""
     micros, finer = divmod(wall, 1000)
     if finer:
-        raise DataError(f"{what}: {text_of_wall(wall, 9)} is finer than the microseconds that the column can hold")
+        raise DataError(f"{what}: {format_wall_ns(wall, 9)} is finer than the microseconds that the column can hold")
     try:
         return _NAIVE_EPOCH + dt.timedelta(microseconds=micros)
     except OverflowError as e:
-        raise DataError(f"{what}: {text_of_wall(wall, 6)} is outside of the years 1 to 9999") from e
+        raise DataError(f"{what}: {format_wall_ns(wall, 6)} is outside of the years 1 to 9999") from e
 
 
-def text_of_wall(wall: int, digits: int, separator: str = "T") -> str:
-    """``1999-12-31T23:59:59.123``: with that many digits after the second (0: no point); what is finer is cut."""
+def format_wall_ns(wall: int, digits: int, separator: str = "T") -> str:
+    """Formats a wall time as ``1999-12-31T23:59:59.123``, truncated to that many fractional digits (0: no point)."""
     day, rest = divmod(wall, NS_PER_DAY)
-    year, month, day_of_month = civil_of_day(day)
+    year, month, day_of_month = date_of_epoch_day(day)
     date = f"{'-' if year < 0 else ''}{abs(year):04d}-{month:02d}-{day_of_month:02d}"
-    return f"{date}{separator}{text_of_time(rest, digits)}"
-
-
-def text_of_time(ns: int, digits: int) -> str:
-    """``23:59:59.123`` of the ns of a day."""
-    seconds, fraction = divmod(ns, NS_PER_SECOND)
-    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    return text if not digits else f"{text}.{fraction // 10 ** (9 - digits):0{digits}d}"
+    return f"{date}{separator}{format_time_ns(rest, digits)}"
 
 
 # --- timestamps and times for Connect
 
 
-def timestamp_schema_of(options: ReadOptions, optional: bool) -> Schema:
-    """What ``timestamp.granularity`` makes of a timestamp column."""
+def timestamp_schema_for(options: ReadOptions, optional: bool) -> Schema:
+    """Returns the schema of a timestamp column under ``timestamp.granularity``."""
     match options.granularity:
         case Granularity.CONNECT_LOGICAL:
             return timestamp_schema(optional=optional)
         case Granularity.MICROS_LONG | Granularity.NANOS_LONG:
-            return of_type(Type.INT64, optional)
-    return of_type(Type.STRING, optional)
+            return primitive_schema(Type.INT64, optional)
+    return primitive_schema(Type.STRING, optional)
 
 
-def finer_than_millis(shown: object, column: str) -> DataError:
+def submillisecond_error(shown: object, column: str) -> DataError:
     return DataError(
-        f"Column {column}: {shown} is finer than a millisecond, which Connect's types cut off; conversion.strict=true forbids "
-        "that (timestamp.granularity=micros_long keeps more of timestamps)"
+        f"Column {column}: {shown} is finer than a millisecond, which Connect's types truncate; conversion.strict=true forbids "
+        "that (timestamp.granularity=micros_long preserves more of timestamps)"
     )
 
 
 def timestamp_from_ns(options: ReadOptions, column: str, *, zoned: bool = False) -> Callable[[int], Any]:
-    """Makes ns (of a wall time, or of an instant if ``zoned``) what the column's schema wants: :func:`timestamp_schema_of`."""
+    """Returns a converter from ns (of a wall time, or of an instant if ``zoned``) to a value of :func:`timestamp_schema_for`."""
     zone = options.zone
     legacy = options.calendar is Calendar.LEGACY
     strict = options.strict
@@ -299,23 +273,25 @@ def timestamp_from_ns(options: ReadOptions, column: str, *, zoned: bool = False)
 
     def instant(ns: int) -> int:
         if legacy and ns < _GREGORIAN_START_NS:
-            ns = _legacy_ns(ns)
-        return ns if plain else instant_of_wall(ns, zone)
+            ns = _to_legacy_ns(ns)
+        return ns if plain else wall_to_instant_ns(ns, zone)
 
     def logical(ns: int) -> Any:
         at = instant(ns)
         if strict and at % 1_000_000:
-            raise finer_than_millis(text_of_wall(ns, 9), column)
+            raise submillisecond_error(format_wall_ns(ns, 9), column)
         return instant_of(at // 1_000_000)
 
     def nanos(ns: int) -> int:
         at = instant(ns)
         if not -(1 << 63) <= at < 1 << 63:
-            raise DataError(f"Column {column}: {text_of_wall(ns, 9)} in ns since 1970 does not fit 64 bits (years 1677 to 2262)")
+            raise DataError(
+                f"Column {column}: {format_wall_ns(ns, 9)} in ns since 1970 does not fit 64 bits (years 1677 to 2262)"
+            )
         return at
 
     def iso(digits: int) -> Callable[[int], str]:
-        return lambda ns: text_of_wall(wall_of_instant(ns, zone) if zoned else ns, digits)
+        return lambda ns: format_wall_ns(instant_to_wall_ns(ns, zone) if zoned else ns, digits)
 
     match granularity:
         case Granularity.CONNECT_LOGICAL:
@@ -334,9 +310,9 @@ def timestamp_from_ns(options: ReadOptions, column: str, *, zoned: bool = False)
 
 
 def timestamp_from_datetime(options: ReadOptions, column: str, *, zoned: bool = False) -> Callable[[dt.datetime], Any]:
-    """The same for a driver's datetimes: naive ones, or aware ones if ``zoned``."""
+    """Like :func:`timestamp_from_ns`, for a driver's datetimes: naive, or aware if ``zoned``."""
     from_ns = timestamp_from_ns(options, column, zoned=zoned)
-    to_ns = instant_ns if zoned else wall_ns
+    to_ns = datetime_to_instant_ns if zoned else datetime_to_wall_ns
     if options.granularity is not Granularity.CONNECT_LOGICAL:
         return lambda value: from_ns(to_ns(value))
     zone = options.zone
@@ -349,56 +325,57 @@ def timestamp_from_datetime(options: ReadOptions, column: str, *, zoned: bool = 
         finer = value.microsecond % 1000
         if finer:
             if options.strict:
-                raise finer_than_millis(value, column)
+                raise submillisecond_error(value, column)
             value = value.replace(microsecond=value.microsecond - finer)
         if zoned:
             return value if value.tzinfo is utc else value.astimezone(utc)
-        return value.replace(tzinfo=utc) if zone is utc else in_zone(value, zone)
+        return value.replace(tzinfo=utc) if zone is utc else wall_to_utc(value, zone)
 
     return logical
 
 
-def time_ns(value: dt.time) -> int:
-    """The ns of the day of a time without zone."""
+def time_to_ns(value: dt.time) -> int:
+    """Converts a time without zone to ns of the day."""
     if value is END_OF_DAY:
         return NS_PER_DAY
     return ((value.hour * 3600 + value.minute * 60 + value.second) * 1_000_000 + value.microsecond) * 1000
 
 
-def time_of_ns(ns: int, what: str) -> dt.time:
-    """The time of the ns of a day, END_OF_DAY for a whole one; refused when it is finer than a microsecond or longer."""
+def ns_to_time(ns: int, what: str) -> dt.time:
+    """Converts ns of the day to a time, END_OF_DAY for a whole day. Raises DataError if it is finer than a microsecond or
+    longer."""
     if ns == NS_PER_DAY:
         return END_OF_DAY
     if not 0 <= ns < NS_PER_DAY:
-        raise DataError(f"{what}: {ns} ns is no time of a day")
+        raise DataError(f"{what}: {ns} ns is not a time of day")
     if ns % 1000:
-        raise DataError(f"{what}: {text_of_time(ns, 9)} is finer than the microseconds that the column can hold")
+        raise DataError(f"{what}: {format_time_ns(ns, 9)} is finer than the microseconds that the column can hold")
     seconds, fraction = divmod(ns, NS_PER_SECOND)
     return dt.time(seconds // 3600, seconds // 60 % 60, seconds % 60, fraction // 1000)
 
 
-def shifted_time(ns: int, zone: dt.tzinfo, *, to_utc: bool) -> int:
-    """The originals' reading of a time of day in ``db.timezone``: as on 1 January 1970 there, shown in UTC (or, for a sink, the
-    reverse). It wraps at midnight, where the originals fail."""
+def shift_time(ns: int, zone: dt.tzinfo, *, to_utc: bool) -> int:
+    """Converts a time of day between ``db.timezone`` and UTC as on 1 January 1970, as Confluent's and Aiven's connectors do. It
+    wraps at midnight, where those connectors fail."""
     if zone is dt.UTC or ns == NS_PER_DAY:
         return ns
-    offset = zone_offset_ns(0, zone)
+    offset = utc_offset_ns(0, zone)
     return (ns - offset if to_utc else ns + offset) % NS_PER_DAY
 
 
 def time_from_ns(options: ReadOptions, column: str) -> Callable[[int], dt.time]:
-    """ns of a day -> Connect's Time."""
+    """Returns a converter from ns of the day to Connect's Time."""
 
     def logical(ns: int) -> dt.time:
         if ns % 1_000_000 and options.strict:
-            raise finer_than_millis(text_of_time(ns, 9), column)
-        return time_of_ns(shifted_time(ns - ns % 1_000_000, options.zone, to_utc=True), f"Column {column}")
+            raise submillisecond_error(format_time_ns(ns, 9), column)
+        return ns_to_time(shift_time(ns - ns % 1_000_000, options.zone, to_utc=True), f"Column {column}")
 
     return logical
 
 
 def time_from_time(options: ReadOptions, column: str) -> Callable[[dt.time], dt.time]:
-    """A driver's time without zone -> Connect's Time."""
+    """Returns a converter from a driver's time without zone to Connect's Time."""
     from_ns = time_from_ns(options, column)
     plain = options.zone is dt.UTC
-    return lambda value: value if plain and not value.microsecond else from_ns(time_ns(value))
+    return lambda value: value if plain and not value.microsecond else from_ns(time_to_ns(value))

@@ -1,1 +1,1 @@
-"""The sinks: topics into tables. One engine under the faces of Confluent's, Aiven's and Debezium's connectors."""
+"""JDBC sinks: write topics to tables. Confluent's, Aiven's and Debezium's flavors share this code."""

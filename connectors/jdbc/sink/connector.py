@@ -1,42 +1,101 @@
-"""The sink connectors of Confluent and Aiven: every task writes the records of its partitions."""
+"""The Confluent and Aiven JDBC sink connectors, and the base that they share with the Debezium one."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
-from connect.config.definition import ConfigDef
-from connectors.jdbc.flavor import Face
-from connectors.jdbc.sink.config import parse_sink, problems_between_keys
-from connectors.jdbc.sink.config_keys import OPEN_PREFIXES, config_def
-from connectors.jdbc.sink.database_connector import DatabaseSink
+from connect.config.definition import ConfigDef, ConfigValue
+from connect.connector import SinkConnector
+from connect.errors import ConfigError
+from connectors.jdbc.config_checks import add_cross_key_errors, add_error_of, has_errors
+from connectors.jdbc.database import ConnectionSettings, Database
+from connectors.jdbc.flavor import ConnectorFlavor
+from connectors.jdbc.sink.config import OPEN_PREFIXES, SinkWriterConfig, config_def, find_key_conflicts, parse_sink_config
 from connectors.jdbc.sink.task import AivenJdbcSinkTask, JdbcSinkTask
-from connectors.jdbc.sink.writer_config import SinkSettings
+
+_FILE_BACKENDS = ("sqlite", "duckdb")
 
 
-class JdbcSink(DatabaseSink):
-    """Writes topics into tables, with the keys of ``io.confluent.connect.jdbc.JdbcSinkConnector``."""
+class BaseJdbcSink(SinkConnector):
+    """Checks and tries the configuration, and gives it to all tasks."""
+
+    needs_schema = True
+
+    def __init__(self) -> None:
+        self._config: dict[str, str] = {}
+
+    @abstractmethod
+    def problems(self, values: Mapping[str, Any], config: Mapping[str, str]) -> list[tuple[str, str]]:
+        """Returns conflicts between valid keys as (key, message). Invalid keys are None in ``values``."""
+
+    @abstractmethod
+    def settings(self, config: Mapping[str, str]) -> SinkWriterConfig:
+        """Parses how records are written. Raises ConfigError."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self.settings(config)
+        self._config = dict(config)
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [dict(self._config) for _ in range(max_tasks)]
+
+    def stop(self) -> None:
+        """Does nothing: only tasks run."""
+
+    def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        return add_cross_key_errors(
+            super().check_config(config), lambda values: self.problems(values, config), lambda: self.settings(config)
+        )
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        """Checks the keys, then connects. A database file is not opened, which could create it or wait for its lock."""
+        values = self.check_config(config)
+        return values if has_errors(values) else add_error_of(values, lambda: _require_usable(self.settings(config).connection))
+
+
+def _require_usable(connection: ConnectionSettings) -> None:
+    """Raises ConnectError if the database cannot be used."""
+    url = connection.target.url
+    if url.get_backend_name() in _FILE_BACKENDS:
+        folder = Path(url.database or ".").absolute().parent
+        if url.database and not url.database.startswith(("file:", ":")) and not folder.is_dir():
+            raise ConfigError.invalid("connection.url", connection.target.label, f"folder {folder} does not exist")
+        return
+    database = Database(
+        ConnectionSettings(connection.target, attempts=1, statement_timeout_ms=connection.statement_timeout_ms, pool_size=1)
+    )
+    try:
+        database.session().close()
+    finally:
+        database.close()
+
+
+class JdbcSink(BaseJdbcSink):
+    """Writes topics to tables, with the keys of ``io.confluent.connect.jdbc.JdbcSinkConnector``."""
 
     open_prefixes = OPEN_PREFIXES
-    face: ClassVar[Face] = Face.CONFLUENT
+    flavor: ClassVar[ConnectorFlavor] = ConnectorFlavor.CONFLUENT
 
     def task_class(self) -> type[JdbcSinkTask]:
         return JdbcSinkTask
 
     def config_def(self) -> ConfigDef:
-        return config_def(self.face)
+        return config_def(self.flavor)
 
     def problems(self, values: Mapping[str, Any], config: Mapping[str, str]) -> list[tuple[str, str]]:
-        return problems_between_keys(values, config, self.face)
+        return find_key_conflicts(values, config, self.flavor)
 
-    def settings(self, config: Mapping[str, str]) -> SinkSettings:
-        return parse_sink(config, self.face)[0]
+    def settings(self, config: Mapping[str, str]) -> SinkWriterConfig:
+        return parse_sink_config(config, self.flavor)[0]
 
 
 class AivenJdbcSink(JdbcSink):
-    """The same with the keys and rules of ``io.aiven.connect.jdbc.JdbcSinkConnector``."""
+    """Writes topics to tables, with the keys and rules of ``io.aiven.connect.jdbc.JdbcSinkConnector``."""
 
-    face = Face.AIVEN
+    flavor = ConnectorFlavor.AIVEN
 
     def task_class(self) -> type[JdbcSinkTask]:
         return AivenJdbcSinkTask

@@ -1,6 +1,7 @@
-"""What records mean for tables: rows to write, rows to delete, in the order of the records.
+"""Changes to tables that records stand for: rows to write and rows to delete, in the order of the records.
 
-A face of the sink (Confluent's and Aiven's, Debezium's) is a :class:`Planner`; the engine knows nothing of records beyond this.
+Each sink (Confluent's and Aiven's, Debezium's) has a :class:`ChangePlanner` that turns records into changes. The writer knows
+nothing else about records.
 """
 
 from __future__ import annotations
@@ -17,86 +18,88 @@ from connectors.jdbc.options import InsertMode, SinkField
 from connectors.jdbc.table_name import TableName
 
 Row = Sequence[Any]
-"""Connect's values, in the order of a shape's fields."""
+"""Connect values, in the order of a shape's fields."""
+RowBuilder = Callable[[Sequence[SinkRecord]], Sequence[Row]]
+"""Returns one row per record."""
 
 
 class Operation(Enum):
-    """What is done with rows."""
+    """Operation on the rows of a table."""
 
     WRITE = "write"
-    """Insert, upsert or update, as the settings say."""
+    """Insert, upsert or update, depending on the configuration."""
     DELETE = "delete"
     TRUNCATE = "truncate"
-    """All rows of the table go. The rows of such a shape are empty, one a record."""
+    """Deletes all rows of the table. The rows of such a shape are empty, one per record."""
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
-    """Rows of one form for one table. Compared by identity: made once for each kind of record, and kept by the planner."""
+class RowShape:
+    """Table, operation and fields that rows have in common. Compared by identity: planners keep one per kind of record."""
 
     table: TableName
     operation: Operation
     fields: tuple[SinkField, ...]
-    """In the order that a new table's columns get. Of a delete the key alone."""
+    """In the column order of a new table. For deletes only the key."""
     insert_mode: InsertMode | None = None
-    """How the rows are written, where it is not as the settings say."""
+    """Overrides the configured mode."""
     key_names: tuple[str, ...] = field(init=False)
     """Sorted."""
-    _key_places: tuple[int, ...] = field(init=False)
+    _key_indexes: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        places = sorted((one.name, place) for place, one in enumerate(self.fields) if one.is_key)
-        object.__setattr__(self, "key_names", tuple(name for name, _ in places))
-        object.__setattr__(self, "_key_places", tuple(place for _, place in places))
+        keys = sorted((one.name, index) for index, one in enumerate(self.fields) if one.is_key)
+        object.__setattr__(self, "key_names", tuple(name for name, _ in keys))
+        object.__setattr__(self, "_key_indexes", tuple(index for _, index in keys))
 
     def keys(self, rows: Sequence[Row]) -> Iterable[Hashable]:
-        """What tells rows of one key from those of another, row by row, for shapes of equal ``key_names``; there must be some."""
-        keys = map(itemgetter(*self._key_places), rows)
-        if all(self.fields[place].schema.type.is_primitive for place in self._key_places):
+        """Returns a value per row that identifies its key among shapes of equal ``key_names``. The shape must have a key."""
+        keys = map(itemgetter(*self._key_indexes), rows)
+        if all(self.fields[index].schema.type.is_primitive for index in self._key_indexes):
             return keys
         return map(repr, keys)
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
-    """Rows of one shape with the records that they come from, one for one."""
+class RowChanges:
+    """Rows of one shape, and the record of each row."""
 
-    shape: Shape
+    shape: RowShape
     rows: Sequence[Row]
     records: Sequence[SinkRecord]
 
     def __len__(self) -> int:
         return len(self.records)
 
-    def part(self, first: int, end: int) -> Changes:
-        return Changes(self.shape, self.rows[first:end], self.records[first:end])
+    def part(self, first: int, end: int) -> RowChanges:
+        return RowChanges(self.shape, self.rows[first:end], self.records[first:end])
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A record that cannot be written, and why."""
+class ErrantRecord:
+    """A record that cannot be written, and the reason."""
 
     record: SinkRecord
     error: ConnectError
 
 
-class RefusedError(ConnectError):
-    """A record cannot be written and failures are not tolerated: nothing of its batch is."""
+class ErrantRecordError(ConnectError):
+    """A record cannot be written and errors are not tolerated, so nothing of its batch is written."""
 
-    def __init__(self, refused: Refused) -> None:
-        super().__init__(refused.error.message)
-        self.refused = refused
-
-
-Refuse = Callable[[SinkRecord, ConnectError], None]
-"""Takes a record that cannot be written. Raises RefusedError when that is not tolerated."""
+    def __init__(self, errant: ErrantRecord) -> None:
+        super().__init__(errant.error.message)
+        self.errant = errant
 
 
-class Planner(Protocol):
-    """Tells what records mean. On the task's thread; keeps nothing of the records."""
+Reject = Callable[[SinkRecord, ConnectError], None]
+"""Takes a record that cannot be written. Raises ErrantRecordError if errors are not tolerated."""
 
-    def plan(self, records: Sequence[SinkRecord], refuse: Refuse) -> list[Changes]:
-        """The changes of a batch, in its order. A record that is no change (a schema change event) is left out.
 
-        Raises ConnectError for what no record is to blame for.
+class ChangePlanner(Protocol):
+    """Turns records into changes. Runs on the task's thread and keeps no records."""
+
+    def plan(self, records: Sequence[SinkRecord], reject: Reject) -> list[RowChanges]:
+        """Returns the changes of a batch, in its order. Records that are no change (schema change events) are omitted.
+
+        Raises ConnectError for errors that are no record's fault.
         """

@@ -1,4 +1,4 @@
-"""From the changes of a table, in their order, to as few statements as have the same result."""
+"""Combines the changes of a table into as few statements as have the same result."""
 
 from __future__ import annotations
 
@@ -7,100 +7,100 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.jdbc.options import InsertMode
-from connectors.jdbc.sink.row_changes import Changes, Operation, Row, Shape
+from connectors.jdbc.sink.row_changes import Operation, Row, RowChanges, RowShape
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StatementRows:
     """Rows for one statement."""
 
-    shape: Shape
+    shape: RowShape
     rows: Sequence[Row]
 
 
-def by_table(changes: Iterable[Changes]) -> Iterator[list[Changes]]:
-    """The changes of each table, in their order; tables in the order in which they come up."""
-    tables: dict[Any, list[Changes]] = {}
+def group_by_table(changes: Iterable[RowChanges]) -> Iterator[list[RowChanges]]:
+    """Yields the changes of each table in order; tables in the order of their first change."""
+    tables: dict[Any, list[RowChanges]] = {}
     for one in changes:
         tables.setdefault(one.shape.table, []).append(one)
     return iter(tables.values())
 
 
-def portions(changes: Iterable[Changes], most: int) -> Iterator[list[Changes]]:
-    """The changes in portions of so many records at most."""
-    portion: list[Changes] = []
-    room = most
+def split_batches(changes: Iterable[RowChanges], max_records: int) -> Iterator[list[RowChanges]]:
+    """Splits changes into batches of at most ``max_records``."""
+    batch: list[RowChanges] = []
+    room = max_records
     for one in changes:
         first = 0
         while first < len(one):
             part = one if len(one) <= room and first == 0 else one.part(first, first + room)
-            portion.append(part)
+            batch.append(part)
             first += len(part)
             room -= len(part)
             if room == 0:
-                yield portion
-                portion, room = [], most
-    if portion:
-        yield portion
+                yield batch
+                batch, room = [], max_records
+    if batch:
+        yield batch
 
 
-def halves(portion: Sequence[Changes]) -> tuple[list[Changes], list[Changes]]:
-    """The first and the second half of two records or more."""
-    parts = portions(portion, (sum(map(len, portion)) + 1) // 2)
-    return next(parts), next(parts)
+def split_in_halves(batch: Sequence[RowChanges]) -> list[list[RowChanges]]:
+    """Both halves of a batch; nothing for a single record."""
+    records = sum(map(len, batch))
+    return list(split_batches(batch, (records + 1) // 2)) if records > 1 else []
 
 
-def steps(portion: Sequence[Changes], mode: InsertMode) -> Iterator[Step]:
-    """Statements that have the result of the changes one after the other.
+def plan_statements(batch: Sequence[RowChanges], mode: InsertMode) -> Iterator[StatementRows]:
+    """Yields statements that have the same result as the changes one by one.
 
-    Inserts keep every row in its place. Of upserts and updates the last row of a key counts: the rows of all keys that are
-    deleted somewhere go first, then those are written whose last change is no delete. So no statement meets a key twice.
+    Inserts keep every row in order. For upserts and updates, the last row of a key counts: first the rows of all keys that any
+    change deletes are deleted, then the keys whose last change is not a delete are written. So no statement has a key twice.
     """
-    run: list[Changes] = []
-    for one in portion:
+    run: list[RowChanges] = []
+    for one in batch:
         if one.shape.operation is Operation.TRUNCATE:
-            yield from _steps(run, mode)
-            yield Step(one.shape, one.rows[:1])
+            yield from _plan_run(run, mode)
+            yield StatementRows(one.shape, one.rows[:1])
             run = []
         else:
             run.append(one)
-    yield from _steps(run, mode)
+    yield from _plan_run(run, mode)
 
 
-def _steps(run: Sequence[Changes], mode: InsertMode) -> Iterator[Step]:
+def _plan_run(run: Sequence[RowChanges], mode: InsertMode) -> Iterator[StatementRows]:
     if mode is not InsertMode.INSERT and all(one.shape.key_names for one in run):
-        return _reduced(run)
+        return _reduce(run)
     return _in_order(run)
 
 
-def _in_order(run: Sequence[Changes]) -> Iterator[Step]:
+def _in_order(run: Sequence[RowChanges]) -> Iterator[StatementRows]:
     at = 0
     while at < len(run):
         shape = run[at].shape
         end = at + 1
         while end < len(run) and run[end].shape is shape:
             end += 1
-        yield Step(shape, run[at].rows if end == at + 1 else [row for one in run[at:end] for row in one.rows])
+        yield StatementRows(shape, run[at].rows if end == at + 1 else [row for one in run[at:end] for row in one.rows])
         at = end
 
 
-class _Window:
-    """Changes that need one delete and one write a shape. No key is written in two shapes."""
+class _MergedChanges:
+    """Changes that need one delete and one write per shape. No key is written in two shapes."""
 
     def __init__(self, key_names: tuple[str, ...]) -> None:
         self.key_names = key_names
-        self.deletes: dict[Shape, dict[Hashable, Row]] = {}
-        self.writes: dict[Shape, dict[Hashable, Row]] = {}
+        self.deletes: dict[RowShape, dict[Hashable, Row]] = {}
+        self.writes: dict[RowShape, dict[Hashable, Row]] = {}
 
-    def takes(self, shape: Shape, rows: dict[Hashable, Row]) -> bool:
+    def accepts(self, shape: RowShape, rows: dict[Hashable, Row]) -> bool:
         if shape.key_names != self.key_names:
             return False
         if shape.operation is Operation.DELETE:
             return True
-        # A row of other columns for a key: what the earlier one sets has to stay.
+        # A row with other columns of the same key would overwrite the columns that the earlier row sets.
         return all(other is shape or rows.keys().isdisjoint(written) for other, written in self.writes.items())
 
-    def add(self, shape: Shape, rows: dict[Hashable, Row]) -> None:
+    def add(self, shape: RowShape, rows: dict[Hashable, Row]) -> None:
         if shape.operation is Operation.WRITE:
             self.writes.setdefault(shape, {}).update(rows)
             return
@@ -109,18 +109,18 @@ class _Window:
             for key in rows.keys() & written.keys():
                 del written[key]
 
-    def steps(self) -> Iterator[Step]:
+    def statements(self) -> Iterator[StatementRows]:
         for shape, rows in (*self.deletes.items(), *self.writes.items()):
             if rows:
-                yield Step(shape, list(rows.values()))
+                yield StatementRows(shape, list(rows.values()))
 
 
-def _reduced(run: Sequence[Changes]) -> Iterator[Step]:
-    window = _Window(run[0].shape.key_names if run else ())
+def _reduce(run: Sequence[RowChanges]) -> Iterator[StatementRows]:
+    merged = _MergedChanges(run[0].shape.key_names if run else ())
     for one in run:
         rows = dict(zip(one.shape.keys(one.rows), one.rows, strict=True))
-        if not window.takes(one.shape, rows):
-            yield from window.steps()
-            window = _Window(one.shape.key_names)
-        window.add(one.shape, rows)
-    yield from window.steps()
+        if not merged.accepts(one.shape, rows):
+            yield from merged.statements()
+            merged = _MergedChanges(one.shape.key_names)
+        merged.add(one.shape, rows)
+    yield from merged.statements()

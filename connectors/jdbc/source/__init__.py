@@ -1,1 +1,1 @@
-"""The source: tables and queries into topics."""
+"""JDBC source: reads tables and queries into topics."""

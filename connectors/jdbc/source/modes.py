@@ -1,4 +1,4 @@
-"""The SQL of each mode, in the originals' form, and what follows from it."""
+"""The modes of the source, and the incremental queries of Confluent's connector."""
 
 from __future__ import annotations
 
@@ -14,68 +14,69 @@ class Mode(Enum):
     BULK = "bulk"
     TIMESTAMP = "timestamp"
     INCREMENTING = "incrementing"
-    BOTH = "timestamp+incrementing"
+    TIMESTAMP_INCREMENTING = "timestamp+incrementing"
 
     @property
-    def by_time(self) -> bool:
-        return self in (Mode.TIMESTAMP, Mode.BOTH)
+    def uses_timestamp(self) -> bool:
+        return self in (Mode.TIMESTAMP, Mode.TIMESTAMP_INCREMENTING)
 
     @property
-    def by_number(self) -> bool:
-        return self in (Mode.INCREMENTING, Mode.BOTH)
+    def uses_incrementing(self) -> bool:
+        return self in (Mode.INCREMENTING, Mode.TIMESTAMP_INCREMENTING)
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """What an incremental mode goes by, quoted: one number, or one or more times, or both."""
+class CursorColumns:
+    """Quoted columns of an incremental mode: an incrementing column, timestamp columns, or both."""
 
-    number: str | None = None
-    times: tuple[str, ...] = ()
+    incrementing: str | None = None
+    timestamps: tuple[str, ...] = ()
 
     @property
-    def time(self) -> Sql:
-        return Sql(self.times[0]) if len(self.times) == 1 else Sql("COALESCE(", joined(",", self.times), ")")
+    def timestamp(self) -> Sql:
+        return Sql(self.timestamps[0]) if len(self.timestamps) == 1 else Sql("COALESCE(", joined(",", self.timestamps), ")")
 
-    def compared(self, operator: str, bound: Bound) -> Sql:
-        """The time against a bound, which has a form for each column."""
-        if all(form == bound[0] for form in bound):
-            return self.time + operator + bound[0]
+    def compare(self, operator: str, instant: TimestampBounds) -> Sql:
+        """Compares the timestamp with an instant, which has a SQL form per column."""
+        if all(form == instant[0] for form in instant):
+            return self.timestamp + operator + instant[0]
         cases = [
-            Sql(f" WHEN {name} IS NOT NULL THEN {name}{operator}", form) for name, form in zip(self.times, bound, strict=True)
+            Sql(f" WHEN {name} IS NOT NULL THEN {name}{operator}", form)
+            for name, form in zip(self.timestamps, instant, strict=True)
         ]
         return Sql("CASE", *cases, " END")
 
 
-Bound = tuple[Sql, ...]
-"""An instant, for each timestamp column as only the dialect knows to write it."""
+TimestampBounds = tuple[Sql, ...]
+"""An instant as the dialect writes it for each timestamp column."""
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """Where a query begins and ends."""
+class QueryRange:
+    """Start and end of an incremental query."""
 
-    number: int = -1
-    begin: Bound = ()
-    end: Bound = ()
+    incrementing: int = -1
+    start: TimestampBounds = ()
+    end: TimestampBounds = ()
     inclusive: bool = False
-    """Whether rows of the time ``begin`` itself are read too: when nothing of that time has been read yet."""
+    """Whether rows with the timestamp ``start`` are included, because none of them has been read."""
 
 
-def incremental_query(select: Sql, columns: Columns, range: Range) -> Sql:
-    """The rows that come after ``range.begin``, in order. Both times are exclusive, or rows of an instant that is not over would
-    be read and those that come later in it lost."""
-    number = columns.number
-    if not columns.times:
-        assert number is not None
-        return select + Sql(f" WHERE {number} > ", Bind(range.number), f" ORDER BY {number} ASC")
-    after = columns.compared(" >= " if range.inclusive else " > ", range.begin)
-    before = columns.compared(" < ", range.end)
-    if number is None:
-        return select + Sql(" WHERE ", after, " AND ", before, " ORDER BY ", columns.time, " ASC")
+def incremental_query(select: Sql, columns: CursorColumns, range: QueryRange) -> Sql:
+    """Selects the rows after ``range.start``, in order. The end is exclusive, because more rows with that timestamp may
+    follow, which would be lost."""
+    incrementing = columns.incrementing
+    if not columns.timestamps:
+        assert incrementing is not None
+        return select + Sql(f" WHERE {incrementing} > ", Bind(range.incrementing), f" ORDER BY {incrementing} ASC")
+    after = columns.compare(" >= " if range.inclusive else " > ", range.start)
+    before = columns.compare(" < ", range.end)
+    if incrementing is None:
+        return select + Sql(" WHERE ", after, " AND ", before, " ORDER BY ", columns.timestamp, " ASC")
     if not range.inclusive:
-        same = Sql("(", columns.compared(" = ", range.begin), f" AND {number} > ", Bind(range.number), ")")
+        same = Sql("(", columns.compare(" = ", range.start), f" AND {incrementing} > ", Bind(range.incrementing), ")")
         after = Sql("(", same, " OR ", after, ")")
-    return select + Sql(" WHERE ", before, " AND ", after, " ORDER BY ", columns.time, f",{number} ASC")
+    return select + Sql(" WHERE ", before, " AND ", after, " ORDER BY ", columns.timestamp, f",{incrementing} ASC")
 
 
 def with_suffix(query: Sql, suffix: str) -> Sql:

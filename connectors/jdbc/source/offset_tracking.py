@@ -1,6 +1,6 @@
-"""Which offset each row carries. One object a table: it knows the position after the last row that it has stamped.
+"""Assigns an offset to each row. There is one tracker per table; it knows the position after the last row.
 
-Promise 1 and 5: whatever row is the last whose offset is stored, a query that begins at it reads all that came after it.
+Promises 1 and 5: a query that starts at any stored offset reads all rows after it.
 """
 
 from __future__ import annotations
@@ -9,113 +9,115 @@ from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
 from connect.errors import ConnectError
-from connectors.jdbc.source.offsets import NOWHERE, TIMESTAMP, TIMESTAMP_NANOS, Position, timestamp_offset
+from connectors.jdbc.source.offsets import NO_POSITION, TIMESTAMP, TIMESTAMP_NANOS, SourcePosition, timestamp_offset
 
-Exact = Sequence[tuple[int | None, ...]]
-Offsets = list[dict[str, Any] | None]
+ExactValues = Sequence[tuple[int | None, ...]]
+RowOffsets = list[dict[str, Any] | None]
 
-_MOST = 2**63 - 1
-
-
-class Stamp(Protocol):
-    """``exact`` has, by row, the number (in modes that have one), then the times."""
-
-    position: Position
-    holds_back: bool
-    """Whether a row's offset depends on the row after it."""
-
-    def offsets(self, exact: Exact, *, last: bool) -> Offsets:
-        """The offset of each row, and with ``last`` False, for stamps that hold back, of each but the last."""
+_MAX_INT64 = 2**63 - 1
 
 
-class Nothing:
-    """Bulk mode: rows have no offset."""
+class OffsetTracker(Protocol):
+    """Assigns offsets to rows. ``exact`` has per row the incrementing value (if the mode has one), then the timestamps."""
 
-    holds_back = False
+    position: SourcePosition
+    needs_next_row: bool
+    """Whether a row's offset depends on the next row."""
+
+    def offsets(self, exact: ExactValues, *, last: bool) -> RowOffsets:
+        """Returns an offset per row. If ``needs_next_row`` and not ``last``, the last row gets none yet."""
+
+
+class NoOffsets:
+    """Bulk mode: rows have no offsets."""
+
+    needs_next_row = False
 
     def __init__(self) -> None:
-        self.position = NOWHERE
+        self.position = NO_POSITION
 
-    def offsets(self, exact: Exact, *, last: bool) -> Offsets:
+    def offsets(self, exact: ExactValues, *, last: bool) -> RowOffsets:
         return [None] * len(exact)
 
 
-class ByNumber:
-    """Each row has its own number."""
+class IncrementingOffsets:
+    """Incrementing mode: each row has its own value."""
 
-    holds_back = False
+    needs_next_row = False
 
-    def __init__(self, position: Position, label: str) -> None:
+    def __init__(self, position: SourcePosition, label: str) -> None:
         self.position = position
         self._label = label
 
-    def offsets(self, exact: Exact, *, last: bool) -> Offsets:
-        numbers = _numbers(exact, self._label)
-        if numbers:
-            self.position = Position(None, numbers[-1])
-        return [{"incrementing": number} for number in numbers]
+    def offsets(self, exact: ExactValues, *, last: bool) -> RowOffsets:
+        values = _incrementing_values(exact, self._label)
+        if values:
+            self.position = SourcePosition(None, values[-1])
+        return [{"incrementing": value} for value in values]
 
 
-class ByTimeAndNumber:
-    """Each row has its own time and number, which together are unique."""
+class TimestampIncrementingOffsets:
+    """Timestamp+incrementing mode: each row has its own pair of timestamp and value."""
 
-    holds_back = False
+    needs_next_row = False
 
-    def __init__(self, position: Position, label: str) -> None:
+    def __init__(self, position: SourcePosition, label: str) -> None:
         self.position = position
         self._label = label
 
-    def offsets(self, exact: Exact, *, last: bool) -> Offsets:
-        numbers = _numbers(exact, self._label)
-        times = _times(exact, 1, self._label)
-        if numbers:
-            self.position = Position(times[-1], numbers[-1])
+    def offsets(self, exact: ExactValues, *, last: bool) -> RowOffsets:
+        values = _incrementing_values(exact, self._label)
+        timestamps = _timestamps(exact, 1, self._label)
+        if values:
+            self.position = SourcePosition(timestamps[-1], values[-1])
         return [
-            {"incrementing": number, TIMESTAMP: ns // 1_000_000, TIMESTAMP_NANOS: ns % 1_000_000_000}
-            for number, ns in zip(numbers, times, strict=True)
+            {"incrementing": value, TIMESTAMP: ns // 1_000_000, TIMESTAMP_NANOS: ns % 1_000_000_000}
+            for value, ns in zip(values, timestamps, strict=True)
         ]
 
 
-class ByTime:
-    """A time counts only when a later one follows or there are no more rows: rows of one time are never cut in two by a
-    restart. Until then rows carry the time before it."""
+class TimestampOffsets:
+    """Timestamp mode: a timestamp becomes the offset when the next row has another one, or there is no next row.
 
-    holds_back = True
+    Until then rows have the previous timestamp as offset, so a restart never skips rows with the same timestamp.
+    """
 
-    def __init__(self, position: Position, label: str, *, unread: bool = False) -> None:
-        """``unread``: of the time that it begins at no row was read, so it counts like any that follows."""
+    needs_next_row = True
+
+    def __init__(self, position: SourcePosition, label: str, *, unread: bool = False) -> None:
+        """``unread``: no row with the timestamp of ``position`` has been read, so it is no offset yet."""
         self.position = position
         self._label = label
         self._unread = position if unread else None
 
-    def offsets(self, exact: Exact, *, last: bool) -> Offsets:
-        times = _times(exact, 0, self._label)
-        following: list[int | None] = [*times[1:], None] if last else [*times[1:]]
+    def offsets(self, exact: ExactValues, *, last: bool) -> RowOffsets:
+        timestamps = _timestamps(exact, 0, self._label)
+        following: list[int | None] = [*timestamps[1:], None] if last else [*timestamps[1:]]
         known = self.position.timestamp_ns
         offset = None if known is None or self.position is self._unread else timestamp_offset(known)
-        found: Offsets = []
-        for ns, next_ns in zip(times, following, strict=False):
+        found: RowOffsets = []
+        for ns, next_ns in zip(timestamps, following, strict=False):
             if ns != next_ns:
                 offset = timestamp_offset(ns)
-                self.position = Position(ns)
+                self.position = SourcePosition(ns)
             found.append(offset)
         return found
 
 
-def _numbers(exact: Exact, label: str) -> list[int]:
-    numbers = [row[0] for row in exact]
-    if None in numbers:
-        raise ConnectError(f"A row of {label} has null in the incrementing column; rows must have a number there")
-    found = cast("list[int]", numbers)
-    if found and max(found) > _MOST:
+def _incrementing_values(exact: ExactValues, label: str) -> list[int]:
+    values = [row[0] for row in exact]
+    if None in values:
+        raise ConnectError(f"A row of {label} has null in the incrementing column; every row must have a value there")
+    found = cast("list[int]", values)
+    if found and max(found) > _MAX_INT64:
         raise ConnectError(f"The incrementing column of {label} holds {max(found)}, which does not fit into 64 bits")
     return found
 
 
-def _times(exact: Exact, first: int, label: str) -> list[int]:
-    times = [row[first] for row in exact]
-    if None in times:
-        times = [next((ns for ns in row[first:] if ns is not None), None) for row in exact]
-        if None in times:
-            raise ConnectError(f"A row of {label} has null in all of its timestamp columns; rows must have a time")
-    return cast("list[int]", times)
+def _timestamps(exact: ExactValues, first: int, label: str) -> list[int]:
+    timestamps = [row[first] for row in exact]
+    if None in timestamps:
+        timestamps = [next((ns for ns in row[first:] if ns is not None), None) for row in exact]
+        if None in timestamps:
+            raise ConnectError(f"A row of {label} has null in all of its timestamp columns; every row must have a timestamp")
+    return cast("list[int]", timestamps)

@@ -1,6 +1,6 @@
-"""Source partitions and offsets, as the originals store them: a connector moves over and continues, either way.
+"""Source partitions and offsets in Confluent's format, so that connectors can be migrated in both directions.
 
-A timestamp is kept as ``timestamp``, ms since 1970 UTC, and ``timestamp_nanos``, the ns of its second, which overlap in the ms.
+A timestamp is stored as ``timestamp`` (ms since 1970 UTC) and ``timestamp_nanos`` (ns within its second); both have the ms.
 """
 
 from __future__ import annotations
@@ -17,33 +17,32 @@ QUERY_PARTITION: Mapping[str, str] = {"query": "query"}
 
 
 def table_partition(table: TableName) -> dict[str, str]:
-    """Protocol 1, which is written: the table's whole name, unquoted."""
+    """Returns the partition of protocol 1, which is written: the full table name, unquoted."""
     return {"protocol": "1", "table": str(table)}
 
 
-def old_table_partition(table: TableName) -> dict[str, str]:
-    """Protocol 0, which is still read, and which rows of bulk mode have: the bare name."""
+def legacy_table_partition(table: TableName) -> dict[str, str]:
+    """Returns the partition of protocol 0, which is still read, and which bulk mode uses: the bare table name."""
     return {"table": table.name}
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """The last row of which everything before it was read: its time (ns since 1970 UTC), its number; None: not known."""
+class SourcePosition:
+    """Timestamp (ns since 1970 UTC) and incrementing value up to which all rows were read; None: unknown."""
 
     timestamp_ns: int | None = None
     incrementing: int | None = None
 
 
-NOWHERE = Position()
+NO_POSITION = SourcePosition()
 
 
-def load_offset(offset: Mapping[str, Any] | None) -> Position:
-    """The position in a stored offset; without any, nowhere. ``timestamp_nanos`` may be missing, as in the oldest ones. Raises
-    DataError for one that cannot be read."""
+def parse_offset(offset: Mapping[str, Any] | None) -> SourcePosition:
+    """Parses a stored offset; None is NO_POSITION. Offsets of old versions lack ``timestamp_nanos``. Raises DataError."""
     if not offset:
-        return NOWHERE
+        return NO_POSITION
     try:
-        return _position(offset)
+        return _parse_position(offset)
     except (TypeError, ValueError) as e:
         raise DataError(
             f"The stored offset {dict(offset)!r} cannot be read: {INCREMENTING}, {TIMESTAMP} and {TIMESTAMP_NANOS} are integers; "
@@ -51,7 +50,7 @@ def load_offset(offset: Mapping[str, Any] | None) -> Position:
         ) from e
 
 
-def _position(offset: Mapping[str, Any]) -> Position:
+def _parse_position(offset: Mapping[str, Any]) -> SourcePosition:
     millis, nanos, number = offset.get(TIMESTAMP), offset.get(TIMESTAMP_NANOS), offset.get(INCREMENTING)
     if millis is None:
         ns = None
@@ -59,15 +58,15 @@ def _position(offset: Mapping[str, Any]) -> Position:
         ns = int(millis) * 1_000_000
     else:
         ns = int(millis) // 1000 * 1_000_000_000 + int(nanos)
-    return Position(ns, None if number is None else int(number))
+    return SourcePosition(ns, None if number is None else int(number))
 
 
 def timestamp_offset(ns: int) -> dict[str, Any]:
     return {TIMESTAMP: ns // 1_000_000, TIMESTAMP_NANOS: ns % 1_000_000_000}
 
 
-def offset_of(position: Position) -> dict[str, Any]:
-    """The offset to store for a position."""
+def build_offset(position: SourcePosition) -> dict[str, Any]:
+    """Returns the offset to store for a position."""
     offset: dict[str, Any] = {}
     if position.incrementing is not None:
         offset[INCREMENTING] = position.incrementing
@@ -76,8 +75,8 @@ def offset_of(position: Position) -> dict[str, Any]:
     return offset
 
 
-def problem_with(offset: Mapping[str, Any], needed: tuple[str, ...]) -> str | None:
-    """What is wrong with an offset that someone wants to store, or None. ``needed``: the keys that the mode reads."""
+def find_offset_problem(offset: Mapping[str, Any], needed: tuple[str, ...]) -> str | None:
+    """Returns what is wrong with an offset that a user wants to set, or None. ``needed``: keys that the mode requires."""
     known = (INCREMENTING, TIMESTAMP, TIMESTAMP_NANOS)
     for name, value in offset.items():
         if name not in known:

@@ -1,4 +1,4 @@
-"""Record keys from columns. The originals have none; without ``key.columns`` neither have we."""
+"""Builds record keys from columns (``key.columns``). Without that key records have no keys, like Confluent's."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError, ConnectError
-from connectors.jdbc.catalog import Table
+from connectors.jdbc.catalog import JdbcTable
 from connectors.jdbc.table_name import TableName
 
 AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRules:
+class RecordKeyConfig:
     """``key.columns`` and ``key.format``."""
 
     automatic: bool = False
     columns: tuple[str, ...] = ()
-    by_table: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    group_by_table: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     primitive: bool = False
 
-    def columns_of(self, name: TableName | None, table: Table | None) -> tuple[str, ...]:
-        """The key columns of a table (None: of the query), as the configuration writes them; none: no key.
+    def columns_of(self, name: TableName | None, table: JdbcTable | None) -> tuple[str, ...]:
+        """Returns the key columns of a table (None: of the query); empty: no key, for example ``auto`` without a primary key.
 
-        A table of ``auto`` that has no primary key has no key. Raises ConfigError for more than one with key.format=primitive.
+        Raises ConfigError for more than one column with key.format=primitive.
         """
         found = self.columns
         if self.automatic:
             found = table.primary_key if table is not None else ()
-        elif self.by_table and name is not None:
-            found = self.by_table.get(str(name), self.by_table.get(name.name, ()))
+        elif self.group_by_table and name is not None:
+            found = self.group_by_table.get(str(name), self.group_by_table.get(name.name, ()))
         if self.primitive and len(found) > 1:
             raise ConfigError(
                 f"key.format=primitive needs one key column, but {name or 'the query'} has {', '.join(found)}", key="key.format"
@@ -41,42 +41,42 @@ class KeyRules:
         return found
 
 
-def parse_key_columns(text: str, *, primitive: bool) -> KeyRules:
-    """``auto``, ``a,b`` or ``table:a,b;table:c``. Raises ConfigError."""
+def parse_record_keys(text: str, *, primitive: bool) -> RecordKeyConfig:
+    """Parses ``auto``, ``a,b`` or ``table:a,b;table:c``. Raises ConfigError."""
     text = text.strip()
     if text.lower() == AUTO:
-        return KeyRules(automatic=True, primitive=primitive)
+        return RecordKeyConfig(automatic=True, primitive=primitive)
     if ":" not in text:
-        return KeyRules(columns=_names(text, text) if text else (), primitive=primitive)
-    by_table: dict[str, tuple[str, ...]] = {}
+        return RecordKeyConfig(columns=_parse_columns(text, text) if text else (), primitive=primitive)
+    group_by_table: dict[str, tuple[str, ...]] = {}
     for part in text.split(";"):
         if not part.strip():
             continue
         table, colon, columns = part.rpartition(":")
         if not colon or not table.strip():
-            raise ConfigError.invalid("key.columns", text, f"{part.strip()!r} is not of the form <table>:<column>,<column>")
-        by_table[table.strip()] = _names(columns, text)
-    return KeyRules(by_table=by_table, primitive=primitive)
+            raise ConfigError.invalid("key.columns", text, f"{part.strip()!r} does not have the form <table>:<column>,<column>")
+        group_by_table[table.strip()] = _parse_columns(columns, text)
+    return RecordKeyConfig(group_by_table=group_by_table, primitive=primitive)
 
 
-def _names(text: str, whole: str) -> tuple[str, ...]:
+def _parse_columns(text: str, whole: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
-        raise ConfigError.invalid("key.columns", whole, "a column's name is empty")
+        raise ConfigError.invalid("key.columns", whole, "a column name is empty")
     return names
 
 
 @dataclass(frozen=True, slots=True)
-class KeyMaker:
-    """Makes the keys of one table's rows from their values, in the order of the value schema."""
+class RecordKeyBuilder:
+    """Builds the keys of one table's rows from their values, which are in the order of the value schema."""
 
     schema: Schema
-    places: tuple[int, ...]
+    indexes: tuple[int, ...]
     primitive: bool
 
     @classmethod
-    def of(cls, columns: Sequence[str], value: Schema, name: str | None, *, primitive: bool) -> KeyMaker:
-        """``name`` of the key's struct. Raises ConnectError for a column that the rows have not got."""
+    def create(cls, columns: Sequence[str], value: Schema, name: str | None, *, primitive: bool) -> RecordKeyBuilder:
+        """``name`` is the name of the key schema. Raises ConnectError for a column that the rows do not have."""
         assert value.fields is not None
         folded = {f.name.lower(): f for f in value.fields}
         fields = [value.field(column) or folded.get(column.lower()) for column in columns]
@@ -87,17 +87,17 @@ class KeyMaker:
                 )
         present = [found for found in fields if found is not None]
         if primitive and present[0].schema.type in (Type.STRUCT, Type.ARRAY, Type.MAP):
-            raise ConfigError(f"key.format=primitive: {present[0].name} is no primitive value", key="key.format")
+            raise ConfigError(f"key.format=primitive: {present[0].name} is not a primitive value", key="key.format")
         schema = present[0].schema if primitive else Schema(Type.STRUCT, name=name, fields=[(f.name, f.schema) for f in present])
         return cls(schema, tuple(f.index for f in present), primitive)
 
     def keys(self, rows: Sequence[Sequence[Any]]) -> list[Any]:
-        """A key for each row."""
-        schema, places = self.schema, self.places
+        """Returns a key per row."""
+        schema, indexes = self.schema, self.indexes
         if self.primitive:
-            at = places[0]
-            return [row[at] for row in rows]
-        if len(places) == 1:
-            at = places[0]
-            return [Struct(schema, [row[at]]) for row in rows]
-        return [Struct(schema, [row[at] for at in places]) for row in rows]
+            index = indexes[0]
+            return [row[index] for row in rows]
+        if len(indexes) == 1:
+            index = indexes[0]
+            return [Struct(schema, [row[index]]) for row in rows]
+        return [Struct(schema, [row[index] for index in indexes]) for row in rows]

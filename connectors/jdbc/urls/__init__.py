@@ -1,1 +1,1 @@
-"""What a database's address says, form by form. Pure. ``connectors.jdbc.urls.connection_url`` is the front."""
+"""Parses JDBC and SQLAlchemy URLs. Pure functions; the entry point is ``connectors.jdbc.urls.connection_url``."""

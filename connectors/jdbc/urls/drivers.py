@@ -1,20 +1,19 @@
-"""Which sub-protocols and dialects there are, what they need to be installed, and which name is nearest to a wrong one."""
+"""The supported sub-protocols and dialects, the packages that they need, and suggestions for misspelled names."""
 
 from __future__ import annotations
 
-import difflib
 import importlib.metadata
 import importlib.util
-from collections.abc import Iterable
 from dataclasses import dataclass
 from sqlite3 import sqlite_version
 
 from connect.errors import ConfigError
+from connect.suggestions import nearest
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Modules that have to be there, and what brings them."""
+    """The modules of a driver and the packages that contain them."""
 
     modules: tuple[str, ...]
     install: str
@@ -38,8 +37,8 @@ DRIVERS: dict[str, Driver] = {
     "sqlite+pysqlite": Driver((), ""),
     "sqlite+pysqlcipher": Driver(("sqlcipher3",), "sqlcipher3"),
     "duckdb": Driver(("duckdb_engine", "duckdb"), "duckdb-engine"),
-    "mssql": Driver(("pyodbc",), "pyodbc", "Microsoft's ODBC driver has to be on the machine, too"),
-    "mssql+pyodbc": Driver(("pyodbc",), "pyodbc", "Microsoft's ODBC driver has to be on the machine, too"),
+    "mssql": Driver(("pyodbc",), "pyodbc", "Microsoft's ODBC driver must be installed, too"),
+    "mssql+pyodbc": Driver(("pyodbc",), "pyodbc", "Microsoft's ODBC driver must be installed, too"),
     "mssql+pymssql": Driver(("pymssql",), "pymssql"),
     "mssql+mssqlpython": Driver(("mssql_python",), "mssql-python"),
     "oracle": Driver(("oracledb",), "oracledb"),
@@ -66,11 +65,9 @@ DRIVERS: dict[str, Driver] = {
     "vertica+vertica_python": Driver(
         ("vertica_sqlalchemy_dialect", "vertica_python"),
         "vertica-sqlalchemy-dialect",
-        "look whether its release goes with SQLAlchemy 2: those up to 0.0.8.2 do not",
+        "check that its release supports SQLAlchemy 2: those up to 0.0.8.2 do not",
     ),
-    "sybase+pyodbc": Driver(
-        ("sqlalchemy_sybase", "pyodbc"), "sqlalchemy-sybase", "FreeTDS' ODBC driver has to be on the machine, too"
-    ),
+    "sybase+pyodbc": Driver(("sqlalchemy_sybase", "pyodbc"), "sqlalchemy-sybase", "FreeTDS' ODBC driver must be installed, too"),
     "trino": Driver(("trino",), "trino[sqlalchemy]"),
     "teradatasql": Driver(("teradatasqlalchemy",), "teradatasqlalchemy"),
     "hive": Driver(("pyhive",), "PyHive[hive]"),
@@ -83,7 +80,7 @@ DRIVERS: dict[str, Driver] = {
     "crate": Driver(("sqlalchemy_cratedb",), "sqlalchemy-cratedb"),
     "monetdb": Driver(("sqlalchemy_monetdb",), "sqlalchemy-monetdb"),
 }
-"""By SQLAlchemy's name of dialect and driver."""
+"""Drivers by SQLAlchemy's name of dialect and driver."""
 
 DATABASES = {
     "PostgreSQL": "postgresql+psycopg",
@@ -100,7 +97,7 @@ DATABASES = {
     "CockroachDB": "cockroachdb+psycopg",
     "Vertica": "vertica+vertica_python",
 }
-"""The databases of whose drivers ``sluice doctor`` tells, each with the one that its URLs take."""
+"""The databases whose drivers ``sluice doctor`` checks, each with the driver of its JDBC URLs."""
 
 PREFERRED = {
     "postgresql": "postgresql+psycopg",
@@ -109,16 +106,16 @@ PREFERRED = {
     "mariadb": "mariadb+pymysql",
     "cockroachdb": "cockroachdb+psycopg",
 }
-"""What a dialect without a driver gets here. All others get SQLAlchemy's choice."""
+"""The driver for a URL that names none. Other dialects use SQLAlchemy's default."""
 
 REFUSED = {
-    "derby": "Apache Derby has no driver for Python: only Java opens such a database",
-    "h2": "H2 has no driver for Python: only Java opens such a database",
-    "hsqldb": "HSQLDB has no driver for Python: only Java opens such a database",
-    "ucanaccess": "Microsoft Access has no driver for Python here: only Java opens such a database",
-    "mysql+srv": "servers are not looked up in DNS (SRV); name them: jdbc:mysql://host:3306/database",
+    "derby": "Apache Derby has no Python driver; only Java can open such a database",
+    "h2": "H2 has no Python driver; only Java can open such a database",
+    "hsqldb": "HSQLDB has no Python driver; only Java can open such a database",
+    "ucanaccess": "Microsoft Access has no supported Python driver; only Java can open such a database",
+    "mysql+srv": "DNS SRV lookup of servers is not supported; name them: jdbc:mysql://host:3306/database",
 }
-"""Sub-protocols that cannot be read, and why."""
+"""Unsupported sub-protocols, with the reason."""
 
 AS_SQLALCHEMY = {
     "trino": "trino://user:password@host:8080/catalog",
@@ -136,7 +133,7 @@ AS_SQLALCHEMY = {
     "monetdb": "monetdb://user:password@host:50000/database",
     "as400": "db2as400://user:password@host/database (of ibm_db_sa)",
 }
-"""Sub-protocols that are not read, and the SQLAlchemy URL that says the same."""
+"""Unsupported sub-protocols, with an equivalent SQLAlchemy URL."""
 
 _BUILT_IN = ("postgresql", "mysql", "mariadb", "sqlite", "mssql", "oracle")
 _ASYNC = frozenset(
@@ -154,25 +151,21 @@ _ASYNC = frozenset(
 )
 
 
-def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The name that was perhaps meant."""
-    found = difflib.get_close_matches(name, list(names), n=1, cutoff=cutoff)
-    return found[0] if found else None
-
-
 def check_dialect(drivername: str) -> None:
-    """Raises ConfigError for an asynchronous driver, and for what looks like a slip of the pen. Imports no driver."""
+    """Raises ConfigError for an asynchronous driver or a misspelled name. Imports no driver."""
     backend, _, driver = drivername.partition("+")
     known = {name.partition("+")[0] for name in DRIVERS}
     if driver in _ASYNC:
         choices = _sync_drivers(backend)
-        raise ConfigError(f"{drivername} is asynchronous and cannot be used; known are {', '.join(choices)}")
+        raise ConfigError(f"{drivername} is asynchronous, which is not supported; supported are {', '.join(choices)}")
     if drivername in DRIVERS or _registered(drivername):
         return
     if backend in _BUILT_IN and driver:
         near = nearest(drivername, _sync_drivers(backend))
         hint = f"did you mean {near}? " if near else ""
-        raise ConfigError(f"SQLAlchemy has no driver {driver} for {backend}; {hint}known are {', '.join(_sync_drivers(backend))}")
+        raise ConfigError(
+            f"SQLAlchemy has no driver {driver} for {backend}; {hint}supported are {', '.join(_sync_drivers(backend))}"
+        )
     if backend not in known:
         near = nearest(backend, known, 0.75)
         if near:
@@ -180,13 +173,11 @@ def check_dialect(drivername: str) -> None:
 
 
 def require(drivername: str) -> None:
-    """Raises ConfigError that says what to install when the dialect or its driver is missing. Imports neither."""
+    """Raises ConfigError, with the package to install, if the dialect or its driver is missing. Imports neither."""
     driver = DRIVERS.get(drivername)
     if driver is None:
         if not _registered(drivername):
-            raise ConfigError(
-                f"SQLAlchemy has no dialect {drivername} here; install the package that brings it in the worker's environment"
-            )
+            raise ConfigError(f"SQLAlchemy has no dialect {drivername} here; install its package in the worker's environment")
         return
     missing = [module for module in driver.modules if not _is_there(module)]
     if missing:
@@ -197,8 +188,8 @@ def require(drivername: str) -> None:
 
 
 def installed() -> list[tuple[str, str, str]]:
-    """Of each database in DATABASES: its name, its driver with version or ``""``, and how to install what is missing or ``""``.
-    Imports no driver."""
+    """Returns for each database in DATABASES: its name, its driver with version or ``""``, and how to install a missing driver
+    or ``""``. Imports no driver."""
     found = []
     for database, drivername in DATABASES.items():
         driver = DRIVERS[drivername]
@@ -229,7 +220,7 @@ def _is_there(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):
-        return False  # a package above it is missing
+        return False  # a parent package is missing
 
 
 def _quoted(packages: str) -> str:

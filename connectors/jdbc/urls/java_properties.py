@@ -1,4 +1,4 @@
-"""Names of properties. Those of Java's drivers mean nothing to drivers for Python; listed, they are told from misspelt ones."""
+"""Names of JDBC driver properties without effect in Python drivers, listed to distinguish them from misspelled names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIBPQ = _words(
     load_balance_hosts scram_client_key scram_server_key hostaddr service sslnegotiation
     """
 )
-"""libpq's keywords that are taken under their own name."""
+"""libpq's keywords, which are passed on unchanged."""
 
 SQLITE_PRAGMAS = _words(
     """
@@ -28,7 +28,7 @@ SQLITE_PRAGMAS = _words(
     trusted_schema user_version wal_autocheckpoint
     """
 )
-"""SQLite's pragmas that a connection may begin with."""
+"""SQLite's pragmas that can start a connection."""
 
 PGJDBC = _words(
     """
@@ -45,7 +45,7 @@ PGJDBC = _words(
     useSpnego xmlFactoryFactory
     """
 )
-"""PostgreSQL's driver."""
+"""Properties of PostgreSQL's driver."""
 
 MYSQL = _words(
     """
@@ -79,7 +79,7 @@ MYSQL = _words(
     yearIsDateType zeroDateTimeBehavior allowMultiQueries allowNanAndInf allowUrlInLocalInfile
     """
 )
-"""MySQL's driver (Connector/J) and MariaDB's."""
+"""Properties of MySQL's (Connector/J) and MariaDB's drivers."""
 
 SQLITE = _words(
     """
@@ -110,7 +110,7 @@ SQL_SERVER = _words(
     namedPipe prepareSQL processID progName socketKeepAlive TDS useCursors useJCIFS useLOBs useNTLMv2 wsid XaEmulation
     """
 )
-"""Microsoft's driver and jTDS."""
+"""Properties of Microsoft's driver and jTDS."""
 
 ORACLE = _words(
     """

@@ -1,4 +1,4 @@
-"""MySQL and MariaDB: ``jdbc:mysql:`` and ``jdbc:mariadb:`` URLs, and PyMySQL's arguments from both drivers' properties."""
+"""Parses ``jdbc:mysql:`` and ``jdbc:mariadb:`` URLs and maps both drivers' properties to PyMySQL's arguments."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sqlalchemy.engine import URL
 from connect.errors import ConfigError
 from connectors.jdbc.urls import authority, java_properties, mysql_tls
 from connectors.jdbc.urls.authority import Decode, Host
-from connectors.jdbc.urls.driver_properties import Properties
-from connectors.jdbc.urls.target import Request, Target, ZeroDates, label
+from connectors.jdbc.urls.driver_properties import DriverProperties
+from connectors.jdbc.urls.target import ConnectionTarget, UrlInput, ZeroDates, format_label
 
 DRIVER = "PyMySQL"
 _PORT = 3306
 _NO_LIMIT_S = 31_536_000
-"""PyMySQL knows no connecting without limit; this is the longest it takes."""
+"""PyMySQL's maximum connect timeout; it cannot be disabled."""
 
 _MODES = frozenset(
     {"", "loadbalance", "load-balance", "load-balance-read", "replication", "sequential", "failover", "aurora", "aws"}
@@ -27,7 +27,7 @@ _NUMBERS = ("read_timeout", "write_timeout", "max_allowed_packet", "client_flag"
 _TEXTS = ("bind_address", "unix_socket", "program_name", "sql_mode", "read_default_file", "read_default_group", "init_command")
 
 _OTHER_ZONE = re.compile(r"(SESSION\s+|@@)(session[\s.]+)?time_zone\b(?!\s*=\s*'\+00:00')", re.I)
-_OF_ADDRESS = "is not read from the properties; it stands in the URL"
+_OF_ADDRESS = "cannot be a property; set it in the URL"
 _IN_BRACKETS = re.compile(r"(?:address\s*=\s*)?\(", re.I)
 
 
@@ -39,33 +39,34 @@ class _Server:
     properties: tuple[tuple[str, str], ...] = ()
 
 
-def target(sub_protocol: str, decode: Decode) -> Callable[[Request], Target]:
-    """The reader of such URLs. MySQL's driver knows escapes in all parts, MariaDB's in none."""
+def url_parser(sub_protocol: str, decode: Decode) -> Callable[[UrlInput], ConnectionTarget]:
+    """Returns the parser of such URLs. MySQL's driver has escapes in all parts, MariaDB's in none."""
 
-    def read(request: Request) -> Target:
+    def read(request: UrlInput) -> ConnectionTarget:
         fragment = ""
         found = re.fullmatch(r"(?:([\w+-]*):)?//([^/?#]*)(?:/([^?#]*))?(?:\?(.*))?", request.text, re.S)
         query = (found[4] or "") if found else ""
         if sub_protocol == "mysql":
             query, _, fragment = query.partition("#")
         if found is None:
-            raise ConfigError(f"it has not the form jdbc:{sub_protocol}://host:port/database?name=value&name=value")
+            raise ConfigError(f"expected the form jdbc:{sub_protocol}://host:port/database?name=value&name=value")
         if (found[1] or "").lower() not in _MODES:
-            raise ConfigError(f"what stands before // is no way to choose a server; known are {', '.join(sorted(_MODES - {''}))}")
+            raise ConfigError(
+                f"the text before // is not a known failover mode; supported are {', '.join(sorted(_MODES - {''}))}"
+            )
         servers = _servers(found[2], decode)
         first = servers[0]
-        # What is said for one server gives way to what is said for all.
-        properties = Properties([*first.properties, *authority.parameters(query, decode)], request.properties)
+        # Parameters of all servers take precedence over those of one.
+        properties = DriverProperties([*first.properties, *authority.parse_parameters(query, decode)], request.properties)
         if fragment:
-            properties.notice("what follows a # in the URL is left out, as by MySQL's own driver; a # itself is written %23")
+            properties.notice("text after a # in the URL is ignored, as by MySQL's driver; write %23 for a #")
         if len(servers) > 1:
             others = ", ".join(str(one.host) for one in servers[1:])
-            properties.notice(f"{DRIVER} connects to one server, {first.host}: {others} is not tried when it is down")
-        user, password = authority.login(request, properties, (first.user, first.password))
-        # SQLAlchemy's mysql finds out by itself that a server is MariaDB; its mariadb refuses MySQL, which MariaDB's JDBC driver
-        # does not.
-        return pymysql_target(
-            URL.create("mysql+pymysql", user, password, database=authority.database_name((found[3] or "").strip(), decode)),
+            properties.notice(f"{DRIVER} only connects to one server, {first.host}; {others} is never tried")
+        user, password = authority.resolve_credentials(request, properties, (first.user, first.password))
+        # SQLAlchemy's mysql dialect detects MariaDB; its mariadb dialect rejects MySQL, which MariaDB's JDBC driver accepts.
+        return build_pymysql_target(
+            URL.create("mysql+pymysql", user, password, database=authority.parse_database_name((found[3] or "").strip(), decode)),
             first.host,
             properties,
             sub_protocol,
@@ -74,8 +75,8 @@ def target(sub_protocol: str, decode: Decode) -> Callable[[Request], Target]:
     return read
 
 
-def pymysql_target(url: URL, host: Host | None, properties: Properties, kind: str) -> Target:
-    """The target for a URL that lacks its host."""
+def build_pymysql_target(url: URL, host: Host | None, properties: DriverProperties, kind: str) -> ConnectionTarget:
+    """Builds the target for a URL without host."""
     arguments = pymysql_arguments(properties, kind)
     if "unix_socket" in arguments:
         shown = arguments["unix_socket"]
@@ -84,14 +85,14 @@ def pymysql_target(url: URL, host: Host | None, properties: Properties, kind: st
         url = url.set(host=address.name, port=address.port or _PORT)
         shown = str(Host(address.name, address.port or _PORT))
     arguments.update(password_argument(url))
-    zeros, shown = _zero_dates(properties), label(kind, shown, url.database)
+    zeros, shown = _zero_dates(properties), format_label(kind, shown, url.database)
     current = bool(properties.flag("nullDatabaseMeansCurrent", "nullCatalogMeansCurrent"))
-    return Target(
+    return ConnectionTarget(
         url, arguments, properties.finish(DRIVER, java_properties.MYSQL), shown, zero_dates=zeros, current_database_only=current
     )
 
 
-def _zero_dates(properties: Properties) -> ZeroDates:
+def _zero_dates(properties: DriverProperties) -> ZeroDates:
     text = properties.text("zeroDateTimeBehavior")
     try:
         return ZeroDates((text or ZeroDates.REFUSED.value).strip().lower().replace("_", ""))
@@ -100,7 +101,7 @@ def _zero_dates(properties: Properties) -> ZeroDates:
 
 
 def password_argument(url: URL) -> dict[str, Any]:
-    """PyMySQL sends text as Latin-1, where servers and all other clients have UTF-8."""
+    """Encodes a password as UTF-8, as servers and other clients expect; PyMySQL would encode text as Latin-1."""
     password = "" if url.password is None else str(url.password)
     return {} if password.isascii() else {"password": password.encode()}
 
@@ -109,22 +110,22 @@ def _servers(text: str, decode: Decode) -> list[_Server]:
     entries = _entries(text)
     users = {entry.rpartition("@")[0] for entry in entries if "@" in entry and not _IN_BRACKETS.match(entry.strip())}
     if len(users) > 1:
-        # Perhaps a password with a comma and an @, of which a part would be taken for a host.
+        # Possibly a password with a comma and an @, part of which would be parsed as a host.
         raise ConfigError(
-            "its servers have different users; give one user and password for all, with @ written %40 and a comma %2C"
+            "its servers have different users; use one user and password for all, and write %40 for an @ and %2C for a comma"
         )
     found = [_server(entry.strip(), decode) for entry in entries]
     return [one for some in found for one in some] or [_Server(None)]
 
 
 def _entries(text: str) -> list[str]:
-    return [part for part in authority.split_outside(text, ",") if part.strip()]
+    return [part for part in authority.split_unquoted(text, ",") if part.strip()]
 
 
 def _server(text: str, decode: Decode) -> list[_Server]:
     in_brackets = re.fullmatch(r"(?:(.*)@)?((?:address=\s*)?\(.*\)|\[.*\])", text, re.I)
     info, rest = (f"{in_brackets[1] or ''}@", in_brackets[2]) if in_brackets else (text, text)
-    user, password, after = authority.user_info(info, decode)
+    user, password, after = authority.split_credentials(info, decode)
     rest = (rest if in_brackets else after).strip()
     if rest.startswith("[") and not re.fullmatch(r"\[[0-9A-Fa-f:.]+\]", rest) and rest.endswith("]"):
         inner = [one for part in _entries(rest[1:-1]) for one in _server(part.strip(), decode)]
@@ -134,16 +135,16 @@ def _server(text: str, decode: Decode) -> list[_Server]:
     elif rest.startswith("(") and rest.endswith(")"):
         pairs = [(name, value) for part in _entries(rest[1:-1]) for name, _, value in [part.partition("=")]]
     else:
-        return [_Server(authority.host(rest) if rest else None, user, password)]
+        return [_Server(authority.parse_host(rest) if rest else None, user, password)]
     named = {decode(name).strip().lower(): decode(value).strip() for name, value in pairs}
-    host = Host(named.pop("host", "localhost").strip("[]"), authority.port(named.pop("port", None)))
+    host = Host(named.pop("host", "localhost").strip("[]"), authority.parse_port(named.pop("port", None)))
     for word in ("type", "priority", "protocol"):
         named.pop(word, None)
     return [_Server(host, named.pop("user", user), named.pop("password", password), tuple(named.items()))]
 
 
-def pymysql_arguments(properties: Properties, kind: str) -> dict[str, Any]:
-    """What the properties of MySQL's and MariaDB's drivers, and PyMySQL's own arguments, are for PyMySQL."""
+def pymysql_arguments(properties: DriverProperties, kind: str) -> dict[str, Any]:
+    """Maps the properties of MySQL's and MariaDB's drivers, and PyMySQL's own arguments, to PyMySQL's arguments."""
     found: dict[str, Any] = {"charset": "utf8mb4"}
     found.update({name: text for name in _TEXTS if (text := properties.text(name)) is not None})
     found.update({name: number for name in _NUMBERS if (number := properties.number(name)) is not None})
@@ -158,31 +159,29 @@ def pymysql_arguments(properties: Properties, kind: str) -> dict[str, Any]:
         found.setdefault("max_allowed_packet", packet)
     found.update(mysql_tls.arguments(properties, kind))
     _session(properties, found)
-    properties.leave_out(
-        f"means nothing to {DRIVER}, which asks the server for its key when it needs it", "allowPublicKeyRetrieval"
-    )
-    properties.leave_out(f"is left out: {DRIVER} asks the server for its key", "serverRSAPublicKeyFile")
+    properties.leave_out(f"has no effect with {DRIVER}, which requests the server's key when needed", "allowPublicKeyRetrieval")
+    properties.leave_out(f"is ignored: {DRIVER} requests the server's key", "serverRSAPublicKeyFile")
     properties.leave_out(_OF_ADDRESS, "host", "port", "dbname")
     return found
 
 
-def _characters(properties: Properties, found: dict[str, Any]) -> None:
+def _characters(properties: DriverProperties, found: dict[str, Any]) -> None:
     charset = properties.text("charset")
     if charset and charset.lower() != "utf8mb4":
-        properties.notice("charset is left out: text always travels as utf8mb4")
+        properties.notice("charset is ignored: text is always sent as utf8mb4")
     for name in ("characterEncoding", "characterSetResults"):
         value = properties.text(name)
         if value and value.lower().replace("-", "") not in ("utf8", "utf8mb4", "null"):
-            properties.notice(f"{name} is left out: text always travels as utf8mb4")
+            properties.notice(f"{name} is ignored: text is always sent as utf8mb4")
     collation = properties.text("connectionCollation", "collation")
     if collation and collation.lower().startswith("utf8mb4_"):
         found["collation"] = collation
     elif collation:
-        properties.notice("connectionCollation is left out: it is not one of utf8mb4, in which text travels")
+        properties.notice("connectionCollation is ignored: it is not a collation of utf8mb4, in which text is sent")
 
 
-def _limits(properties: Properties, found: dict[str, Any]) -> None:
-    # Java's drivers count in milliseconds, Python's in seconds.
+def _limits(properties: DriverProperties, found: dict[str, Any]) -> None:
+    # Java's drivers use milliseconds, Python's seconds.
     java, own = properties.number("connectTimeout"), properties.number("connect_timeout")
     if own is not None or java is not None:
         seconds = own if own is not None else _seconds(java or 0)
@@ -200,12 +199,12 @@ def _seconds(milliseconds: float) -> float:
     return int(seconds) if seconds.is_integer() else seconds
 
 
-def _sockets(properties: Properties, found: dict[str, Any]) -> None:
+def _sockets(properties: DriverProperties, found: dict[str, Any]) -> None:
     factory = properties.text("socketFactory")
     path = properties.text("localSocket", "junixsocket.file")
     if factory and "unix" not in factory.lower():
         raise ConfigError(
-            "its socketFactory is a Java class, which cannot run here: give the host to connect to, or for a Unix socket its "
+            "its socketFactory is a Java class, which cannot run here: set the host to connect to, or for a Unix socket its "
             "path as localSocket="
         )
     if path:
@@ -217,11 +216,11 @@ def _sockets(properties: Properties, found: dict[str, Any]) -> None:
         raise ConfigError("named pipes (pipe=) are not supported; connect over TCP")
 
 
-def _session(properties: Properties, found: dict[str, Any]) -> None:
-    """What is set at the beginning of a session."""
+def _session(properties: DriverProperties, found: dict[str, Any]) -> None:
+    """Returns the statements that start a session."""
     settings = [
         part.strip() if part.strip().startswith("@") else f"SESSION {part.strip()}"
-        for part in authority.split_outside(properties.text("sessionVariables") or "", ",;")
+        for part in authority.split_unquoted(properties.text("sessionVariables") or "", ",;")
         if part.strip()
     ]
     zone = properties.text("connectionTimeZone", "serverTimezone", "timezone") or "UTC"
@@ -233,13 +232,12 @@ def _session(properties: Properties, found: dict[str, Any]) -> None:
         settings, forced, zone = kept, True, "another"
     if zone.upper() not in ("UTC", "LOCAL", "SERVER"):
         properties.notice(
-            "the time zone of the connection is left out: times without a zone are read and written in db.timezone, as with "
-            "the originals, and TIMESTAMP columns are instants"
-            + ("; the session is in UTC, and so is what the server itself makes of NOW()" if forced else "")
+            "the time zone of the connection is ignored: times without a zone are read and written in db.timezone, and "
+            "TIMESTAMP columns are instants" + ("; the session is in UTC, and so is NOW() in the server" if forced else "")
         )
     first = properties.text("initSql")
     if settings and (first or "init_command" in found):
-        raise ConfigError("sessionVariables goes with neither initSql nor init_command: give one of them, with everything in it")
+        raise ConfigError("sessionVariables cannot be combined with initSql or init_command: set only one of them")
     if settings:
         found["init_command"] = f"SET {', '.join(settings)}"
     elif first:
@@ -247,8 +245,8 @@ def _session(properties: Properties, found: dict[str, Any]) -> None:
 
 
 def with_properties(url: URL, given: Mapping[str, str]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Arguments and notices for an SQLAlchemy URL of PyMySQL with properties beside it."""
-    properties = Properties((), given)
+    """Returns arguments and notices for a SQLAlchemy URL of PyMySQL with extra properties."""
+    properties = DriverProperties((), given)
     properties.text("user", "username")
     properties.text("password")
     arguments = {**pymysql_arguments(properties, url.get_backend_name()), **password_argument(url)}

@@ -1,11 +1,11 @@
-"""TLS towards MySQL and MariaDB: PyMySQL's arguments from the properties of both JDBC drivers and from its own."""
+"""TLS to MySQL and MariaDB: maps the properties of both JDBC drivers, and PyMySQL's own, to PyMySQL's arguments."""
 
 from __future__ import annotations
 
 import ssl
 from typing import Any
 
-from connectors.jdbc.urls.driver_properties import Properties
+from connectors.jdbc.urls.driver_properties import DriverProperties
 
 _OFF, _ANY, _AUTHORITY, _IDENTITY = "off", "any", "authority", "identity"
 
@@ -23,7 +23,7 @@ _MODES = {
     "true": _IDENTITY,
     "1": _IDENTITY,
 }
-"""MySQL's words, then MariaDB's."""
+"""MySQL's TLS modes, then MariaDB's."""
 _STORES = (
     "trustCertificateKeyStoreUrl",
     "clientCertificateKeyStoreUrl",
@@ -45,8 +45,8 @@ _OF_STORES = (
 )
 
 
-def arguments(properties: Properties, kind: str) -> dict[str, Any]:
-    """``ssl`` or ``ssl_disabled``, or neither: PyMySQL encrypts then when the server can, as MySQL's driver does."""
+def arguments(properties: DriverProperties, kind: str) -> dict[str, Any]:
+    """Returns ``ssl``, ``ssl_disabled``, or neither: then PyMySQL encrypts if the server supports it, as MySQL's driver does."""
     found = {
         name: value for name in ("ca", "capath", "cert", "key", "cipher") if (value := properties.text(f"ssl_{name}")) is not None
     }
@@ -55,11 +55,11 @@ def arguments(properties: Properties, kind: str) -> dict[str, Any]:
         found["password"] = key_password
     certificate = properties.text("serverSslCert")
     if certificate and certificate.startswith(("-----BEGIN", "classpath:")):
-        properties.notice("serverSslCert is left out: give the path of a file with the certificate")
+        properties.notice("serverSslCert is ignored: set the path of a certificate file")
     elif certificate:
         found.setdefault("ca", certificate.removeprefix("file:"))
     for store in _STORES:
-        properties.leave_out("is a key store of Java and is left out: give files in PEM as ssl_ca, ssl_cert and ssl_key", store)
+        properties.leave_out("is a Java key store and is ignored: set PEM files as ssl_ca, ssl_cert, and ssl_key", store)
     properties.text(*_OF_STORES)
     mode = _mode(properties, kind, "ca" in found or "capath" in found)
     if mode == _OFF:
@@ -67,15 +67,15 @@ def arguments(properties: Properties, kind: str) -> dict[str, Any]:
     if not mode and not found:
         return {}
     if mode in (_AUTHORITY, _IDENTITY) and "ca" not in found and "capath" not in found:
-        # Without a place PyMySQL would not look at the host's name.
+        # Without a CA path, PyMySQL would not verify the host name.
         paths = ssl.get_default_verify_paths()
         found.update({"ca": paths.cafile} if paths.cafile else {"capath": paths.capath or paths.openssl_capath})
     verified = mode in (_AUTHORITY, _IDENTITY)
     return {"ssl": {**found, "verify_mode": verified, "check_hostname": mode == _IDENTITY}}
 
 
-def _mode(properties: Properties, kind: str, has_authority: bool) -> str:
-    """One of the words above, or none when nothing is said."""
+def _mode(properties: DriverProperties, kind: str, has_authority: bool) -> str:
+    """Returns the configured TLS mode, if any."""
     own = _own_mode(properties)
     given = properties.choice(_MODES, "sslMode")
     use = properties.flag("useSSL")
@@ -94,12 +94,12 @@ def _mode(properties: Properties, kind: str, has_authority: bool) -> str:
         return _ANY if trust else _AUTHORITY if any_name else _IDENTITY
     if verify or require:
         return _AUTHORITY if verify else _ANY
-    # An authority that is named is there to be asked.
+    # A configured certificate authority implies verification.
     return (_AUTHORITY if own_identity is False else _IDENTITY) if has_authority else ""
 
 
-def _own_mode(properties: Properties) -> str | None:
-    """What PyMySQL's own arguments say."""
+def _own_mode(properties: DriverProperties) -> str | None:
+    """Returns the TLS mode set by PyMySQL's own arguments."""
     disabled, certificate = properties.flag("ssl_disabled"), properties.flag("ssl_verify_cert")
     if disabled:
         return _OFF

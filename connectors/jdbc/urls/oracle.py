@@ -1,4 +1,4 @@
-"""Oracle: ``jdbc:oracle:thin:`` and ``jdbc:oracle:oci:`` URLs, for python-oracledb."""
+"""Parses ``jdbc:oracle:thin:`` and ``jdbc:oracle:oci:`` URLs for python-oracledb."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from sqlalchemy.engine import URL
 
 from connect.errors import ConfigError
 from connectors.jdbc.urls import authority, java_properties
-from connectors.jdbc.urls.authority import Host, as_written
-from connectors.jdbc.urls.driver_properties import Properties
-from connectors.jdbc.urls.target import Request, Target, label
+from connectors.jdbc.urls.authority import Host, unescaped
+from connectors.jdbc.urls.driver_properties import DriverProperties
+from connectors.jdbc.urls.target import ConnectionTarget, UrlInput, format_label
 
 _PORT = 1521
 _FORMS = (
-    "known are jdbc:oracle:thin:@//host:1521/service, @host:1521/service, @host:1521:SID, @(DESCRIPTION=...), "
+    "supported are jdbc:oracle:thin:@//host:1521/service, @host:1521/service, @host:1521:SID, @(DESCRIPTION=...), "
     "@tcps://host:port/service and @name?TNS_ADMIN=folder"
 )
 
@@ -39,50 +39,50 @@ _TEXTS = {
 }
 
 
-def target(request: Request) -> Target:
-    """Simple addresses become a URL of host, port and service or SID; all others go to the driver as they are."""
+def parse_url(request: UrlInput) -> ConnectionTarget:
+    """Parses simple addresses into host, port, and service or SID; passes others to the driver unchanged."""
     found = re.fullmatch(r"(thin|oci8?):(.*)", request.text, re.I | re.S)
     if found is None:
-        raise ConfigError(f"after jdbc:oracle: comes thin: ({_FORMS})")
+        raise ConfigError(f"expected thin: after jdbc:oracle: ({_FORMS})")
     of_url, address = _login(found[2])
     address, query = _without_query(address)
     own, rest = _of_driver(query)
-    properties = Properties(own, request.properties)
+    properties = DriverProperties(own, request.properties)
     if found[1].lower() != "thin":
-        properties.notice("oci is left out: the connection is made without Oracle's client libraries, as with thin")
-    user, password = authority.login(request, properties, of_url)
+        properties.notice("oci is ignored: connections do not use Oracle's client libraries, as with thin")
+    user, password = authority.resolve_credentials(request, properties, of_url)
     arguments = _arguments(properties)
     url = URL.create("oracle+oracledb", user, password, query=_query(properties))
     sid, service = _SID.fullmatch(address), _SERVICE.fullmatch(address)
     if sid is not None and not rest:
-        host = Host(sid[1].strip("[]"), authority.port(sid[2]))
+        host = Host(sid[1].strip("[]"), authority.parse_port(sid[2]))
         url = url.set(host=host.name, port=host.port, database=sid[3])
-        shown = label("oracle", str(host), sid[3])
+        shown = format_label("oracle", str(host), sid[3])
     elif service is not None and not rest:
-        host = Host(service[1].strip("[]"), authority.port(service[2]) or _PORT)
+        host = Host(service[1].strip("[]"), authority.parse_port(service[2]) or _PORT)
         url = url.update_query_dict({"service_name": service[3]}).set(host=host.name, port=host.port)
-        shown = label("oracle", str(host), service[3])
+        shown = format_label("oracle", str(host), service[3])
     else:
         arguments["dsn"] = address + (f"?{rest}" if rest else "")
         shown = _label(address)
-    return Target(url, arguments, properties.finish("python-oracledb", java_properties.ORACLE), shown)
+    return ConnectionTarget(url, arguments, properties.finish("python-oracledb", java_properties.ORACLE), shown)
 
 
 def _login(text: str) -> tuple[tuple[str | None, str | None], str]:
-    """User and password before the ``@``, either perhaps in quotes, and the address."""
-    # The last one: a password may hold an @, an address does not.
+    """Splits off user and password, each optionally quoted, before the ``@``."""
+    # The last @: a password may contain one, an address cannot.
     head, at, address = text.rpartition("@")
     if not at:
         raise ConfigError(f"it has no @ before its address; {_FORMS}")
     found = _LOGIN.fullmatch(head)
     if found is None:
-        raise ConfigError("what stands before its @ is not user/password")
+        raise ConfigError("the text before its @ is not user/password")
     user, password = (None if part is None else part.strip().strip('"') or None for part in found.groups())
     address = address.strip()
     if not address:
         raise ConfigError(f"it has no address after its @; {_FORMS}")
     if address.lower().startswith(("ldap:", "ldaps:")):
-        raise ConfigError(f"names in a directory (ldap) are not supported; {_FORMS}")
+        raise ConfigError(f"directory names (ldap) are not supported; {_FORMS}")
     return (user, password), address
 
 
@@ -94,15 +94,15 @@ def _without_query(address: str) -> tuple[str, str]:
 
 
 def _of_driver(query: str) -> tuple[list[tuple[str, str]], str]:
-    """Parameters that are properties of the driver, and those that belong to the address."""
-    pairs = authority.parameters(query, as_written)
+    """Splits the parameters into driver properties and those of the address."""
+    pairs = authority.parse_parameters(query, unescaped)
     own = [
         (name, value) for name, value in pairs if name.startswith("oracle.") or name.lower() in ("tns_admin", "user", "password")
     ]
     return own, "&".join(f"{name}={value}" for name, value in pairs if (name, value) not in own)
 
 
-def _query(properties: Properties) -> dict[str, str]:
+def _query(properties: DriverProperties) -> dict[str, str]:
     role = properties.text("internal_logon", "mode")
     if role is None:
         return {}
@@ -111,7 +111,7 @@ def _query(properties: Properties) -> dict[str, str]:
     return {"mode": {"SYSBACKUP": "SYSBKP", "SYSDG": "SYSDGD", "SYSKM": "SYSKMT"}.get(role.upper(), role.strip().upper())}
 
 
-def _arguments(properties: Properties) -> dict[str, Any]:
+def _arguments(properties: DriverProperties) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for java, name in _TEXTS.items():
         value = properties.text(java)
@@ -119,7 +119,7 @@ def _arguments(properties: Properties) -> dict[str, Any]:
             found.setdefault(name, value)
     wallet = properties.text("oracle.net.wallet_location")
     if wallet is not None:
-        # A folder by itself, or in the parameter form of sqlnet.ora.
+        # A directory, or a parameter in the form of sqlnet.ora.
         inner = re.search(r"DIRECTORY\s*=\s*([^)]+)\)", wallet, re.I)
         found.setdefault("wallet_location", (inner[1] if inner else wallet.removeprefix("file:")).strip())
     milliseconds = properties.number("oracle.net.CONNECT_TIMEOUT")
@@ -132,12 +132,12 @@ def _arguments(properties: Properties) -> dict[str, Any]:
 
 
 def _label(address: str) -> str:
-    """Host and service out of a description, or the name of an alias."""
+    """Returns host and service of a description, or the name of an alias."""
     if address.startswith("("):
         host, port, service = (
             re.search(rf"\(\s*{word}\s*=\s*([\w$#.:-]+)\s*\)", address, re.I) for word in ("HOST", "PORT", "(?:SERVICE_NAME|SID)")
         )
         at = (host[1] if host else "") + (f":{port[1]}" if port else "")
-        return label("oracle", at, service[1] if service else None)
+        return format_label("oracle", at, service[1] if service else None)
     hosts, _, name = re.sub(r"^\w*:?//", "", address).partition("/")
-    return label("oracle", hosts, name)
+    return format_label("oracle", hosts, name)

@@ -1,4 +1,4 @@
-"""PostgreSQL and what speaks its protocol: ``jdbc:postgresql:`` URLs, and libpq's arguments from pgjdbc's properties."""
+"""Parses ``jdbc:postgresql:`` URLs and maps pgjdbc's properties to libpq's arguments, for PostgreSQL and compatible databases."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sqlalchemy.engine import URL
 from connect.errors import ConfigError
 from connectors.jdbc.urls import authority, java_properties
 from connectors.jdbc.urls.authority import Host, form_decoded
-from connectors.jdbc.urls.driver_properties import Properties
-from connectors.jdbc.urls.target import Request, Target, label
+from connectors.jdbc.urls.driver_properties import DriverProperties
+from connectors.jdbc.urls.target import ConnectionTarget, UrlInput, format_label
 
 _RENAMED = {
     "ApplicationName": "application_name",
@@ -35,14 +35,14 @@ _SERVER_TYPES = {
 _UNIX_SOCKET = re.compile(r"(.*)/\.s\.PGSQL\.([0-9]{1,5})")
 
 
-def target(drivername: str, kind: str, default_port: int) -> Callable[[Request], Target]:
-    """The reader of such URLs for one driver."""
+def url_parser(drivername: str, kind: str, default_port: int) -> Callable[[UrlInput], ConnectionTarget]:
+    """Returns the parser of such URLs for one driver."""
 
-    def read(request: Request) -> Target:
+    def read(request: UrlInput) -> ConnectionTarget:
         address, _, query = request.text.partition("?")
-        properties = Properties(authority.parameters(query, form_decoded), request.properties)
+        properties = DriverProperties(authority.parse_parameters(query, form_decoded), request.properties)
         hosts, database, of_url = _address(address)
-        user, password = authority.login(request, properties, of_url)
+        user, password = authority.resolve_credentials(request, properties, of_url)
         hosts, database = _named_apart(properties, hosts, database)
         arguments = libpq_arguments(properties, drivername)
         url = URL.create(drivername, user, password, database=database)
@@ -54,22 +54,24 @@ def target(drivername: str, kind: str, default_port: int) -> Callable[[Request],
         elif "service" not in arguments:
             url = url.set(host="localhost", port=default_port)
         notices = properties.finish(_driver(drivername), java_properties.PGJDBC)
-        return Target(url, arguments, notices, label(kind, _shown(url, hosts), database))
+        return ConnectionTarget(url, arguments, notices, format_label(kind, _shown(url, hosts), database))
 
     return read
 
 
 def _address(text: str) -> tuple[tuple[Host, ...], str | None, tuple[str | None, str | None]]:
     if not text.startswith("//"):
-        return (), authority.database_name(text.strip("/"), form_decoded), (None, None)
+        return (), authority.parse_database_name(text.strip("/"), form_decoded), (None, None)
     servers, _, name = text[2:].partition("/")
-    found = authority.authority(servers)
+    found = authority.parse_authority(servers)
     hosts = tuple(Host(authority.percent_decoded(one.name), one.port) for one in found.hosts)
-    return hosts, authority.database_name(name.strip("/"), form_decoded), (found.user, found.password)
+    return hosts, authority.parse_database_name(name.strip("/"), form_decoded), (found.user, found.password)
 
 
-def _named_apart(properties: Properties, hosts: tuple[Host, ...], database: str | None) -> tuple[tuple[Host, ...], str | None]:
-    """Hosts and database that stand among the parameters, as libpq and pgjdbc take them, and a Unix socket."""
+def _named_apart(
+    properties: DriverProperties, hosts: tuple[Host, ...], database: str | None
+) -> tuple[tuple[Host, ...], str | None]:
+    """Reads hosts, database, and Unix socket from the parameters, as libpq and pgjdbc do."""
     named, ports, name = (
         properties.text("host", "PGHOST"),
         properties.text("port", "PGPORT"),
@@ -80,19 +82,19 @@ def _named_apart(properties: Properties, hosts: tuple[Host, ...], database: str 
         numbers = (ports or "").split(",")
         numbers = numbers * len(several) if len(numbers) == 1 else numbers
         if len(numbers) != len(several):
-            raise ConfigError("it names another number of ports than of hosts")
-        hosts = tuple(Host(one.strip("[] "), authority.port(number)) for one, number in zip(several, numbers, strict=True))
+            raise ConfigError("its numbers of hosts and ports differ")
+        hosts = tuple(Host(one.strip("[] "), authority.parse_port(number)) for one, number in zip(several, numbers, strict=True))
     elif ports and len(hosts) <= 1:
-        hosts = (Host(hosts[0].name if hosts else "localhost", authority.port(ports)),)
+        hosts = (Host(hosts[0].name if hosts else "localhost", authority.parse_port(ports)),)
     factory, argument = properties.text("socketFactory"), properties.text("socketFactoryArg")
     if factory:
         socket = _UNIX_SOCKET.fullmatch(argument or "") if "unix" in factory.lower() else None
         if socket is None:
             raise ConfigError(
-                "its socketFactory is a Java class, which cannot run here: give the host to connect to, or for a Unix socket "
-                "its folder as host= (host=/var/run/postgresql)"
+                "its socketFactory is a Java class, which cannot run here: set the host to connect to, or for a Unix socket "
+                "its directory as host= (host=/var/run/postgresql)"
             )
-        hosts = (Host(socket[1] or "/", authority.port(socket[2])),)
+        hosts = (Host(socket[1] or "/", authority.parse_port(socket[2])),)
     return hosts, database or name
 
 
@@ -100,8 +102,8 @@ def _shown(url: URL, hosts: tuple[Host, ...]) -> str:
     return ",".join(map(str, hosts)) if hosts else str(Host(url.host or "", url.port))
 
 
-def libpq_arguments(properties: Properties, drivername: str) -> dict[str, Any]:
-    """What pgjdbc's and libpq's own properties are for libpq, and for psycopg."""
+def libpq_arguments(properties: DriverProperties, drivername: str) -> dict[str, Any]:
+    """Maps pgjdbc's and libpq's own properties to arguments of libpq and psycopg."""
     found: dict[str, Any] = {name: value for name in java_properties.LIBPQ if (value := properties.text(name)) is not None}
     for java, name in _RENAMED.items():
         value = properties.text(java)
@@ -113,7 +115,7 @@ def libpq_arguments(properties: Properties, drivername: str) -> dict[str, Any]:
     if keep_alive is not None:
         found.setdefault("keepalives", int(keep_alive))
     _choice_of_server(properties, found)
-    # pgjdbc's own words, for which libpq has none; its default is as near as it gets.
+    # Values of pgjdbc that libpq lacks; its default is the closest.
     for name, word in (("gssencmode", "allow"), ("gsslib", "auto")):
         if found.get(name, "").lower() == word:
             del found[name]
@@ -123,24 +125,26 @@ def libpq_arguments(properties: Properties, drivername: str) -> dict[str, Any]:
     _prepared(properties, found, drivername)
     _text_type(properties)
     properties.leave_out(
-        "is left out: libpq has no such limit (statement.timeout.ms ends a long statement)", "socketTimeout", "queryTimeout"
+        "is ignored: libpq has no such limit (statement.timeout.ms cancels a long statement)", "socketTimeout", "queryTimeout"
     )
     return found
 
 
-def _text_type(properties: Properties) -> None:
-    """``stringtype=unspecified`` is what sinks do anyway: text is bound as the type of its column."""
+def _text_type(properties: DriverProperties) -> None:
+    """``stringtype=unspecified`` is the default of sinks: text is bound as the type of its column."""
     word = (properties.text("stringtype") or "unspecified").strip().lower()
     if word not in ("unspecified", "varchar"):
         raise ConfigError("the property stringtype is none of unspecified, varchar")
     if word == "varchar":
-        properties.notice("stringtype=varchar is left out: text is written to columns of any type that can be read from text")
+        properties.notice(
+            "stringtype=varchar is ignored: text is written to columns of any type that PostgreSQL can parse from text"
+        )
 
 
-def _tls(properties: Properties, found: dict[str, Any]) -> None:
+def _tls(properties: DriverProperties, found: dict[str, Any]) -> None:
     if "sslmode" in found:
         found["sslmode"] = found["sslmode"].lower()
-    # ssl=true alone is the strictest mode in pgjdbc, whatever older examples on the web say.
+    # ssl=true alone is pgjdbc's strictest mode, despite older examples.
     wanted = properties.flag("ssl")
     factory, argument = properties.text("sslfactory") or "", properties.text("sslfactoryarg") or ""
     name = factory.rpartition(".")[2]
@@ -149,21 +153,21 @@ def _tls(properties: Properties, found: dict[str, Any]) -> None:
         if name == "NonValidatingFactory":
             found["sslmode"] = "require"
             properties.notice(
-                "sslfactory accepts any certificate: the connection is encrypted (sslmode=require), the server not verified"
+                "sslfactory accepts any certificate: the connection is encrypted (sslmode=require) without verifying the server"
             )
     if not name or name in ("LibPQFactory", "NonValidatingFactory"):
         return
     if name in ("DefaultJavaSSLFactory", "SystemPropertySSLFactory"):
-        # Java's own certificate authorities: those of the system, which libpq takes only with full verification.
+        # Java's default certificate authorities correspond to the system's, which libpq only uses with full verification.
         if found.get("sslmode") == "verify-full":
             found.setdefault("sslrootcert", "system")
     elif name == "SingleCertValidatingFactory" and argument.startswith("file:"):
         found.setdefault("sslrootcert", argument.removeprefix("file:"))
     else:
-        properties.notice("sslfactory is a Java class and is left out: name the authority's certificate with sslrootcert")
+        properties.notice("sslfactory is a Java class and is ignored: set the authority's certificate with sslrootcert")
 
 
-def _timeouts(properties: Properties, found: dict[str, Any]) -> None:
+def _timeouts(properties: DriverProperties, found: dict[str, Any]) -> None:
     own = properties.number("connect_timeout")
     limits = [limit for limit in (properties.number("connectTimeout"), properties.number("loginTimeout")) if limit is not None]
     if own is not None:
@@ -172,18 +176,18 @@ def _timeouts(properties: Properties, found: dict[str, Any]) -> None:
         found["connect_timeout"] = math.ceil(min((limit for limit in limits if limit), default=0))
 
 
-def _choice_of_server(properties: Properties, found: dict[str, Any]) -> None:
+def _choice_of_server(properties: DriverProperties, found: dict[str, Any]) -> None:
     kind = properties.choice(_SERVER_TYPES, "targetServerType")
     if kind == "":
-        properties.notice("targetServerType=preferPrimary is left out: hosts are tried in order, so name the primary first")
+        properties.notice("targetServerType=preferPrimary is ignored: hosts are tried in order, so name the primary first")
     elif kind is not None:
         found.setdefault("target_session_attrs", kind)
     if properties.flag("loadBalanceHosts"):
         found.setdefault("load_balance_hosts", "random")
 
 
-def _options(properties: Properties) -> str:
-    """The ``options`` of a session: those that are given, and settings that pgjdbc has properties for."""
+def _options(properties: DriverProperties) -> str:
+    """Returns the ``options`` of a session: the configured ones, and settings that pgjdbc has properties for."""
     options = [given] if (given := properties.text("options")) else []
     schemas = properties.text("currentSchema")
     if schemas:
@@ -194,15 +198,15 @@ def _options(properties: Properties) -> str:
 
 
 def _escaped(value: str) -> str:
-    """For libpq's options, which end at blanks."""
+    """Escapes a value for libpq's options, which end at blanks."""
     return re.sub(r"([\\\s])", r"\\\1", value)
 
 
-def _prepared(properties: Properties, found: dict[str, Any], drivername: str) -> None:
+def _prepared(properties: DriverProperties, found: dict[str, Any], drivername: str) -> None:
     threshold, mode = properties.text("prepareThreshold"), (properties.text("preferQueryMode") or "").lower()
     own = properties.number("prepare_threshold")
     if not drivername.endswith("+psycopg"):
-        return  # only psycopg 3 prepares
+        return  # only psycopg 3 prepares statements
     if own is not None:
         found["prepare_threshold"] = own
     elif mode == "simple":
@@ -210,7 +214,7 @@ def _prepared(properties: Properties, found: dict[str, Any], drivername: str) ->
     elif threshold is not None:
         if not re.fullmatch(r"-?[0-9]{1,9}", threshold.strip()):
             raise ConfigError("the property prepareThreshold is not a whole number")
-        # Java counts the executions up to the prepared one, psycopg those before it. 0 is never in Java.
+        # Java counts executions including the prepared one, psycopg those before it. In Java, 0 means never.
         found["prepare_threshold"] = None if int(threshold) == 0 else max(0, int(threshold) - 1)
 
 
@@ -219,8 +223,8 @@ def _driver(drivername: str) -> str:
 
 
 def with_properties(url: URL, given: Mapping[str, str]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Arguments and notices for an SQLAlchemy URL of a libpq driver with properties beside it."""
-    properties = Properties((), given)
+    """Returns arguments and notices for a SQLAlchemy URL of a libpq driver with extra properties."""
+    properties = DriverProperties((), given)
     properties.text("user", "username")
     properties.text("password")
     arguments = libpq_arguments(properties, url.drivername)

@@ -1,4 +1,4 @@
-"""SQLAlchemy URLs, which are taken as they are; only a driver is chosen where none is named."""
+"""Parses SQLAlchemy URLs; only chooses a driver if none is named."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from sqlalchemy.exc import ArgumentError
 from connect.errors import ConfigError
 from connectors.jdbc.urls import drivers, file_databases, mysql, postgresql
 from connectors.jdbc.urls.authority import Host
-from connectors.jdbc.urls.target import Request, Target, label
+from connectors.jdbc.urls.target import ConnectionTarget, UrlInput, format_label
 
-# As SQLAlchemy reads it: what follows the host, and the parameters.
+# As SQLAlchemy parses it: the text after the host, and the parameters.
 _PARTS = re.compile(r"[\w+]+://(?:[^:/]*(?::[^@]*)?@)?(?:\[[^/?]+\]|[^/:?]+)?(?::[^/?]*)?(?:/([^?]*))?(?:\?(.*))?", re.S)
 _PORT_AND_PATH = re.compile(r"[0-9]{1,5}/[^?]*\?")
 _FILES = ("sqlite", "duckdb")
 _LIBPQ = ("psycopg", "psycopg2")
 
 
-def target(request: Request) -> Target:
-    """The target for ``dialect+driver://user:password@host:port/database?name=value``."""
+def parse_url(request: UrlInput) -> ConnectionTarget:
+    """Parses ``dialect+driver://user:password@host:port/database?name=value``."""
     url = _parsed(request.text)
     url = url.set(drivername=_drivername(url))
     drivers.check_dialect(url.drivername)
@@ -30,13 +30,13 @@ def target(request: Request) -> Target:
     notices: tuple[str, ...] = ()
     if url.get_backend_name() in _FILES:
         if user or password:
-            notices = ("user and password are left out: the database is a file",)
+            notices = ("user and password are ignored: the database is a file",)
     elif user or password:
         url = url.set(username=user or url.username, password=password or url.password)
     arguments, statements, more = _arguments(url, given)
     if url.drivername.endswith("+pyodbc"):
         url, arguments = url.update_query_dict(given), {}
-    return Target(url, arguments, notices + more, _label(url), statements)
+    return ConnectionTarget(url, arguments, notices + more, _label(url), statements)
 
 
 def _parsed(text: str) -> URL:
@@ -46,11 +46,11 @@ def _parsed(text: str) -> URL:
     except (ArgumentError, ValueError):
         found = None
     if found is None or found.end() < len(text):
-        # SQLAlchemy's words may repeat a password that was taken for a port, and what it cannot read at the end it leaves out.
-        raise ConfigError("it has not the form dialect+driver://user:password@host:port/database?name=value")
+        # SQLAlchemy's message may quote a password that was parsed as a port, and SQLAlchemy ignores an invalid end.
+        raise ConfigError("expected the form dialect+driver://user:password@host:port/database?name=value")
     if url.get_backend_name() not in _FILES and _has_stray_at(url, found[1] or "", found[2] or ""):
-        # A part of a password was taken for host, database or parameter, or a parameter for a password.
-        raise ConfigError("it has an @ too many: outside of user:password@ it is written %40, as are / %2F and ? %3F inside")
+        # Part of a password was parsed as host, database, or parameter, or a parameter as a password.
+        raise ConfigError("it has an extra @: outside user:password@ write %40; inside, write %2F for a / and %3F for a ?")
     return url
 
 
@@ -69,8 +69,8 @@ def _drivername(url: URL) -> str:
     return f"postgresql+{driver}" if backend == "postgres" else url.drivername
 
 
-def _login(request: Request, given: dict[str, str]) -> tuple[str | None, str | None]:
-    """User and password beside the URL; they are taken out of the properties."""
+def _login(request: UrlInput, given: dict[str, str]) -> tuple[str | None, str | None]:
+    """Returns user and password from outside the URL; removes them from the properties."""
     named = {name.lower(): name for name in given}
     user, username, password = (given.pop(named[word], "") if word in named else "" for word in ("user", "username", "password"))
     return request.user or user or username or None, request.password or password or None
@@ -83,7 +83,7 @@ def _arguments(url: URL, given: dict[str, str]) -> tuple[dict[str, Any], tuple[s
         return arguments, (), notices
     if driver == "pymysql":
         arguments, notices = mysql.with_properties(url, given)
-        # What the URL says of the same is SQLAlchemy's to read.
+        # SQLAlchemy parses those of the URL.
         return {name: value for name, value in arguments.items() if name not in url.query}, (), notices
     if backend in _FILES:
         arguments, statements, notices = file_databases.with_properties(url, given)
@@ -97,4 +97,4 @@ def _label(url: URL) -> str:
         shown = hosts if isinstance(hosts, str) else ",".join(hosts)
     else:
         shown = str(Host(url.host or "", url.port))
-    return label(url.get_backend_name(), shown, url.database)
+    return format_label(url.get_backend_name(), shown, url.database)

@@ -1,1 +1,1 @@
-"""Captured tables: catalog, filters, record schemas, and row decoders."""
+"""Schemas of captured tables: catalog, filters, record schemas, and row decoders."""

@@ -1,30 +1,17 @@
-"""What the database knows about itself: tables, columns, types, keys, replica identity."""
+"""Reads the database's catalog: tables, columns, types, keys, and replica identity."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from connectors.postgres.connection import Connection, quoted
+from connectors.postgres.connection import Connection, quote_identifier
+from connectors.postgres.types.column_type import CatalogType
 
 
 @dataclass(frozen=True, slots=True)
-class PgType:
-    """One row of pg_type, with the labels of an enum in their order."""
-
-    oid: int
-    schema: str
-    name: str
-    kind: str
-    element_oid: int
-    base_oid: int
-    base_typmod: int
-    labels: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column as far as its events go."""
+class CapturedColumn:
+    """A column, as far as it affects events."""
 
     name: str
     type_oid: int
@@ -34,16 +21,16 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A table at one moment. ``identity`` is pg_class.relreplident: d, n, f, i. ``rows`` is an estimate, -1 for unknown.
+class CapturedTable:
+    """A version of a table. ``identity`` is pg_class.relreplident (d, n, f, i); ``rows`` is an estimate, -1 if unknown.
 
-    Equal tables give equal events: what does not show in an event does not count.
+    Equal tables give equal events: attributes that do not affect events are not compared.
     """
 
     oid: int
     schema: str
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[CapturedColumn, ...]
     key: tuple[str, ...]
     identity: str = field(compare=False)
     kind: str = field(compare=False)
@@ -68,8 +55,8 @@ where a.attrelid = any($1::oid[]) and a.attnum > 0 and not a.attisdropped and a.
 order by a.attrelid, a.attnum
 """
 
-# A table without a primary key is keyed by its replica identity index, else by its first unique index whose columns are all
-# NOT NULL, as Debezium does.
+# The key of a table without a primary key is its replica identity index, else its first unique index whose columns are all
+# NOT NULL, as in Debezium.
 _KEYS = """
 select i.indrelid, a.attname
 from pg_index i
@@ -99,11 +86,11 @@ def _oids(oids: list[int]) -> str:
     return "{" + ",".join(map(str, oids)) + "}"
 
 
-def read_tables(connection: Connection, wanted: Callable[[str, str], bool], *, via_root: bool = False) -> list[Table]:
-    """The tables whose (schema, name) are wanted, ordered by name.
+def read_tables(connection: Connection, wanted: Callable[[str, str], bool], *, via_root: bool = False) -> list[CapturedTable]:
+    """Reads the tables whose (schema, name) are wanted, ordered by name.
 
-    A partitioned table and its partitions are the same rows: with ``via_root`` the roots are given, else the leaves, which is
-    how the publication names the changes.
+    A partitioned table and its partitions have the same rows: with ``via_root``, returns the roots, else the leaves, as the
+    publication names the changes.
     """
     found = [
         (int(oid or 0), schema or "", name or "", kind or "", identity or "", int(rows or -1))
@@ -113,8 +100,8 @@ def read_tables(connection: Connection, wanted: Callable[[str, str], bool], *, v
     return _with_columns(connection, found)
 
 
-def read_table(connection: Connection, oid: int) -> Table | None:
-    """The table as it is now, or None when it is gone."""
+def read_table(connection: Connection, oid: int) -> CapturedTable | None:
+    """Reads the current version of a table; None if it does not exist."""
     sql = (
         "select c.oid, n.nspname, c.relname, c.relkind, c.relreplident, c.reltuples::bigint "
         "from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = $1::oid"
@@ -127,31 +114,31 @@ def read_table(connection: Connection, oid: int) -> Table | None:
     return tables[0] if tables else None
 
 
-def _with_columns(connection: Connection, found: list[tuple[int, str, str, str, str, int]]) -> list[Table]:
+def _with_columns(connection: Connection, found: list[tuple[int, str, str, str, str, int]]) -> list[CapturedTable]:
     if not found:
         return []
     oids = _oids([entry[0] for entry in found])
-    columns: dict[int, list[Column]] = {}
+    columns: dict[int, list[CapturedColumn]] = {}
     for relation, name, type_oid, typmod, not_null, default in connection.query(_COLUMNS, [oids]):
         columns.setdefault(int(relation or 0), []).append(
-            Column(name or "", int(type_oid or 0), int(typmod or -1), not_null == "t", default)
+            CapturedColumn(name or "", int(type_oid or 0), int(typmod or -1), not_null == "t", default)
         )
     keys: dict[int, list[str]] = {}
     for relation, name in connection.query(_KEYS, [oids]):
         keys.setdefault(int(relation or 0), []).append(name or "")
     return [
-        Table(oid, schema, name, tuple(columns.get(oid, ())), tuple(keys.get(oid, ())), identity, kind, rows)
+        CapturedTable(oid, schema, name, tuple(columns.get(oid, ())), tuple(keys.get(oid, ())), identity, kind, rows)
         for oid, schema, name, kind, identity, rows in found
     ]
 
 
-def read_types(connection: Connection) -> dict[int, PgType]:
-    """Every type of the database by its oid."""
+def read_types(connection: Connection) -> dict[int, CatalogType]:
+    """Reads all types of the database, by OID."""
     labels: dict[int, list[str]] = {}
     for oid, label in connection.query(_LABELS):
         labels.setdefault(int(oid or 0), []).append(label or "")
     return {
-        int(oid or 0): PgType(
+        int(oid or 0): CatalogType(
             int(oid or 0), schema or "", name or "", kind or "", int(element or 0), int(base or 0), int(typmod or -1),
             tuple(labels.get(int(oid or 0), ())),
         )
@@ -159,10 +146,10 @@ def read_types(connection: Connection) -> dict[int, PgType]:
     }  # fmt: skip
 
 
-def estimated_rows(connection: Connection, table: Table) -> int:
-    """About how many rows: the statistics, or for a table never analysed a count that stops at 100,000."""
+def estimated_rows(connection: Connection, table: CapturedTable) -> int:
+    """Estimates the number of rows from statistics; for a table that was never analyzed, counts up to 100,000."""
     if table.rows >= 0:
         return table.rows
-    name = f"{quoted(table.schema)}.{quoted(table.name)}"
+    name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
     rows = connection.query(f"select count(*) from (select 1 from {name} limit 100000) t")
     return int(rows[0][0] or 0)

@@ -1,4 +1,4 @@
-"""The change event: Debezium's envelope, source block, key and value schemas, field by field in its order."""
+"""Schemas of change events: Debezium's envelope, source block, keys, and values, in its field order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SOURCE = (
     .build()
 )
 
-# Positions in the source block's values, for those who fill in a copied block.
+# Positions in the values of the source block.
 TS_MS, SNAPSHOT, SEQUENCE, TS_US, TS_NS = 3, 4, 6, 7, 8
 SCHEMA, TABLE, TX_ID, LSN, ORIGIN, ORIGIN_LSN = 9, 10, 11, 12, 14, 15
 
@@ -76,7 +76,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 @dataclass(frozen=True, slots=True)
 class RowSchemas:
-    """The schemas of one table's events; ``key`` is None for a table without a key."""
+    """Schemas of a table's events; ``key`` is None for a table without a key."""
 
     key: Schema | None
     value: Schema
@@ -84,12 +84,12 @@ class RowSchemas:
 
 
 def topic_name(prefix: str, delimiter: str, schema: str, table: str) -> str:
-    """``prefix.schema.table``, with ``_`` for each character that a topic name cannot have."""
+    """``prefix.schema.table``, with ``_`` for each character that is invalid in a topic name."""
     return _UNSAFE.sub("_", delimiter.join((prefix, schema, table)))
 
 
 def row_schemas(topic: str, fields: list[tuple[str, Schema]], key_fields: list[tuple[str, Schema]]) -> RowSchemas:
-    """Key, row and envelope schema of a topic."""
+    """Builds the key, row, and envelope schema of a topic."""
     value = Schema(Type.STRUCT, name=f"{topic}.Value", optional=True, fields=fields)
     key = Schema(Type.STRUCT, name=f"{topic}.Key", fields=key_fields) if key_fields else None
     envelope = Schema(
@@ -111,7 +111,7 @@ def row_schemas(topic: str, fields: list[tuple[str, Schema]], key_fields: list[t
 
 
 def connector_version() -> str:
-    """The version in source blocks: this distribution's."""
+    """The version in source blocks: the version of Sluice."""
     try:
         return metadata.version("sluice-connect")
     except metadata.PackageNotFoundError:
@@ -119,5 +119,5 @@ def connector_version() -> str:
 
 
 def source_values(version: str, name: str, database: str, schema: str, table: str) -> list[Any]:
-    """The values of a source block in which what differs from event to event is not filled in yet."""
+    """The values of a source block, without the values that differ between events."""
     return [version, CONNECTOR, name, 0, "false", database, None, None, None, schema, table, None, None, None, None, None]

@@ -1,4 +1,4 @@
-"""Which tables and columns are captured: anchored regular expressions over qualified names, in any case, as Debezium's."""
+"""Filters captured tables and columns by regular expressions, anchored and case-insensitive as in Debezium."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _matches(patterns: tuple[re.Pattern[str], ...], name: str) -> bool:
 
 
 class Filters:
-    """Decisions by name alone; the same for snapshot and stream."""
+    """Decides by name only; the same for snapshot and streaming."""
 
     def __init__(self, capture: CaptureSettings) -> None:
         self._schema_include, self._schema_exclude = _compile(capture.schema_include), _compile(capture.schema_exclude)
@@ -46,11 +46,11 @@ class Filters:
         return not _matches(self._column_exclude, name)
 
     def key_columns(self, schema: str, table: str) -> tuple[str, ...] | None:
-        """The key that ``message.key.columns`` gives the table, or None."""
+        """The key columns that ``message.key.columns`` sets for the table, or None."""
         name = f"{schema}.{table}"
         return next((columns for table_regex, columns in self._keys if table_regex.fullmatch(name)), None)
 
 
 def name_matches(patterns: Iterable[str], name: str) -> bool:
-    """Whether one of the regular expressions matches the whole name."""
+    """Whether a regular expression matches the whole name."""
     return any(re.fullmatch(p, name, re.IGNORECASE) for p in patterns)

@@ -1,7 +1,7 @@
-"""What a table's rows become: its schemas, and row decoders generated for its columns.
+"""Schemas of a table, and row decoders generated for its columns.
 
-Generated code pays: a row of nine columns costs one function call in place of ten, which is most of the cost of a row in Python.
-Names from the database never enter the code; it refers to columns by number.
+Generated code is faster: a row of nine columns needs one function call instead of ten, which are most of the cost of a row in
+Python. The code refers to columns by number; names from the database never enter it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from typing import Any
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import DataError
+from connect.generated_code import define_functions
 from connect.record import SourceRecord
-from connectors.postgres.config import Settings
-from connectors.postgres.schema.catalog import PgType, Table
+from connectors.databases.postgresql.text_format import unescape_copy
+from connectors.postgres.config import PostgresConfig
+from connectors.postgres.schema.catalog import CapturedTable
 from connectors.postgres.schema.envelope import RowSchemas, row_schemas, topic_name
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.types import ColumnType, column_type
-from connectors.postgres.types.defaults import default_of
+from connectors.postgres.types.column_type import CatalogType
+from connectors.postgres.types.defaults import parse_default
 from connectors.postgres.types.numbers import finite_decimal
 
 log = logging.getLogger(__name__)
@@ -32,28 +35,30 @@ KeyOf = Callable[[list[Any]], list[Any] | None]
 
 
 class NullInRequiredError(DataError):
-    """A row has a null where the catalogue says NOT NULL now: the constraint came after the row. ``column`` says where."""
+    """A row has a null in ``column``, which is NOT NULL now: the row is older than the constraint."""
 
     def __init__(self, table: str, column: str) -> None:
-        super().__init__(f"{table}.{column} is NOT NULL in the catalogue, but a row has no value")
+        super().__init__(f"{table}.{column} is NOT NULL in the catalog, but a row has no value")
         self.column = column
 
 
 @dataclass(frozen=True, slots=True)
 class RowColumn:
-    """A column that is part of the events."""
+    """A captured column."""
 
     name: str
     type: ColumnType
     schema: Schema
     source_index: int
-    """Its position among all columns of the table, as COPY and the stream send them."""
+    """Position among all columns of the table, as in the stream."""
 
 
 class TableRows:
     """Schemas and decoders of one version of a table. Build one per version and reuse it: converters know schemas by identity."""
 
-    def __init__(self, table: Table, types: Mapping[int, PgType], settings: Settings, filters: Filters) -> None:
+    def __init__(
+        self, table: CapturedTable, types: Mapping[int, CatalogType], settings: PostgresConfig, filters: Filters
+    ) -> None:
         self.table = table
         self.types = types
         self.topic = topic_name(settings.topic_prefix, settings.topic_delimiter, table.schema, table.name)
@@ -63,7 +68,7 @@ class TableRows:
         missing = [name for name in key if name not in by_name]
         if missing:
             raise DataError(
-                f"key column {missing[0]} of {table} is no column that can be captured; check message.key.columns and its type"
+                f"key column {missing[0]} of {table} cannot be captured; check message.key.columns and the column's type"
             )
         self.key_indexes = tuple(by_name[name] for name in key)
         self.schemas: RowSchemas = row_schemas(
@@ -77,14 +82,14 @@ class TableRows:
         self.key_of: KeyOf = _key_getter(self.key_indexes)
 
     def fill_unchanged(self, new: list[Any], old: list[Any]) -> None:
-        """Puts the old row's values where the new one has only the placeholder for an unchanged TOASTed value."""
+        """Replaces placeholders for unavailable values in the new row by the old row's values."""
         for i, placeholder in enumerate(self.placeholders):
             if placeholder is not None and new[i] is placeholder:
                 new[i] = old[i]
 
 
 def _row_columns(
-    table: Table, key: tuple[str, ...], types: Mapping[int, PgType], settings: Settings, filters: Filters
+    table: CapturedTable, key: tuple[str, ...], types: Mapping[int, CatalogType], settings: PostgresConfig, filters: Filters
 ) -> list[RowColumn]:
     found: list[RowColumn] = []
     for index, column in enumerate(table.columns):
@@ -94,13 +99,13 @@ def _row_columns(
         if mapped is None:
             pg_type = types.get(column.type_oid)
             log.warning(
-                "column %s.%s of type %s has no mapping and is left out of the events; include.unknown.datatypes=true "
-                "takes it as bytes",
+                "column %s.%s of type %s is not supported and is not captured; include.unknown.datatypes=true "
+                "captures it as bytes",
                 table, column.name, pg_type.name if pg_type else f"oid {column.type_oid}",
             )  # fmt: skip
             continue
         schema = mapped.schema if column.not_null else mapped.schema.as_optional()
-        default = default_of(column.default, mapped)
+        default = parse_default(column.default, mapped)
         if default is not None:
             schema = schema.replace(default=default)
         found.append(RowColumn(column.name, mapped.under(schema), schema, index))
@@ -127,30 +132,13 @@ _FROM_BYTES = {
     "decimal": "Decimal(x) if (x := {b}.decode())[-1] < ':' else finite(x)",
     "zoned": "x[:10] + 'T' + x[11:-3] + 'Z' if (x := {b}.decode())[-3:] == '+00' and x[4] == '-' else c{i}(x)",
 }
-_UNESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-
-
-def unescape(text: str) -> str:
-    """A field of COPY's text format without its backslash escapes."""
-    parts = text.split("\\")
-    found = [parts[0]]
-    at = 1
-    while at < len(parts):
-        part = parts[at]
-        if part:
-            found.append(_UNESCAPES.get(part[0], part[0]) + part[1:])
-        elif at + 1 < len(parts):  # two backslashes stand for one
-            at += 1
-            found.append("\\" + parts[at])
-        at += 1
-    return "".join(found)
 
 
 def _namespace(rows: TableRows) -> dict[str, Any]:
     space: dict[str, Any] = {
         "Decimal": Decimal,
         "finite": finite_decimal,
-        "unescape": unescape,
+        "unescape": unescape_copy,
         "head": struct.Struct("!BI").unpack_from,
     }
     for i, column in enumerate(rows.columns):
@@ -161,14 +149,13 @@ def _namespace(rows: TableRows) -> dict[str, Any]:
 
 
 def _compile(code: list[str], space: dict[str, Any], name: str) -> Any:
-    exec("\n".join(code), space)
-    return space[name]
+    return define_functions(code, space, title="pgoutput row decoder")[name]
 
 
 def _tuple_decoder(rows: TableRows, *, fill_missing: bool) -> TupleDecoder:
-    """``decode(message, position)`` of a tuple's columns in a pgoutput message.
+    """Generates ``decode(message, position)`` for the columns of a tuple in a pgoutput message.
 
-    Raises struct.error when the tuple ends in short columns (see :func:`pgoutput.padded`), NullInRequiredError for a null
+    Raises struct.error when the tuple ends in short columns (see :func:`pgoutput.pad_message`), NullInRequiredError for a null
     where the schema has none; with ``fill_missing`` (old tuples that hold the key alone) such a column gets its zero instead.
     """
     space = _namespace(rows)
@@ -179,7 +166,7 @@ def _tuple_decoder(rows: TableRows, *, fill_missing: bool) -> TupleDecoder:
 
     def unavailable(column: str) -> Any:
         raise DataError(
-            f"{table}.{column}: an update did not send the unchanged, TOASTed value, and its type has no placeholder; "
+            f"{table}.{column}: the unchanged TOAST value is unavailable, and its type has no placeholder; "
             f"ALTER TABLE {table} REPLICA IDENTITY FULL makes the server send it"
         )
 
@@ -229,8 +216,10 @@ SnapshotDecoder = Callable[[list[str], Struct, Mapping[str, Any], Mapping[str, A
 
 
 def snapshot_decoder(rows: TableRows) -> SnapshotDecoder:
-    """``decode(lines, source, partition, offset, ts_ms, ts_us, ts_ns)``: the 'r' events of COPY lines that hold all columns of
-    ``rows.columns`` in their order. All events share ``source``, ``partition`` and ``offset``."""
+    """Generates ``decode(lines, source, partition, offset, ts_ms, ts_us, ts_ns)``, which returns the 'r' events of COPY lines.
+
+    Lines have the columns of ``rows.columns`` in order. All events share ``source``, ``partition``, and ``offset``.
+    """
     space = _namespace(rows)
     space.update(
         Struct=Struct, SourceRecord=SourceRecord, topic=rows.topic, key_schema=rows.schemas.key, value_schema=rows.schemas.value,

@@ -1,7 +1,7 @@
-"""From the stream's messages to change events.
+"""Converts messages of the stream to change events.
 
-One :class:`ChangeReader` lives as long as the task; it survives connections, for it knows how far it has come. It takes whole
-CopyData messages and appends records to ``out``.
+A :class:`ChangeEventEmitter` lives as long as the task and tracks its position across connections. It reads whole CopyData
+messages and appends records to ``out``.
 """
 
 from __future__ import annotations
@@ -14,26 +14,35 @@ from connect.data.headers import Headers
 from connect.data.struct import Struct
 from connect.errors import ConnectError
 from connect.record import SourceRecord
-from connectors.postgres.config import Settings
-from connectors.postgres.offsets import TX_EVENTS, TX_LSN, Position, catch_up_offset, source_partition
+from connectors.postgres.config import PostgresConfig
+from connectors.postgres.offsets import TX_EVENTS, TX_LSN, StreamPosition, catch_up_offset, source_partition
 from connectors.postgres.schema import envelope as env
-from connectors.postgres.schema.captured_tables import Tables
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, TupleDecoder
 from connectors.postgres.streaming import pgoutput
-from connectors.postgres.streaming.flush_lsn import Confirmation
-from connectors.postgres.streaming.pgoutput import DELETE, INSERT, KEY_TUPLE, NEW_TUPLE, OLD_TUPLE, UPDATE, padded, skip_tuple
-from connectors.postgres.streaming.replication import HEADER
-from connectors.postgres.streaming.toast import encoded, fill_unsent
+from connectors.postgres.streaming.captured_tables import CapturedTables
+from connectors.postgres.streaming.flush_lsn import FlushTracker
+from connectors.postgres.streaming.pgoutput import (
+    DELETE,
+    INSERT,
+    KEY_TUPLE,
+    NEW_TUPLE,
+    OLD_TUPLE,
+    UPDATE,
+    pad_message,
+    skip_tuple,
+)
+from connectors.postgres.streaming.replication import HEADER_SIZE
+from connectors.postgres.streaming.toast import encode_tuple, fetch_unavailable_values
 
 _u64 = struct.Struct("!Q").unpack_from
-_MARKER_AT, _COLUMNS_AT = HEADER + 5, HEADER + 8
-_EVERYTHING = 1 << 62
+_MARKER_AT, _COLUMNS_AT = HEADER_SIZE + 5, HEADER_SIZE + 8
+_SKIP_ALL = 1 << 62
 _OPERATIONS = {INSERT: "c", UPDATE: "u", DELETE: "d"}
-_row_head = struct.Struct("!xQ16xBIB").unpack_from  # change LSN, kind, relation, what tuple comes first
+_row_head = struct.Struct("!xQ16xBIB").unpack_from  # change LSN, kind, relation, kind of the first tuple
 
 
-class _Capture:
-    """A captured table in the stream: its rows, and the source block of the present transaction."""
+class _StreamedTable:
+    """A captured table in the stream, with the source block of the current transaction."""
 
     __slots__ = ("base", "rows", "transaction")
 
@@ -43,21 +52,29 @@ class _Capture:
         self.transaction = -1
 
 
-class CaughtUp(Exception):
+class CatchUpComplete(Exception):
     """The next transaction commits at or after ``stop_lsn``. Never leaves the package."""
 
 
-class ChangeReader:
-    """Turns messages into records, in order, each change once whatever the server sends again."""
+# Large class: splitting position tracking from event building is planned with the state machine of the task.
+class ChangeEventEmitter:
+    """Converts messages to records, in order, each change once even if the server sends it again."""
 
-    def __init__(self, settings: Settings, tables: Tables, position: Position, confirmation: Confirmation, version: str) -> None:
+    def __init__(
+        self,
+        settings: PostgresConfig,
+        tables: CapturedTables,
+        position: StreamPosition,
+        flush_tracker: FlushTracker,
+        version: str,
+    ) -> None:
         self._settings = settings
         self._tables = tables
-        self._confirmation = confirmation
+        self._flush_tracker = flush_tracker
         self._version = version
         self._partition = source_partition(settings.topic_prefix)
         self._skipped = {kind for kind, op in _OPERATIONS.items() if op in settings.skipped}
-        self._relations: dict[int, _Capture | None] = {}
+        self._relations: dict[int, _StreamedTable | None] = {}
         self._resume = position
         self.done_lsn = position.done_lsn
         self.out: list[SourceRecord] = []
@@ -65,8 +82,8 @@ class ChangeReader:
         self.lsn = position.done_lsn
         self.commit_us: int | None = None
         self.stop_lsn: int | None = None
-        """While set, changes carry offsets that still ask for a snapshot, and CaughtUp ends the stream there."""
-        # the transaction at hand
+        """While set, offsets of changes still require a snapshot, and CatchUpComplete ends the stream there."""
+        # the current transaction
         self.in_transaction = False
         self._number = 0
         self._tx_lsn = position.tx_lsn
@@ -82,27 +99,29 @@ class ChangeReader:
 
     # --- position -----------------------------------------------------------------------------------------------------------
 
-    def position(self) -> Position:
-        """Where to go on after a lost connection: behind the last change that was handed out."""
+    def position(self) -> StreamPosition:
+        """The position to continue from after a lost connection: behind the last emitted change."""
         if self.in_transaction:
-            return Position(self.done_lsn, self._tx_lsn, self._change)
-        return Position(self.done_lsn, self._resume.tx_lsn, self._resume.tx_events, self._resume.xid, self._resume.event_lsn)
+            return StreamPosition(self.done_lsn, self._tx_lsn, self._change)
+        return StreamPosition(
+            self.done_lsn, self._resume.tx_lsn, self._resume.tx_events, self._resume.xid, self._resume.event_lsn
+        )
 
-    def restart(self) -> None:
-        """A new connection: the server begins again with whole transactions and Relation messages."""
+    def reset_connection(self) -> None:
+        """Prepares for a new connection, on which the server sends whole transactions and Relation messages again."""
         self._resume = self.position()
         self.in_transaction = False
         self._relations.clear()
 
-    def jump(self, lsn: int) -> None:
-        """Everything that commits before ``lsn`` is done, for a snapshot holds it."""
+    def skip_to(self, lsn: int) -> None:
+        """Skips to ``lsn``: a snapshot contains everything that committed before."""
         self.done_lsn = max(self.done_lsn, lsn)
         self.lsn = max(self.lsn, lsn)
-        self._resume = Position(self.done_lsn)
+        self._resume = StreamPosition(self.done_lsn)
         self.in_transaction = False
 
     def heartbeat_offset(self) -> dict[str, Any]:
-        """An offset that says how far the stream was read, between transactions or inside one."""
+        """The offset for the position up to which the stream was read."""
         offset: dict[str, Any] = {
             "lsn": self.lsn,
             "lsn_proc": self.lsn,
@@ -117,29 +136,29 @@ class ChangeReader:
     # --- messages -----------------------------------------------------------------------------------------------------------
 
     def on_keepalive(self, wal_end: int) -> None:
-        """Every transaction that commits before ``wal_end`` was sent before this message."""
+        """Handles a keepalive: every transaction that commits before ``wal_end`` was sent before it."""
         if self.in_transaction:
             return
         if wal_end > self.done_lsn:
             self.done_lsn = self.lsn = wal_end
-            self._confirmation.passed(wal_end)
+            self._flush_tracker.position_passed(wal_end)
         if self.stop_lsn is not None and wal_end >= self.stop_lsn:
-            raise CaughtUp
+            raise CatchUpComplete
 
     def on_data(self, data: bytes) -> None:
-        """One CopyData message of the stream."""
-        if data[HEADER] in _OPERATIONS:
+        """Handles a CopyData message of the stream."""
+        if data[HEADER_SIZE] in _OPERATIONS:
             self._on_row(data)
             return
-        message = pgoutput.decode(data[HEADER:])
+        message = pgoutput.decode(data[HEADER_SIZE:])
         match message:
             case pgoutput.Begin():
                 self._begin(message)
             case pgoutput.Commit():
                 self._commit(message)
             case pgoutput.Relation():
-                rows = self._tables.bind(message)
-                self._relations[message.oid] = None if rows is None else _Capture(rows)
+                rows = self._tables.bind_relation(message)
+                self._relations[message.oid] = None if rows is None else _StreamedTable(rows)
             case pgoutput.Truncate():
                 self._truncate(message, _u64(data, 1)[0])
             case pgoutput.Origin():
@@ -149,13 +168,13 @@ class ChangeReader:
 
     def _begin(self, begin: pgoutput.Begin) -> None:
         if self.stop_lsn is not None and begin.final_lsn >= self.stop_lsn:
-            raise CaughtUp
+            raise CatchUpComplete
         resume = self._resume
         self._skip = self._skip_lsn = 0
-        # Promise 5: what was handed out already is not handed out again, what was not always is. Only the order of commits
-        # decides; a change's own LSN says nothing, for its transaction may have begun long before.
+        # Promise 5: skip exactly the changes that were already emitted. Only commit order decides; the LSN of a change does
+        # not, because its transaction may have started long before.
         if begin.final_lsn < self.done_lsn:
-            self._skip = _EVERYTHING
+            self._skip = _SKIP_ALL
         elif begin.final_lsn == resume.tx_lsn:
             self._skip = resume.tx_events
         elif resume.xid is not None and begin.xid == resume.xid:
@@ -172,11 +191,11 @@ class ChangeReader:
         self.in_transaction = False
         if commit.end_lsn > self.done_lsn:
             self.done_lsn = self.lsn = commit.end_lsn
-            self._resume = Position(commit.end_lsn)
-            self._confirmation.completed(self._emitted_tx, self._emitted_events, commit.end_lsn)
+            self._resume = StreamPosition(commit.end_lsn)
+            self._flush_tracker.transaction_completed(self._emitted_tx, self._emitted_events, commit.end_lsn)
 
     def _on_row(self, data: bytes) -> None:
-        """An insert, update or delete. The common case (a new row, no old one) is written out here: it is where the time goes."""
+        """Handles an insert, update, or delete. The common case (no old row) is inlined for speed."""
         change = self._change = self._change + 1
         if change <= self._skip:
             return
@@ -199,14 +218,14 @@ class ChangeReader:
             try:
                 new = rows.decode_new(data, _COLUMNS_AT)
             except struct.error:
-                new = rows.decode_new(padded(data), _COLUMNS_AT)
+                new = rows.decode_new(pad_message(data), _COLUMNS_AT)
         except NullInRequiredError as e:
-            capture.rows = self._tables.relax(rows, e.column)
+            capture.rows = self._tables.make_nullable(rows, e.column)
             self._change = change - 1
             self._on_row(data)
             return
         except ConnectError:
-            # The change is not handed out: whoever goes on from here must see it again.
+            # The change was not emitted: it must be read again after a restart.
             self._change = change - 1
             raise
         if kind == INSERT:
@@ -214,8 +233,8 @@ class ChangeReader:
         else:
             self._emit(capture, lsn, "u", "UPDATE", None, new, rows.key_of(new))
 
-    def _on_old_row(self, data: bytes, kind: int, marker: int, capture: _Capture, lsn: int) -> None:
-        """A delete, or an update that came with the old row or its key."""
+    def _on_old_row(self, data: bytes, kind: int, marker: int, capture: _StreamedTable, lsn: int) -> None:
+        """Handles a delete, or an update with the old row or its key."""
         rows = capture.rows
         old = _decoded(rows.decode_new if marker == OLD_TUPLE else rows.decode_key_only, data, _COLUMNS_AT)
         old_key = rows.key_of(old)
@@ -223,7 +242,7 @@ class ChangeReader:
             self._delete(capture, lsn, "DELETE", old, old_key, None, last=True)
             return
         if marker == KEY_TUPLE:
-            new = self._with_unsent(rows, data)
+            new = self._with_unavailable_values(rows, data)
         else:
             new = _decoded(rows.decode_new, data, skip_tuple(data, _MARKER_AT + 1) + 3)
         rows.fill_unchanged(new, old)
@@ -233,26 +252,26 @@ class ChangeReader:
         if new_key is None or old_key is None or old_key == new_key:
             self._emit(capture, lsn, "u", "UPDATE", old, new, new_key)
             return
-        # A changed key is two rows to everyone downstream: the old one goes, the new one comes.
+        # A key change affects two rows downstream: delete the old one, create the new one.
         schema = rows.schemas.key
         assert schema is not None
-        gone = Headers().add("__debezium.newkey", Struct(schema, new_key), schema)
-        came = Headers().add("__debezium.oldkey", Struct(schema, old_key), schema)
-        self._delete(capture, lsn, "UPDATE", old, old_key, gone, last=False)
-        self._emit(capture, lsn, "c", "UPDATE", None, new, new_key, came)
+        delete_headers = Headers().add("__debezium.newkey", Struct(schema, new_key), schema)
+        create_headers = Headers().add("__debezium.oldkey", Struct(schema, old_key), schema)
+        self._delete(capture, lsn, "UPDATE", old, old_key, delete_headers, last=False)
+        self._emit(capture, lsn, "c", "UPDATE", None, new, new_key, create_headers)
 
-    def _with_unsent(self, rows: TableRows, data: bytes) -> list[Any]:
-        """The new row of a key change, with the TOASTed values that the change did not send."""
-        message = pgoutput.decode(data[HEADER:])
+    def _with_unavailable_values(self, rows: TableRows, data: bytes) -> list[Any]:
+        """The new row of a key change, with unavailable values read from the table."""
+        message = pgoutput.decode(data[HEADER_SIZE:])
         assert isinstance(message, pgoutput.Update)
         values = message.new
         if pgoutput.UNCHANGED in values:
-            values = fill_unsent(self._tables.connect, rows, values, self._xid)
-        return rows.decode_new(encoded(values), 0)
+            values = fetch_unavailable_values(self._tables.connect, rows, values, self._xid)
+        return rows.decode_new(encode_tuple(values), 0)
 
     def _delete(
         self,
-        capture: _Capture,
+        capture: _StreamedTable,
         lsn: int,
         name: str,
         old: list[Any],
@@ -261,7 +280,7 @@ class ChangeReader:
         *,
         last: bool,
     ) -> None:
-        """A delete with its tombstone. ``last``: the change is complete with them."""
+        """Emits a delete with its tombstone. ``last``: they complete the change."""
         tombstone = self._settings.tombstones and key is not None
         self._emit(capture, lsn, "d", name, old, None, key, headers, last=last and not tombstone)
         if tombstone:
@@ -288,7 +307,7 @@ class ChangeReader:
 
     def _emit(
         self,
-        capture: _Capture,
+        capture: _StreamedTable,
         lsn: int,
         op: str,
         name: str,
@@ -311,7 +330,7 @@ class ChangeReader:
         value = schemas.value
         envelope = schemas.envelope
         key_schema = schemas.key
-        # A record that is not the last of its change says that the change is still to come: a restart repeats it as a whole.
+        # The offset of a record that is not the last of its change excludes the change: a restart repeats all of it.
         done = self._change if last else self._change - 1
         offset = {
             "ts_usec": self._tx_us,
@@ -368,4 +387,4 @@ def _decoded(decode: TupleDecoder, data: bytes, at: int) -> list[Any]:
     try:
         return decode(data, at)
     except struct.error:
-        return decode(padded(data), at)
+        return decode(pad_message(data), at)

@@ -1,7 +1,7 @@
 """The messages of PostgreSQL's pgoutput plugin, protocol versions 1 and 2. Pure.
 
-Source: "Logical Replication Message Formats" of the PostgreSQL manual. The stream takes rows with the generated decoders of
-rows.py, which read the same bytes; this module reads everything else, and rows too for those who want them whole.
+Source: "Logical Replication Message Formats" in the PostgreSQL manual. The event emitter decodes rows with the generated decoders
+of schema/row_decoder.py, which read the same bytes; this module decodes all other messages, and whole rows where needed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from connect.errors import DataError
 
 POSTGRES_EPOCH_US = 946_684_800_000_000
-"""Microseconds from 1970-01-01 to 2000-01-01, where PostgreSQL's clock starts."""
+"""Microseconds from 1970-01-01 to 2000-01-01, the epoch of PostgreSQL's clock."""
 
 BEGIN, COMMIT, ORIGIN, RELATION, TYPE, INSERT, UPDATE, DELETE, TRUNCATE, MESSAGE = b"BCORYIUDTM"
 STREAM_START, STREAM_STOP, STREAM_COMMIT, STREAM_ABORT = b"SEcA"
@@ -33,7 +33,7 @@ class _Unchanged:
 
 
 UNCHANGED = _Unchanged()
-"""A TOASTed value that the update left alone, and the server did not send."""
+"""An unavailable value: a TOAST value that the update did not change and the server did not send."""
 
 Value = bytes | None | _Unchanged
 Tuple = list[Value]
@@ -41,7 +41,7 @@ Tuple = list[Value]
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """``final_lsn`` is where the transaction's commit record begins; times are microseconds since 1970."""
+    """``final_lsn`` is the start of the transaction's commit record; times are microseconds since 1970."""
 
     final_lsn: int
     commit_us: int
@@ -93,7 +93,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """``old`` holds key columns alone when ``old_is_key``, the whole old row otherwise; None when nothing was sent."""
+    """``old`` has only the key columns if ``old_is_key``, else the whole old row; None if it was not sent."""
 
     relation: int
     old: Tuple | None
@@ -154,15 +154,15 @@ Message = (
 )  # fmt: skip
 
 
-def padded(message: bytes) -> bytes:
-    """The message with room behind it: row decoders read kind and length of a column in one step, and the last may have none."""
+def pad_message(message: bytes) -> bytes:
+    """Pads a message: row decoders read kind and length of a column in one step, and the last column may have no length."""
     return message + _PADDING
 
 
 def decode(data: bytes, *, in_stream: bool = False) -> Message:
-    """One message. ``in_stream``: it lies between StreamStart and StreamStop, where changes carry a transaction id (version 2).
+    """Decodes a message. ``in_stream``: between StreamStart and StreamStop, changes have a transaction ID (version 2).
 
-    Raises DataError for a message that is cut off or unknown.
+    Raises DataError for a truncated or unknown message.
     """
     try:
         return _decode(data, in_stream)
@@ -274,7 +274,7 @@ def _tuple(data: bytes, at: int) -> tuple[Tuple, int]:
 
 
 def skip_tuple(data: bytes, at: int) -> int:
-    """Position after the tuple whose column count is at ``at``."""
+    """Returns the position after the tuple whose column count is at ``at``."""
     (count,) = _u16(data, at)
     at += 2
     for _ in range(count):

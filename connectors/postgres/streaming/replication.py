@@ -1,6 +1,6 @@
-"""The logical replication stream: starts it, reads it, answers it.
+"""The logical replication stream: starts it, reads messages, and reports status.
 
-Messages come as the bytes of a CopyData message; what is in them is streaming.py's business.
+Messages are the bytes of CopyData messages; the event emitter decodes them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus
 
 from connect.errors import ConfigError, ConnectError
 from connectors.postgres.config import SlotSettings
-from connectors.postgres.connection import Connection, literal, quoted
-from connectors.postgres.errors import ServerError, server_failure
+from connectors.postgres.connection import Connection, quote_identifier, quote_literal
+from connectors.postgres.errors import ServerError, statement_error
 from connectors.postgres.offsets import format_lsn
-from connectors.postgres.streaming.flush_lsn import Confirmation
+from connectors.postgres.streaming.flush_lsn import FlushTracker
 from connectors.postgres.streaming.pgoutput import POSTGRES_EPOCH_US
 
 log = logging.getLogger(__name__)
 
-HEADER = 25
-"""Bytes before the plugin's message: 'w', start LSN, end LSN, the server's clock."""
+HEADER_SIZE = 25
+"""Size of the header before the plugin's message: 'w', start LSN, end LSN, the server's clock."""
 
 _KEEPALIVE = struct.Struct("!QqB").unpack_from
 _status = struct.Struct("!cQQQqB").pack
@@ -35,57 +35,62 @@ OnKeepalive = Callable[[int], None]
 
 
 class ReplicationStream:
-    """A running stream. ``read`` is for one thread; a keeper thread of its own answers the server while nobody reads (a paused
-    task, a slow broker), for the server ends a session that is silent for wal_sender_timeout."""
+    """A running stream. Only one thread may call ``read``. A keepalive thread reports status while nobody reads (a paused task,
+    a slow broker), because the server ends a session that is silent for wal_sender_timeout."""
 
-    def __init__(self, connection: Connection, settings: SlotSettings, confirmation: Confirmation) -> None:
+    def __init__(self, connection: Connection, settings: SlotSettings, flush_tracker: FlushTracker) -> None:
         self._connection = connection
         self._settings = settings
-        self._confirmation = confirmation
-        self._received = confirmation.confirmed
+        self._flush_tracker = flush_tracker
+        self._received = flush_tracker.confirmed_lsn
         self._last_status = time.monotonic()
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._keeper = threading.Thread(target=self._keep, name=f"postgres-keeper-{settings.name}", daemon=True)
-        self.server_lsn = confirmation.confirmed
+        self._keepalive_thread = threading.Thread(
+            target=self._send_keepalives, name=f"postgres-keeper-{settings.name}", daemon=True
+        )
+        self.server_lsn = flush_tracker.confirmed_lsn
 
     def start(self, start_lsn: int) -> None:
-        """Starts at a position; the server goes on from its own confirmed position if that is later.
+        """Starts at a position, or at the slot's confirmed position if that is later.
 
-        Raises SlotInUseError, ConfigError for a publication that is not there, ConnectError for others.
+        Raises SlotInUseError, ConfigError for a missing publication, and ConnectError otherwise.
         """
         settings = self._settings
-        options = {"proto_version": "1", "publication_names": quoted(settings.publication), **dict(settings.plugin_options)}
-        listed = ", ".join(f"{quoted(name)} {literal(value)}" for name, value in options.items())
-        command = f"START_REPLICATION SLOT {quoted(settings.name)} LOGICAL {format_lsn(start_lsn)} ({listed})"
+        options = {
+            "proto_version": "1",
+            "publication_names": quote_identifier(settings.publication),
+            **dict(settings.plugin_options),
+        }
+        listed = ", ".join(f"{quote_identifier(name)} {quote_literal(value)}" for name, value in options.items())
+        command = f"START_REPLICATION SLOT {quote_identifier(settings.name)} LOGICAL {format_lsn(start_lsn)} ({listed})"
         try:
             self._connection.query(command)
         except ServerError as e:
-            raise self._explained(e) from e
-        self._keeper.start()
+            raise self._explain(e) from e
+        self._keepalive_thread.start()
         log.info("streaming from slot %s at %s", settings.name, format_lsn(start_lsn))
 
-    def _explained(self, error: ServerError) -> ConnectError:
+    def _explain(self, error: ServerError) -> ConnectError:
         if error.sqlstate == "42704" and "publication" in error.message:
             return ConfigError(
-                f"publication {self._settings.publication} does not exist, or did not yet when slot {self._settings.name} "
-                "was made: "
-                f"create it and make the slot anew (a slot cannot look back). {error.message}",
+                f"publication {self._settings.publication} does not exist, or did not exist when slot {self._settings.name} "
+                f"was created: create the publication, then drop and recreate the slot. {error.message}",
                 key="publication.name",
             )
         return error
 
-    def read(self, on_data: OnData, on_keepalive: OnKeepalive, out: Sized, most: int) -> bool:
-        """Hands over the messages that have arrived, without waiting, until ``out`` has ``most``. Returns whether there were any.
+    def read(self, on_data: OnData, on_keepalive: OnKeepalive, out: Sized, max_records: int) -> bool:
+        """Passes on received messages, without waiting, until ``out`` has ``max_records``. Returns whether there were any.
 
-        Raises ConnectionLostError when the server ended the stream.
+        Raises ConnectionLostError if the server ended the stream.
         """
         with self._lock:
             pgconn = self._connection.pgconn
             get = pgconn.get_copy_data
             found = fresh = False
             try:
-                while len(out) < most:
+                while len(out) < max_records:
                     size, view = get(1)
                     if size > 0:
                         found = True
@@ -103,22 +108,22 @@ class ReplicationStream:
                         fresh = True
                         continue
                     else:
-                        raise self._end()
+                        raise self._end_error()
                     fresh = False
             except ConnectError:
                 raise
             except OSError as e:
-                raise self._connection.lost() from e
+                raise self._connection.lost_error() from e
             except Exception as e:
                 if pgconn.status == ConnStatus.BAD or e.__class__.__module__.startswith("psycopg"):
-                    raise self._connection.lost() from e
+                    raise self._connection.lost_error() from e
                 raise
             if time.monotonic() - self._last_status >= self._settings.status_interval_s:
                 self._send_status()
             return found
 
     def wait(self, seconds: float) -> bool:
-        """Waits for the server to send something; False when the time is up. Raises Interrupted."""
+        """Waits for data from the server; returns False after a timeout. Raises WaitInterrupted."""
         return self._connection.wait(seconds)
 
     def _on_keepalive(self, data: bytes, on_keepalive: OnKeepalive) -> None:
@@ -130,24 +135,23 @@ class ReplicationStream:
             self._send_status()
 
     def send_status(self, *, want_reply: bool = False) -> None:
-        """Reports now, rather than with the next keep-alive; ``want_reply`` asks where the server is."""
+        """Reports the status immediately; ``want_reply`` requests a keepalive with the server's position."""
         with self._lock:
             self._send_status(want_reply)
 
     def _send_status(self, want_reply: bool = False) -> None:
-        # Promise 1: the server may drop its WAL up to here, so it is only what the confirmation book says is stored. 0 tells
-        # nothing.
-        flushed = self._confirmation.confirmed if self._settings.confirms else 0
+        # Promise 1: the server may discard WAL up to this LSN, so report only stored offsets. 0 confirms nothing.
+        flushed = self._flush_tracker.confirmed_lsn if self._settings.confirms else 0
         written = max(self._received, flushed)
         clock = time.time_ns() // 1000 - POSTGRES_EPOCH_US
         try:
             self._connection.pgconn.put_copy_data(_status(b"r", written, flushed, flushed, clock, want_reply))
             self._connection.pgconn.flush()
         except Exception as e:
-            raise self._connection.lost() from e
+            raise self._connection.lost_error() from e
         self._last_status = time.monotonic()
 
-    def _keep(self) -> None:
+    def _send_keepalives(self) -> None:
         interval = self._settings.status_interval_s
         while not self._ended.wait(interval):
             if time.monotonic() - self._last_status < interval or not self._lock.acquire(timeout=interval):
@@ -155,12 +159,12 @@ class ReplicationStream:
             try:
                 self._send_status()
             except ConnectError:
-                return  # the reader finds the same, and says so
+                return  # the reader gets the same error and reports it
             finally:
                 self._lock.release()
 
-    def _end(self) -> ConnectError:
-        """Why the stream is over."""
+    def _end_error(self) -> ConnectError:
+        """The error that explains why the stream ended."""
         connection = self._connection
         result = connection.pgconn.get_result()
         if result is not None and result.status == ExecStatus.FATAL_ERROR:
@@ -168,13 +172,13 @@ class ReplicationStream:
             message = (result.error_field(DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
             detail = (result.error_field(DiagnosticField.MESSAGE_DETAIL) or b"").decode("utf-8", "replace")
             if state:
-                failure = server_failure(connection.address, state, message, detail, "to stream")
-                return self._explained(failure) if isinstance(failure, ServerError) else failure
-        return connection.lost()
+                failure = statement_error(connection.address, state, message, detail, "to stream")
+                return self._explain(failure) if isinstance(failure, ServerError) else failure
+        return connection.lost_error()
 
     def close(self) -> None:
-        """Ends the stream and its keeper. May be called twice, also when ``start`` failed."""
+        """Ends the stream and its keepalive thread. May be called twice, even if ``start`` failed."""
         self._ended.set()
-        if self._keeper.is_alive():
-            self._keeper.join(timeout=5)
+        if self._keepalive_thread.is_alive():
+            self._keepalive_thread.join(timeout=5)
         self._connection.close()

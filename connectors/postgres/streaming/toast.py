@@ -12,17 +12,17 @@ import struct
 import time
 from collections.abc import Callable
 
-from connectors.postgres.connection import Connection, quoted
+from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.errors import ConnectionLostError
 from connectors.postgres.schema.row_decoder import TableRows
-from connectors.postgres.streaming.pgoutput import UNCHANGED, Tuple, padded
+from connectors.postgres.streaming.pgoutput import UNCHANGED, Tuple, pad_message
 
-_VISIBLE_WITHIN_S = 10.0
-_LOOK_AGAIN_S = 0.002
+_VISIBILITY_TIMEOUT_S = 10.0
+_RECHECK_INTERVAL_S = 0.002
 _IN_PROGRESS = "SELECT 1 FROM pg_locks WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND transactionid = $1::xid"
 
 
-def fill_unsent(connect: Callable[[], Connection], rows: TableRows, new: Tuple, xid: int | None) -> Tuple:
+def fetch_unavailable_values(connect: Callable[[], Connection], rows: TableRows, new: Tuple, xid: int | None) -> Tuple:
     """The new row with what it lacks, as far as the table has it.
 
     Raises ConnectionLostError when the database is away or the change does not become visible: the stream is to be read again
@@ -36,10 +36,10 @@ def fill_unsent(connect: Callable[[], Connection], rows: TableRows, new: Tuple, 
     connection = connect()
     if xid is not None:
         _wait_until_visible(connection, xid)
-    columns = ", ".join(quoted(names[i]) for i in wanted)
-    condition = " AND ".join(f"{quoted(name)} = ${n}" for n, (name, _) in enumerate(key, 1))
+    columns = ", ".join(quote_identifier(names[i]) for i in wanted)
+    condition = " AND ".join(f"{quote_identifier(name)} = ${n}" for n, (name, _) in enumerate(key, 1))
     found = connection.query(
-        f"SELECT {columns} FROM {quoted(rows.table.schema)}.{quoted(rows.table.name)} WHERE {condition}",
+        f"SELECT {columns} FROM {quote_identifier(rows.table.schema)}.{quote_identifier(rows.table.name)} WHERE {condition}",
         [value.decode() for _, value in key if isinstance(value, bytes)],
     )
     if not found:
@@ -52,14 +52,14 @@ def fill_unsent(connect: Callable[[], Connection], rows: TableRows, new: Tuple, 
 
 def _wait_until_visible(connection: Connection, xid: int) -> None:
     # The log can be read a moment before the commit is visible to others.
-    deadline = time.monotonic() + _VISIBLE_WITHIN_S
+    deadline = time.monotonic() + _VISIBILITY_TIMEOUT_S
     while connection.query(_IN_PROGRESS, [xid]):
         if time.monotonic() > deadline:
             raise ConnectionLostError(f"transaction {xid} is in the log, but not visible on {connection.address} yet")
-        connection.wait(_LOOK_AGAIN_S)
+        connection.wait(_RECHECK_INTERVAL_S)
 
 
-def encoded(values: Tuple) -> bytes:
+def encode_tuple(values: Tuple) -> bytes:
     """A tuple's columns as a message has them, for the decoders of :mod:`connectors.postgres.schema.row_decoder`."""
     parts = []
     for value in values:
@@ -67,4 +67,4 @@ def encoded(values: Tuple) -> bytes:
             parts.append(struct.pack("!BI", 116, len(value)) + value)
         else:
             parts.append(b"n" if value is None else b"u")
-    return padded(b"".join(parts))
+    return pad_message(b"".join(parts))

@@ -1,6 +1,6 @@
-"""PostgreSQL types as Connect schemas, with decoders of their text form. Pure: no connection, no catalogue queries.
+"""Maps PostgreSQL types to Connect schemas, with decoders of their text form. Pure: no connection, no catalog queries.
 
-The table is Debezium's (its names, units and sentinels), so that consumers of its topics read ours.
+The mapping is Debezium's (names, units, and sentinels), so that its consumers can read our topics.
 """
 
 from connectors.postgres.types.column_type import ColumnType, Inline

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import decimal
-import hashlib
-import uuid
 from collections.abc import Callable
 from typing import Any
 
+from connect.change_events import toast
 from connect.data.logical import DECIMAL, decimal_scale
 from connect.data.schema import Schema, Type
+from connectors.databases.postgresql.arrays import parse_array as parse_nested_array
 from connectors.postgres.config import TypeSettings
 from connectors.postgres.types.column_type import ColumnType, refuse
 
@@ -29,41 +28,10 @@ def parse_array(text: str) -> list[str | None]:
         if "{" in body:
             raise refuse(text, "array of one dimension")
         return [None if part == "NULL" else part for part in body.split(",")]
-    return _parse_quoted(text, body)
-
-
-def _parse_quoted(text: str, body: str) -> list[str | None]:
-    found: list[str | None] = []
-    part: list[str] = []
-    quoted = was_quoted = False
-    at, end = 0, len(body)
-    while at < end:
-        c = body[at]
-        if c == "\\":
-            at += 1
-            part.append(body[at])
-        elif quoted:
-            if c == '"':
-                quoted = False
-            else:
-                part.append(c)
-        elif c == '"':
-            quoted = was_quoted = True
-        elif c == ",":
-            found.append(_element(part, was_quoted))
-            part, was_quoted = [], False
-        elif c == "{":
-            raise refuse(text, "array of one dimension")
-        else:
-            part.append(c)
-        at += 1
-    found.append(_element(part, was_quoted))
-    return found
-
-
-def _element(part: list[str], was_quoted: bool) -> str | None:
-    word = "".join(part)
-    return None if word == "NULL" and not was_quoted else word
+    values, dimensions = parse_nested_array(text[start:], str, ",")
+    if dimensions != 1:
+        raise refuse(text, "array of one dimension")
+    return values
 
 
 def array_of(element: ColumnType, placeholder: Any) -> ColumnType:
@@ -84,21 +52,18 @@ def placeholder_of(element: ColumnType, type_name: str, settings: TypeSettings) 
     Text and bytes are one element; numbers are the bytes of the placeholder one by one, as Debezium has them. None where the
     elements can hold neither.
     """
-    as_bytes = settings.placeholder.encode()
     if type_name == "uuid":
-        digest = hashlib.md5(as_bytes, usedforsecurity=False).digest()
-        return [str(uuid.UUID(bytes=digest, version=3))]
+        return [toast.uuid_form(settings.placeholder)]
     if element.placeholder is not None:
         return [element.placeholder]
     schema = element.schema
     if schema.name == DECIMAL:
-        scale = decimal_scale(schema)
-        return [decimal.Decimal((0, tuple(map(int, str(byte))), -scale)) for byte in as_bytes]
+        return toast.decimal_form(settings.placeholder, decimal_scale(schema))
     match schema.type:
         case Type.STRING:
             return [settings.placeholder]
         case Type.INT16 | Type.INT32 | Type.INT64 if isinstance(element.zero, int):
-            return list(as_bytes)
+            return list(toast.number_form(settings.placeholder))
         case Type.FLOAT32 | Type.FLOAT64:
-            return [float(byte) for byte in as_bytes]
+            return [float(byte) for byte in toast.number_form(settings.placeholder)]
     return None

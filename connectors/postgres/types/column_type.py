@@ -1,4 +1,4 @@
-"""What a column's type means for its events."""
+"""The mapping of a column's type to its events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Decoder = Callable[[str], Any]
 
 
 class Inline(Enum):
-    """Conversions that the generated row decoders write out instead of calling a function."""
+    """Conversions that generated row decoders inline instead of calling a function."""
 
     INT = "int"
     FLOAT = "float"
@@ -27,10 +27,10 @@ class Inline(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """``schema`` is the required form. ``decode`` takes the server's text and raises DataError for what the schema cannot hold.
+    """``schema`` is the schema of a required column. ``decode`` parses the server's text and raises DataError if it does not fit.
 
-    ``zero`` stands where a required column has no value (the old row of a delete, a default that is a function).
-    ``placeholder`` stands for an unchanged TOASTed value; None for types that are never TOASTed.
+    ``zero`` is the value of a required column without a value (the old row of a delete, a default that is a function).
+    ``placeholder`` marks an unavailable value; None for types that are never TOASTed.
     """
 
     schema: Schema
@@ -39,14 +39,28 @@ class ColumnType:
     placeholder: Any = None
     inline: Inline = Inline.CALL
     rebuild: Callable[[Schema], ColumnType] | None = None
-    """For struct types: the same mapping whose values carry that schema, for a struct must have the very schema of its field."""
+    """For struct types: returns the mapping with values of that schema, because a struct must have the schema of its field."""
 
     def under(self, schema: Schema) -> ColumnType:
-        """This mapping for a field of that schema (optional, with a default)."""
+        """Returns this mapping for a field with that schema (optional, with a default)."""
         return self if self.rebuild is None else self.rebuild(schema)
 
 
+@dataclass(frozen=True, slots=True)
+class CatalogType:
+    """A type of the database (a row of pg_type), with the labels of an enum in order."""
+
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    element_oid: int
+    base_oid: int
+    base_typmod: int
+    labels: tuple[str, ...] = ()
+
+
 def refuse(text: str, what: str) -> DataError:
-    """The error for a value that its schema cannot hold."""
+    """The error for a value that does not fit its schema."""
     shown = text if len(text) <= 60 else text[:57] + "..."
     return DataError(f"{shown} is no {what}")

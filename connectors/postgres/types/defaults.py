@@ -1,7 +1,7 @@
-"""Column defaults as schema defaults, by Debezium's rules.
+"""Converts column defaults to schema defaults, by Debezium's rules.
 
-A literal becomes the default; a function of the server (a sequence, now()) becomes the type's zero, for nobody can know its
-value; any other expression gives no default.
+A literal becomes the default; a function (a sequence, now()) becomes the type's zero because its value is unknown; any other
+expression gives no default.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import re
 from typing import Any
 
 from connect.data.schema import Schema, Type
-from connect.data.struct import Struct
-from connect.data.validation import validate_value
+from connect.data.struct import Struct, validate_value
 from connect.errors import DataError
 from connectors.postgres.types.column_type import ColumnType
 
@@ -21,14 +20,14 @@ _FUNCTION = re.compile(r"[(]?[A-Za-z0-9_.]+\(.*\)", re.DOTALL)
 _NOW = frozenset({"current_timestamp", "current_time", "current_date", "localtime", "localtimestamp"})
 
 
-def default_of(expression: str | None, column_type: ColumnType) -> Any:
-    """The schema default for ``pg_get_expr``'s text, or None for none."""
+def parse_default(expression: str | None, column_type: ColumnType) -> Any:
+    """Parses the text of ``pg_get_expr``; None for no default."""
     if expression is None or expression.startswith("NULL"):
         return None
     if isinstance(column_type.zero, Struct) or column_type.schema.type in (Type.ARRAY, Type.MAP):
         return None  # a struct cannot be a default (KAFKA-12694)
-    if literal := _LITERAL.fullmatch(expression):
-        return _decoded(literal.group(1).replace("''", "'"), column_type)
+    if quote_literal := _LITERAL.fullmatch(expression):
+        return _decoded(quote_literal.group(1).replace("''", "'"), column_type)
     if raw := _RAW.fullmatch(expression):
         return _decoded({"true": "t", "false": "f"}.get(raw.group(1), raw.group(1)), column_type)
     if _FUNCTION.match(expression) or expression.lower() in _NOW:
@@ -41,12 +40,12 @@ def _decoded(text: str, column_type: ColumnType) -> Any:
         value = column_type.decode(_in_scale(text, column_type.schema))
         validate_value(column_type.schema, value)
     except (DataError, ValueError, IndexError, ArithmeticError):
-        return None  # as the server stores it, a default need not be in the form in which it prints values
+        return None  # a stored default may differ from the form in which the server prints values
     return value
 
 
 def _in_scale(text: str, schema: Schema) -> str:
-    """A decimal default with the digits of its column: the server prints ``0`` for a numeric(12,2)."""
+    """Adds fraction digits to a decimal default: the server prints ``0`` for a numeric(12,2)."""
     scale = int((schema.parameters or {}).get("scale", "0"))
     if scale <= 0:
         return text

@@ -1,4 +1,4 @@
-"""Decoders of numbers: integers, floats, numeric, money."""
+"""Decodes numbers: integers, floats, numeric, money."""
 
 from __future__ import annotations
 

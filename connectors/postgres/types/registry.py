@@ -1,4 +1,4 @@
-"""Which mapping a type has: the table, domains, arrays and enums included."""
+"""Finds the mapping of a type, including domains, arrays, and enums."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections.abc import Callable, Mapping
 
 from connect.data.schema import Type
 from connectors.postgres.config import TypeSettings
-from connectors.postgres.schema.catalog import PgType
 from connectors.postgres.types import arrays, numbers, temporal, text
-from connectors.postgres.types.column_type import ColumnType
+from connectors.postgres.types.column_type import CatalogType, ColumnType
 
-Maker = Callable[[int, TypeSettings], ColumnType]
+TypeFactory = Callable[[int, TypeSettings], ColumnType]
 
 
-def _plain(name: str | None = None, zero: str = "") -> Maker:
+def _plain(name: str | None = None, zero: str = "") -> TypeFactory:
     return lambda typmod, settings: text.text(settings, name, zero)
 
 
-def _fixed(column_type: ColumnType) -> Maker:
+def _fixed(column_type: ColumnType) -> TypeFactory:
     return lambda typmod, settings: column_type
 
 
-_BUILT_IN: dict[str, Maker] = {
+_BUILT_IN: dict[str, TypeFactory] = {
     "bool": _fixed(numbers.BOOLEAN),
     "int2": _fixed(numbers.INT16),
     "int4": _fixed(numbers.INT32),
@@ -52,8 +51,8 @@ _BUILT_IN: dict[str, Maker] = {
     ),
 }  # fmt: skip
 
-# Types of extensions are known by name, whatever schema they were installed in.
-_EXTENSIONS: dict[str, Maker] = {
+# Types of extensions are found by name, in any schema.
+_EXTENSIONS: dict[str, TypeFactory] = {
     "citext": _plain(),
     "isbn": _plain(),
     "ltree": _plain("io.debezium.data.Ltree"),
@@ -62,20 +61,20 @@ _EXTENSIONS: dict[str, Maker] = {
 _NO_ARRAYS = frozenset({"money", "interval", "varbit", "xml", "point", "bit", "tsvector"})
 
 
-def column_type(types: Mapping[int, PgType], oid: int, typmod: int, settings: TypeSettings) -> ColumnType | None:
-    """The mapping of a type, or None when it has none (composite, geometric, unknown types), unless unknown ones are included."""
-    found = _mapped(types, oid, typmod, settings)
+def column_type(types: Mapping[int, CatalogType], oid: int, typmod: int, settings: TypeSettings) -> ColumnType | None:
+    """Finds the mapping of a type; None for unsupported types (composite, geometric, ...) unless unknown ones are included."""
+    found = _find_mapping(types, oid, typmod, settings)
     if found is None and settings.include_unknown:
         return text.unknown(settings)
     return found
 
 
-def _mapped(types: Mapping[int, PgType], oid: int, typmod: int, settings: TypeSettings) -> ColumnType | None:
+def _find_mapping(types: Mapping[int, CatalogType], oid: int, typmod: int, settings: TypeSettings) -> ColumnType | None:
     pg_type = types.get(oid)
     if pg_type is None:
         return None
     if pg_type.kind == "d":
-        return _mapped(types, pg_type.base_oid, pg_type.base_typmod, settings)
+        return _find_mapping(types, pg_type.base_oid, pg_type.base_typmod, settings)
     if pg_type.kind == "e":
         return text.enumeration(pg_type.labels)
     if pg_type.element_oid:
@@ -87,11 +86,11 @@ def _mapped(types: Mapping[int, PgType], oid: int, typmod: int, settings: TypeSe
     return None if maker is None else maker(typmod, settings)
 
 
-def _array(types: Mapping[int, PgType], element_oid: int, typmod: int, settings: TypeSettings) -> ColumnType | None:
+def _array(types: Mapping[int, CatalogType], element_oid: int, typmod: int, settings: TypeSettings) -> ColumnType | None:
     element = types.get(element_oid)
     if element is None or element.name in _NO_ARRAYS:
         return None
-    mapped = _mapped(types, element_oid, typmod, settings)
+    mapped = _find_mapping(types, element_oid, typmod, settings)
     if mapped is None or mapped.schema.type is Type.ARRAY:
         return None
     return arrays.array_of(mapped, arrays.placeholder_of(mapped, element.name, settings))

@@ -12,6 +12,14 @@ from collections.abc import Callable
 
 from connect.data.logical import EPOCH, EPOCH_ORDINAL, date_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
+from connectors.databases.calendar import epoch_day_of_date
+from connectors.databases.postgresql.dates import (
+    INFINITY_MS,
+    MINUS_INFINITY_MS,
+    parse_distant_day,
+    parse_time_micros,
+    parse_timetz,
+)
 from connectors.postgres.config import TypeSettings
 from connectors.postgres.types.column_type import ColumnType, Inline, refuse
 
@@ -19,27 +27,15 @@ _DAY_US = 86_400_000_000
 _NAIVE_EPOCH = EPOCH.replace(tzinfo=None)
 _fromisoformat = dt.datetime.fromisoformat
 
-# The sentinels of PostgreSQL's Java driver, which Debezium writes out for infinity.
-POSITIVE_INFINITY_US = 9_223_372_036_825_200_000
-NEGATIVE_INFINITY_US = -9_223_372_036_832_400_000
-
 
 def named(type: Type, name: str) -> Schema:
     """A semantic type of Debezium's."""
     return Schema(type, name=name, version=1)
 
 
-def days_from_civil(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 in the proleptic Gregorian calendar, for any year (0 is 1 BC)."""
-    year -= month <= 2
-    era, of_era = divmod(year, 400)
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
-
-
 # Debezium writes the Java driver's LocalDate extremes, wrapped into an int32.
-POSITIVE_INFINITY_DAYS = days_from_civil(-5_877_611, 6, 21)
-NEGATIVE_INFINITY_DAYS = days_from_civil(-5_877_611, 6, 22)
+POSITIVE_INFINITY_DAYS = epoch_day_of_date(-5_877_611, 6, 21)
+NEGATIVE_INFINITY_DAYS = epoch_day_of_date(-5_877_611, 6, 22)
 
 
 def days(text: str) -> int:
@@ -48,15 +44,7 @@ def days(text: str) -> int:
         return dt.date.fromisoformat(text).toordinal() - EPOCH_ORDINAL
     if text.endswith("infinity"):
         return NEGATIVE_INFINITY_DAYS if text[0] == "-" else POSITIVE_INFINITY_DAYS
-    era = text.endswith(" BC")
-    year, month, day = (text[:-3] if era else text).split("-")
-    return days_from_civil(1 - int(year) if era else int(year), int(month), int(day))
-
-
-def time_micros(text: str) -> int:
-    """time -> microseconds of the day; 24:00:00 is a whole day."""
-    micros = (int(text[:2]) * 3600 + int(text[3:5]) * 60 + int(text[6:8])) * 1_000_000
-    return micros if len(text) == 8 else micros + int(text[9:].ljust(6, "0"))
+    return parse_distant_day(text)
 
 
 def timestamp_micros(text: str) -> int:
@@ -65,10 +53,10 @@ def timestamp_micros(text: str) -> int:
         since = _fromisoformat(text) - _NAIVE_EPOCH
         return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
     if text.endswith("infinity"):
-        return NEGATIVE_INFINITY_US if text[0] == "-" else POSITIVE_INFINITY_US
+        return MINUS_INFINITY_MS if text[0] == "-" else INFINITY_MS  # Debezium writes the driver's sentinels unchanged
     date, _, rest = text.partition(" ")
     time, _, era = rest.partition(" ")
-    return days(date + (" BC" if era else "")) * _DAY_US + time_micros(time)
+    return days(date + (" BC" if era else "")) * _DAY_US + parse_time_micros(time)
 
 
 def _java_year(date: str, era: bool) -> str:
@@ -91,17 +79,10 @@ def zoned_timestamp(text: str) -> str:
     return f"{_java_year(date, bool(era))}T{time.removesuffix('+00')}Z"
 
 
-_TIMETZ = re.compile(r"(\d\d:\d\d:\d\d(?:\.\d+)?)([+-])(\d\d)(?::(\d\d))?(?::(\d\d))?")
-
-
 def zoned_time(text: str) -> str:
     """timetz -> the time in UTC, with Z."""
-    match = _TIMETZ.fullmatch(text)
-    if match is None:
-        raise refuse(text, "time with time zone")
-    time, sign, hours, minutes, seconds = match.groups()
-    offset = (int(hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)) * (1 if sign == "+" else -1)
-    micros = (time_micros(time) - offset * 1_000_000) % _DAY_US
+    ns, offset_ns = parse_timetz(text)
+    micros = (ns - offset_ns) // 1000 % _DAY_US
     return _clock(micros) + "Z"
 
 
@@ -174,12 +155,12 @@ def time(typmod: int, settings: TypeSettings) -> ColumnType:
             return ColumnType(time_schema(), _time, dt.time(0))
         case "isostring":
             schema = named(Type.STRING, "io.debezium.time.IsoTime")
-            return ColumnType(schema, lambda text: _clock(time_micros(text)) + "Z", "00:00:00Z")
+            return ColumnType(schema, lambda text: _clock(parse_time_micros(text)) + "Z", "00:00:00Z")
         case "nanoseconds":
-            return ColumnType(named(Type.INT64, "io.debezium.time.NanoTime"), lambda text: time_micros(text) * 1000, 0)
+            return ColumnType(named(Type.INT64, "io.debezium.time.NanoTime"), lambda text: parse_time_micros(text) * 1000, 0)
         case "adaptive" if short:
-            return ColumnType(named(Type.INT32, "io.debezium.time.Time"), _millis(time_micros), 0)
-    return ColumnType(named(Type.INT64, "io.debezium.time.MicroTime"), time_micros, 0)
+            return ColumnType(named(Type.INT32, "io.debezium.time.Time"), _millis(parse_time_micros), 0)
+    return ColumnType(named(Type.INT64, "io.debezium.time.MicroTime"), parse_time_micros, 0)
 
 
 def timestamp(typmod: int, settings: TypeSettings) -> ColumnType:
@@ -234,7 +215,7 @@ def _date(text: str) -> dt.date:
 
 
 def _time(text: str) -> dt.time:
-    micros = time_micros(text)
+    micros = parse_time_micros(text)
     if micros >= _DAY_US:
         raise refuse(text, "time of a day, which time.precision.mode=connect holds")
     seconds, fraction = divmod(micros, 1_000_000)

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from connect.change_events import toast
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connectors.postgres.config import TypeSettings
@@ -102,9 +103,9 @@ def _quoted(value: str, at: int) -> tuple[str, int]:
 def hstore(settings: TypeSettings) -> ColumnType:
     if settings.hstore_mode == "map":
         schema = Schema(Type.MAP, key_schema=Schema.STRING, value_schema=Schema.OPTIONAL_STRING)
-        return ColumnType(schema, parse_hstore, {}, {settings.placeholder: settings.placeholder})
+        return ColumnType(schema, parse_hstore, {}, toast.map_form(settings.placeholder))
     schema = Schema(Type.STRING, name="io.debezium.data.Json", version=1)
-    placeholder = json.dumps({settings.placeholder: settings.placeholder}, separators=(",", ":"))
+    placeholder = toast.json_form(settings.placeholder)
     return ColumnType(schema, lambda v: json.dumps(parse_hstore(v), separators=(",", ":"), ensure_ascii=False), "{}", placeholder)
 
 

@@ -1,4 +1,4 @@
-"""The keys of AvroConverter and the names that Avro schemas carry Connect's schemas by. All are Confluent's."""
+"""Configuration of AvroConverter, and the names of Connect's properties in Avro schemas. All are Confluent's."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ DEFAULT_PRECISION = 64
 
 
 @dataclass(frozen=True, slots=True)
-class AvroOptions:
-    """How schemas are carried over."""
+class AvroConfig:
+    """How schemas are converted."""
 
     enhanced: bool = False
     meta_data: bool = True
@@ -47,7 +47,7 @@ class AvroOptions:
 
     @property
     def enum_parameter(self) -> str:
-        """The parameter that a string schema made of an enum has."""
+        """The parameter of a string schema that represents an enum."""
         return SUM_ENUM if self.sum_types else ENUM
 
 
@@ -55,32 +55,32 @@ def _config_def() -> ConfigDef:
     low, medium = Importance.LOW, Importance.MEDIUM
     return (
         registry_config_def()
-        .define("schemas.cache.config", ConfigType.INT, 1000, importance=low, doc="How many schemas are kept in memory.")
+        .define("schemas.cache.config", ConfigType.INT, 1000, importance=low, doc="Maximum number of cached schemas.")
         .define("enhanced.avro.schema.support", ConfigType.BOOLEAN, False, importance=medium,
-                doc="Whether enums stay enums when they are written again, and records in unions are told apart by full names.")
+                doc="Whether enums are written as enums again, and records in unions are distinguished by full names.")
         .define("scrub.invalid.names", ConfigType.BOOLEAN, False, importance=medium,
-                doc="Whether characters that Avro does not allow in names become `_`. Otherwise such a name is an error.")
+                doc="Whether to replace invalid characters in names by `_`. Otherwise such a name is an error.")
         .define("connect.meta.data", ConfigType.BOOLEAN, True, importance=low,
-                doc="Whether Connect's names, versions, docs, parameters and defaults are put into the Avro schema and read.")
+                doc="Whether to write and read Connect's names, versions, docs, parameters, and defaults in Avro schemas.")
         .define("discard.type.doc.default", ConfigType.BOOLEAN, False, importance=low,
-                doc="Whether only the docs and defaults of fields are carried over.")
+                doc="Whether to convert docs and defaults of fields only, not those of types.")
         .define("allow.optional.map.keys", ConfigType.BOOLEAN, False, importance=low,
-                doc="Whether a map with optional text keys is written as an Avro map. Otherwise it is an array of entries.")
+                doc="Whether to write a map with optional string keys as an Avro map. Otherwise it is an array of entries.")
         .define("flatten.singleton.unions", ConfigType.BOOLEAN, True, importance=low,
-                doc="Whether a union of one type is read as that type.")
+                doc="Whether to read a union of one type as that type.")
         .define("generalized.sum.type.support", ConfigType.BOOLEAN, False, importance=medium,
-                doc="Whether enums and unions have the names that Protobuf and JSON Schema share with Avro.")
+                doc="Whether to use the names of enums and unions that Avro, Protobuf, and JSON Schema share.")
         .define("ignore.default.for.nullables", ConfigType.BOOLEAN, False, importance=medium,
-                doc="Whether a null is written as null where the field has a default. Otherwise the default is written.")
+                doc="Whether to write null as null if the field has a default. Otherwise the default is written.")
     )  # fmt: skip
 
 
 CONFIG = _config_def()
 
 
-def avro_options(values: Mapping[str, Any], strict: bool) -> AvroOptions:
-    """The options out of parsed values."""
-    return AvroOptions(
+def parse_avro_config(values: Mapping[str, Any], strict: bool) -> AvroConfig:
+    """Builds the typed configuration."""
+    return AvroConfig(
         enhanced=values["enhanced.avro.schema.support"],
         meta_data=values["connect.meta.data"],
         scrub_names=values["scrub.invalid.names"],

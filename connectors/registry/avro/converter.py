@@ -10,7 +10,7 @@ from connect.data.logical import DECIMAL, bytes_to_decimal, decimal_scale
 from connect.data.schema import Schema
 from connect.errors import DataError, SchemaError
 from connect.record import SchemaAndValue
-from connectors.registry.avro.config import ANYTHING, CONFIG, AvroOptions, avro_options
+from connectors.registry.avro.config import ANYTHING, CONFIG, AvroConfig, parse_avro_config
 from connectors.registry.avro.decode import compile_decoder
 from connectors.registry.avro.encode import compile_encoder
 from connectors.registry.avro.from_connect import avro_schema
@@ -18,35 +18,35 @@ from connectors.registry.avro.schemaless import decode_anything, encode_anything
 from connectors.registry.avro.to_connect import connect_schema
 from connectors.registry.avro.types import AvroType, avro_text, parse_avro
 from connectors.registry.client import RegisteredSchema
-from connectors.registry.converter import Decoder, Described, Encoder, RegistryConverter
+from connectors.registry.converter import Decoder, Encoder, RegistryConverter, WriterSchema
 
 
 class AvroConverter(RegistryConverter):
-    """Avro in Kafka, values with their schemas in Connect."""
+    """Converts between Avro data and Connect values, with schemas in a registry."""
 
     schema_type = "AVRO"
     format_name = "Avro"
 
     def __init__(self) -> None:
         super().__init__()
-        self._options = AvroOptions()
+        self._options = AvroConfig()
 
     @classmethod
     def config_def(cls) -> ConfigDef:
         return CONFIG
 
     def _configure_format(self, values: Mapping[str, Any], strict: bool) -> None:
-        self._options = avro_options(values, strict)
+        self._options = parse_avro_config(values, strict)
 
-    def _describe(self, schema: Schema | None, topic: str) -> Described:
+    def _describe(self, schema: Schema | None, topic: str) -> WriterSchema:
         avro = avro_schema(schema, self._options)
-        return Described(RegisteredSchema(-1, avro_text(avro), self.schema_type), _record_name(avro))
+        return WriterSchema(RegisteredSchema(-1, avro_text(avro), self.schema_type), _record_name(avro))
 
-    def _encoder(self, schema: Schema | None, described: Described, target: RegisteredSchema | None, lenient: bool) -> Encoder:
+    def _encoder(self, schema: Schema | None, described: WriterSchema, target: RegisteredSchema | None, lenient: bool) -> Encoder:
         avro = avro_schema(schema, self._options) if target is None else self._parse(target)
         if schema is None:
             if avro.name != ANYTHING:
-                raise SchemaError("data without a schema can be written with the schema of schemaless data only")
+                raise SchemaError("data without a schema can be written only with the schema of schemaless data")
             return encode_anything
         return compile_encoder(schema, avro, self._options, lenient)
 
@@ -76,7 +76,7 @@ def _record_name(avro: AvroType) -> str | None:
 
 
 def _raw_bytes(schema: Schema) -> Decoder:
-    """Bytes that are the whole value have no length before them: so the original writes and reads them."""
+    """A decoder of bytes that are the whole value: as in the original, they have no length prefix."""
     if schema.name != DECIMAL:
         return lambda data, at: SchemaAndValue(schema, data[at:])
     scale = decimal_scale(schema)

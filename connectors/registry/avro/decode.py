@@ -1,7 +1,7 @@
-"""Avro bytes to Connect values, by code made for each schema.
+"""Decodes Avro to Connect values, with code generated for each schema.
 
-What the bytes say is never trusted: lengths and counts are compared with what is left, numbers with their ranges. Memory stays in
-proportion to the payload and no schema that refers to itself comes here, so depth is bounded by the schema's.
+Input is not trusted: lengths and counts are checked against the remaining bytes, numbers against their ranges. Memory use is
+proportional to the payload; recursive schemas are rejected earlier, so the schema limits the depth.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, date_of, decima
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError, SchemaError
+from connect.generated_code import FieldFinder, GeneratedSource
 from connect.record import SchemaAndValue
-from connectors.registry.avro.generated_code import FieldFinder, SourceText
 from connectors.registry.avro.names import is_union
 from connectors.registry.avro.types import AvroType
-from connectors.registry.zigzag import read_int, read_long
+from connectors.registry.varint import read_int, read_long
 
 _MAX_EMPTY_ITEMS = 100_000
-"""Items that have no bytes cannot be held against the size of the payload."""
+"""Limit for items without bytes, which the size of the payload does not limit."""
 _FLOAT, _DOUBLE = struct.Struct("<f").unpack_from, struct.Struct("<d").unpack_from
 
 
 class Truncated(Exception):
-    """A length or count goes beyond the end."""
+    """A length or count is beyond the end of the data."""
 
 
 def compile_decoder(avro: AvroType, schema: Schema, strict: bool) -> Callable[[bytes, int], SchemaAndValue]:
-    """The decoder of one schema. It raises DataError and nothing else."""
-    exact = _Compiler("strict", strict).compile(avro, schema)
+    """Generates the decoder of one schema, which raises only DataError."""
+    exact = _AvroDecoderCompiler("strict", strict).compile(avro, schema)
     lossy: list[tuple[Callable[..., tuple[Any, int]], FieldFinder]] = []
     make = tuple.__new__
     read, finder = exact
@@ -42,10 +42,10 @@ def compile_decoder(avro: AvroType, schema: Schema, strict: bool) -> Callable[[b
             value, end = read(data, at, len(data))
         except UnicodeDecodeError as e:
             if strict:
-                raise DataError(finder.located(e, "the text is not UTF-8")) from e
-            # As in Java, where bytes that are no text become U+FFFD. Listed among what is lost in silence.
+                raise DataError(finder.add_field_path(e, "the text is not UTF-8")) from e
+            # As in Java, where invalid bytes become U+FFFD. The docs list this among silent losses.
             if not lossy:
-                lossy.append(_Compiler("replace", strict).compile(avro, schema))
+                lossy.append(_AvroDecoderCompiler("replace", strict).compile(avro, schema))
             value, end = _guarded(*lossy[0], data, at)
         except _FAILURES as e:
             raise _data_error(e, finder, data) from e
@@ -69,14 +69,14 @@ def _guarded(read: Callable[..., tuple[Any, int]], finder: FieldFinder, data: by
 
 def _data_error(error: Exception, finder: FieldFinder, data: bytes) -> DataError:
     if isinstance(error, DataError):
-        return DataError(finder.located(error, error.message))
+        return DataError(finder.add_field_path(error, error.message))
     if isinstance(error, IndexError | struct.error | Truncated):
-        return DataError(finder.located(error, f"the data ends before the value does; the payload has {len(data)} bytes"))
-    return DataError(finder.located(error, f"no value can be made of the bytes: {error}"))
+        return DataError(finder.add_field_path(error, f"the data ends before the value does; the payload has {len(data)} bytes"))
+    return DataError(finder.add_field_path(error, f"no value can be made of the bytes: {error}"))
 
 
 def smallest_size(avro: AvroType) -> int:
-    """The least number of bytes that a value of the type has."""
+    """The minimum number of bytes of a value of the type."""
     match avro.kind:
         case "null":
             return 0
@@ -87,15 +87,15 @@ def smallest_size(avro: AvroType) -> int:
         case "fixed":
             return avro.size
         case "record":
-            # Enough to know: sizes of large schemas need not be summed up exactly.
+            # An approximation is enough for large schemas.
             return min(sum(smallest_size(f.type) for f in avro.fields[:64]), 64) or int(len(avro.fields) > 64)
         case _:
             return 1
 
 
-class _Compiler:
+class _AvroDecoderCompiler:
     def __init__(self, errors: str, strict: bool) -> None:
-        self._text = SourceText("avro decoder")
+        self._text = GeneratedSource("avro decoder")
         self._strict = strict
         self._decode = "" if errors == "strict" else f"'utf-8', '{errors}'"
         self._functions: dict[tuple[int, int], str] = {}
@@ -110,7 +110,7 @@ class _Compiler:
             "from_bytes": int.from_bytes, "to_date": date_of, "to_time": millis_to_time,
             "to_timestamp": instant_of, "narrow": _narrow, "refuse_wide": _refuse_wide,
         }  # fmt: skip
-        names, finder = self._text.compiled(scope)
+        names, finder = self._text.compile(scope)
         return names["decode"], finder
 
     def _begin(self, name: str) -> list[tuple[str, str]]:
@@ -122,7 +122,7 @@ class _Compiler:
         self._text.write(lines, indent, text)
 
     def _value(self, lines: list[tuple[str, str]], indent: int, avro: AvroType, schema: Schema, target: str) -> None:
-        """Lines that read one value into ``target`` and move ``p`` behind it."""
+        """Writes lines that read one value into ``target`` and advance ``p``."""
 
         def line(text: str, more: int = 0) -> None:
             self._line(lines, indent + more, text)
@@ -175,13 +175,13 @@ class _Compiler:
             self._line(lines, indent, f"{target} = {convert}({target})")
         elif schema.type in (Type.INT8, Type.INT16):
             half = 128 if schema.type is Type.INT8 else 32768
-            # As the original: the low bits count, unless that is to be an error.
+            # As in the original, keep the low bits, unless strict.
             narrow = "refuse_wide" if self._strict else "narrow"
             self._line(lines, indent, f"if not -{half} <= {target} < {half}: {target} = {narrow}({target}, {half})")
 
     def _decimal(self, lines: list[tuple[str, str]], indent: int, schema: Schema, target: str) -> None:
         if schema.name == DECIMAL and schema.type is Type.BYTES:
-            # The text of a decimal is the cheapest exact way to one with this exponent.
+            # Parsing text is the fastest exact way to a Decimal with this exponent.
             self._line(lines, indent, f"if not {target}: raise DataError('a decimal without bytes')")
             number = f"from_bytes({target}, 'big', signed=True)"
             self._line(lines, indent, f'{target} = Decimal(f"{{{number}}}E{-decimal_scale(schema)}")')
@@ -199,7 +199,7 @@ class _Compiler:
                 self._value(lines, indent + 1, branch, schema, target)
             else:
                 field = (schema.fields or ())[position]
-                with self._text.labelled(field.name):
+                with self._text.labeled(field.name):
                     self._value(lines, indent + 1, branch, field.schema, target)
                 cells = ", ".join(target if i == position else "None" for i in range(len(others)))
                 self._struct(lines, indent + 1, schema, cells, target)
@@ -215,13 +215,13 @@ class _Compiler:
         self._line(lines, indent, f"{target} = s")
 
     def _function(self, avro: AvroType, schema: Schema) -> str:
-        """The name of the function that reads a record, array or map; written at its first use."""
+        """The name of the function that decodes a record, array, or map; generated at its first use."""
         found = self._functions.get((id(avro), id(schema)))
         if found is not None:
             return found
         name = f"read{len(self._functions)}"
         self._functions[id(avro), id(schema)] = name
-        with self._text.labelled(""):  # the fields around it are told by the frames that call it
+        with self._text.labeled(""):  # calling frames identify the enclosing fields
             lines = self._begin(name)
             if avro.kind == "record":
                 self._record(lines, avro, schema)
@@ -231,7 +231,7 @@ class _Compiler:
 
     def _record(self, lines: list[tuple[str, str]], avro: AvroType, schema: Schema) -> None:
         for index, (member, field) in enumerate(zip(avro.fields, schema.fields or (), strict=True)):
-            with self._text.labelled(field.name):
+            with self._text.labeled(field.name):
                 self._value(lines, 1, member.type, field.schema, f"v{index}")
         self._struct(lines, 1, schema, ", ".join(f"v{i}" for i in range(len(avro.fields))), "s")
         self._line(lines, 1, "return s, p")

@@ -1,4 +1,4 @@
-"""Default values between Connect and the JSON in Avro schemas."""
+"""Converts default values between Connect and the JSON of Avro schemas."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from connect.data.logical import (
     timestamp_to_millis,
 )
 from connect.data.schema import Schema, Type
-from connect.data.sized_numbers import round_to_float32
-from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES, validate_value
+from connect.data.struct import Struct, validate_value
+from connect.data.types import INT_RANGES
 from connect.errors import DataError
-from connect.java.text import float_text
-from connectors.registry.avro.config import AvroOptions
+from connect.java.number_text import float_text
+from connect.java.sized_numbers import round_to_float32
+from connectors.registry.avro.config import AvroConfig
 from connectors.registry.avro.names import is_union, scrub
 
 _FROM_STORED: dict[str, Any] = {DATE: date_of, TIME: millis_to_time, TIMESTAMP: instant_of}
 _TO_STORED: dict[str, Any] = {DATE: date_to_days, TIME: time_to_millis, TIMESTAMP: timestamp_to_millis}
 
 
-def default_of_json(schema: Schema, node: Any, options: AvroOptions) -> Any:
-    """The default that the JSON means. Raises DataError when it does not fit the schema."""
+def parse_default(schema: Schema, node: Any, options: AvroConfig) -> Any:
+    """Parses a default. Raises DataError if it does not fit the schema."""
     value = _value(schema, node, options)
     if value is not None:
         validate_value(schema, value)
     return value
 
 
-def _value(schema: Schema, node: Any, options: AvroOptions) -> Any:
+def _value(schema: Schema, node: Any, options: AvroConfig) -> Any:
     if node is None:
         return None
     kind = schema.type
@@ -72,7 +72,7 @@ def _value(schema: Schema, node: Any, options: AvroOptions) -> Any:
         if isinstance(node, list) and all(isinstance(n, list) and len(n) == 2 for n in node):
             return {_value(schema.key_schema, k, options): _value(schema.value_schema, n, options) for k, n in node}
     if kind is Type.STRUCT and is_union(schema):
-        # A default is of the first type of its union.
+        # A default has the first type of its union.
         first = (schema.fields or (None,))[0]
         return None if first is None else Struct(schema).put(first, _value(first.schema, node, options))
     if kind is Type.STRUCT and isinstance(node, dict):
@@ -86,8 +86,8 @@ def _value(schema: Schema, node: Any, options: AvroOptions) -> Any:
     raise DataError(f"{node!r} is no default for {kind.name}")
 
 
-def json_of_default(schema: Schema, value: Any, options: AvroOptions) -> Any:
-    """The JSON of a default. Raises DataError when it does not fit the schema."""
+def dump_default(schema: Schema, value: Any, options: AvroConfig) -> Any:
+    """Converts a default to JSON. Raises DataError if it does not fit the schema."""
     if value is None:
         return None
     if schema.name == DECIMAL and schema.type is Type.BYTES:
@@ -110,17 +110,17 @@ def json_of_default(schema: Schema, value: Any, options: AvroOptions) -> Any:
             return [[_json_of(keys, k, options), _json_of(schema.value_schema, v, options)] for k, v in value.items()]
         case Type.STRUCT if is_union(schema):
             first = (schema.fields or (None,))[0]
-            return None if first is None else json_of_default(first.schema, value.get(first), options)
+            return None if first is None else dump_default(first.schema, value.get(first), options)
         case Type.STRUCT:
             return {
-                scrub(f.name) if options.scrub_names else f.name: json_of_default(f.schema, value.get(f), options)
+                scrub(f.name) if options.scrub_names else f.name: dump_default(f.schema, value.get(f), options)
                 for f in schema.fields or ()
             }
         case _:
             return value
 
 
-def _json_of(schema: Schema | None, value: Any, options: AvroOptions) -> Any:
+def _json_of(schema: Schema | None, value: Any, options: AvroConfig) -> Any:
     if schema is None:
         raise DataError("a default within an array or map without schema")
-    return json_of_default(schema, value, options)
+    return dump_default(schema, value, options)

@@ -1,7 +1,7 @@
-"""Connect values to Avro bytes, by code made for each pair of a Connect schema and the Avro schema it is written with.
+"""Encodes Connect values to Avro, with code generated for each pair of Connect schema and Avro schema.
 
-Usually the second was made from the first. With ``use.latest.version`` or ``use.schema.id`` it is the registry's, and fields
-meet by their names. What does not fit is refused when the code is made, as far as schemas can tell.
+Usually the Avro schema is derived from the Connect schema. With ``use.latest.version`` or ``use.schema.id`` it comes from the
+registry, and fields are matched by name. Schemas that do not match are rejected when the code is generated.
 """
 
 from __future__ import annotations
@@ -20,14 +20,23 @@ from connect.data.logical import (
 )  # fmt: skip
 from connect.data.schema import Field, Schema, Type
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError, SchemaError
-from connectors.registry.avro.config import AvroOptions
-from connectors.registry.avro.generated_code import FieldFinder, SourceText
+from connect.generated_code import FieldFinder, GeneratedSource
+from connectors.registry.avro.config import AvroConfig
 from connectors.registry.avro.names import is_union, scrub
 from connectors.registry.avro.types import MISSING, AvroField, AvroType
-from connectors.registry.values import bytes_of, day_millis_of, days_of, decimal_of, integer_of, millis_of, short, unfit
-from connectors.registry.zigzag import write_long
+from connectors.registry.values import (
+    mismatch_error,
+    require_bytes,
+    require_date_days,
+    require_decimal,
+    require_integer,
+    require_time_millis,
+    require_timestamp_millis,
+    shorten,
+)
+from connectors.registry.varint import write_long
 
 Encode = Callable[[Sequence[Any]], list[bytes]]
 _FITS = {
@@ -48,26 +57,26 @@ _STORED = {DATE: "from_date", TIME: "from_time", TIMESTAMP: "from_timestamp"}
 _FAILURES = (AttributeError, TypeError, ValueError, OverflowError, struct.error, ArithmeticError, KeyError, DataError)
 
 
-_SMALL = tuple(write_long(n if n < 64 else n - 128) for n in range(128))  # by index, negative ones from the end
+_SMALL = tuple(write_long(n if n < 64 else n - 128) for n in range(128))  # by value; negative indexes for negative values
 _LENGTHS = tuple(write_long(n) for n in range(1024))
 
 
-def compile_encoder(schema: Schema, avro: AvroType, options: AvroOptions, lenient: bool) -> Encode:
-    """The encoder of one pair of schemas. It raises DataError that names the field. Raises SchemaError when they do not fit;
-    with ``lenient`` less is asked: fields without a place are left out."""
+def compile_encoder(schema: Schema, avro: AvroType, options: AvroConfig, lenient: bool) -> Encode:
+    """Generates the encoder of a pair of schemas, which raises DataError that names the field. Raises SchemaError if the
+    schemas do not match; with ``lenient``, fields that the Avro schema lacks are dropped."""
     if avro.kind == "bytes" and schema.type is Type.BYTES:
-        # Bytes that are the whole value stand as they are, without their length: so the original writes and reads them.
+        # As in the original, bytes that are the whole value have no length prefix.
         if schema.name == DECIMAL:
             scale = decimal_scale(schema)
             return lambda values: [decimal_bytes(v, scale) for v in values]
-        return lambda values: [bytes_of(v) for v in values]
-    encode, finder = _Compiler(options, lenient).compile(schema, avro)
+        return lambda values: [require_bytes(v) for v in values]
+    encode, finder = _AvroEncoderCompiler(options, lenient).compile(schema, avro)
 
     def encode_all(values: Sequence[Any]) -> list[bytes]:
         try:
             return [encode(v) for v in values]
         except _FAILURES as e:
-            raise DataError(finder.located(e, _reason(e))) from e
+            raise DataError(finder.add_field_path(e, _reason(e))) from e
 
     return encode_all
 
@@ -76,30 +85,30 @@ def _reason(error: Exception) -> str:
     if isinstance(error, DataError):
         return error.message
     if isinstance(error, UnicodeEncodeError):
-        return "the text has half of a surrogate pair, which UTF-8 cannot hold"
+        return "the text contains an unpaired surrogate, which UTF-8 cannot encode"
     return f"the value does not fit its schema: {error}"
 
 
-class _Compiler:
-    def __init__(self, options: AvroOptions, lenient: bool) -> None:
+class _AvroEncoderCompiler:
+    def __init__(self, options: AvroConfig, lenient: bool) -> None:
         self._options = options
         self._lenient = lenient
-        self._text = SourceText("avro encoder")
+        self._text = GeneratedSource("avro encoder")
         self._functions: dict[tuple[int, int], str] = {}
-        self._kept: list[Any] = []  # what ids in the table above are of
+        self._kept: list[Any] = []  # keeps objects alive whose ids are keys above
 
     def compile(self, schema: Schema, avro: AvroType) -> tuple[Callable[[Any], bytes], FieldFinder]:
         lines = self._begin("encode")
         piece = self._value(lines, 1, schema, avro, "v")
         self._line(lines, 1, f"return {piece}")
         scope = {
-            "SMALL": _SMALL, "LENGTHS": _LENGTHS, "long_": write_long, "integer": integer_of, "text": to_text, "data": bytes_of,
-            "floating": to_float, "boolean": to_boolean, "pack_float": struct.Struct("<f").pack,
+            "SMALL": _SMALL, "LENGTHS": _LENGTHS, "long_": write_long, "integer": require_integer, "text": to_text,
+            "data": require_bytes, "floating": to_float, "boolean": to_boolean, "pack_float": struct.Struct("<f").pack,
             "pack_double": struct.Struct("<d").pack, "Struct": Struct, "struct": to_struct, "refuse_null": refuse_null,
-            "from_date": days_of, "from_time": day_millis_of, "from_timestamp": millis_of,
+            "from_date": require_date_days, "from_time": require_time_millis, "from_timestamp": require_timestamp_millis,
             "from_decimal": decimal_bytes, "pad": pad, "symbol": to_symbol, "join": b"".join, "DataError": DataError,
         }  # fmt: skip
-        names, finder = self._text.compiled(scope)
+        names, finder = self._text.compile(scope)
         return names["encode"], finder
 
     def _begin(self, name: str) -> list[tuple[str, str]]:
@@ -111,7 +120,7 @@ class _Compiler:
         self._text.write(lines, indent, text)
 
     def _value(self, lines: list[tuple[str, str]], indent: int, schema: Schema, avro: AvroType, v: str) -> str:
-        """Lines that turn the value in the variable ``v`` into bytes in ``v``; gives the variable."""
+        """Writes lines that replace the value in variable ``v`` by its bytes; returns the variable."""
 
         def line(text: str, more: int = 0) -> None:
             self._line(lines, indent + more, text)
@@ -146,7 +155,7 @@ class _Compiler:
         self._line(lines, indent + 1, f"{v} = {write_long(index)!r} + {v}")
 
     def _branch(self, schema: Schema, avro: AvroType) -> int:
-        """Which type of a union takes the schema's values: one of its own name first, then its own kind, then a wider one."""
+        """Finds the union branch for the schema's values: by name, then by kind, then a wider kind."""
         for kind in _FITS[schema.type]:
             found = [i for i, b in enumerate(avro.branches) if b.kind == kind]
             named = [i for i in found if avro.branches[i].name is not None and avro.branches[i].name == schema.name]
@@ -166,7 +175,7 @@ class _Compiler:
         for position, field in enumerate(fields):
             self._line(lines, indent, f"{'if' if position == 0 else 'elif'} u{position} is not None:")
             index = branches[position] if self._is_own(fields, avro, branches) else self._branch(field.schema, avro)
-            with self._text.labelled(field.name):
+            with self._text.labeled(field.name):
                 self._require_fit(field.schema, avro.branches[index])
                 self._line(lines, indent + 1, f"{v} = u{position}")
                 self._present(lines, indent + 1, field.schema, avro.branches[index], v)
@@ -176,7 +185,7 @@ class _Compiler:
         self._line(lines, indent + 1, f"{v} = {write_long(none[0])!r}" if nullable else "refuse_null()")
 
     def _is_own(self, fields: Sequence[Field], avro: AvroType, branches: list[int]) -> bool:
-        """Whether the union was made from these fields, so that they correspond by position."""
+        """Whether the union was derived from these fields, so that they correspond by position."""
         return len(fields) == len(branches) and all(
             avro.branches[i].kind in _FITS[f.schema.type] for f, i in zip(fields, branches, strict=True)
         )
@@ -186,7 +195,7 @@ class _Compiler:
             raise SchemaError(f"{schema.type.name} cannot be written as the Avro type {avro.kind}")
 
     def _present(self, lines: list[tuple[str, str]], indent: int, schema: Schema, avro: AvroType, v: str) -> None:
-        """Lines for a value that is not None."""
+        """Writes lines for a value that is not None."""
 
         def line(text: str, more: int = 0) -> None:
             self._line(lines, indent + more, text)
@@ -230,14 +239,14 @@ class _Compiler:
         self._line(lines, indent, f"{v} = {self._function(schema, avro)}({v})")
 
     def _function(self, schema: Schema, avro: AvroType) -> str:
-        """The name of the function that writes a record, array or map; written at its first use."""
+        """The name of the function that encodes a record, array, or map; generated at its first use."""
         found = self._functions.get((id(schema), id(avro)))
         if found is not None:
             return found
         name = f"write{len(self._functions)}"
         self._functions[id(schema), id(avro)] = name
         self._kept += [schema, avro]
-        with self._text.labelled(""):  # the fields around it are told by the frames that call it
+        with self._text.labeled(""):  # calling frames identify the enclosing fields
             lines = self._begin(name)
             if avro.kind == "record":
                 self._members(lines, schema, avro)
@@ -265,7 +274,7 @@ class _Compiler:
             if field is None:
                 pieces.append(self._text.constant(_default_bytes(avro, member)))
                 continue
-            with self._text.labelled(field.name):
+            with self._text.labeled(field.name):
                 try:
                     pieces.append(self._value(lines, 1, field.schema, member.type, f"u{field.index}"))
                 except SchemaError as e:
@@ -315,7 +324,7 @@ def _both(items: AvroType | None, values: Schema | None) -> tuple[AvroType, Sche
 
 
 def _default_bytes(record: AvroType, member: AvroField) -> bytes:
-    """The bytes of a field that the data does not have: its default."""
+    """The encoded default of a field that the data lacks."""
     first = member.type.branches[0] if member.type.kind == "union" and member.type.branches else member.type
     index = b"\0" if member.type.kind == "union" else b""
     default = member.default
@@ -342,7 +351,7 @@ def _default_bytes(record: AvroType, member: AvroField) -> bytes:
     raise SchemaError(f"the data has no field {member.name}, and its default in the Avro record {record.name} cannot be written")
 
 
-# -- values that are not plainly right
+# -- slow path for values of other types
 
 
 def refuse_null() -> None:
@@ -352,40 +361,40 @@ def refuse_null() -> None:
 def to_float(value: Any) -> float:
     if isinstance(value, float):
         return float(value)
-    raise unfit("a float", value)
+    raise mismatch_error("a float", value)
 
 
 def to_boolean(value: Any) -> bytes:
-    raise unfit("a boolean", value)
+    raise mismatch_error("a boolean", value)
 
 
 def to_text(value: Any) -> str:
     if isinstance(value, str):
         return str(value)
-    raise unfit("text", value)
+    raise mismatch_error("text", value)
 
 
 def decimal_bytes(value: Any, scale: int) -> bytes:
-    return decimal_to_bytes(decimal_of(value), scale)
+    return decimal_to_bytes(require_decimal(value), scale)
 
 
 def to_symbol(symbols: dict[str, bytes], value: Any) -> bytes:
     found = symbols.get(value) if isinstance(value, str) else None
     if found is None:
-        raise DataError(f"{short(value)} is none of the enum's symbols {', '.join(list(symbols)[:20])}")
+        raise DataError(f"{shorten(value)} is none of the enum's symbols {', '.join(list(symbols)[:20])}")
     return found
 
 
 def to_struct(value: Any, schema: Schema) -> None:
-    """Raises DataError for what is no struct of that schema."""
+    """Raises DataError for a value that is not a struct of that schema."""
     if not isinstance(value, Struct):
-        raise unfit("a Struct", value)
+        raise mismatch_error("a Struct", value)
     if value.schema != schema:
         raise DataError("Mismatching struct schema")
 
 
 def pad(data: bytes, size: int, is_number: bool) -> bytes:
-    """Bytes of exactly that size. A number gets leading bytes of its sign."""
+    """Pads bytes to a size. A number is sign-extended."""
     if len(data) == size:
         return data
     if len(data) > size or not is_number:

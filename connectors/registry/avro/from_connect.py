@@ -1,4 +1,4 @@
-"""From Connect schemas to Avro schemas."""
+"""Converts Connect schemas to Avro schemas."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from connectors.registry.avro.config import (
     MAP_ENTRY,
     NAMESPACE,
     RECORD_DOC,
-    AvroOptions,
+    AvroConfig,
 )
-from connectors.registry.avro.defaults import json_of_default
+from connectors.registry.avro.defaults import dump_default
 from connectors.registry.avro.names import AVRO_KINDS, avro_name, branch_name, is_enum, is_fixed, is_union, scrub_full
 from connectors.registry.avro.types import MAX_DEPTH, AvroField, AvroType, avro_text
 
@@ -35,7 +35,7 @@ _LOGICAL = {TIME: "time-millis", TIMESTAMP: "timestamp-millis", DATE: "date"}
 
 
 def anything() -> AvroType:
-    """The schema of data without schema: a record of which one field is set."""
+    """The schema of schemaless data: a record of which one field is set."""
     made = AvroType("record", ANYTHING)
     entry = AvroType("record", f"{NAMESPACE}.{MAP_ENTRY}", fields=[AvroField("key", made), AvroField("value", made)])
     kinds = [AvroType(kind) for kind in ("boolean", "bytes", "double", "float", "int", "long", "string")]
@@ -47,19 +47,19 @@ def anything() -> AvroType:
     return made
 
 
-def avro_schema(schema: Schema | None, options: AvroOptions) -> AvroType:
+def avro_schema(schema: Schema | None, options: AvroConfig) -> AvroType:
     """The Avro schema for values of the Connect schema. Raises SchemaError for what Avro cannot name."""
-    return anything() if schema is None else _Writer(options).convert(schema, 0)
+    return anything() if schema is None else _ConnectToAvro(options).convert(schema, 0)
 
 
-def map_is_native(schema: Schema, options: AvroOptions) -> bool:
+def map_is_native(schema: Schema, options: AvroConfig) -> bool:
     """Whether a map is an Avro map. Otherwise it is an array of entries."""
     keys = schema.key_schema
     return keys is not None and keys.type is Type.STRING and (not keys.optional or options.optional_map_keys)
 
 
-class _Writer:
-    def __init__(self, options: AvroOptions) -> None:
+class _ConnectToAvro:
+    def __init__(self, options: AvroConfig) -> None:
         self._options = options
         self._named: dict[str, tuple[Schema, AvroType]] = {}
         self._unnamed: dict[Schema, AvroType] = {}
@@ -83,7 +83,7 @@ class _Writer:
         return is_enum(schema) and (self._options.enhanced or self._options.sum_types)
 
     def _named_type(self, schema: Schema, depth: int) -> AvroType:
-        """A record, enum or fixed: defined at its first use, referred to afterwards."""
+        """Converts a record, enum, or fixed: defined at its first use, referenced later."""
         core = schema.replace(optional=False) if schema.optional else schema
         if schema.name is None and (known := self._unnamed.get(core)) is not None:
             return known
@@ -103,8 +103,8 @@ class _Writer:
         return made
 
     def _is_same_type(self, schema: Schema, known: AvroType, depth: int) -> bool:
-        """Whether the schema would be the same type on the wire, docs and defaults aside."""
-        own = _Writer(self._options)._decorated(schema, depth, known.name)
+        """Whether the schema has the same encoding, ignoring docs and defaults."""
+        own = _ConnectToAvro(self._options)._decorated(schema, depth, known.name)
         return avro_text(_bare(own)) == avro_text(_bare(known))
 
     def _name_of(self, schema: Schema) -> str:
@@ -172,7 +172,7 @@ class _Writer:
         return self._once(entry)
 
     def _once(self, made: AvroType) -> AvroType:
-        """The entry type of maps, which has no Connect schema of its own, under the rule that a name is defined once."""
+        """Defines the entry type of maps once per name; it has no Connect schema of its own."""
         name = made.name or ""
         if name in self._named:
             known = self._named[name][1]
@@ -182,7 +182,7 @@ class _Writer:
                     "schemas names of their own"
                 )
             return known
-        self._named[name] = Schema.STRING, made  # equal to no struct, so every use is compared as a type
+        self._named[name] = Schema.STRING, made  # differs from every struct, so every use is compared by type
         return made
 
     def _fields(self, schema: Schema, depth: int) -> list[AvroField]:
@@ -208,7 +208,7 @@ class _Writer:
             self._seen_names.add(scrubbed)
         made = AvroField(name, self.convert(schema, depth + 1), schema.doc if options.discard_type_doc else doc)
         if schema.default is not None:
-            default = json_of_default(schema, schema.default, options)
+            default = dump_default(schema, schema.default, options)
             if _default_fits(made.type, default):
                 made.default = default
             else:
@@ -217,7 +217,7 @@ class _Writer:
             made.default = None
         parameters = _written_parameters(schema, options)
         if parameters and seen and options.meta_data and self._is_named(schema):
-            # The type itself is only referred to here, so what it says of parameters is another use's.
+            # The type is only referenced here; its parameters belong to another use.
             made.props["connect.parameters"] = parameters
         return made
 
@@ -242,7 +242,7 @@ class _Writer:
         if parameters := _written_parameters(schema, options):
             props["connect.parameters"] = parameters
         if schema.default is not None and (options.discard_type_doc or FIELD_DEFAULT not in (schema.parameters or {})):
-            props["connect.default"] = json_of_default(schema, schema.default, options)
+            props["connect.default"] = dump_default(schema, schema.default, options)
         if schema.name is not None:
             props["connect.name"] = schema.name
         if schema.type in (Type.INT8, Type.INT16):
@@ -256,16 +256,16 @@ class _Writer:
 
 
 def _optional(schema: Schema, made: AvroType) -> AvroType:
-    # Avro's default is of the first type.
+    # In Avro, a union's default has its first type.
     return AvroType("union", branches=[made, _NULL] if schema.default is not None else [_NULL, made])
 
 
-def _written_parameters(schema: Schema, options: AvroOptions) -> dict[str, str]:
+def _written_parameters(schema: Schema, options: AvroConfig) -> dict[str, str]:
     return {k: v for k, v in (schema.parameters or {}).items() if options.discard_type_doc or k != FIELD_DEFAULT}
 
 
 def _default_fits(avro: AvroType, default: Any) -> bool:
-    """Whether Avro takes the JSON for a default of that type."""
+    """Whether Avro accepts the JSON as a default of that type."""
     first = avro.branches[0] if avro.kind == "union" and avro.branches else avro
     match first.kind:
         case "enum":
@@ -293,7 +293,7 @@ def _integer(name: str, text: str) -> int:
 
 
 def _bare(made: AvroType, within: tuple[AvroType, ...] = ()) -> AvroType:
-    """The type without what does not change its bytes."""
+    """The type without attributes that do not affect its encoding."""
     if made in within:
         return AvroType("string", props={"in": made.name})
     inner = (*within, made)

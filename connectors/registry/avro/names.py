@@ -1,4 +1,4 @@
-"""Names that Avro takes, and the fields of unions."""
+"""Valid Avro names, and names of union fields."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import quote_plus
 
 from connect.data.schema import Schema, Type
 from connect.errors import SchemaError
-from connectors.registry.avro.config import ENUM, FIXED_SIZE, SUM_ENUM, SUM_UNION, SUM_UNION_PREFIX, UNION, AvroOptions
+from connectors.registry.avro.config import ENUM, FIXED_SIZE, SUM_ENUM, SUM_UNION, SUM_UNION_PREFIX, UNION, AvroConfig
 from connectors.registry.avro.types import AvroType
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -26,10 +26,10 @@ AVRO_KINDS = {
 
 
 def scrub(name: str) -> str:
-    """The name as ``scrub.invalid.names`` makes it: what Avro does not allow is percent-encoded, and percent signs are ``_``."""
+    """Scrubs a name for ``scrub.invalid.names``: percent-encodes invalid characters and replaces percent signs by ``_``."""
     if not name or _NAME.fullmatch(name):
         return name
-    # Java's URLEncoder leaves "*" as it is and encodes "~"; both end as underscores, one and three characters long.
+    # Java's URLEncoder keeps "*" and encodes "~", which become one and three underscores.
     encoded = quote_plus(name, safe="*").replace("~", "%7E")
     if encoded[0].isdigit():
         encoded = "x" + encoded
@@ -37,12 +37,12 @@ def scrub(name: str) -> str:
 
 
 def scrub_full(name: str) -> str:
-    """A name with dots, each part scrubbed."""
+    """Scrubs each part of a dotted name."""
     return ".".join(scrub(part) for part in name.split("."))
 
 
-def avro_name(name: str, what: str, options: AvroOptions, *, dotted: bool = False) -> str:
-    """The name as Avro takes it. Raises SchemaError for one that it does not."""
+def avro_name(name: str, what: str, options: AvroConfig, *, dotted: bool = False) -> str:
+    """Converts a name to a valid Avro name. Raises SchemaError if it is invalid."""
     made = (scrub_full(name) if dotted else scrub(name)) if options.scrub_names else name
     parts = made.split(".") if dotted else [made]
     if not all(_NAME.fullmatch(part) for part in parts):
@@ -54,7 +54,7 @@ def avro_name(name: str, what: str, options: AvroOptions, *, dotted: bool = Fals
 
 
 def is_union(schema: Schema) -> bool:
-    """Whether the struct stands for a union, of which one field is set."""
+    """Whether the struct represents a union, of which one field is set."""
     return schema.name == UNION or bool(schema.parameters and SUM_UNION in schema.parameters)
 
 
@@ -67,8 +67,8 @@ def is_fixed(schema: Schema) -> bool:
     return schema.type is Type.BYTES and schema.name is not None and FIXED_SIZE in (schema.parameters or {})
 
 
-def branch_name(branch: AvroType, index: int, options: AvroOptions) -> str:
-    """The name of the field that a branch of a union becomes."""
+def branch_name(branch: AvroType, index: int, options: AvroConfig) -> str:
+    """The field name for a branch of a union."""
     if options.sum_types:
         return f"{SUM_UNION_PREFIX}field_{index}"
     if branch.name is not None:

@@ -1,4 +1,4 @@
-"""Data without a schema in Avro: the record ``Anything``, of which one field is set."""
+"""Encodes data without a schema in Avro: as the record ``Anything``, of which one field is set."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from connect.data.schema import Type
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32
 from connect.record import SchemaAndValue
-from connectors.registry.values import short
-from connectors.registry.zigzag import read_int, read_long, write_long
+from connectors.registry.values import shorten
+from connectors.registry.varint import read_int, read_long, write_long
 
 _FIELDS = ("boolean", "bytes", "double", "float", "int", "long", "string", "array", "map")
 _MAX_DEPTH = 200
@@ -20,12 +20,12 @@ _NULL = b"\0" * len(_FIELDS)
 
 
 def encode_anything(values: Sequence[Any]) -> list[bytes]:
-    """The bytes of values without schema. Raises DataError."""
+    """Encodes values without a schema. Raises DataError."""
     return [_encode(v, 0) for v in values]
 
 
 def decode_anything(data: bytes, at: int) -> SchemaAndValue:
-    """The value. Raises DataError."""
+    """Decodes a value without a schema. Raises DataError."""
     try:
         value, _ = _decode(data, at, 0)
     except (IndexError, struct.error) as e:
@@ -45,7 +45,7 @@ def _encode(value: Any, depth: int) -> bytes:
 
 
 def _field(value: Any, depth: int) -> tuple[int, bytes]:
-    """Which field holds the value, and its bytes there."""
+    """The index of the field for the value, and its encoded bytes."""
     if isinstance(value, bool):
         return 0, b"\1" if value else b"\0"
     if isinstance(value, Int8 | Int16 | Int32):
@@ -53,7 +53,7 @@ def _field(value: Any, depth: int) -> tuple[int, bytes]:
     if isinstance(value, int):
         low, high = INT_RANGES[Type.INT64]
         if not low <= value <= high:
-            raise DataError(f"{short(value)} does not fit into 64 bits")
+            raise DataError(f"{shorten(value)} does not fit into 64 bits")
         return 5, write_long(value)
     if isinstance(value, Float32):
         return 3, struct.pack("<f", value)
@@ -63,7 +63,7 @@ def _field(value: Any, depth: int) -> tuple[int, bytes]:
         try:
             text = value.encode()
         except UnicodeEncodeError as e:
-            raise DataError("the text has half of a surrogate pair, which UTF-8 cannot hold") from e
+            raise DataError("the text contains an unpaired surrogate, which UTF-8 cannot encode") from e
         return 6, write_long(len(text)) + text
     if isinstance(value, list):
         return 7, _block(len(value), [_encode(v, depth + 1) for v in value])
@@ -85,7 +85,7 @@ def _decode(data: bytes, at: int, depth: int) -> tuple[Any, int]:
         at += 1
         if branch == 2:
             value, at = _read(name, data, at, depth)
-            if found is None:  # as the original: the first field that is set
+            if found is None:  # as in the original: the first field that is set
                 found = value
         elif branch != 0:
             raise DataError(f"field {name} of schemaless data is neither null nor set")
@@ -116,7 +116,7 @@ def _read(name: str, data: bytes, at: int, depth: int) -> tuple[Any, int]:
 
 
 def _collection(data: bytes, at: int, depth: int, is_map: bool) -> tuple[Any, int]:
-    """A list or a dict, from blocks of items the last of which is empty."""
+    """Decodes a list or a dict from blocks of items; an empty block ends them."""
     items: list[Any] = []
     entries: dict[Any, Any] = {}
     while True:
@@ -126,7 +126,7 @@ def _collection(data: bytes, at: int, depth: int, is_map: bool) -> tuple[Any, in
         if count < 0:
             count = -count
             _, at = _number(data, at, "long")
-        if count * len(_FIELDS) > len(data) - at:  # each item has at least a byte a field
+        if count * len(_FIELDS) > len(data) - at:  # each item has at least one byte per field
             raise IndexError
         for _ in range(count):
             item, at = _decode(data, at, depth + 1)

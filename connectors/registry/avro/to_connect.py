@@ -1,4 +1,4 @@
-"""From Avro schemas to Connect schemas."""
+"""Converts Avro schemas to Connect schemas."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from connectors.registry.avro.config import (
     SUM_UNION,
     SUM_UNION_PREFIX,
     UNION,
-    AvroOptions,
+    AvroConfig,
 )
-from connectors.registry.avro.defaults import default_of_json
+from connectors.registry.avro.defaults import parse_default
 from connectors.registry.avro.names import branch_name
 from connectors.registry.avro.types import MISSING, AvroField, AvroType
 
 log = logging.getLogger(__name__)
 _MAX_PARTS = 100_000
-"""A schema may use a named type many times, and each use is one part: without a limit a small text could ask for millions."""
+"""Each use of a named type counts as a part: without a limit, a small schema could expand to millions."""
 _KINDS = {
     "boolean": Type.BOOLEAN,
     "int": Type.INT32,
@@ -58,22 +58,21 @@ _LOGICAL = {
 
 
 def is_map_entry(item: AvroType) -> bool:
-    """Whether an array of these stands for a map whose keys are not text."""
+    """Whether an array of these represents a map with non-string keys."""
     return item.kind == "record" and (
         item.name == f"{NAMESPACE}.{MAP_ENTRY}" or item.props.get("connect.internal.type") == MAP_ENTRY
     )
 
 
-def connect_schema(avro: AvroType, options: AvroOptions, version: int | None = None) -> Schema | None:
-    """The Connect schema of data with that Avro schema; None for the one that stands for data without schema.
-    Raises SchemaError for what Connect has no schema for."""
+def connect_schema(avro: AvroType, options: AvroConfig, version: int | None = None) -> Schema | None:
+    """Converts an Avro schema; None for the schema of schemaless data. Raises SchemaError if Connect has no equivalent."""
     if avro.name == ANYTHING:
         return None
-    return _Reader(options).schema(avro, version=version)
+    return _AvroToConnect(options).schema(avro, version=version)
 
 
-class _Reader:
-    def __init__(self, options: AvroOptions) -> None:
+class _AvroToConnect:
+    def __init__(self, options: AvroConfig) -> None:
         self._options = options
         self._parts = 0
         self._unions = 0
@@ -110,7 +109,7 @@ class _Reader:
         return self._with_default(schema, avro, default)
 
     def _simple_union(self, avro: AvroType) -> AvroType | None:
-        """The one type of a union that needs no struct."""
+        """The single type of a union that needs no struct."""
         others = [b for b in avro.branches if b.kind != "null"]
         if len(avro.branches) == 1 and self._options.flatten_singletons and others:
             return others[0]
@@ -120,17 +119,17 @@ class _Reader:
         if default is MISSING or default is None:
             return schema
         try:
-            value = default_of_json(schema, default, self._options)
+            value = parse_default(schema, default, self._options)
         except DataError as e:
             if self._options.strict:
                 raise SchemaError(f"The default of {avro.name or avro.kind} does not fit: {e.message}") from e
-            # As the original: the schema counts, the default does not.
+            # As in the original: keep the schema, ignore the default.
             log.warning("Ignoring the invalid default of %s: %s", avro.name or avro.kind, e.message)
             return schema
         return schema if value is None else schema.replace(default=value)
 
     def _kind(self, avro: AvroType, members: dict[str, Any], parameters: dict[str, str]) -> Type:
-        """The type, with what belongs to it put into members and parameters."""
+        """The Connect type; adds its attributes to members and parameters."""
         logical = avro.props.get("logicalType")
         logical = logical.lower() if isinstance(logical, str) else None
         match avro.kind:
@@ -242,7 +241,7 @@ class _Reader:
     def _describe(
         self, avro: AvroType, members: dict[str, Any], parameters: dict[str, str], doc: str | None, version: int | None
     ) -> None:
-        """Doc, version, parameters and name out of the schema's properties."""
+        """Sets doc, version, parameters, and name from the schema's properties."""
         options, props = self._options, avro.props
         own_doc = props.get("connect.doc")
         if options.discard_type_doc:
@@ -281,7 +280,7 @@ class _Reader:
             raise SchemaError(f"connect.name is {name}, but the logical type is that of {members['name']}")
         members["name"] = name
         if name == DECIMAL and avro.kind in ("bytes", "fixed"):
-            # Written before Avro had logical types: the scale is among the parameters.
+            # Written before Avro had logical types: the scale is in the parameters.
             members.setdefault("version", 1)
 
 

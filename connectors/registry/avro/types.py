@@ -1,4 +1,4 @@
-"""Avro schemas, parsed: names resolved, sizes checked."""
+"""Parses Avro schemas: resolves names and checks sizes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from connect.errors import SchemaError
 
 PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 MAX_DEPTH = 64
-"""How deep schemas may be nested. Data cannot be deeper, for no schema read here refers to itself."""
+"""Maximum nesting of schemas, and so of data, because recursive schemas are not supported."""
 MISSING: Any = object()
-"""The default of a field that has none: null is a default."""
+"""Marks a field without a default, because null is a valid default."""
 _RESERVED = frozenset(
     ("type", "name", "namespace", "doc", "fields", "items", "values", "symbols", "size", "aliases", "default", "order")
 )
@@ -22,7 +22,7 @@ _RESERVED = frozenset(
 
 @dataclass(slots=True, eq=False)
 class AvroField:
-    """A member of a record."""
+    """A field of a record."""
 
     name: str
     type: AvroType
@@ -33,9 +33,9 @@ class AvroField:
 
 @dataclass(slots=True, eq=False)
 class AvroType:
-    """One schema. ``kind`` is Avro's name of the type; ``name`` the full name of a record, enum or fixed.
+    """A parsed schema. ``kind`` is Avro's type; ``name`` is the full name of a record, enum, or fixed.
 
-    ``recursive`` is set on a record that is used within itself.
+    ``recursive`` marks a record that contains itself.
     """
 
     kind: str
@@ -56,9 +56,9 @@ class AvroType:
 
 
 def parse_avro(text: str, referenced: Iterable[str] = ()) -> AvroType:
-    """The parsed schema. ``referenced`` are schemas whose names it may use, in an order in which each uses earlier ones.
+    """Parses a schema. ``referenced`` are schemas whose names it may use, in an order in which each uses earlier ones.
     Raises SchemaError."""
-    parser = _Parser()
+    parser = _AvroSchemaParser()
     for one in referenced:
         parser.parse(_load(one), None, 0)
     return parser.parse(_load(text), None, 0)
@@ -73,7 +73,7 @@ def _load(text: str) -> Any:
         raise SchemaError(f"The Avro schema is no JSON: {e}") from e
 
 
-class _Parser:
+class _AvroSchemaParser:
     def __init__(self) -> None:
         self._named: dict[str, AvroType] = {}
         self._open: set[str] = set()

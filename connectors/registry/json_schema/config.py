@@ -1,4 +1,4 @@
-"""The keys of JsonSchemaConverter and the names that JSON schemas carry Connect's schemas by. All are Confluent's."""
+"""Configuration of JsonSchemaConverter, and the names of Connect's properties in JSON schemas. All are Confluent's."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ CONNECT_TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class JsonSchemaOptions:
-    """How schemas and values are carried over."""
+class JsonSchemaConfig:
+    """How schemas and values are converted."""
 
     additional_properties: bool = True
     optional_for_nonrequired: bool = False
@@ -46,12 +46,12 @@ class JsonSchemaOptions:
 
     @property
     def enum_parameter(self) -> str:
-        """The parameter that a string schema made of an enum has."""
+        """The parameter of a string schema that represents an enum."""
         return SUM_ENUM if self.sum_types else ENUM
 
 
 def is_union(schema: Schema) -> bool:
-    """Whether the struct stands for a oneOf, of which one field is set."""
+    """Whether the struct represents a oneOf, of which one field is set."""
     return schema.name == ONE_OF or bool(schema.parameters and SUM_UNION in schema.parameters)
 
 
@@ -65,31 +65,31 @@ def _config_def() -> ConfigDef:
     low, medium = Importance.LOW, Importance.MEDIUM
     return (
         registry_config_def()
-        .define("schemas.cache.config", ConfigType.INT, 1000, importance=low, doc="How many schemas are kept in memory.")
+        .define("schemas.cache.config", ConfigType.INT, 1000, importance=low, doc="Maximum number of cached schemas.")
         .define("object.additional.properties", ConfigType.BOOLEAN, True, importance=medium,
-                doc="Whether written schemas of objects allow properties that they do not name.")
+                doc="Whether written schemas allow additional properties of objects.")
         .define("use.optional.for.nonrequired", ConfigType.BOOLEAN, False, importance=medium,
-                doc="Whether properties that a schema does not require are read as optional fields.")
+                doc="Whether to read properties that are not required as optional fields.")
         .define("decimal.format", ConfigType.STRING, "BASE64", importance=low,
                 validator=one_of("BASE64", "NUMERIC", ignore_case=True),
-                doc="How decimals are written: `BASE64`, their bytes as text, or `NUMERIC`, as numbers.")
+                doc="How to write decimals: `BASE64` (their bytes) or `NUMERIC` (numbers).")
         .define("flatten.singleton.unions", ConfigType.BOOLEAN, True, importance=low,
-                doc="Whether a oneOf of one schema is read as that schema.")
+                doc="Whether to read a oneOf of one schema as that schema.")
         .define("generalized.sum.type.support", ConfigType.BOOLEAN, False, importance=medium,
-                doc="Whether enums and unions have the names that Avro and Protobuf share with JSON Schema.")
+                doc="Whether to use the names of enums and unions that Avro, Protobuf, and JSON Schema share.")
         .define("ignore.default.for.nullables", ConfigType.BOOLEAN, False, importance=medium,
-                doc="Whether a null is written as null where the field has a default. Otherwise the default is written.")
+                doc="Whether to write null as null if the field has a default. Otherwise the default is written.")
         .define("json.fail.invalid.schema", ConfigType.BOOLEAN, False, importance=medium,
-                doc="Whether what is written and read must be valid under its JSON schema.")
+                doc="Whether to validate written and read values against the JSON schema.")
     )  # fmt: skip
 
 
 CONFIG = _config_def()
 
 
-def json_schema_options(values: Mapping[str, Any], strict: bool) -> JsonSchemaOptions:
-    """The options out of parsed values."""
-    return JsonSchemaOptions(
+def parse_json_schema_config(values: Mapping[str, Any], strict: bool) -> JsonSchemaConfig:
+    """Builds the typed configuration."""
+    return JsonSchemaConfig(
         additional_properties=values["object.additional.properties"],
         optional_for_nonrequired=values["use.optional.for.nonrequired"],
         numeric_decimals=values["decimal.format"].upper() == "NUMERIC",

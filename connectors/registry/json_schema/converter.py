@@ -18,8 +18,8 @@ from connect.data.schema import Schema
 from connect.errors import DataError, SchemaError
 from connect.record import SchemaAndValue
 from connectors.registry.client import RegisteredSchema
-from connectors.registry.converter import Decoder, Described, Encoder, RegistryConverter
-from connectors.registry.json_schema.config import CONFIG, JsonSchemaOptions, json_schema_options
+from connectors.registry.converter import Decoder, Encoder, RegistryConverter, WriterSchema
+from connectors.registry.json_schema.config import CONFIG, JsonSchemaConfig, parse_json_schema_config
 from connectors.registry.json_schema.decode import compile_reader, parse
 from connectors.registry.json_schema.encode import ABSENT, compile_writer, json_bytes
 from connectors.registry.json_schema.from_connect import json_schema
@@ -29,29 +29,29 @@ Check = Callable[[bytes], None]
 
 
 class JsonSchemaConverter(RegistryConverter):
-    """JSON in Kafka, values with their schemas in Connect."""
+    """Converts between JSON data and Connect values, with JSON schemas in a registry."""
 
     schema_type = "JSON"
     format_name = "JSON Schema"
 
     def __init__(self) -> None:
         super().__init__()
-        self._options = JsonSchemaOptions()
+        self._options = JsonSchemaConfig()
 
     @classmethod
     def config_def(cls) -> ConfigDef:
         return CONFIG
 
     def _configure_format(self, values: Mapping[str, Any], strict: bool) -> None:
-        self._options = json_schema_options(values, strict)
+        self._options = parse_json_schema_config(values, strict)
 
-    def _describe(self, schema: Schema | None, topic: str) -> Described:
+    def _describe(self, schema: Schema | None, topic: str) -> WriterSchema:
         if schema is None:
             raise DataError("data without a schema cannot be written with JSON Schema; JsonConverter writes it")
         text = orjson.dumps(json_schema(schema, self._options)).decode()
-        return Described(RegisteredSchema(-1, text, self.schema_type), schema.name)
+        return WriterSchema(RegisteredSchema(-1, text, self.schema_type), schema.name)
 
-    def _encoder(self, schema: Schema | None, described: Described, target: RegisteredSchema | None, lenient: bool) -> Encoder:
+    def _encoder(self, schema: Schema | None, described: WriterSchema, target: RegisteredSchema | None, lenient: bool) -> Encoder:
         if schema is None:
             raise SchemaError("data without a schema cannot be written with JSON Schema")
         write = compile_writer(schema, self._options)
@@ -72,7 +72,7 @@ class JsonSchemaConverter(RegistryConverter):
         return encode
 
     def _null_is_tombstone(self, schema: Schema | None) -> bool:
-        # As the original: with a schema that allows it, a null is the JSON null or the schema's default.
+        # As in the original: if the schema allows null, it is written as JSON null or as the default.
         if schema is None:
             return True
         has_default = schema.default is not None and not self._options.ignore_default
@@ -103,7 +103,7 @@ class JsonSchemaConverter(RegistryConverter):
 
 
 def _validator(documents: Documents) -> Check:
-    """Raises DataError for JSON that is not valid under the schema. Nothing is fetched: the registry's references are all."""
+    """A check that raises DataError for invalid JSON. Only references in the registry are resolved; nothing is fetched."""
     kind = validator_for(documents.root, default=Draft7Validator)
     resources = [(name, Resource.from_contents(one, default_specification=DRAFT7)) for name, one in documents.others.items()]
     try:

@@ -1,7 +1,7 @@
-"""JSON to Connect values, as JSON Schema describes it.
+"""Decodes JSON to Connect values.
 
-Payloads are parsed by the C codec first. Numbers it cannot hold exactly, and JSON it does not take, are read again from their
-text with exact numbers; what does not fit its type is then read as loosely as the original reads it, or refused when strict.
+The C codec parses payloads first. Numbers that it cannot represent exactly, and JSON that it rejects, are parsed again with exact
+numbers; values of another type are then converted as leniently as in the original, or rejected if strict.
 """
 
 from __future__ import annotations
@@ -12,32 +12,31 @@ from typing import Any
 
 import orjson
 
-from connect.converters.json.base64_text import decode_base64
 from connect.converters.json.parser import MISSING, parse_json
-from connect.converters.json.strict_checks import check_kept
-from connect.converters.json.value_reader import ReadOptions, read_value
+from connect.converters.json.strict_checks import check_lossless
+from connect.converters.json.value_reader import ReadOptions, decode_base64, read_value
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError, SchemaError
-from connectors.registry.json_schema.config import JsonSchemaOptions, is_native_map, is_union
-from connectors.registry.values import short, within_field
+from connectors.registry.json_schema.config import JsonSchemaConfig, is_native_map, is_union
+from connectors.registry.values import shorten, within_field
 
 Read = Callable[[Any], Any]
-"""Takes parsed JSON and gives the value. Raises DataError, and Unfit for a float where an exact number is needed."""
+"""Converts parsed JSON to a value. Raises DataError, and InexactNumber for a float where an exact number is needed."""
 _LOGICAL = (DATE, TIME, TIMESTAMP, DECIMAL)
 
 
-class Unfit(Exception):
-    """The codec's number is not exact enough. The text has to be read again."""
+class InexactNumber(Exception):
+    """The codec's number is not exact; the text must be parsed again."""
 
 
 def parse(data: bytes, read: Read, strict: bool) -> Any:
-    """The value of a payload. Raises DataError."""
+    """Parses a payload. Raises DataError."""
     try:
         return read(orjson.loads(data))
-    except (orjson.JSONDecodeError, Unfit, RecursionError):
+    except (orjson.JSONDecodeError, InexactNumber, RecursionError):
         pass
     try:
         node = parse_json(data, strict=strict)
@@ -48,8 +47,8 @@ def parse(data: bytes, read: Read, strict: bool) -> Any:
         raise DataError("the JSON is nested too deeply") from e
 
 
-def compile_reader(schema: Schema, options: JsonSchemaOptions) -> Read:
-    """The reader of one schema."""
+def compile_reader(schema: Schema, options: JsonSchemaConfig) -> Read:
+    """Builds the reader of one schema."""
     read = _present(schema, options)
     default, optional, kind = schema.default, schema.optional, schema.type.name
 
@@ -65,7 +64,7 @@ def compile_reader(schema: Schema, options: JsonSchemaOptions) -> Read:
     return value
 
 
-def _present(schema: Schema, options: JsonSchemaOptions) -> Read:
+def _present(schema: Schema, options: JsonSchemaConfig) -> Read:
     if schema.name in _LOGICAL:
         return _loose(schema, options)
     match schema.type:
@@ -94,8 +93,8 @@ def _present(schema: Schema, options: JsonSchemaOptions) -> Read:
             return _union(schema, options) if is_union(schema) else _struct(schema, options)
 
 
-def _loose(schema: Schema, options: JsonSchemaOptions) -> Read:
-    """What is not plainly right, by the rules that JSON has in Connect."""
+def _loose(schema: Schema, options: JsonSchemaConfig) -> Read:
+    """Reads values of another type by the rules of JsonConverter."""
     strict = options.strict
     how = ReadOptions(strict=strict)
     required = schema.replace(optional=False, default=None)
@@ -103,31 +102,31 @@ def _loose(schema: Schema, options: JsonSchemaOptions) -> Read:
 
     def read(node: Any) -> Any:
         if type(node) is float:
-            raise Unfit
+            raise InexactNumber
         if is_float and node in ("NaN", "Infinity", "-Infinity"):
-            return float(node)  # what the writing side makes of numbers that JSON lacks
+            return float(node)  # how the encoder writes these numbers
         if strict:
-            check_kept(required, node)
+            check_lossless(required, node)
         return read_value(required, node, how)
 
     return read
 
 
-def _bytes(schema: Schema, options: JsonSchemaOptions) -> Read:
+def _bytes(schema: Schema, options: JsonSchemaConfig) -> Read:
     def read(node: Any) -> Any:
         if type(node) is not str:
             if type(node) is float:
-                raise Unfit
-            raise DataError(f"bytes are text in base 64, not {short(node)}")
+                raise InexactNumber
+            raise DataError(f"bytes are text in base 64, not {shorten(node)}")
         try:
             return decode_base64(node)
         except ValueError as e:
-            raise DataError(f"Invalid bytes field: {short(node)} is not base 64") from e
+            raise DataError(f"Invalid bytes field: {shorten(node)} is not base 64") from e
 
     return read
 
 
-def _element(schema: Schema | None, options: JsonSchemaOptions) -> Read:
+def _element(schema: Schema | None, options: JsonSchemaConfig) -> Read:
     if schema is None:
         raise SchemaError("An array or map without the schema of its elements")
     return compile_reader(schema, options)
@@ -136,27 +135,27 @@ def _element(schema: Schema | None, options: JsonSchemaOptions) -> Read:
 def _list(element: Read) -> Read:
     def read(node: Any) -> list[Any]:
         if not isinstance(node, list):
-            raise DataError(f"an array is needed, not {short(node)}")
+            raise DataError(f"an array is needed, not {shorten(node)}")
         return [element(n) for n in node]
 
     return read
 
 
-def _map(schema: Schema, options: JsonSchemaOptions) -> Read:
+def _map(schema: Schema, options: JsonSchemaConfig) -> Read:
     key, element = _element(schema.key_schema, options), _element(schema.value_schema, options)
 
     def read_object(node: Any) -> dict[Any, Any]:
         if not isinstance(node, dict):
-            raise DataError(f"Maps with string fields should be encoded as JSON objects, but found {short(node)}")
+            raise DataError(f"Maps with string fields should be encoded as JSON objects, but found {shorten(node)}")
         return {k: element(n) for k, n in node.items()}
 
     def read_entries(node: Any) -> dict[Any, Any]:
         if not isinstance(node, list):
-            raise DataError(f"Maps with non-string fields should be encoded as JSON array of objects, but found {short(node)}")
+            raise DataError(f"Maps with non-string fields should be encoded as JSON array of objects, but found {shorten(node)}")
         made: dict[Any, Any] = {}
         for entry in node:
             if not isinstance(entry, dict) or entry.keys() != {"key", "value"}:
-                raise DataError(f"Found invalid map entry, expected an object of key and value but found {short(entry)}")
+                raise DataError(f"Found invalid map entry, expected an object of key and value but found {shorten(entry)}")
             name = key(entry["key"])
             if isinstance(name, list | dict):
                 raise DataError("a map whose keys are lists or maps cannot be held")
@@ -166,19 +165,19 @@ def _map(schema: Schema, options: JsonSchemaOptions) -> Read:
     return read_object if is_native_map(schema) else read_entries
 
 
-def _struct(schema: Schema, options: JsonSchemaOptions) -> Read:
+def _struct(schema: Schema, options: JsonSchemaConfig) -> Read:
     members = [(f.name, f.schema.default, f.schema.optional, compile_reader(f.schema, options)) for f in schema.fields or ()]
     known = frozenset(f.name for f in schema.fields or ())
     strict = options.strict
 
     def read(node: Any) -> Struct:
         if not isinstance(node, dict):
-            raise DataError(f"Structs should be encoded as JSON objects, but found {short(node)}")
+            raise DataError(f"Structs should be encoded as JSON objects, but found {shorten(node)}")
         values = []
         for name, default, optional, member in members:
             found = node.get(name, MISSING)
             if found is MISSING:
-                # As the original: a property that is not there is null, although its field is not optional.
+                # As in the original, a missing property is null even if its field is not optional.
                 if strict and default is None and not optional:
                     raise DataError(f"field {name}: the property is missing and required")
                 values.append(default)
@@ -195,7 +194,7 @@ def _struct(schema: Schema, options: JsonSchemaOptions) -> Read:
     return read
 
 
-def _union(schema: Schema, options: JsonSchemaOptions) -> Read:
+def _union(schema: Schema, options: JsonSchemaConfig) -> Read:
     fields = schema.fields or ()
     members = [_present(f.schema, options) for f in fields]
 
@@ -209,7 +208,7 @@ def _union(schema: Schema, options: JsonSchemaOptions) -> Read:
             if matching > most:
                 best, most = index, matching
         if best < 0:
-            raise DataError(f"Did not find matching oneof field for data: {short(node)}")
+            raise DataError(f"Did not find matching oneof field for data: {shorten(node)}")
         values: list[Any] = [None] * len(fields)
         try:
             values[best] = members[best](node)
@@ -241,7 +240,7 @@ def _is_simple_match(schema: Schema, node: Any) -> bool:
 
 
 def _matching_properties(schema: Schema, node: Any) -> int:
-    """How many properties of the object the struct has, here and below."""
+    """The number of properties that object and struct share, including nested ones."""
     if schema.type is not Type.STRUCT or not isinstance(node, dict):
         return 0
     shared = [f for f in schema.fields or () if f.name in node]

@@ -1,4 +1,4 @@
-"""From Connect schemas to JSON schemas."""
+"""Converts Connect schemas to JSON schemas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connectors.registry.json_schema.config import (
     CONNECT_TYPES,
     NAMESPACE,
     NULL_MARKER,
-    JsonSchemaOptions,
+    JsonSchemaConfig,
     is_native_map,
     is_union,
 )
@@ -23,15 +23,15 @@ _NULL = {"type": "null"}
 _INTEGERS = (Type.INT8, Type.INT16, Type.INT32, Type.INT64)
 
 
-def json_schema(schema: Schema, options: JsonSchemaOptions) -> dict[str, Any]:
-    """The JSON schema for values of the Connect schema. Raises SchemaError."""
+def json_schema(schema: Schema, options: JsonSchemaConfig) -> dict[str, Any]:
+    """Converts a Connect schema to a JSON schema. Raises SchemaError."""
     return _schema(schema, options, None, 0)
 
 
 def _schema(
-    schema: Schema | None, options: JsonSchemaOptions, index: int | None, depth: int, *, within_union: bool = False
+    schema: Schema | None, options: JsonSchemaConfig, index: int | None, depth: int, *, within_union: bool = False
 ) -> dict[str, Any]:
-    """One schema. ``index`` is its place in the struct; within a union nothing is optional by itself."""
+    """Converts one schema. ``index`` is its position in the struct; members of a union are not optional by themselves."""
     if schema is None:
         raise SchemaError("An array or map without the schema of its elements cannot be written with JSON Schema")
     if depth > _MAX_DEPTH:
@@ -43,13 +43,13 @@ def _schema(
         return {"oneOf": branches, **placed}
     if schema.optional and not within_union:
         if schema.type is Type.STRUCT:
-            # As in the original, what describes an optional struct stands inside.
+            # As in the original, attributes of an optional struct are inside the oneOf.
             return {"oneOf": [_NULL, _schema(schema.replace(optional=False), options, None, depth)], **placed}
         return {"oneOf": [_NULL, _described(schema, options, {}, depth)], **placed}
     return _described(schema, options, placed, depth)
 
 
-def _described(schema: Schema, options: JsonSchemaOptions, placed: dict[str, int], depth: int) -> dict[str, Any]:
+def _described(schema: Schema, options: JsonSchemaConfig, placed: dict[str, int], depth: int) -> dict[str, Any]:
     node: dict[str, Any] = {}
     if schema.name is not None:
         node["title"] = schema.name
@@ -69,7 +69,7 @@ def _described(schema: Schema, options: JsonSchemaOptions, placed: dict[str, int
     return node | {name: props[name] for name in hash_map_order(props)}
 
 
-def _shape(schema: Schema, options: JsonSchemaOptions, depth: int) -> dict[str, Any]:
+def _shape(schema: Schema, options: JsonSchemaConfig, depth: int) -> dict[str, Any]:
     kind = schema.type
     if kind in _INTEGERS:
         return {"type": "integer"}
@@ -94,7 +94,7 @@ def _shape(schema: Schema, options: JsonSchemaOptions, depth: int) -> dict[str, 
             return _object(schema, options, depth)
 
 
-def _object(schema: Schema, options: JsonSchemaOptions, depth: int) -> dict[str, Any]:
+def _object(schema: Schema, options: JsonSchemaConfig, depth: int) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for field in schema.fields or ():
         try:
@@ -107,7 +107,7 @@ def _object(schema: Schema, options: JsonSchemaOptions, depth: int) -> dict[str,
     return node
 
 
-def _text(schema: Schema, options: JsonSchemaOptions) -> dict[str, Any]:
+def _text(schema: Schema, options: JsonSchemaConfig) -> dict[str, Any]:
     parameter = options.enum_parameter
     if parameter not in (schema.parameters or {}):
         return {"type": "string"}

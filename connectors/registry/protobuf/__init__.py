@@ -1,1 +1,1 @@
-"""Protobuf: schemas both ways, and dynamic messages."""
+"""Protobuf: schema conversion and dynamic messages."""

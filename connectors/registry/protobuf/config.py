@@ -1,4 +1,4 @@
-"""The keys of ProtobufConverter and the names that Connect schemas carry Protobuf's by. All are Confluent's."""
+"""Configuration of ProtobufConverter, and the names of Protobuf's properties in Connect schemas. All are Confluent's."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ WRAPPED = {
 
 
 @dataclass(frozen=True, slots=True)
-class ProtobufOptions:
-    """How schemas and values are carried over; names as the keys have them."""
+class ProtobufConfig:
+    """How schemas and values are converted. Fields are named like the keys."""
 
     enhanced_protobuf_schema_support: bool = False
     scrub_invalid_names: bool = False
@@ -59,23 +59,23 @@ class ProtobufOptions:
 
     @property
     def enum_parameter(self) -> str:
-        """The parameter that a schema made of an enum has."""
+        """The parameter of a schema that represents an enum."""
         return SUM_ENUM if self.generalized_sum_type_support else ENUM
 
 
 _DOCS = {
-    "enhanced_protobuf_schema_support": "Whether the names of schemas are full names, with their package.",
-    "scrub_invalid_names": "Whether characters that Protobuf does not allow in names become `_`. Otherwise they are an error.",
-    "int_for_enums": "Whether enums are read as their numbers. Otherwise as their names.",
-    "optional_for_nullables": "Whether optional fields are written with the label `optional`, and only such are read so.",
-    "optional_for_proto2": "Whether `optional` of proto2 counts as that label.",
-    "wrapper_for_nullables": "Whether optional primitives are written as wrapper messages, and wrappers are read as primitives.",
-    "wrapper_for_raw_primitives": "Whether a wrapper message that is the whole value is read as a primitive.",
-    "generate_struct_for_nulls": "Whether a message that is not set is read as a struct without values. Otherwise as null.",
-    "generate_index_for_unions": "Whether the field of a oneof has its number after its name.",
-    "flatten_unions": "Whether the members of a oneof are fields of the struct itself.",
-    "generalized_sum_type_support": "Whether enums and unions have the names that Avro and JSON Schema share with Protobuf.",
-    "ignore_default_for_nullables": "Whether a null is left out where the field has a default. Otherwise the default is written.",
+    "enhanced_protobuf_schema_support": "Whether schema names include their package.",
+    "scrub_invalid_names": "Whether to replace invalid characters in names by `_`. Otherwise they are an error.",
+    "int_for_enums": "Whether to read enums as numbers. Otherwise as names.",
+    "optional_for_nullables": "Whether to write optional fields with the label `optional`, and read only those as optional.",
+    "optional_for_proto2": "Whether to treat `optional` of proto2 like that label.",
+    "wrapper_for_nullables": "Whether to write optional primitives as wrapper messages, and to read wrappers as primitives.",
+    "wrapper_for_raw_primitives": "Whether to read a wrapper message that is the whole value as a primitive.",
+    "generate_struct_for_nulls": "Whether to read an unset message as a struct without values. Otherwise as null.",
+    "generate_index_for_unions": "Whether to append the number of a oneof to its field name.",
+    "flatten_unions": "Whether to make the members of a oneof fields of the struct itself.",
+    "generalized_sum_type_support": "Whether to use the names of enums and unions that Avro, Protobuf, and JSON Schema share.",
+    "ignore_default_for_nullables": "Whether to omit null if the field has a default. Otherwise the default is written.",
 }
 
 
@@ -83,7 +83,7 @@ def _config_def() -> ConfigDef:
     table = registry_config_def().define(
         "schemas.cache.config", ConfigType.INT, 1000, importance=Importance.LOW, doc="How many schemas are kept in memory."
     )
-    defaults = ProtobufOptions()
+    defaults = ProtobufConfig()
     for name, doc in _DOCS.items():
         key = name.replace("_", ".")
         table.define(key, ConfigType.BOOLEAN, getattr(defaults, name), importance=Importance.MEDIUM, doc=doc)
@@ -93,13 +93,13 @@ def _config_def() -> ConfigDef:
 CONFIG = _config_def()
 
 
-def protobuf_options(values: Mapping[str, Any], strict: bool) -> ProtobufOptions:
-    """The options out of parsed values."""
-    names = [f.name for f in fields(ProtobufOptions) if f.name != "strict"]
-    return ProtobufOptions(**{name: values[name.replace("_", ".")] for name in names}, strict=strict)
+def parse_protobuf_config(values: Mapping[str, Any], strict: bool) -> ProtobufConfig:
+    """Builds the typed configuration."""
+    names = [f.name for f in fields(ProtobufConfig) if f.name != "strict"]
+    return ProtobufConfig(**{name: values[name.replace("_", ".")] for name in names}, strict=strict)
 
 
 def is_union(schema: Schema) -> bool:
-    """Whether the struct stands for a oneof, of which one field is set."""
+    """Whether the struct represents a oneof, of which one field is set."""
     named = schema.name is not None and schema.name.startswith(UNION)
     return schema.type is Type.STRUCT and (named or SUM_UNION in (schema.parameters or {}))

@@ -14,45 +14,45 @@ from connect.data.schema import Schema
 from connect.errors import DataError
 from connect.record import SchemaAndValue
 from connectors.registry.client import RegisteredSchema
-from connectors.registry.converter import Decoder, Described, Encoder, RegistryConverter
-from connectors.registry.protobuf.config import CONFIG, ProtobufOptions, protobuf_options
+from connectors.registry.converter import Decoder, Encoder, RegistryConverter, WriterSchema
+from connectors.registry.protobuf.config import CONFIG, ProtobufConfig, parse_protobuf_config
 from connectors.registry.protobuf.decode import compile_reader
 from connectors.registry.protobuf.encode import compile_filler
 from connectors.registry.protobuf.files import ProtoSchema, of_file, proto_schema
 from connectors.registry.protobuf.from_connect import proto_file
-from connectors.registry.protobuf.print import proto_text
+from connectors.registry.protobuf.proto_printer import proto_text
 from connectors.registry.protobuf.to_connect import connect_schema
-from connectors.registry.zigzag import read_number, write_long
+from connectors.registry.varint import read_number, write_long
 
 _MAX_PATH = 64
 
 
 class ProtobufConverter(RegistryConverter):
-    """Protobuf in Kafka, values with their schemas in Connect."""
+    """Converts between Protobuf data and Connect values, with schemas in a registry."""
 
     schema_type = "PROTOBUF"
     format_name = "Protobuf"
 
     def __init__(self) -> None:
         super().__init__()
-        self._options = ProtobufOptions()
+        self._options = ProtobufConfig()
 
     @classmethod
     def config_def(cls) -> ConfigDef:
         return CONFIG
 
     def _configure_format(self, values: Mapping[str, Any], strict: bool) -> None:
-        self._options = protobuf_options(values, strict)
+        self._options = parse_protobuf_config(values, strict)
 
-    def _describe(self, schema: Schema | None, topic: str) -> Described:
+    def _describe(self, schema: Schema | None, topic: str) -> WriterSchema:
         if schema is None:
             raise DataError("data without a schema cannot be written as Protobuf; JsonConverter writes it")
         file, path = proto_file(schema, self._options)
         name = file.descriptor.message_type[path[0]].name
         full = f"{file.descriptor.package}.{name}" if file.descriptor.package else name
-        return Described(RegisteredSchema(-1, proto_text(file), self.schema_type), full)
+        return WriterSchema(RegisteredSchema(-1, proto_text(file), self.schema_type), full)
 
-    def _encoder(self, schema: Schema | None, described: Described, target: RegisteredSchema | None, lenient: bool) -> Encoder:
+    def _encoder(self, schema: Schema | None, described: WriterSchema, target: RegisteredSchema | None, lenient: bool) -> Encoder:
         if schema is None:
             raise DataError("data without a schema cannot be written as Protobuf")
         file, path = proto_file(schema, self._options)
@@ -109,14 +109,14 @@ class ProtobufConverter(RegistryConverter):
 
 
 def _path_of(proto: ProtoSchema, name: str) -> list[int]:
-    """The place of the message of that name, else of the first."""
+    """The path to the message of that name, else to the first one."""
     names = [message.name for message in proto.file.message_type]
     simple = name.rpartition(".")[2]
     return [names.index(simple) if simple in names else 0]
 
 
 def _path_bytes(path: list[int]) -> bytes:
-    """The path as it stands before a message: its length and its numbers, or just a zero for the first message."""
+    """Encodes the path before a message: its length and numbers, or a zero for the first message."""
     return b"\0" if path == [0] else write_long(len(path)) + b"".join(map(write_long, path))
 
 

@@ -1,4 +1,4 @@
-"""Messages to Connect values, by functions made once for each schema."""
+"""Decodes messages to Connect values, with functions built once per schema."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from google.protobuf.descriptor import Descriptor
 
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, FarInstant, bytes_to_decimal, date_of, instant_of
 from connect.data.schema import Field, Schema, Type
-from connect.data.sized_numbers import wrap_integer
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError, SchemaError
 from connect.java.calendar import date_of_day, day_of_date
-from connectors.registry.protobuf.config import WRAPPED, ProtobufOptions
+from connect.java.sized_numbers import wrap_integer
+from connectors.registry.protobuf.config import WRAPPED, ProtobufConfig
 from connectors.registry.protobuf.to_connect import Member, has_presence, members, real_oneofs, union_field
 from connectors.registry.values import within_field
 
 Read = Callable[[Any], Any]
-"""Takes a message or a plain value and gives Connect's. Raises DataError."""
+"""Converts a message or a plain value to a Connect value. Raises DataError."""
 _BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 _MILLION = 1_000_000
 
 
-def compile_reader(message: Descriptor, schema: Schema, options: ProtobufOptions) -> Read:
-    """The reader of messages of that kind."""
+def compile_reader(message: Descriptor, schema: Schema, options: ProtobufConfig) -> Read:
+    """Builds the reader of a message type."""
     if schema.type is not Type.STRUCT:
         inner = _plain(schema, options)
         return lambda found: inner(found.value)
     return _struct(message, schema, options)
 
 
-def _struct(message: Descriptor, schema: Schema, options: ProtobufOptions) -> Read:
+def _struct(message: Descriptor, schema: Schema, options: ProtobufConfig) -> Read:
     every = members(message)
     cells: list[tuple[str, Read]] = []
     if not options.flatten_unions:
@@ -65,7 +65,7 @@ def _required(schema: Schema, name: str) -> Field:
     return field
 
 
-def _union(name: str, inside: list[Member], schema: Schema, options: ProtobufOptions) -> Read:
+def _union(name: str, inside: list[Member], schema: Schema, options: ProtobufConfig) -> Read:
     reads = {
         m.descriptor.name: (i, _element(m, f.schema, options))
         for i, (m, f) in enumerate(zip(inside, schema.fields or (), strict=True))
@@ -84,8 +84,8 @@ def _union(name: str, inside: list[Member], schema: Schema, options: ProtobufOpt
     return read
 
 
-def _member(member: Member, message: Descriptor, schema: Schema, options: ProtobufOptions) -> Read:
-    """The reader of one field out of its message."""
+def _member(member: Member, message: Descriptor, schema: Schema, options: ProtobufConfig) -> Read:
+    """Builds the reader of one field of a message."""
     name = member.descriptor.name
     if member.is_map:
         return _map(name, member, schema, options)
@@ -101,7 +101,7 @@ def _member(member: Member, message: Descriptor, schema: Schema, options: Protob
     return lambda found: inner(getattr(found, name))
 
 
-def _map(name: str, member: Member, schema: Schema, options: ProtobufOptions) -> Read:
+def _map(name: str, member: Member, schema: Schema, options: ProtobufConfig) -> Read:
     entry = member.descriptor.message_type
     key, value = members(entry)
     if schema.key_schema is None or schema.value_schema is None:
@@ -122,8 +122,8 @@ def _map(name: str, member: Member, schema: Schema, options: ProtobufOptions) ->
     return lambda found: {of_key(one): of_value(one) for one in getattr(found, name)}
 
 
-def _element(member: Member, schema: Schema, options: ProtobufOptions) -> Read:
-    """The reader of one value of a field."""
+def _element(member: Member, schema: Schema, options: ProtobufConfig) -> Read:
+    """Builds the reader of one value of a field."""
     field = member.descriptor
     if field.enum_type is not None:
         if schema.type is Type.INT32:
@@ -144,7 +144,7 @@ def _element(member: Member, schema: Schema, options: ProtobufOptions) -> Read:
     return lambda found: inner(found.value)
 
 
-def _plain(schema: Schema, options: ProtobufOptions) -> Read:
+def _plain(schema: Schema, options: ProtobufConfig) -> Read:
     bits = _BITS.get(schema.type)
     if bits is None:
         return lambda value: value
@@ -156,7 +156,7 @@ def _plain(schema: Schema, options: ProtobufOptions) -> Read:
             return value
         if strict:
             raise DataError(f"{value} does not fit into {bits} bits with a sign")
-        return wrap_integer(value, bits)  # as the original, whose long has no more
+        return wrap_integer(value, bits)  # as in the original, whose long has 64 bits
 
     return read
 

@@ -1,4 +1,4 @@
-"""Connect values to messages, by functions made once for each schema."""
+"""Encodes Connect values to messages, with functions built once per schema."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from google.protobuf.descriptor import Descriptor
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, decimal_to_bytes
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
-from connect.data.validation import INT_RANGES
+from connect.data.types import INT_RANGES
 from connect.errors import DataError, SchemaError
 from connect.java.calendar import date_of_day
-from connectors.registry.protobuf.config import WRAPPED, ProtobufOptions, is_union
+from connectors.registry.protobuf.config import WRAPPED, ProtobufConfig, is_union
 from connectors.registry.protobuf.from_connect import proto_name
-from connectors.registry.protobuf.parse import SCALARS
+from connectors.registry.protobuf.proto_parser import SCALARS
 from connectors.registry.protobuf.to_connect import Member, members
 from connectors.registry.values import (
-    bytes_of,
-    day_millis_of,
-    days_of,
-    decimal_of,
-    integer_of,
-    millis_of,
-    refuse,
-    short,
-    unfit,
+    mismatch_error,
+    raise_mismatch,
+    require_bytes,
+    require_date_days,
+    require_decimal,
+    require_integer,
+    require_time_millis,
+    require_timestamp_millis,
+    shorten,
     within_field,
 )
 
 Fill = Callable[[Any, Any], None]
-"""Puts a value that is not None into a message. Raises DataError."""
+"""Sets a value that is not None in a message. Raises DataError."""
 Plain = Callable[[Any], Any]
 _UNSIGNED = {SCALARS[name]: 32 if "32" in name else 64 for name in ("uint32", "fixed32", "uint64", "fixed64")}
 _FITS = {
@@ -46,14 +46,14 @@ _FITS = {
 _KINDS = {kind: tuple(SCALARS[name] for name in names) for kind, names in _FITS.items()}
 
 
-def compile_filler(message: Descriptor, schema: Schema, options: ProtobufOptions, lenient: bool) -> Fill:
-    """What puts values of the schema into messages of that kind. Raises SchemaError when they do not fit; with ``lenient``
-    fields that the message lacks are left out."""
-    return _Compiler(options, lenient).root(message, schema)
+def compile_filler(message: Descriptor, schema: Schema, options: ProtobufConfig, lenient: bool) -> Fill:
+    """Builds the function that fills messages with values of the schema. Raises SchemaError if they do not match; with
+    ``lenient``, fields that the message lacks are dropped."""
+    return _ProtobufEncoderCompiler(options, lenient).root(message, schema)
 
 
-class _Compiler:
-    def __init__(self, options: ProtobufOptions, lenient: bool) -> None:
+class _ProtobufEncoderCompiler:
+    def __init__(self, options: ProtobufConfig, lenient: bool) -> None:
         self._options = options
         self._lenient = lenient
 
@@ -71,7 +71,7 @@ class _Compiler:
 
         def fill(made: Any, value: Any) -> None:
             if not isinstance(value, Struct):
-                raise unfit("a Struct", value)
+                raise mismatch_error("a Struct", value)
             if value.schema is not schema and value.schema != schema:
                 raise DataError("Mismatching struct schema")
             for (name, member, put), cell in zip(puts, value.values, strict=True):
@@ -89,7 +89,7 @@ class _Compiler:
         return fill
 
     def _put(self, every: dict[str, Member], name: str, schema: Schema, message: Descriptor) -> Fill | None:
-        """What puts one field's value into the message around it."""
+        """Builds the function that sets one field of a message."""
         try:
             if is_union(schema):
                 return self._union(every, schema, message)
@@ -107,7 +107,7 @@ class _Compiler:
 
         def fill(made: Any, value: Any) -> None:
             if not isinstance(value, Struct):
-                raise unfit("a Struct", value)
+                raise mismatch_error("a Struct", value)
             for (name, put), cell in zip(puts, value.values, strict=True):
                 if cell is not None and put is not None:
                     try:
@@ -214,7 +214,7 @@ class _Compiler:
         return lambda made, value: setattr(made, "value", plain(value))
 
     def _plain(self, member: Member, schema: Schema) -> Plain:
-        """What makes the plain value of a field that is no message."""
+        """Builds the converter of a field that is not a message."""
         field = member.descriptor
         if field.enum_type is not None:
             return self._symbol(member, schema)
@@ -224,20 +224,20 @@ class _Compiler:
             return self._integer(*INT_RANGES[schema.type], _UNSIGNED.get(field.type))
         kind: type = {Type.BOOLEAN: bool, Type.STRING: str, Type.BYTES: bytes}.get(schema.type, float)
         if kind is bytes:
-            return bytes_of
-        return lambda value: value if isinstance(value, kind) else refuse(f"a {kind.__name__}", value)
+            return require_bytes
+        return lambda value: value if isinstance(value, kind) else raise_mismatch(f"a {kind.__name__}", value)
 
     def _integer(self, low: int, high: int, unsigned_bits: int | None) -> Plain:
         mask = None if unsigned_bits is None else (1 << unsigned_bits) - 1
         strict = self._options.strict
 
         def plain(value: Any) -> int:
-            number = integer_of(value, low, high)
+            number = require_integer(value, low, high)
             if mask is None or 0 <= number <= mask:
                 return number
             if strict:
                 raise DataError(f"{number} does not fit into {unsigned_bits} bits without a sign")
-            return number & mask  # as the original, which keeps the low bits
+            return number & mask  # as in the original, keep the low bits
 
         return plain
 
@@ -251,18 +251,18 @@ class _Compiler:
         def plain(value: Any) -> int:
             number = numbers.get(value) if isinstance(value, str) else None
             if number is None:
-                raise DataError(f"{short(value)} is none of the enum's values {', '.join(list(numbers)[:20])}")
+                raise DataError(f"{shorten(value)} is none of the enum's values {', '.join(list(numbers)[:20])}")
             return int(number)
 
         return plain
 
 
 def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else refuse("a list", value)
+    return value if isinstance(value, list) else raise_mismatch("a list", value)
 
 
 def _mapped(value: Any) -> dict[Any, Any]:
-    return value if isinstance(value, dict) else refuse("a dict", value)
+    return value if isinstance(value, dict) else raise_mismatch("a dict", value)
 
 
 def _present(value: Any) -> Any:
@@ -272,7 +272,7 @@ def _present(value: Any) -> Any:
 
 
 def _decimal(made: Any, value: Any) -> None:
-    _, digits, exponent = decimal_of(value).as_tuple()
+    _, digits, exponent = require_decimal(value).as_tuple()
     scale = -int(exponent)
     made.value = decimal_to_bytes(value, scale)
     made.precision = max(1, len("".join(map(str, digits)).lstrip("0")))
@@ -280,21 +280,21 @@ def _decimal(made: Any, value: Any) -> None:
 
 
 def _date(made: Any, value: Any) -> None:
-    # Julian before 15 October 1582, as the original's calendar, which every reader of its dates has to know.
-    year, month, day = date_of_day(days_of(value))
+    # Julian before 15 October 1582, like the original's calendar, which readers expect.
+    year, month, day = date_of_day(require_date_days(value))
     if year < 1:
         raise DataError(f"google.type.Date has no years before the year 1, and {1 - year} BC is one; a Timestamp holds it")
     made.year, made.month, made.day = year, month, day
 
 
 def _time(made: Any, value: Any) -> None:
-    seconds, millis = divmod(day_millis_of(value), 1000)
+    seconds, millis = divmod(require_time_millis(value), 1000)
     made.hours, made.minutes, made.seconds = seconds // 3600, seconds // 60 % 60, seconds % 60
     made.nanos = millis * 1_000_000
 
 
 def _timestamp(made: Any, value: Any) -> None:
-    made.seconds, millis = divmod(millis_of(value), 1000)
+    made.seconds, millis = divmod(require_timestamp_millis(value), 1000)
     made.nanos = millis * 1_000_000
 
 

@@ -28,7 +28,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from connect.errors import DataError, SchemaError
-from connectors.registry.protobuf.parse import ProtoFile, parse_proto
+from connectors.registry.protobuf.proto_parser import ProtoFile, parse_proto
 
 _GOOGLE = (
     any_pb2, source_context_pb2, type_pb2, api_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2,
@@ -57,19 +57,19 @@ _META = parse_proto(
 
 @dataclass(frozen=True, slots=True)
 class ProtoSchema:
-    """A schema ready for use. ``file`` is the schema's own; ``meta`` the fields' parameters by their full names."""
+    """A loaded schema. ``file`` is its own file; ``meta`` has the parameters of fields by full name."""
 
     pool: descriptor_pool.DescriptorPool
     file: FileDescriptorProto
     meta: Mapping[str, Mapping[str, str]]
 
     def message(self, path: list[int]) -> Descriptor:
-        """The message at that place in the file: its number, then the number within it, and so on. Raises DataError."""
+        """Finds a message by its path: its index in the file, then the index in that message, and so on. Raises DataError."""
         names: list[str] = [self.file.package] if self.file.package else []
         messages: Any = self.file.message_type
         for index in path:
             if not 0 <= index < len(messages):
-                raise DataError(f"the schema has no message at {path}, where the data says it is")
+                raise DataError(f"the schema has no message at {path}, the path in the data")
             names.append(messages[index].name)
             messages = messages[index].nested_type
         return self.pool.FindMessageTypeByName(".".join(names))
@@ -82,7 +82,7 @@ def proto_schema(text: str, referenced: Mapping[str, str]) -> ProtoSchema:
 
 
 def _file(name: str, text: str) -> ProtoFile:
-    """The file of a schema: .proto text, or a descriptor in base 64, which some clients register and some registries keep."""
+    """Parses a schema: .proto text, or a descriptor in base64, which some clients register and some registries store."""
     if _BASE64.fullmatch(text):
         try:
             descriptor = FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
@@ -94,7 +94,7 @@ def _file(name: str, text: str) -> ProtoFile:
 
 
 def _meta(descriptor: FileDescriptorProto) -> dict[str, dict[str, str]]:
-    """The parameters of the fields, which stand in an extension of their options that this library does not know."""
+    """The parameters of fields, which are in an extension of their options that the library does not know."""
     found: dict[str, dict[str, str]] = {}
     made = ProtoFile(FileDescriptorProto(name="meta.proto", syntax="proto3", message_type=[_META]))
     reader: Any = GetMessageClass(of_file(made).message([0]))
@@ -113,7 +113,7 @@ def _meta(descriptor: FileDescriptorProto) -> dict[str, dict[str, str]]:
 
 
 def of_file(own: ProtoFile, imported: Mapping[str, ProtoFile] | None = None) -> ProtoSchema:
-    """A parsed or made file, ready for use. Raises SchemaError."""
+    """Loads a parsed or generated file. Raises SchemaError."""
     known = {one.DESCRIPTOR.name: one.DESCRIPTOR.serialized_pb for one in _GOOGLE}
     pool = descriptor_pool.DescriptorPool()
     meta: dict[str, Mapping[str, str]] = {}

@@ -1,4 +1,4 @@
-"""From Connect schemas to Protobuf schemas."""
+"""Converts Connect schemas to Protobuf schemas."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from connectors.registry.protobuf.config import (
     TYPE,
     UNION,
     WRAPPER,
-    ProtobufOptions,
+    ProtobufConfig,
     is_union,
 )
-from connectors.registry.protobuf.parse import SCALARS, ProtoFile, map_entry_name
+from connectors.registry.protobuf.proto_parser import SCALARS, ProtoFile, map_entry_name
 
 _MAX_DEPTH = 64
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -58,23 +58,23 @@ _WRAPPERS = {
 }  # fmt: skip
 
 
-def proto_file(schema: Schema, options: ProtobufOptions) -> tuple[ProtoFile, list[int]]:
-    """The file for values of the Connect schema, and the path of the message in it that they are. Raises SchemaError."""
+def proto_file(schema: Schema, options: ProtobufConfig) -> tuple[ProtoFile, list[int]]:
+    """Builds the file for a Connect schema; returns it with the path of the message for values. Raises SchemaError."""
     if schema.type in _SIMPLE:
         return _wrapper_file(_SIMPLE[schema.type])
     if schema.type is not Type.STRUCT:
         raise SchemaError(f"Unsupported root schema of type {schema.type.name}: a Protobuf message needs a struct or a primitive")
-    return _Writer(options).file(schema), [0]
+    return _ConnectToProtobuf(options).file(schema), [0]
 
 
-def wraps(schema: Schema, options: ProtobufOptions, oneof_member: bool) -> bool:
-    """Whether an optional primitive is a wrapper message."""
+def wraps(schema: Schema, options: ProtobufConfig, oneof_member: bool) -> bool:
+    """Whether an optional primitive becomes a wrapper message."""
     marked = (schema.parameters or {}).get(WRAPPER, "").lower() == "true"
     return options.wrapper_for_nullables and schema.optional and (not oneof_member or marked)
 
 
-def proto_name(name: str, what: str, options: ProtobufOptions) -> str:
-    """The name as Protobuf takes it. Raises SchemaError for one that it does not."""
+def proto_name(name: str, what: str, options: ProtobufConfig) -> str:
+    """Converts a name to a valid Protobuf name. Raises SchemaError if it is invalid."""
     if options.scrub_invalid_names:
         name = scrub(name)
         name = f"x{name}" if name.startswith("_") else name
@@ -92,8 +92,8 @@ def _wrapper_file(kind: str) -> tuple[ProtoFile, list[int]]:
     return ProtoFile(made), [names.index(_WRAPPERS[kind])]
 
 
-class _Writer:
-    def __init__(self, options: ProtobufOptions) -> None:
+class _ConnectToProtobuf:
+    def __init__(self, options: ProtobufConfig) -> None:
         self._options = options
         self._made = ProtoFile(FileDescriptorProto(name="schema.proto", syntax="proto3"))
         self._names = 0
@@ -138,7 +138,7 @@ class _Writer:
             made.oneof_decl.add(name=f"_{one.name}")
             one.oneof_index = len(made.oneof_decl) - 1
 
-    def _oneof(self, made: DescriptorProto, schema: Schema, full: str, numbers: _Numbers, depth: int) -> None:
+    def _oneof(self, made: DescriptorProto, schema: Schema, full: str, numbers: _FieldNumbers, depth: int) -> None:
         name = (schema.parameters or {}).get(SUM_UNION) or (schema.name or UNION).removeprefix(f"{UNION}.")
         made.oneof_decl.add(name=self._simple_name(name))
         index = len(made.oneof_decl) - 1
@@ -207,7 +207,7 @@ class _Writer:
     def _nested(self, made: DescriptorProto, schema: Schema, field: str, scope: str, depth: int) -> str:
         name = self._simple_name(schema.name)
         if name == field:
-            name += "Message"  # a message cannot have the name of a field beside it
+            name += "Message"  # a message cannot have the name of a sibling field
         core = schema.replace(optional=False, parameters=None, doc=None, default=None, version=None)
         known = self._known.get((scope, name))
         if known is not None:
@@ -255,15 +255,15 @@ class _Writer:
         return name
 
 
-class _Numbers:
-    """Field numbers of a message in the order in which they are wanted: the schema's own, others as they are free."""
+class _FieldNumbers:
+    """Assigns field numbers of a message: those of the schema, else the next free ones."""
 
     def __init__(self, wanted: list[int | None]) -> None:
         self._wanted = iter(wanted)
         self._used = {number for number in wanted if number is not None}
         self._free = 0
 
-    def __iter__(self) -> _Numbers:
+    def __iter__(self) -> _FieldNumbers:
         return self
 
     def __next__(self) -> int:
@@ -275,7 +275,7 @@ class _Numbers:
         return number
 
 
-def _numbers(schema: Schema) -> _Numbers:
+def _numbers(schema: Schema) -> _FieldNumbers:
     wanted: list[int | None] = []
     for field in schema.fields or ():
         for one in (field.schema.fields or ()) if is_union(field.schema) else (field,):
@@ -283,4 +283,4 @@ def _numbers(schema: Schema) -> _Numbers:
             if text is not None and not text.isdigit():
                 raise SchemaError(f"field {one.name}: the schema parameter {TAG} is {text!r}; expected a field number")
             wanted.append(None if text is None else int(text))
-    return _Numbers(wanted)
+    return _FieldNumbers(wanted)

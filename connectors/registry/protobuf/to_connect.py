@@ -1,4 +1,4 @@
-"""From Protobuf schemas to Connect schemas."""
+"""Converts Protobuf schemas to Connect schemas."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from connectors.registry.protobuf.config import (
     UNION,
     WRAPPED,
     WRAPPER,
-    ProtobufOptions,
+    ProtobufConfig,
 )
 from connectors.registry.protobuf.files import ProtoSchema
-from connectors.registry.protobuf.parse import SCALARS
+from connectors.registry.protobuf.proto_parser import SCALARS
 
 _MAX_DEPTH = 64
 _MAX_PARTS = 100_000
@@ -45,7 +45,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A field as the file declares it, beside what it is for the pool."""
+    """A field with its declaration in the file and its descriptor in the pool."""
 
     descriptor: FieldDescriptor
     declared: FieldDescriptorProto
@@ -64,7 +64,7 @@ class Member:
 
     @property
     def in_oneof(self) -> bool:
-        """Whether it is one of a choice, and not merely optional."""
+        """Whether the field is a member of a real oneof, not just optional."""
         return self.declared.HasField("oneof_index") and not self.declared.proto3_optional
 
 
@@ -82,32 +82,32 @@ def is_proto3(message: Descriptor) -> bool:
     return bool(declared.syntax == "proto3")
 
 
-def union_field(oneof: OneofDescriptor, options: ProtobufOptions) -> str:
-    """The name of the field that a oneof becomes."""
+def union_field(oneof: OneofDescriptor, options: ProtobufConfig) -> str:
+    """The field name for a oneof."""
     return f"{oneof.name}_{oneof.index}" if options.generate_index_for_unions else str(oneof.name)
 
 
 def real_oneofs(message: Descriptor) -> list[OneofDescriptor]:
-    """The choices of a message, without those that only stand for an optional field."""
+    """The oneofs of a message, without synthetic ones for optional fields."""
     real = {one.declared.oneof_index for one in members(message) if one.in_oneof}
     return [oneof for oneof in message.oneofs if oneof.index in real]
 
 
-def has_presence(member: Member, message: Descriptor, options: ProtobufOptions) -> bool:
-    """Whether null is read when a primitive is not set."""
+def has_presence(member: Member, message: Descriptor, options: ProtobufConfig) -> bool:
+    """Whether an unset primitive is read as null."""
     if member.is_repeated or member.in_oneof:
         return False
     optional2 = not is_proto3(message) and member.declared.label == FieldDescriptorProto.LABEL_OPTIONAL
     return bool(member.declared.proto3_optional or (options.optional_for_proto2 and optional2))
 
 
-def connect_schema(proto: ProtoSchema, message: Descriptor, options: ProtobufOptions, version: int | None = None) -> Schema:
-    """The Connect schema of a message. Raises SchemaError for what Connect has no schema for."""
-    return _Reader(proto, options).message(message, version)
+def connect_schema(proto: ProtoSchema, message: Descriptor, options: ProtobufConfig, version: int | None = None) -> Schema:
+    """Converts a message. Raises SchemaError if Connect has no equivalent."""
+    return _ProtobufToConnect(proto, options).message(message, version)
 
 
-class _Reader:
-    def __init__(self, proto: ProtoSchema, options: ProtobufOptions) -> None:
+class _ProtobufToConnect:
+    def __init__(self, proto: ProtoSchema, options: ProtobufConfig) -> None:
         self._proto = proto
         self._options = options
         self._underway: list[str] = []
@@ -178,7 +178,7 @@ class _Reader:
         return schema.replace(optional=optional, parameters=parameters)
 
     def _element(self, member: Member) -> Schema:
-        """The schema of one element, without what the field adds."""
+        """The schema of one element, without attributes of the field."""
         field = member.descriptor
         if field.enum_type is not None:
             return self._enum(field)

@@ -1,7 +1,7 @@
-"""From stored forms to table values, a whole Arrow array at a time. Exact, or an error (promise 8).
+"""Casts encoded values to table values, one Arrow array at a time, without loss (promise 8).
 
-Every function raises DataError or an Arrow error (a ValueError) for a value that does not fit, without saying where: whoever
-calls knows the field and finds the record.
+Every function raises DataError or an Arrow error (a ValueError) for a value that does not fit, without naming its location: the
+caller knows the field and finds the record.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from connectors.spark.config import UNAVAILABLE
 _UTC = pa.timestamp("us", "UTC")
 _NTZ = pa.timestamp("us")
 _DAY_MICROS = 86_400_000_000
-_DAY_END = "24:00:00"  # PostgreSQL's last moment of a day, which is not the first of the next
+_DAY_END = "24:00:00"  # PostgreSQL's end of day, which differs from the start of the next day
 
 
-def refuse_overflow(array: pa.Array) -> pa.Array:
-    """The floats, none of which became infinite because its text was beyond the type."""
+def check_overflow(array: pa.Array) -> pa.Array:
+    """Raises DataError if a number was beyond the range of the type and became infinite."""
     if pc.any(pc.is_inf(array)).as_py():
         raise DataError("a number is beyond the range of a 32-bit float")
     return array

@@ -1,6 +1,6 @@
-"""Column types: from Connect schemas and table columns to Arrow, without loss.
+"""Maps Connect schemas and table columns to Arrow types, without loss.
 
-A :class:`Column` says how one field arrives (as JSON text, or as Connect's Python value), and what it is in the table:
+A :class:`ColumnConversion` describes how a field arrives (as JSON text, or as Connect's Python value) and its type in the table:
 
 | schema                                               | column in the table                                            |
 | ---------------------------------------------------- | -------------------------------------------------------------- |
@@ -12,7 +12,7 @@ A :class:`Column` says how one field arrives (as JSON text, or as Connect's Pyth
 | Connect Date, io.debezium.time.Date                  | DATE                                                           |
 | Connect Timestamp, ZonedTimestamp                    | TIMESTAMP (an instant, UTC)                                    |
 | io.debezium.time.Timestamp, MicroTimestamp           | TIMESTAMP_NTZ (a wall clock, as timestamp without time zone)   |
-| NanoTimestamp, MicroDuration, NanoDuration           | BIGINT as it is: Spark has nothing finer than microseconds     |
+| NanoTimestamp, MicroDuration, NanoDuration           | BIGINT unchanged: Spark has nothing finer than microseconds    |
 | Connect Time, io.debezium.time.Time, MicroTime       | STRING HH:MM:SS.ffffff (Spark 4.0 has no TIME); sorts as time  |
 | NanoTime                                             | STRING HH:MM:SS.fffffffff                                      |
 | array, map, struct                                   | ARRAY, MAP, STRUCT                                             |
@@ -40,11 +40,11 @@ Prepare = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One field on its way into a table.
+class ColumnConversion:
+    """Converts one field to a table column.
 
-    ``json`` is the type under which Arrow's JSON reader takes it, None when only the record path can; ``from_json`` brings
-    that to ``table``. ``prepare`` turns Connect's Python value into one of ``stored``, which ``finish`` brings to ``table``.
+    ``json`` is the type for Arrow's JSON reader, None when the field needs the record path; ``from_json`` converts it to
+    ``table``. ``prepare`` converts Connect's Python value to ``stored``, which ``finish`` converts to ``table``.
     """
 
     table: pa.DataType
@@ -59,12 +59,12 @@ def _same(array: pa.Array) -> pa.Array:
     return array
 
 
-def _plain(type_: pa.DataType) -> Column:
-    return Column(type_, type_, _same, type_, None, _same)
+def _plain(type_: pa.DataType) -> ColumnConversion:
+    return ColumnConversion(type_, type_, _same, type_, None, _same)
 
 
-def _stored(stored: pa.DataType, table: pa.DataType, finish: Finish, prepare: Prepare | None = None) -> Column:
-    return Column(table, stored, finish, stored, prepare, finish)
+def _stored(stored: pa.DataType, table: pa.DataType, finish: Finish, prepare: Prepare | None = None) -> ColumnConversion:
+    return ColumnConversion(table, stored, finish, stored, prepare, finish)
 
 
 _PRIMITIVES = {
@@ -72,11 +72,11 @@ _PRIMITIVES = {
     Type.INT16: _plain(pa.int16()),
     Type.INT32: _plain(pa.int32()),
     Type.INT64: _plain(pa.int64()),
-    Type.FLOAT32: _stored(pa.float32(), pa.float32(), arrow_casts.refuse_overflow),
+    Type.FLOAT32: _stored(pa.float32(), pa.float32(), arrow_casts.check_overflow),
     Type.FLOAT64: _plain(pa.float64()),
     Type.BOOLEAN: _plain(pa.bool_()),
     Type.STRING: _plain(pa.string()),
-    Type.BYTES: Column(pa.binary(), pa.string(), arrow_casts.binary_of_base64, pa.binary(), bytes, _same),
+    Type.BYTES: ColumnConversion(pa.binary(), pa.string(), arrow_casts.binary_of_base64, pa.binary(), bytes, _same),
 }
 _NAMED = {
     (logical.DATE, Type.INT32): _stored(pa.int32(), pa.date32(), arrow_casts.date_of_days, logical.date_to_days),
@@ -95,47 +95,49 @@ _NAMED = {
 _VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 
-def column_of(schema: Schema) -> Column:
-    """The column of a Connect schema. Raises SchemaError for what no table can hold."""
+def column_for_schema(schema: Schema) -> ColumnConversion:
+    """The conversion for a Connect schema. Raises SchemaError for an unsupported type."""
     if schema.name:
         if schema.name == logical.DECIMAL:
             return _decimal(logical.decimal_scale(schema))
         if schema.name == _VARIABLE_DECIMAL:
             json = pa.struct([("scale", pa.int32()), ("value", pa.string())])
-            return Column(pa.string(), json, arrow_casts.text_of_variable_decimals, pa.string(), _variable_decimal, _same)
+            return ColumnConversion(
+                pa.string(), json, arrow_casts.text_of_variable_decimals, pa.string(), _variable_decimal, _same
+            )
         named = _NAMED.get((schema.name, schema.type))
         if named is not None:
             return named
     if schema.type is Type.STRUCT:
-        return struct_column([(f.name, _defaulted(column_of(f.schema), f.schema)) for f in schema.fields or ()])
+        return struct_column([(f.name, _defaulted(column_for_schema(f.schema), f.schema)) for f in schema.fields or ()])
     if schema.type is Type.ARRAY and schema.value_schema is not None:
-        return list_column(column_of(schema.value_schema))
+        return list_column(column_for_schema(schema.value_schema))
     if schema.type is Type.MAP and schema.key_schema is not None and schema.value_schema is not None:
-        return _map(column_of(schema.key_schema), column_of(schema.value_schema))
+        return _map(column_for_schema(schema.key_schema), column_for_schema(schema.value_schema))
     try:
         return _PRIMITIVES[schema.type]
     except KeyError:
         raise SchemaError(f"a schema of type {schema.type.value} without element schemas cannot become a column") from None
 
 
-def _defaulted(column: Column, schema: Schema) -> Column:
-    """With a default in JSON form (see ``read_schema``), nulls of the fast path become it, as they do in JsonConverter."""
+def _defaulted(column: ColumnConversion, schema: Schema) -> ColumnConversion:
+    """Replaces nulls of the fast path by the default in JSON form (see ``read_schema``), like JsonConverter."""
     default = schema.default
     if default is None or column.json is None:
         return column
 
     def from_json(array: pa.Array) -> pa.Array:
-        made = column.from_json(array)
-        if not made.null_count:
-            return made
-        return pc.fill_null(made, column.from_json(pa.array([default], column.json))[0])
+        converted = column.from_json(array)
+        if not converted.null_count:
+            return converted
+        return pc.fill_null(converted, column.from_json(pa.array([default], column.json))[0])
 
     return replace(column, from_json=from_json)
 
 
-def _decimal(scale: int) -> Column:
+def _decimal(scale: int) -> ColumnConversion:
     if scale > 38:
-        raise SchemaError(f"a Decimal of scale {scale} fits no column: Spark's have at most 38 digits")
+        raise SchemaError(f"a Decimal of scale {scale} does not fit: Spark supports at most 38 digits")
     table = pa.decimal128(38, max(scale, 0))
 
     def from_json(array: pa.Array) -> pa.Array:
@@ -144,15 +146,17 @@ def _decimal(scale: int) -> Column:
     def finish(array: pa.Array) -> pa.Array:
         return arrow_casts.decimals_of_bytes(array, scale, table)
 
-    return Column(table, pa.string(), from_json, pa.binary(), lambda value: logical.decimal_to_bytes(value, scale), finish)
+    return ColumnConversion(
+        table, pa.string(), from_json, pa.binary(), lambda value: logical.decimal_to_bytes(value, scale), finish
+    )
 
 
 def _variable_decimal(value: Any) -> str:
     return arrow_casts.decimal_text(bytes(value.get("value")), value.get("scale"))
 
 
-def struct_column(fields: list[tuple[str, Column]]) -> Column:
-    """A struct of columns; the top of every row is one."""
+def struct_column(fields: list[tuple[str, ColumnConversion]]) -> ColumnConversion:
+    """A struct of columns; every row is one."""
     names = [name for name, _ in fields]
     columns = [column for _, column in fields]
     table = pa.struct([pa.field(n, c.table) for n, c in fields])
@@ -160,7 +164,7 @@ def struct_column(fields: list[tuple[str, Column]]) -> Column:
     json = pa.struct([pa.field(n, t) for n, t in known]) if len(known) == len(fields) else None
 
     def from_json(array: pa.Array) -> pa.Array:
-        # By name: the reader puts fields that it met without being told of them after the others.
+        # By name: the reader puts fields that are not in its schema after the others.
         parts = [c.from_json(array.field(array.type.get_field_index(n))) for n, c in fields]
         return _struct(parts, array)
 
@@ -177,10 +181,10 @@ def struct_column(fields: list[tuple[str, Column]]) -> Column:
         return {n: m if m is None or c.prepare is None else c.prepare(m) for n, c, m in zip(names, columns, members, strict=True)}
 
     stored = pa.struct([pa.field(n, c.stored) for n, c in fields])
-    return Column(table, json, from_json, stored, prepare, finish)
+    return ColumnConversion(table, json, from_json, stored, prepare, finish)
 
 
-def list_column(element: Column) -> Column:
+def list_column(element: ColumnConversion) -> ColumnConversion:
     """An array of a column's values."""
 
     def over(step: Finish) -> Finish:
@@ -198,7 +202,7 @@ def list_column(element: Column) -> Column:
         assert element.prepare is not None
         return [None if v is None else element.prepare(v) for v in value]
 
-    return Column(
+    return ColumnConversion(
         pa.list_(element.table),
         None if element.json is None else pa.list_(element.json),
         over(element.from_json),
@@ -208,7 +212,7 @@ def list_column(element: Column) -> Column:
     )
 
 
-def _map(key: Column, item: Column) -> Column:
+def _map(key: ColumnConversion, item: ColumnConversion) -> ColumnConversion:
     def prepare(value: Any) -> Any:
         return [
             (k if key.prepare is None else key.prepare(k), v if v is None or item.prepare is None else item.prepare(v))
@@ -218,25 +222,29 @@ def _map(key: Column, item: Column) -> Column:
     def finish(array: pa.Array) -> pa.Array:
         keys, items = key.finish(array.keys), item.finish(array.items)
         table = pa.map_(key.table, item.table)
-        made = pa.MapArray.from_arrays(array.offsets, keys, items)
-        if array.null_count:  # from_arrays takes no mask in every release; a list's way of nulls works for both
-            made = pa.Array.from_buffers(
-                table, len(array), [array.buffers()[0], made.buffers()[1]], children=[_entries(made)], offset=array.offset
+        converted = pa.MapArray.from_arrays(array.offsets, keys, items)
+        if array.null_count:  # not every release of from_arrays accepts a mask
+            converted = pa.Array.from_buffers(
+                table,
+                len(array),
+                [array.buffers()[0], converted.buffers()[1]],
+                children=[_entries(converted)],
+                offset=array.offset,
             )
-        return made
+        return converted
 
-    # A JSON object of unknown names is no type of the reader's, so rows with maps take the record path.
-    return Column(pa.map_(key.table, item.table), None, _same, pa.map_(key.stored, item.stored), prepare, finish)
+    # The JSON reader has no type for objects with unknown names, so rows with maps take the record path.
+    return ColumnConversion(pa.map_(key.table, item.table), None, _same, pa.map_(key.stored, item.stored), prepare, finish)
 
 
 def _entries(array: pa.MapArray) -> pa.Array:
     return pa.StructArray.from_arrays([array.keys, array.items], fields=[array.type.key_field, array.type.item_field])
 
 
-def column_of_table_type(type_: pa.DataType) -> Column:
-    """The column under which a schemaless value is read for a table column of that type.
+def column_for_table_type(type_: pa.DataType) -> ColumnConversion:
+    """The conversion of a schemaless value to a table column of that type.
 
-    Dates, instants and decimals are taken from their text; whatever is not exactly of the type is an error.
+    Dates, instants, and decimals are parsed from text; a value of another type is an error.
     """
     if pa.types.is_timestamp(type_):
         return _stored(pa.string(), type_, arrow_casts.instant_of_text if type_.tz else arrow_casts.wall_clock_of_text)
@@ -245,11 +253,11 @@ def column_of_table_type(type_: pa.DataType) -> Column:
     if pa.types.is_binary(type_):
         return _PRIMITIVES[Type.BYTES]
     if pa.types.is_struct(type_):
-        return struct_column([(f.name, column_of_table_type(f.type)) for f in type_])
+        return struct_column([(f.name, column_for_table_type(f.type)) for f in type_])
     if pa.types.is_list(type_):
-        return list_column(column_of_table_type(type_.value_type))
+        return list_column(column_for_table_type(type_.value_type))
     if pa.types.is_map(type_):
-        return _map(column_of_table_type(type_.key_type), column_of_table_type(type_.item_type))
+        return _map(column_for_table_type(type_.key_type), column_for_table_type(type_.item_type))
     if pa.types.is_float32(type_):
         return _PRIMITIVES[Type.FLOAT32]
     return _plain(type_)

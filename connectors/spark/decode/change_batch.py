@@ -1,4 +1,4 @@
-"""Changes: decoded records of one topic, as Arrow columns, whatever way they were decoded."""
+"""A batch of change events: decoded records of one topic as Arrow columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from connect.errors import DataError
 from connect.record import TopicPartition
-from connectors.spark.batch_bisection import whereabouts
+from connectors.sink_support.errant_records import describe_location
 
 TOMBSTONE = "tombstone"
 DELETE = "d"
@@ -38,13 +38,13 @@ META = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ChangeBatch:
     """Records of one topic and one schema.
 
-    ``meta`` has the columns of META: sequence is the order of arrival over the whole task, op is null for a plain record and
-    ``tombstone`` for one without a value. ``image`` has the row's columns: after, or before for a delete; all null where there
-    is no image. ``keys`` has the fields of the record key, and is None when keys were not asked for or no record has one;
-    its row is null where a record has no key.
+    ``meta`` has the columns of META: sequence is the order of arrival within the task, op is null for a plain record and
+    ``tombstone`` for a record without a value. ``image`` has the row's columns: after, or before for a delete; all null if there
+    is no image. ``keys`` has the fields of the record key; it is None when keys were not requested or no record has one. Its
+    row is null for a record without a key.
     """
 
     topic: str
@@ -56,33 +56,33 @@ class Changes:
     def num_rows(self) -> int:
         return int(self.meta.num_rows)
 
-    def filter(self, mask: pa.ChunkedArray | pa.Array) -> Changes:
-        """Those for which the mask is true."""
+    def filter(self, mask: pa.ChunkedArray | pa.Array) -> ChangeBatch:
+        """The changes for which the mask is true."""
         keys = None if self.keys is None else self.keys.filter(mask)
-        return Changes(self.topic, self.meta.filter(mask), self.image.filter(mask), keys)
+        return ChangeBatch(self.topic, self.meta.filter(mask), self.image.filter(mask), keys)
 
-    def slice(self, part: range) -> Changes:
-        """Those at these places, without copying."""
+    def slice(self, part: range) -> ChangeBatch:
+        """The changes at these positions, without copying."""
         start, count = part.start, len(part)
         keys = None if self.keys is None else self.keys.slice(start, count)
-        return Changes(self.topic, self.meta.slice(start, count), self.image.slice(start, count), keys)
+        return ChangeBatch(self.topic, self.meta.slice(start, count), self.image.slice(start, count), keys)
 
-    def without_empty_columns(self) -> Changes:
-        """Without columns of image and keys that have no value here: others brought them, which were decoded with these."""
+    def without_empty_columns(self) -> ChangeBatch:
+        """Drops columns of image and keys without a value: they come from other records that were decoded together with these."""
         image = self.image.select([n for n in self.image.column_names if self.image[n].null_count < self.num_rows])
         keys = self.keys
         if keys is not None:
             names = [n for n in keys.column_names if keys[n].null_count < self.num_rows]
             keys = keys.select(names) if names else None
         if not image.num_columns:
-            image = no_columns(self.num_rows)
-        return Changes(self.topic, self.meta, image, keys)
+            image = empty_rows(self.num_rows)
+        return ChangeBatch(self.topic, self.meta, image, keys)
 
     def partitions(self) -> list[int]:
         return sorted(pc.unique(self.meta[PARTITION_ID]).to_pylist())
 
-    def without_those_below(self, ends: dict[TopicPartition, int]) -> Changes:
-        """Those at or after each partition's end in the table: the others are in it already (promise 6)."""
+    def after_offsets(self, ends: dict[TopicPartition, int]) -> ChangeBatch:
+        """The changes at or after each partition's end in the table; the table already contains the others (promise 6)."""
         result = self
         for partition in self.partitions():
             end = ends.get(TopicPartition(self.topic, partition))
@@ -93,8 +93,8 @@ class Changes:
                 result = result.filter(kept)
         return result
 
-    def key_as(self, name: str, type_: pa.DataType) -> pa.ChunkedArray:
-        """A field of the record keys in the type that it has in the rows. Raises DataError that names the record."""
+    def cast_key(self, name: str, type_: pa.DataType) -> pa.ChunkedArray:
+        """Casts a field of the record keys to its type in the rows. Raises DataError that names the record."""
         assert self.keys is not None
         column = self.keys[name]
         if column.type == type_:
@@ -102,19 +102,21 @@ class Changes:
         try:
             return pc.cast(column, type_)
         except pa.ArrowException as e:
-            raise DataError(f"{self.locate(0)}: field {name} of the record key is not as in the row: {e}") from e
+            raise DataError(
+                f"{self.describe_record(0)}: field {name} of the record key does not have its type in the row: {e}"
+            ) from e
 
-    def place(self, index: int) -> tuple[TopicPartition, int]:
-        """Where the record lay: its partition and offset."""
+    def location(self, index: int) -> tuple[TopicPartition, int]:
+        """The record's partition and offset."""
         return TopicPartition(self.topic, self.meta[PARTITION_ID][index].as_py()), self.meta[OFFSET_ID][index].as_py()
 
-    def locate(self, index: int) -> str:
-        """The record in a message."""
-        return whereabouts(*self.place(index))
+    def describe_record(self, index: int) -> str:
+        """Describes the record for messages."""
+        return describe_location(*self.location(index))
 
 
-def no_columns(count: int) -> pa.Table:
-    """So many rows of nothing: a table cannot have rows and no columns, so this one has a column that no table gets."""
+def empty_rows(count: int) -> pa.Table:
+    """Empty rows. An Arrow table with rows needs a column; this one has an unnamed column that is never written."""
     return pa.table({"": pa.nulls(count)})
 
 
@@ -126,14 +128,14 @@ def make_meta(
     offsets: pa.Array,
     names: Sequence[pa.Array] | None = None,
 ) -> pa.Table:
-    """A meta table; ``names`` are database, schema and table, None when no table name needs them."""
+    """Builds ``meta``; ``names`` are database, schema, and table, None when no table name needs them."""
     count = len(sequences)
     sources = list(names) if names is not None else [pa.nulls(count, pa.string())] * 3
     return pa.table([sequences, operations, source_ms, partitions, offsets, *sources], schema=META)
 
 
 def table_of_struct(array: pa.Array) -> pa.Table:
-    """A struct's fields as a table's columns; a null struct gives nulls."""
+    """Converts a struct's fields to columns; a null struct gives nulls."""
     names = [f.name for f in array.type]
     if not names:
         return pa.table({"": pa.nulls(len(array))}).select([])
@@ -141,7 +143,7 @@ def table_of_struct(array: pa.Array) -> pa.Table:
 
 
 def scatter(parts: Sequence[tuple[Sequence[int], pa.Table]], count: int) -> pa.Table | None:
-    """One table of ``count`` rows with each part's rows at its positions, null rows elsewhere; None without parts."""
+    """A table of ``count`` rows with each part's rows at its positions, null rows elsewhere; None without parts."""
     if not parts:
         return None
     if len(parts) == 1 and len(parts[0][0]) == count:

@@ -1,7 +1,7 @@
-"""JsonConverter's bytes to Arrow, a whole batch at a time, in native code.
+"""Parses JsonConverter's bytes to Arrow, one batch at a time, in native code.
 
-With schemas every message is ``{"schema":S,"payload":P}``. The bytes up to P are the same for all messages of one schema, so
-S is read once per distinct prefix and the payloads are cut out and parsed together, under the types that S gives.
+With schemas, every message is ``{"schema":S,"payload":P}``. The bytes up to P are the same for all messages of one schema, so
+S is read once per distinct prefix, and the payloads are cut out and parsed together with the types of S.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from connect.errors import DataError, SchemaError
 _OPEN = b'{"schema":'
 _PAYLOAD = b',"payload":'
 _TYPES = {t.value: t for t in Type}
-_DEEPEST = 1000
-"""As Jackson's, which JsonConverter stands on. Arrow's reader calls itself at each level: deep enough, it ends the process."""
+_MAX_DEPTH = 1000
+"""The limit of Jackson, which JsonConverter uses. Arrow's reader recurses at each level; too many levels crash the process."""
 _NESTING = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|([\[{])|([\]}])', re.DOTALL)
 
 
 class NotBatchable(Exception):
-    """These bytes need the record path: a form that the fast one does not know. Not an error of the data."""
+    """These bytes have a form that the fast path does not support and need the record path. Not an error in the data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """What stands before every payload of one schema."""
+    """The bytes before every payload of one schema."""
 
     text: bytes
     schema: Schema
 
 
 def find_prefix(message: bytes, *, defaults: bool = False) -> Prefix:
-    """The prefix of a message with schema. Raises NotBatchable when it is not written as JsonConverter writes it."""
+    """Finds the prefix of a message with a schema. Raises NotBatchable if JsonConverter would write it differently."""
     if not message.startswith(_OPEN):
         raise NotBatchable
     at = message.find(_PAYLOAD)
     while at > 0:
-        # A default value inside the schema may hold the same letters; only the true end leaves a complete schema before it.
+        # A default value in the schema may contain the same text; the schema is complete only at its true end.
         try:
             schema = json.loads(message[len(_OPEN) : at])
         except ValueError:
@@ -57,9 +57,9 @@ def find_prefix(message: bytes, *, defaults: bool = False) -> Prefix:
 
 
 def read_schema(node: dict[str, Any], *, defaults: bool = False) -> Schema:
-    """The schema of its JSON form, as far as types need it. Raises SchemaError.
+    """Reads a schema from JSON, as far as types need it. Raises SchemaError.
 
-    With ``defaults`` a default stays in its JSON form, for nulls that the converter would have replaced by it.
+    With ``defaults``, defaults are kept in JSON form, to replace nulls as the converter does.
     """
     try:
         kind = _TYPES[node["type"]]
@@ -76,15 +76,15 @@ def read_schema(node: dict[str, Any], *, defaults: bool = False) -> Schema:
             parts["default"] = node.get("default")
         return Schema(kind, optional=bool(node.get("optional")), name=node.get("name"), parameters=parameters, **parts)
     except (KeyError, TypeError) as e:
-        raise SchemaError(f"a schema in JSON without {e}: {json.dumps(node)[:200]}") from e
+        raise SchemaError(f"a JSON schema lacks {e}: {json.dumps(node)[:200]}") from e
 
 
 def split_by_prefix(
     messages: Sequence[bytes | None], known: list[Prefix], *, defaults: bool = False
 ) -> tuple[list[tuple[Prefix, list[int], list[bytes]]], list[int]]:
-    """Per schema the positions and payloads of its messages, and the positions of those that are None.
+    """Splits messages by schema: positions and payloads of each schema, and the positions of messages that are None.
 
-    ``known`` are the prefixes seen so far, the latest first; new ones are put in front. Raises NotBatchable.
+    ``known`` are the prefixes seen so far, latest first; new ones are inserted in front. Raises NotBatchable.
     """
     groups: dict[bytes, tuple[Prefix, list[int], list[bytes]]] = {}
     nulls: list[int] = []
@@ -99,7 +99,7 @@ def split_by_prefix(
             if found is None:
                 found = find_prefix(message, defaults=defaults)
                 known.insert(0, found)
-                del known[32:]  # schemas of long ago
+                del known[32:]  # old schemas
             prefix = found.text
             group = groups.setdefault(prefix, (found, [], []))
             length, positions, payloads = len(prefix), group[1], group[2]
@@ -109,18 +109,18 @@ def split_by_prefix(
 
 
 def parse(lines: Sequence[bytes], types: pa.Schema | None, *, infer: bool) -> pa.Table:
-    """One row a line. Fields that ``types`` does not name are left out, or with ``infer`` get types of their own.
+    """Parses one row per line. Fields that ``types`` does not name are omitted, or inferred with ``infer``.
 
-    Raises an Arrow error for a value that is not of its type, UnicodeDecodeError for bytes that are not UTF-8, and DataError when
-    lines are not one object each or too deep.
+    Raises an Arrow error for a value of another type, UnicodeDecodeError for bytes that are not UTF-8, and DataError for a line
+    that is not one object or is nested too deeply.
     """
-    if max(map(len, lines), default=0) > 2 * _DEEPEST:  # a shorter line cannot be as deep
-        _refuse_deep(lines)
+    if max(map(len, lines), default=0) > 2 * _MAX_DEPTH:  # a shorter line cannot be as deep
+        _check_depth(lines)
     data = b"\n".join(lines)
     if data.count(b"\n") != len(lines) - 1:
         raise NotBatchable
     if not data.isascii():
-        data.decode()  # the reader takes any bytes for text, and then nobody could read the table
+        data.decode()  # the reader accepts any bytes as text, which would make the table unreadable
     table = pj.read_json(
         pa.BufferReader(data),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
@@ -131,12 +131,12 @@ def parse(lines: Sequence[bytes], types: pa.Schema | None, *, infer: bool) -> pa
     return table
 
 
-def _refuse_deep(lines: Sequence[bytes]) -> None:
+def _check_depth(lines: Sequence[bytes]) -> None:
     for line in lines:
-        if line.count(b"[") + line.count(b"{") <= _DEEPEST:
+        if line.count(b"[") + line.count(b"{") <= _MAX_DEPTH:
             continue
         depth = 0
         for token in _NESTING.finditer(line):
             depth += 1 if token.group(1) else -1 if token.group(2) else 0
-            if depth > _DEEPEST:
-                raise DataError(f"JSON nested more than {_DEEPEST} levels deep")
+            if depth > _MAX_DEPTH:
+                raise DataError(f"JSON nested more than {_MAX_DEPTH} levels deep")

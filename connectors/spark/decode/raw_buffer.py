@@ -1,4 +1,4 @@
-"""Undecoded records of one topic, as the task holds them: column by column."""
+"""Buffer for undecoded records of one topic, stored by column."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from connect.record import TopicPartition
 
 
 @dataclass(slots=True)
-class Raw:
-    """Records of several partitions, each in its order."""
+class RawBuffer:
+    """Undecoded records of several partitions, in order within each partition."""
 
     topic: str
     partitions: list[int] = field(default_factory=list)
@@ -21,27 +21,27 @@ class Raw:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def place(self, index: int) -> tuple[TopicPartition, int]:
-        """Where the record lay: its partition and offset."""
+    def location(self, index: int) -> tuple[TopicPartition, int]:
+        """The record's partition and offset."""
         return TopicPartition(self.topic, self.partitions[index]), self.offsets[index]
 
-    def slice(self, part: range) -> Raw:
-        """The records at these places."""
+    def slice(self, part: range) -> RawBuffer:
+        """The records at these positions."""
         start, stop = part.start, part.stop
         partitions, offsets = self.partitions[start:stop], self.offsets[start:stop]
-        return Raw(self.topic, partitions, offsets, self.keys[start:stop], self.values[start:stop])
+        return RawBuffer(self.topic, partitions, offsets, self.keys[start:stop], self.values[start:stop])
 
-    def without(self, places: Collection[int]) -> Raw:
-        """The records at all other places."""
-        return self._chosen([at for at in range(len(self)) if at not in places])
+    def without_positions(self, positions: Collection[int]) -> RawBuffer:
+        """The records at all other positions."""
+        return self._select([at for at in range(len(self)) if at not in positions])
 
-    def without_partitions(self, gone: Collection[int]) -> Raw:
+    def without_partitions(self, removed: Collection[int]) -> RawBuffer:
         """The records of all other partitions."""
-        return self._chosen([at for at, partition in enumerate(self.partitions) if partition not in gone])
+        return self._select([at for at, partition in enumerate(self.partitions) if partition not in removed])
 
-    def _chosen(self, places: Iterable[int]) -> Raw:
-        chosen = list(places)
-        return Raw(
+    def _select(self, positions: Iterable[int]) -> RawBuffer:
+        chosen = list(positions)
+        return RawBuffer(
             self.topic,
             [self.partitions[at] for at in chosen],
             [self.offsets[at] for at in chosen],

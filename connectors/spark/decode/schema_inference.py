@@ -1,8 +1,8 @@
-"""Values without a schema: types taken from the JSON itself, conservatively, and then fixed.
+"""Infers types of JSON values without a schema, conservatively; once inferred, a type is fixed.
 
-int64, double, boolean and string as JSON has them (a text stays a text, whatever it looks like), arrays and objects of them.
-A field whose values were all null so far has no type yet, and no column. Once there is a type, or a table column, a value
-that is not exactly of it is an error: nothing is widened behind anybody's back.
+Types are int64, double, boolean, and string as in JSON (a string stays a string, whatever it looks like), and arrays and objects
+of them. A field whose values were all null so far has no type and no column. Once a field has a type, or a table column, a value
+of another type is an error: types are never widened silently.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import pyarrow.compute as pc
 
 from connect.data.logical import FarInstant
 from connect.errors import DataError
-from connectors.spark.decode.arrow_types import Column, column_of_table_type, struct_column
+from connectors.spark.decode.arrow_types import ColumnConversion, column_for_table_type, struct_column
 from connectors.spark.decode.json import NotBatchable, parse
 
 _EXACT = 1 << 53
-_VOTERS = 15
-"""Values that say what a topic holds: one alone may be the one that does not belong there."""
+_SAMPLE_SIZE = 15
+"""Number of values that decide what a topic contains; a single one may be the bad one."""
 
 
-class Shape:
-    """What is known of one topic's values."""
+class InferredSchema:
+    """The inferred schema of one topic's values."""
 
     def __init__(self) -> None:
         self.envelope: bool | None = None
         self._row: pa.DataType = pa.struct([])
-        self._column: Column | None = None
+        self._column: ColumnConversion | None = None
 
     @property
     def row(self) -> pa.DataType:
@@ -41,44 +41,44 @@ class Shape:
         return self._row
 
     def state(self) -> tuple[bool | None, pa.DataType]:
-        """What is known now, for :meth:`restore`."""
+        """The current state, for :meth:`restore`."""
         return self.envelope, self._row
 
     def restore(self, state: tuple[bool | None, pa.DataType]) -> None:
-        """Forgets what was learnt since: from records that were refused nothing is learnt."""
+        """Restores a state, so that bad records do not affect the inferred types."""
         if state != (self.envelope, self._row):
             self.envelope, self._row = state
             self._column = None
 
-    def pin(self, columns: dict[str, pa.DataType]) -> None:
-        """Takes over the types of a table's columns: they hold."""
+    def set_types(self, columns: dict[str, pa.DataType]) -> None:
+        """Fixes the types of a table's columns."""
         known = {f.name: f.type for f in self._row} | columns
         self._row = pa.struct([pa.field(n, t) for n, t in known.items()])
         self._column = None
 
-    def column(self) -> Column:
+    def column(self) -> ColumnConversion:
         """The column of the row as a whole."""
         if self._column is None:
-            self._column = struct_column([(f.name, column_of_table_type(f.type)) for f in self._row])
+            self._column = struct_column([(f.name, column_for_table_type(f.type)) for f in self._row])
         if not self._row.num_fields:
-            raise DataError("no field of these records had a value yet, so their table would have no columns")
+            raise DataError("no field of these records has had a value yet, so the table would have no columns")
         return self._column
 
     def parse(self, lines: Sequence[bytes], source: pa.DataType | None) -> pa.Table:
-        """The lines under what is known; learns the types of new fields first. Raises Arrow errors and DataError."""
+        """Parses lines with the inferred types; infers the types of new fields first. Raises Arrow errors and DataError."""
         table = parse(lines, self._types(source), infer=True)
-        learnt = self._learn(table)
-        if learnt:
-            # Once more, under the types that hold from now on: a text that looks like a date was read as one.
+        changed = self._infer_types(table)
+        if changed:
+            # Again, with the types that are now fixed: the first pass may have read a string as a date.
             table = parse(lines, self._types(source), infer=True)
-        self._refuse_rounded(table, lines)
+        self._check_not_rounded(table, lines)
         return table
 
     def _types(self, source: pa.DataType | None) -> pa.Schema | None:
         fields: list[pa.Field] = []
         row = None
         if self._row.num_fields:
-            json_type = struct_column([(f.name, column_of_table_type(f.type)) for f in self._row]).json
+            json_type = struct_column([(f.name, column_for_table_type(f.type)) for f in self._row]).json
             if json_type is None:
                 raise NotBatchable
             row = json_type
@@ -94,7 +94,7 @@ class Shape:
         found = [table.schema.field(n).type for n in ("after", "before") if n in table.column_names]
         return [t for t in found if pa.types.is_struct(t)]
 
-    def _learn(self, table: pa.Table) -> bool:
+    def _infer_types(self, table: pa.Table) -> bool:
         row = self._row
         for seen in self._images(table):
             row = _merge(row, seen, "")
@@ -105,8 +105,8 @@ class Shape:
         self._column = None
         return changed
 
-    def _refuse_rounded(self, table: pa.Table, lines: Sequence[bytes]) -> None:
-        """Raises DataError when an integer became a double that is not it (promise 8)."""
+    def _check_not_rounded(self, table: pa.Table, lines: Sequence[bytes]) -> None:
+        """Raises DataError when an integer was rounded to a double (promise 8)."""
         images = [table[n].combine_chunks() for n in ("after", "before")] if self.envelope else None
         for member in self._row:
             if not pa.types.is_float64(member.type):
@@ -119,10 +119,10 @@ class Shape:
                 rows = [document.get("after"), document.get("before")] if self.envelope else [document]
                 for value in (r.get(member.name) for r in rows if r):
                     if isinstance(value, int) and int(float(value)) != value:
-                        raise DataError(f"field {member.name}: the integer {value} is not exact in a double column")
+                        raise DataError(f"field {member.name}: a double column cannot hold the integer {value} exactly")
 
-    def misfit(self, line: bytes) -> str | None:
-        """The name of the first field of this line that is not of its type."""
+    def find_misfit(self, line: bytes) -> str | None:
+        """The name of the first field of this line whose value does not have the field's type."""
         document = json.loads(line)
         rows = [document.get("after"), document.get("before")] if self.envelope else [document]
         for row in rows:
@@ -130,7 +130,7 @@ class Shape:
                 index = self._row.get_field_index(name)
                 if index < 0:
                     continue
-                column = column_of_table_type(self._row.field(index).type)
+                column = column_for_table_type(self._row.field(index).type)
                 try:
                     if column.json is not None:
                         read = parse([dump({name: value})], pa.schema([(name, column.json)]), infer=False)
@@ -141,12 +141,12 @@ class Shape:
 
 
 def _merge(known: pa.DataType, seen: pa.DataType, path: str) -> pa.DataType:
-    """The struct with the fields it had, and those of ``seen`` that have a type."""
+    """The struct with its fields plus those fields of ``seen`` that have a type."""
     fields = {f.name: f.type for f in known}
     for member in seen:
         name = f"{path}{member.name}"
         if member.name not in fields:
-            type_ = _settled(member.type, name)
+            type_ = _inferred_type(member.type, name)
             if type_ is not None:
                 fields[member.name] = type_
         elif pa.types.is_struct(fields[member.name]) and pa.types.is_struct(member.type):
@@ -154,26 +154,26 @@ def _merge(known: pa.DataType, seen: pa.DataType, path: str) -> pa.DataType:
     return pa.struct([pa.field(n, t) for n, t in fields.items()])
 
 
-def _settled(type_: pa.DataType, path: str) -> pa.DataType | None:
-    """The type a new field gets for what the reader took it to be; None when nothing is known of it."""
+def _inferred_type(type_: pa.DataType, path: str) -> pa.DataType | None:
+    """The type of a new field for the type that Arrow's reader inferred; None when it is unknown."""
     if pa.types.is_null(type_):
         return None
     if pa.types.is_timestamp(type_) or pa.types.is_date(type_) or pa.types.is_time(type_):
         return pa.string()
     if pa.types.is_list(type_):
-        # An empty list tells nothing of its elements; text is the one type that most can be brought to by hand later.
-        return pa.list_(_settled(type_.value_type, f"{path}[]") or pa.string())
+        # An empty list does not reveal its element type; most values can be converted to text later.
+        return pa.list_(_inferred_type(type_.value_type, f"{path}[]") or pa.string())
     if pa.types.is_struct(type_):
-        fields = [(f.name, _settled(f.type, f"{path}.{f.name}")) for f in type_]
+        fields = [(f.name, _inferred_type(f.type, f"{path}.{f.name}")) for f in type_]
         known = [pa.field(n, t) for n, t in fields if t is not None]
         if not known:
-            raise DataError(f"field {path}: an object without any value gives no column; give the records a schema")
+            raise DataError(f"field {path}: the type of an object without values is unknown; use records with a schema")
         return pa.struct(known)
     return type_
 
 
 def is_envelope(document: Any) -> bool:
-    """True when a JSON value is a change event."""
+    """Whether a JSON value is a change event."""
     if not isinstance(document, dict):
         return False
     names = set(map(str, document))
@@ -181,10 +181,10 @@ def is_envelope(document: Any) -> bool:
 
 
 def are_envelopes(lines: Sequence[bytes]) -> bool:
-    """Whether values are change events, as most of the first ones are or are not. Raises DataError when none can be read."""
+    """Whether most of the first values are change events. Raises DataError when none can be read."""
     votes = 0
     readable = False
-    for line in lines[:_VOTERS]:
+    for line in lines[:_SAMPLE_SIZE]:
         try:
             votes += 1 if is_envelope(json.loads(line)) else -1
             readable = True
@@ -192,12 +192,12 @@ def are_envelopes(lines: Sequence[bytes]) -> bool:
             continue
     if not readable:
         raise DataError("a value is not JSON")
-    # Nothing looks like a change event by accident.
+    # A tie counts as change events: nothing looks like one by accident.
     return votes >= 0
 
 
 def dump(value: Any) -> bytes:
-    """Compact JSON. Instants, dates and decimals become text, bytes base64; raises TypeError for what has no such form."""
+    """Compact JSON. Instants, dates, and decimals become strings, bytes base64; raises TypeError for other values."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_text).encode()
 
 
@@ -209,12 +209,12 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode()
     if isinstance(value, FarInstant):
-        raise TypeError("an instant outside of the years 1 to 9999, of which nothing tells whether it is a date")
+        raise TypeError("an instant outside the years 1 to 9999, which may be a date or a timestamp")
     raise TypeError(f"{type(value).__name__}")
 
 
-def misfit_of(value: Any) -> str | None:
-    """The name of the first member that :func:`dump` refuses."""
+def find_unserializable_member(value: Any) -> str | None:
+    """The name of the first member that :func:`dump` rejects."""
     for name, member in value.items() if isinstance(value, dict) else ():
         try:
             dump({name: member})

@@ -1,18 +1,13 @@
-"""Values that the source left out: in which forms its placeholder for them reaches a column.
+"""Finds placeholders of unavailable values (TOAST) in Arrow columns.
 
-PostgreSQL does not send a large (TOASTed) value that an update did not change, and Debezium's events then hold a word in its
-place, in a form that the column's type can have: the word itself, its bytes, the word in base64 or hexadecimal, an array of it,
-the bytes of it one by one as numbers, a map from it to itself. A converter and the column's type change that form once more; all
-that can come of it is found here, on whole columns.
+A converter and the column's type change the forms of :mod:`connect.change_events.toast` once more; all results are found here,
+on whole columns.
 """
 
 from __future__ import annotations
 
 import base64
 import decimal
-import hashlib
-import json
-import uuid
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connect.change_events import toast
 from connectors.spark.config import UNAVAILABLE
 from connectors.spark.decode import arrow_casts
 
@@ -37,16 +33,13 @@ class _Forms:
 @lru_cache(maxsize=64)
 def _forms(word: str) -> _Forms:
     data = word.encode()
-    as_map = json.dumps({word: word}, separators=(",", ":"))
-    digest = uuid.UUID(bytes=hashlib.md5(data, usedforsecurity=False).digest(), version=3)
-    texts = [word, as_map, data.hex(), base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()]
-    numbers = pa.array(list(data), pa.int64())
+    numbers = pa.array(toast.number_form(word), pa.int64())
     # A Decimal in JSON without schemas is the base64 of its unscaled bytes: of one byte, or two above 127.
     decimals = [base64.b64encode(n.to_bytes(1 if n < 128 else 2, "big")).decode() for n in data]
     times = [arrow_casts.time_of_millis(numbers), arrow_casts.time_of_micros(numbers), arrow_casts.time_of_nanos(numbers)]
     return _Forms(
-        pa.array(dict.fromkeys(texts), pa.string()),
-        pa.array(dict.fromkeys([*texts, str(digest)]), pa.string()),
+        pa.array(dict.fromkeys(toast.text_forms(word)), pa.string()),
+        pa.array(dict.fromkeys(toast.element_text_forms(word)), pa.string()),
         (*times, pa.array(decimals, pa.string())),
         numbers,
     )

@@ -1,4 +1,4 @@
-"""Batches in which some records cannot be decoded: the others, and which those are."""
+"""Decodes batches that contain bad records: returns the good ones and identifies the bad ones."""
 
 from __future__ import annotations
 
@@ -7,43 +7,44 @@ from collections.abc import Callable, Sequence
 
 from connect.errors import DataError
 from connect.record import SinkRecord, TopicPartition
-from connectors.spark.batch_bisection import Refused, find_refused, halves
-from connectors.spark.decode.change_batch import Changes
+from connectors.sink_support.batch_isolation import find_bad_records, halves
+from connectors.sink_support.errant_records import BadRecord
+from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.json import NotBatchable
-from connectors.spark.decode.raw_buffer import Raw
-from connectors.spark.decode.topic_decoder import UNFIT, TopicDecoder
+from connectors.spark.decode.raw_buffer import RawBuffer
+from connectors.spark.decode.topic_decoder import DECODE_ERRORS, TopicDecoder
 
-_FEW = 16
-"""Records that go by the slow path together when a batch is taken apart."""
+_MAX_SLOW_BATCH = 16
+"""Maximum number of records to decode together on the slow path during bisection."""
 
 
-def decode_good_raw(decoder: TopicDecoder, raw: Raw, sequence: int) -> tuple[list[Changes], list[Refused]]:
-    """As :meth:`TopicDecoder.decode_raw`, without the records that cannot be decoded, and those with their reasons, in order."""
-    refused: list[Refused] = []
+def decode_raw_tolerantly(decoder: TopicDecoder, raw: RawBuffer, sequence: int) -> tuple[list[ChangeBatch], list[BadRecord]]:
+    """Like :meth:`TopicDecoder.decode_raw`, without bad records; also returns the bad records with their errors, in order."""
+    bad_records: list[BadRecord] = []
     while len(raw):
-        learnt = decoder.learnt()
+        inferred_state = decoder.inferred_state()
         try:
-            return decoder.decode_raw(raw, sequence), refused
+            return decoder.decode_raw(raw, sequence), bad_records
         except DataError:
-            decoder.forget_since(learnt)
-            with contextlib.suppress(DataError):  # none of them can be read
-                decoder.settle_form(raw.values)
-            found = _find(decoder, len(raw), _attempt_raw(decoder, raw), raw.place)
+            decoder.restore_inferred(inferred_state)
+            with contextlib.suppress(DataError):  # no value can be read
+                decoder.detect_envelopes(raw.values)
+            found = _find_bad(decoder, len(raw), _attempt_raw(decoder, raw), raw.location)
             if not found:
                 raise
-            refused += found.values()
-            raw = raw.without(found)
-    return [], refused
+            bad_records += found.values()
+            raw = raw.without_positions(found)
+    return [], bad_records
 
 
-def _attempt_raw(decoder: TopicDecoder, raw: Raw) -> Callable[[range], None]:
+def _attempt_raw(decoder: TopicDecoder, raw: RawBuffer) -> Callable[[range], None]:
     def attempt(part: range) -> None:
         some = raw.slice(part)
         try:
             decoder.decode_batch(some, 0)
-        except (NotBatchable, *UNFIT) as e:
-            # The last word is the other path's, which knows more forms; it is slow, and worth it for what only it can read.
-            if len(part) == 1 or (isinstance(e, NotBatchable) and len(part) <= _FEW):
+        except (NotBatchable, *DECODE_ERRORS) as e:
+            # The slow path decides because it supports more forms; it is used only for records that need it.
+            if len(part) == 1 or (isinstance(e, NotBatchable) and len(part) <= _MAX_SLOW_BATCH):
                 decoder.decode_records(decoder.records(some), 0)
             else:
                 raise DataError(str(e)) from e
@@ -51,23 +52,23 @@ def _attempt_raw(decoder: TopicDecoder, raw: Raw) -> Callable[[range], None]:
     return attempt
 
 
-def decode_good_records(
+def decode_records_tolerantly(
     decoder: TopicDecoder, records: Sequence[SinkRecord], sequence: int
-) -> tuple[list[Changes], list[Refused]]:
-    """The same for :meth:`TopicDecoder.decode_records`."""
-    refused: list[Refused] = []
+) -> tuple[list[ChangeBatch], list[BadRecord]]:
+    """Like :func:`decode_raw_tolerantly`, for :meth:`TopicDecoder.decode_records`."""
+    bad_records: list[BadRecord] = []
     while records:
-        learnt = decoder.learnt()
+        inferred_state = decoder.inferred_state()
         try:
-            return decoder.decode_records(records, sequence), refused
+            return decoder.decode_records(records, sequence), bad_records
         except DataError:
-            decoder.forget_since(learnt)
-            found = _find(decoder, len(records), _attempt_records(decoder, records), _place_in(records))
+            decoder.restore_inferred(inferred_state)
+            found = _find_bad(decoder, len(records), _attempt_records(decoder, records), _location_in(records))
             if not found:
                 raise
-            refused += found.values()
+            bad_records += found.values()
             records = [record for at, record in enumerate(records) if at not in found]
-    return [], refused
+    return [], bad_records
 
 
 def _attempt_records(decoder: TopicDecoder, records: Sequence[SinkRecord]) -> Callable[[range], None]:
@@ -77,27 +78,27 @@ def _attempt_records(decoder: TopicDecoder, records: Sequence[SinkRecord]) -> Ca
     return attempt
 
 
-def _place_in(records: Sequence[SinkRecord]) -> Callable[[int], tuple[TopicPartition, int]]:
-    def place(index: int) -> tuple[TopicPartition, int]:
+def _location_in(records: Sequence[SinkRecord]) -> Callable[[int], tuple[TopicPartition, int]]:
+    def location(index: int) -> tuple[TopicPartition, int]:
         record = records[index]
         return TopicPartition(record.original_topic, record.original_partition), record.offset
 
-    return place
+    return location
 
 
-def _find(
+def _find_bad(
     decoder: TopicDecoder,
     count: int,
     attempt: Callable[[range], None],
-    place: Callable[[int], tuple[TopicPartition, int]],
-) -> dict[int, Refused]:
-    def learning_from_good_ones(part: range) -> None:
-        learnt = decoder.learnt()
+    location: Callable[[int], tuple[TopicPartition, int]],
+) -> dict[int, BadRecord]:
+    def attempt_and_restore(part: range) -> None:
+        inferred_state = decoder.inferred_state()
         try:
             attempt(part)
         except DataError:
-            decoder.forget_since(learnt)
+            decoder.restore_inferred(inferred_state)
             raise
 
-    found = find_refused(halves(range(count)), learning_from_good_ones)
-    return {at: Refused.of(*place(at), error) for at, error in found.items()}
+    found = find_bad_records(halves(range(count)), attempt_and_restore)
+    return {at: BadRecord.of(*location(at), error) for at, error in found.items()}

@@ -1,1 +1,1 @@
-"""Planning: which rows and columns a batch of changes writes. Pure."""
+"""Plans which rows and columns a batch of changes writes. Pure functions."""

@@ -1,4 +1,4 @@
-"""A table's columns against the columns that records bring: what to add, what fits, what does not."""
+"""Schema evolution: compares a table's columns with the columns of records, adds columns, and casts values."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _WIDTHS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 RESERVED = "__sluice_"
 
 
-def wider(known: pa.DataType, other: pa.DataType, path: str) -> pa.DataType:
-    """The type that holds every value of both, for a column that is not in a table yet. Raises SchemaError."""
+def common_type(known: pa.DataType, other: pa.DataType, path: str) -> pa.DataType:
+    """The type that can hold all values of both types, for a column that is not in a table yet. Raises SchemaError."""
     if known == other:
         return known
     if known in _WIDTHS and other in _WIDTHS:
@@ -28,49 +28,49 @@ def wider(known: pa.DataType, other: pa.DataType, path: str) -> pa.DataType:
         fields = {f.name: f.type for f in known}
         for member in other:
             name = member.name
-            fields[name] = wider(fields[name], member.type, f"{path}.{name}") if name in fields else member.type
+            fields[name] = common_type(fields[name], member.type, f"{path}.{name}") if name in fields else member.type
         return pa.struct([pa.field(n, t) for n, t in fields.items()])
     if pa.types.is_list(known) and pa.types.is_list(other):
-        return pa.list_(wider(known.value_type, other.value_type, f"{path}.element"))
-    raise SchemaError(f"column {path} is both {sql_type(known)} and {sql_type(other)} in the same records")
+        return pa.list_(common_type(known.value_type, other.value_type, f"{path}.element"))
+    raise SchemaError(f"column {path} is both {sql_type(known)} and {sql_type(other)} in the same batch of records")
 
 
-def union(tables: Iterable[Mapping[str, pa.DataType]], table: Collection[str] = ()) -> Columns:
-    """All columns of some records, in the order in which they came, each wide enough for all.
+def merge_columns(tables: Iterable[Mapping[str, pa.DataType]], table: Collection[str] = ()) -> Columns:
+    """Merges columns of several batches, in order of appearance, each with a type wide enough for all.
 
-    ``table`` names columns that the table has: their types are settled, so it is no matter if those of records are at odds.
+    ``table`` names columns that the table has: their types are fixed, so conflicting types of records do not matter.
     """
     found: Columns = {}
     for columns in tables:
         for name, type_ in columns.items():
             try:
-                found[name] = wider(found[name], type_, name) if name in found else type_
+                found[name] = common_type(found[name], type_, name) if name in found else type_
             except SchemaError:
                 if name not in table:
                     raise
     return found
 
 
-def additions(table: Columns, incoming: Mapping[str, pa.DataType]) -> list[tuple[str, pa.DataType]]:
-    """Columns and nested fields that the table lacks, as ``(path with dots and back quotes, type)``.
+def missing_columns(table: Columns, incoming: Mapping[str, pa.DataType]) -> list[tuple[str, pa.DataType]]:
+    """Columns and nested fields that the table lacks, as ``(path with dots and backquotes, type)``.
 
-    Raises SchemaError for two names that only differ in case, which no Spark table can hold.
+    Raises SchemaError for two names that differ only in case, which Spark does not support.
     """
-    return _missing(pa.struct([pa.field(n, t) for n, t in table.items()]), pa.struct(list(incoming.items())), "")
+    return _missing_fields(pa.struct([pa.field(n, t) for n, t in table.items()]), pa.struct(list(incoming.items())), "")
 
 
-def _missing(known: pa.DataType, incoming: pa.DataType, path: str) -> list[tuple[str, pa.DataType]]:
+def _missing_fields(known: pa.DataType, incoming: pa.DataType, path: str) -> list[tuple[str, pa.DataType]]:
     fields = {f.name: f.type for f in known}
-    folded = {n.lower(): n for n in fields}
+    by_lower_name = {n.lower(): n for n in fields}
     found: list[tuple[str, pa.DataType]] = []
     for member in incoming:
         name, here = member.name, path + quote(member.name)
         if name not in fields:
-            other = folded.get(name.lower())
+            other = by_lower_name.get(name.lower())
             if other is not None:
-                raise SchemaError(f"columns {other} and {name} differ only in case, which Spark takes for the same name")
+                raise SchemaError(f"columns {other} and {name} differ only in case, which Spark treats as the same name")
             found.append((here, member.type))
-            folded[name.lower()] = name
+            by_lower_name[name.lower()] = name
             continue
         found += _missing_inside(fields[name], member.type, here)
     return found
@@ -78,65 +78,65 @@ def _missing(known: pa.DataType, incoming: pa.DataType, path: str) -> list[tuple
 
 def _missing_inside(known: pa.DataType, incoming: pa.DataType, path: str) -> list[tuple[str, pa.DataType]]:
     if pa.types.is_struct(known) and pa.types.is_struct(incoming):
-        return _missing(known, incoming, f"{path}.")
+        return _missing_fields(known, incoming, f"{path}.")
     if pa.types.is_list(known) and pa.types.is_list(incoming):
         return _missing_inside(known.value_type, incoming.value_type, f"{path}.element")
     return []
 
 
 def with_additions(table: Columns, incoming: Mapping[str, pa.DataType]) -> Columns:
-    """The table's columns after what it lacks was added; what it has keeps its type."""
-    return {n: _grown(t, incoming[n]) if n in incoming else t for n, t in table.items()} | {
+    """The table's columns plus the missing ones; existing columns keep their type."""
+    return {n: _with_new_fields(t, incoming[n]) if n in incoming else t for n, t in table.items()} | {
         n: t for n, t in incoming.items() if n not in table
     }
 
 
-def _grown(known: pa.DataType, incoming: pa.DataType) -> pa.DataType:
+def _with_new_fields(known: pa.DataType, incoming: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(known) and pa.types.is_struct(incoming):
         grown = with_additions({f.name: f.type for f in known}, {f.name: f.type for f in incoming})
         return pa.struct([pa.field(n, t) for n, t in grown.items()])
     if pa.types.is_list(known) and pa.types.is_list(incoming):
-        return pa.list_(_grown(known.value_type, incoming.value_type))
+        return pa.list_(_with_new_fields(known.value_type, incoming.value_type))
     return known
 
 
 def check_names(columns: Iterable[str]) -> None:
-    """Raises SchemaError for a column name that is the sink's own, and for two that Spark takes for one."""
+    """Raises SchemaError for a reserved column name, and for two names that differ only in case."""
     seen: dict[str, str] = {}
     for name in columns:
         if name.startswith(RESERVED):
-            raise SchemaError(f"column {name}: names that start with {RESERVED} are the sink's own")
+            raise SchemaError(f"column {name}: names that start with {RESERVED} are reserved")
         other = seen.setdefault(name.lower(), name)
         if other != name:
-            raise SchemaError(f"columns {other} and {name} differ only in case, which Spark takes for the same name")
+            raise SchemaError(f"columns {other} and {name} differ only in case, which Spark treats as the same name")
 
 
-def fit(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> pa.ChunkedArray:
-    """The column in the table's type, every value the same. Raises DataError (``args[1]`` is the first row that does not fit).
+def cast_column(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> pa.ChunkedArray:
+    """Casts a column to the table's type without loss. Raises DataError (``args[1]`` is the first row that does not fit).
 
-    Narrower integers and floats go into wider columns; wider ones into narrower only value by value. Text goes into text only.
+    Narrower integers and floats fit wider columns; wider ones fit narrower columns only if each value does. Text fits only text.
     """
     if column.type == type_:
         return column
     if pa.types.is_null(column.type):
         return pa.chunked_array([pa.nulls(len(column), type_)])
-    if not _may_fit(column.type, type_):
+    if not _is_castable(column.type, type_):
         raise SchemaError(
-            f"column {name} is {sql_type(type_)} in the table, and the records bring {sql_type(column.type)}; "
-            "change the table's column, or take the records elsewhere with another table.name.format"
+            f"column {name} is {sql_type(type_)} in the table, but {sql_type(column.type)} in the records; "
+            "change the table's column, or write the records to another table with table.name.format"
         )
     try:
         return _cast(column, type_)
     except (pa.ArrowException, ValueError) as error:
-        index = _first_misfit(column, type_)
+        index = _first_uncastable(column, type_)
         if index is None:
             raise DataError(f"column {name}: {error}", 0) from error
         value = column[index].as_py()
         raise DataError(f"column {name}: {value!r} does not fit {sql_type(type_)} of the table", index) from error
 
 
-def _first_misfit(column: pa.ChunkedArray, type_: pa.DataType) -> int | None:
-    """The first row that does not fit; None when each does alone. Looks into ever smaller parts, for columns are long."""
+def _first_uncastable(column: pa.ChunkedArray, type_: pa.DataType) -> int | None:
+    """The first row that does not fit, found by bisection; None when each row alone fits."""
 
     def fits(start: int, count: int) -> bool:
         try:
@@ -152,12 +152,12 @@ def _first_misfit(column: pa.ChunkedArray, type_: pa.DataType) -> int | None:
     return None if low == len(column) or fits(low, 1) else low
 
 
-def _may_fit(given: pa.DataType, wanted: pa.DataType) -> bool:
+def _is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
     t = pa.types
     if t.is_struct(given) and t.is_struct(wanted):
-        return all(_may_fit(f.type, wanted.field(f.name).type) for f in given if wanted.get_field_index(f.name) >= 0)
+        return all(_is_castable(f.type, wanted.field(f.name).type) for f in given if wanted.get_field_index(f.name) >= 0)
     if t.is_list(given) and t.is_list(wanted):
-        return _may_fit(given.value_type, wanted.value_type)
+        return _is_castable(given.value_type, wanted.value_type)
     if t.is_integer(given):
         return bool(t.is_integer(wanted) or t.is_floating(wanted) or t.is_decimal(wanted))
     if t.is_floating(given):
@@ -172,26 +172,26 @@ def _cast(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
         return pc.cast(column, type_, safe=True)
     array = column.combine_chunks()
     array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
-    return pa.chunked_array([_nested(array, type_)])
+    return pa.chunked_array([_cast_nested(array, type_)])
 
 
-def _nested(array: pa.Array, type_: pa.DataType) -> pa.Array:
+def _cast_nested(array: pa.Array, type_: pa.DataType) -> pa.Array:
     mask = array.is_null() if array.null_count else None
     if pa.types.is_struct(type_):
         parts = []
         for member in type_:
             index = array.type.get_field_index(member.name)
-            parts.append(pa.nulls(len(array), member.type) if index < 0 else _nested(array.field(index), member.type))
+            parts.append(pa.nulls(len(array), member.type) if index < 0 else _cast_nested(array.field(index), member.type))
         return pa.StructArray.from_arrays(parts, fields=list(type_), mask=mask)
     if pa.types.is_list(type_):
-        # Written anew, for a slice's offsets do not start at nought.
+        # Copied, because the offsets of a slice do not start at zero.
         start = pa.concat_arrays([array]) if array.offset == 0 else array.take(pa.array(range(len(array))))
-        return pa.ListArray.from_arrays(start.offsets, _nested(start.values, type_.value_type), mask=mask)
+        return pa.ListArray.from_arrays(start.offsets, _cast_nested(start.values, type_.value_type), mask=mask)
     return pc.cast(array, type_, safe=True)
 
 
 def quote(name: str) -> str:
-    """A SQL identifier, whatever is in the name."""
+    """Quotes a name as a SQL identifier."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -208,7 +208,7 @@ _NAMES = {
 
 
 def sql_type(type_: pa.DataType) -> str:
-    """The type in Spark's SQL. Raises SchemaError for a type that Spark lacks."""
+    """The Spark SQL type of an Arrow type. Raises SchemaError if there is none."""
     if type_ in _SIMPLE:
         return _SIMPLE[type_]
     if pa.types.is_decimal(type_):
@@ -223,7 +223,7 @@ def sql_type(type_: pa.DataType) -> str:
 
 
 def arrow_type(node: object) -> pa.DataType:
-    """The Arrow type of a type in the JSON form of Spark's schemas. Raises SchemaError for one that we do not write."""
+    """The Arrow type of a type in Spark's JSON schema. Raises SchemaError for an unsupported type."""
     if isinstance(node, str):
         if node in _NAMES:
             return _NAMES[node]
@@ -240,15 +240,15 @@ def arrow_type(node: object) -> pa.DataType:
                 return pa.list_(arrow_type(node["elementType"]))
             case "map":
                 return pa.map_(arrow_type(node["keyType"]), arrow_type(node["valueType"]))
-    raise SchemaError(f"a column of Spark's type {node} is not one this sink can write")
+    raise SchemaError(f"columns of Spark type {node} are not supported")
 
 
-def holds_wall_clock(type_: pa.DataType) -> bool:
-    """True when TIMESTAMP_NTZ is in the type somewhere: an older Delta table must be told of it first."""
+def contains_timestamp_ntz(type_: pa.DataType) -> bool:
+    """True when the type contains TIMESTAMP_NTZ, which must be enabled first on an older Delta table."""
     if pa.types.is_struct(type_):
-        return any(holds_wall_clock(f.type) for f in type_)
+        return any(contains_timestamp_ntz(f.type) for f in type_)
     if pa.types.is_list(type_):
-        return holds_wall_clock(type_.value_type)
+        return contains_timestamp_ntz(type_.value_type)
     if pa.types.is_map(type_):
-        return holds_wall_clock(type_.key_type) or holds_wall_clock(type_.item_type)
+        return contains_timestamp_ntz(type_.key_type) or contains_timestamp_ntz(type_.item_type)
     return bool(type_ == pa.timestamp("us"))

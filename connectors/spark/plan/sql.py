@@ -1,4 +1,4 @@
-"""SQL for a table, as values from values: nothing here talks to Spark."""
+"""Builds SQL for a table. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ KEEP_PREFIX = RESERVED + "keep_"
 
 
 def table_at(path: str) -> str:
-    """The Delta table at a path or URI, as a SQL name."""
+    """The SQL name of the Delta table at a path or URI."""
     return f"delta.{quote(path)}"
 
 
 def ddl(columns: dict[str, pa.DataType]) -> str:
-    """Columns as a schema string: names, types, all nullable."""
+    """A schema string of the columns, all nullable."""
     return ", ".join(f"{quote(n)} {sql_type(t)}" for n, t in columns.items())
 
 
@@ -35,11 +35,11 @@ def merge_statement(
     *,
     deletes: bool,
 ) -> str:
-    """MERGE of folded changes: one source row a key.
+    """MERGE of deduplicated changes: one source row per key.
 
-    ``columns`` are the table's, ``present`` those that the changes have: the others become null, for the source does not have
-    them any more. ``kept`` are columns with a flag that says to leave the table's value. ``bounds`` are a key column and the
-    least and greatest of its values in the source: literals by which Delta skips files.
+    ``columns`` are the table's columns, ``present`` those that the changes have: the others become null because the source no
+    longer has them. ``kept`` are columns with a flag to keep the table's value. ``bounds`` are a key column and its smallest and
+    largest value in the source: literals that let Delta skip files.
     """
     match = [f"t.{quote(k)} = s.{quote(k)}" for k in keys]
     if bounds is not None:
@@ -75,6 +75,6 @@ def literal(value: Any) -> str:
         return str(value)
     if isinstance(value, dt.date):
         return f"DATE'{value.isoformat()}'"
-    # Spark reads escapes in a text literal, so both signs that could end it or start one are written as escapes.
+    # Spark interprets escapes in string literals, so backslashes and quotes are escaped.
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

@@ -1,1 +1,1 @@
-"""Tables: writing rows and committing them with their offsets."""
+"""Writes rows to tables and commits them with their offsets."""

@@ -1,7 +1,7 @@
-"""What a table commit says about itself: which records it contains (promise 6).
+"""Offsets in the metadata of table commits (promise 6).
 
-Every commit carries, as user metadata, the ranges that it added and the ends that all its task's partitions have reached in
-this table. The newest commit that names a partition is the truth about it; other writers' commits in between say nothing.
+Every commit carries, as user metadata, the offset ranges that it added and the end offsets of all partitions of its task in this
+table. The newest commit that names a partition is authoritative; commits of other writers are ignored.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
-    """One commit of one connector to one table. ``sequence`` grows by one with each, over all tasks of the connector.
+class TableCommit:
+    """The metadata of one commit. ``sequence`` increases by one with each commit of the connector, over all its tasks.
 
-    ``ends`` maps a partition to the offset after its last record in the table; None forgets it (a reset over REST).
+    ``ends`` maps a partition to the offset after its last record in the table; None removes it (a reset over REST).
     """
 
     connector: str
@@ -39,8 +39,8 @@ class Commit:
         return json.dumps(document, separators=(",", ":"), sort_keys=True)
 
 
-def read_commit(text: str | None) -> Commit | None:
-    """The commit of some user metadata; None when it is somebody else's."""
+def parse_commit(text: str | None) -> TableCommit | None:
+    """Parses user metadata; None when another writer committed."""
     if not text or '"sluice"' not in text:
         return None
     try:
@@ -48,25 +48,25 @@ def read_commit(text: str | None) -> Commit | None:
         if document.get("sluice") != FORMAT:
             return None
         ranges = {tp: (int(r[0]), int(r[1])) for tp, r in _flatten(document["ranges"])}
-        return Commit(str(document["connector"]), int(document["sequence"]), ranges, dict(_flatten(document["ends"])))
+        return TableCommit(str(document["connector"]), int(document["sequence"]), ranges, dict(_flatten(document["ends"])))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         return None
 
 
 @dataclass(slots=True)
-class Ledger:
-    """What one connector's commits to a table add up to."""
+class CommittedOffsets:
+    """The offsets that one connector has committed to a table."""
 
     sequence: int | None = None
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     forgotten: set[TopicPartition] = field(default_factory=set)
 
-    def knows(self, partitions: Iterable[TopicPartition]) -> bool:
-        """True when looking further back could not tell more about these."""
+    def covers(self, partitions: Iterable[TopicPartition]) -> bool:
+        """True when older commits cannot add anything about these partitions."""
         return self.sequence is not None and all(tp in self.ends or tp in self.forgotten for tp in partitions)
 
-    def read_back(self, commit: Commit) -> None:
-        """Takes in a commit older than all taken in so far."""
+    def add_older_commit(self, commit: TableCommit) -> None:
+        """Adds a commit that is older than all commits added so far."""
         if self.sequence is None:
             self.sequence = commit.sequence
         for tp, end in commit.ends.items():
@@ -78,14 +78,14 @@ class Ledger:
                 self.ends[tp] = end
 
 
-def scan(metadata: Iterable[str | None], connector: str) -> Ledger:
-    """The ledger of commits' user metadata, newest first."""
-    ledger = Ledger()
+def collect_committed_offsets(metadata: Iterable[str | None], connector: str) -> CommittedOffsets:
+    """Collects the offsets of a connector from commits' user metadata, newest first."""
+    committed_offsets = CommittedOffsets()
     for text in metadata:
-        commit = read_commit(text)
+        commit = parse_commit(text)
         if commit is not None and commit.connector == connector:
-            ledger.read_back(commit)
-    return ledger
+            committed_offsets.add_older_commit(commit)
+    return committed_offsets
 
 
 def _nest(values: Mapping[TopicPartition, Any]) -> dict[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""One Delta table, through a Spark session of the task's own."""
+"""Reads and commits one Delta table through the task's Spark session."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from connect.record import TopicPartition
-from connectors.spark.errors import condition_of
-from connectors.spark.plan.evolution import Columns, arrow_type, holds_wall_clock, sql_type
+from connectors.spark.errors import error_condition
+from connectors.spark.plan.evolution import Columns, arrow_type, contains_timestamp_ntz, sql_type
 from connectors.spark.plan.sql import ddl, table_at
-from connectors.spark.tables.committed_offsets import Commit, Ledger, read_commit
+from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, parse_commit
 from connectors.spark.tables.delta_files import FileAppender, UnsuitableTable
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ _DEPTHS = (50, 2_000, None)
 
 
 class DeltaTable:
-    """Reads and commits one table. Every commit is compare-and-set: it lands only if no other commit of this connector took
-    its sequence number since the ledger was read (Delta's transaction identifiers see to it), so what a ledger said still
-    holds when the rows arrive, and two tasks that both believe to own a partition cannot both add its records."""
+    """One Delta table. Every commit is a compare-and-set: it fails if another commit of this connector took its sequence number
+    since the committed offsets were read (Delta's transaction identifiers ensure this). So the offsets are still valid when the
+    rows arrive, and two tasks that both believe they own a partition cannot both add its records."""
 
     def __init__(self, session: SparkSession, path: str, connector: str, table: str) -> None:
         self._session = session
@@ -48,69 +48,69 @@ class DeltaTable:
         self._connector = connector
         self._name = table_at(path)
         self._app_id = f"sluice:{connector}:{table}"
-        self._appender = FileAppender(session, path, self._app_id) if FileAppender.serves(session) else None
+        self._appender = FileAppender(session, path, self._app_id) if FileAppender.supports(session) else None
 
     def columns(self) -> Columns | None:
-        """The table's columns, or None when there is no table."""
+        """The table's columns, or None when the table does not exist."""
         try:
             schema = self._session.read.format("delta").load(self.path).schema
         except Exception as e:
-            if condition_of(e).partition(".")[0] in _ABSENT or "is not a Delta table" in str(e):
+            if error_condition(e).partition(".")[0] in _ABSENT or "is not a Delta table" in str(e):
                 return None
             raise
         return {f["name"]: arrow_type(f["type"]) for f in json.loads(schema.json())["fields"]}
 
-    def ledger(self, partitions: Collection[TopicPartition]) -> Ledger:
-        """What the table's own history says of these partitions: newest commits first, further back only if it must.
+    def committed_offsets(self, partitions: Collection[TopicPartition]) -> CommittedOffsets:
+        """Reads the committed offsets of these partitions from the table's history, newest commits first, as far as needed.
 
-        History reaches as far as ``delta.logRetentionDuration`` (30 days). Every commit of a task names all its partitions,
-        so only a table that the connector has not touched for so long has none; then the consumer group's offset counts.
+        History covers ``delta.logRetentionDuration`` (30 days). Every commit of a task names all its partitions, so offsets are
+        missing only if the connector has not written to the table for that long; then the consumer group's offsets apply.
         """
-        ledger = Ledger()
+        committed_offsets = CommittedOffsets()
         for depth in _DEPTHS:
             limit = "" if depth is None else f" LIMIT {depth}"
             rows = self._session.sql(f"DESCRIBE HISTORY {self._name}{limit}").select("version", "userMetadata").collect()
-            ledger = Ledger()
+            committed_offsets = CommittedOffsets()
             for row in rows:
-                commit = read_commit(row["userMetadata"])
+                commit = parse_commit(row["userMetadata"])
                 if commit is not None and commit.connector == self._connector:
-                    ledger.read_back(commit)
-            if ledger.knows(partitions) or depth is None or len(rows) < depth:
+                    committed_offsets.add_older_commit(commit)
+            if committed_offsets.covers(partitions) or depth is None or len(rows) < depth:
                 break
             if not partitions and depth != _DEPTHS[0]:
-                break  # only whether the table is ours at all was asked
-        return ledger
+                break  # the caller asked only whether this connector writes to the table
+        return committed_offsets
 
     def add_columns(self, added: list[tuple[str, pa.DataType]]) -> None:
-        """Adds columns (quoted paths) at the end. A commit of its own, without records: harmless when nothing follows it."""
-        if any(holds_wall_clock(t) for _, t in added):
+        """Adds columns (quoted paths) at the end, in a separate commit without records: harmless if no further commit follows."""
+        if any(contains_timestamp_ntz(t) for _, t in added):
             self._session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
         columns = ", ".join(f"{path} {sql_type(t)}" for path, t in added)
         self._session.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({columns})")
 
     def create(self, columns: Columns) -> None:
-        """Makes the table, empty, if there is none."""
+        """Creates the table, empty, if it does not exist."""
         self._session.sql(f"CREATE TABLE IF NOT EXISTS {self._name} ({ddl(columns)}) USING delta")
 
     @property
-    def takes_files(self) -> bool:
-        """Whether :meth:`append_file` may be tried."""
+    def accepts_files(self) -> bool:
+        """Whether :meth:`append_file` may be called."""
         return self._appender is not None
 
-    def append_file(self, rows: pa.Table, commit: Commit) -> int | None:
-        """As :meth:`append`, without Spark between the rows and the file. Raises UnsuitableTable, once and for all."""
+    def append_file(self, rows: pa.Table, commit: TableCommit) -> int | None:
+        """Like :meth:`append`, but writes the file without Spark. Raises UnsuitableTable; later calls are not allowed then."""
         assert self._appender is not None
         try:
             return self._appender.append(rows, commit)
         except UnsuitableTable as e:
-            log.info("Table %s at %s is appended to by DataFrames, for %s", self._app_id, self.path, e)
+            log.info("Appending to table %s at %s with DataFrames because %s", self._app_id, self.path, e)
             self._appender = None
             raise
 
-    def append(self, staged: str, columns: Columns, commit: Commit, *, overwrite: bool = False) -> int | None:
-        """Adds staged rows, or puts them in place of all rows; makes the table if there is none. The version, or None when
-        the commit did not land because its sequence number was taken."""
-        self._forget_last()
+    def append(self, staged: str, columns: Columns, commit: TableCommit, *, overwrite: bool = False) -> int | None:
+        """Appends staged rows, or replaces all rows by them; creates the table if needed. Returns the version, or None when
+        the commit failed because its sequence number was taken."""
+        self._clear_last_version()
         writer = (
             self._read(staged, columns)
             .write.format("delta")
@@ -120,36 +120,36 @@ class DeltaTable:
             .option("userMetadata", commit.to_json())
         )
         writer.save(self.path)
-        return self._landed()
+        return self._last_version()
 
-    def execute(self, staged: str, columns: Columns, statement: str, commit: Commit) -> int | None:
-        """Runs a MERGE whose source is the staged rows; see :meth:`append` for the answer."""
-        self._forget_last()
+    def merge(self, staged: str, columns: Columns, statement: str, commit: TableCommit) -> int | None:
+        """Runs a MERGE whose source is the staged rows. Returns the same as :meth:`append`."""
+        self._clear_last_version()
         self._read(staged, columns).createOrReplaceTempView(_SOURCE_VIEW)
         try:
             with self._commit_settings(commit):
                 self._session.sql(statement)
         finally:
             self._session.catalog.dropTempView(_SOURCE_VIEW)
-        return self._landed()
+        return self._last_version()
 
-    def run(self, statement: str) -> None:
-        """Runs a statement that commits no records."""
+    def run_statement(self, statement: str) -> None:
+        """Runs a statement that commits no offsets."""
         self._session.sql(statement)
 
-    def note(self, commit: Commit) -> int | None:
-        """A commit that changes no row, only what is said of offsets (a reset over REST)."""
-        self._forget_last()
+    def commit_metadata(self, commit: TableCommit) -> int | None:
+        """Commits only offsets, without rows (a reset over REST)."""
+        self._clear_last_version()
         with self._commit_settings(commit):
             self._session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ('sluice.reset' = '{commit.sequence}')")
-        return self._landed()
+        return self._last_version()
 
     def bounds(self, column: str) -> tuple[Any, Any] | None:
-        """Least and greatest value of a column: from the log's statistics as a rule, without reading data. None when Python
-        cannot hold them, as dates outside of the years 1 to 9999."""
+        """Smallest and largest value of a column, usually from the log's statistics, without reading data. None when Python
+        cannot represent them (dates outside the years 1 to 9999)."""
         from pyspark.sql import functions as f
 
-        # By DataFrame, so that the column's name needs no quoting rules of another language.
+        # A DataFrame, so that the column name is not subject to SQL's quoting rules.
         frame = self._session.read.format("delta").load(self.path)
         quoted = "`" + column.replace("`", "``") + "`"
         try:
@@ -167,12 +167,12 @@ class DeltaTable:
         return self._name
 
     def _read(self, staged: str, columns: Columns) -> DataFrame:
-        # With the schema given Spark opens no file before it writes.
+        # With a given schema, Spark opens no file before it writes.
         return self._session.read.schema(ddl(columns)).parquet(staged)
 
     @contextlib.contextmanager
-    def _commit_settings(self, commit: Commit) -> Iterator[None]:
-        # MERGE takes them from the session only; the session is this task's alone (delta-io/delta#3934).
+    def _commit_settings(self, commit: TableCommit) -> Iterator[None]:
+        # MERGE reads them only from the session; no other task uses this session (delta-io/delta#3934).
         settings = {_APP_ID: self._app_id, _APP_VERSION: str(commit.sequence), _USER_METADATA: commit.to_json()}
         for key, value in settings.items():
             self._session.conf.set(key, value)
@@ -182,9 +182,9 @@ class DeltaTable:
             for key in settings:
                 self._session.conf.unset(key)
 
-    def _forget_last(self) -> None:
+    def _clear_last_version(self) -> None:
         self._session.conf.unset(_LAST_COMMIT)
 
-    def _landed(self) -> int | None:
+    def _last_version(self) -> int | None:
         version = self._session.conf.get(_LAST_COMMIT, None)
         return None if version is None else int(version)

@@ -1,9 +1,9 @@
-"""Finished Parquet files into a Delta table by a commit of Delta's own transaction, without Spark reading and writing their rows.
+"""Adds finished Parquet files to a Delta table through Delta's own transaction, without Spark reading and writing the rows.
 
-Spark's append of a staged file decodes it, turns it into rows, and encodes those again: four fifths of the cost of an append,
-for the same file. Where the task's Spark is in this process, and the table asks nothing of its writers that Delta's row path
-would have to see to, the file is moved into the table and committed by name. Everything else takes the DataFrame way: Spark
-Connect, partitioned tables, column mapping, constraints, generated columns. A differential test holds the two together.
+Spark's append of a staged file decodes it into rows and encodes them again: four fifths of the cost of an append, for the same
+file. If the task's Spark runs in this process, and the table has no feature that only Delta's row path supports, the file is
+written into the table and committed by name. Everything else uses DataFrames: Spark Connect, partitioned tables, column
+mapping, constraints, generated columns. A differential test keeps both ways equal.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from connectors.spark.tables.committed_offsets import Commit
+from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.staging import open_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_HARMLESS_FEATURES = {
+_SUPPORTED_FEATURES = {
     "appendOnly",
     "invariants",
     "timestampNtz",
@@ -33,19 +33,19 @@ _HARMLESS_FEATURES = {
     "v2Checkpoint",
     "vacuumProtocolCheck",
 }
-_DEMANDING_SETTINGS = (
+_UNSUPPORTED_SETTINGS = (
     "delta.columnMapping.mode",
     "delta.constraints.",
     "delta.enableRowTracking",
     "delta.universalFormat",
     "delta.enableIceberg",
 )
-# Delta keeps no more of a text in its statistics; a shorter one is exact.
-_LONGEST_TEXT = 32
+# Delta truncates longer strings in its statistics; shorter ones are exact.
+_MAX_STATISTICS_TEXT = 32
 
 
 class FileAppender:
-    """Adds files to one table. Only for a session whose JVM is at hand (``local[...]`` or a cluster's driver)."""
+    """Adds files to one table. Needs a session whose JVM is accessible (``local[...]`` or a cluster's driver)."""
 
     def __init__(self, session: SparkSession, path: str, app_id: str) -> None:
         self._session = session
@@ -55,13 +55,13 @@ class FileAppender:
         self._files, self._folder = open_location(path)
 
     @staticmethod
-    def serves(session: Any) -> bool:
-        """Whether this session is one of a JVM next to us."""
+    def supports(session: Any) -> bool:
+        """Whether the session's JVM is accessible from this process."""
         return getattr(session, "_jvm", None) is not None
 
-    def append(self, rows: pa.Table, commit: Commit) -> int | None:
-        """Adds the rows as one file; without rows there is only the commit. The version, or None when the sequence number was
-        taken. Raises UnsuitableTable."""
+    def append(self, rows: pa.Table, commit: TableCommit) -> int | None:
+        """Adds the rows as one file; without rows, only commits. Returns the version, or None when the sequence number was taken.
+        Raises UnsuitableTable."""
         name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
         transaction = self._begin()
         if transaction.txnVersion(self._app_id) >= commit.sequence:
@@ -81,9 +81,9 @@ class FileAppender:
             "size": size,
             "modificationTime": int(time.time() * 1000),
             "dataChange": True,
-            "stats": json.dumps(statistics(rows), separators=(",", ":")),
+            "stats": json.dumps(file_statistics(rows), separators=(",", ":")),
         }
-        # A commit that fails leaves the file to VACUUM, as any writer of Delta does: whether the log names it is not certain.
+        # A failed commit leaves the file to VACUUM, as every Delta writer does: the log may contain it.
         return self._commit(transaction, [identity, {"add": add}], commit)
 
     def _begin(self) -> Any:
@@ -92,12 +92,12 @@ class FileAppender:
         transaction = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session, self._path).startTransaction()
         metadata = json.loads(transaction.metadata().json())["metaData"]
         protocol = json.loads(transaction.protocol().json())["protocol"]
-        reason = objection(metadata, protocol)
+        reason = find_obstacle(metadata, protocol)
         if reason is not None:
             raise UnsuitableTable(reason)
         return transaction
 
-    def _commit(self, transaction: Any, actions: list[dict[str, Any]], commit: Commit) -> int:
+    def _commit(self, transaction: Any, actions: list[dict[str, Any]], commit: TableCommit) -> int:
         jvm = self._jvm
         parsed = jvm.java.util.ArrayList()
         for action in actions:
@@ -112,29 +112,29 @@ class FileAppender:
 
 
 class UnsuitableTable(Exception):
-    """The table demands something of its writers that only Delta's own writer does."""
+    """The table has a feature that only Delta's own writer supports."""
 
 
-def objection(metadata: dict[str, Any], protocol: dict[str, Any]) -> str | None:
-    """Why files cannot simply be added to a table of this metadata and protocol; None when they can."""
+def find_obstacle(metadata: dict[str, Any], protocol: dict[str, Any]) -> str | None:
+    """Why files cannot be added directly to a table with this metadata and protocol; None when they can."""
     if metadata.get("partitionColumns"):
         return "it is partitioned"
     for key in metadata.get("configuration", {}):
-        if key.startswith(_DEMANDING_SETTINGS) and metadata["configuration"][key] not in ("none", "false"):
+        if key.startswith(_UNSUPPORTED_SETTINGS) and metadata["configuration"][key] not in ("none", "false"):
             return f"it has {key}"
     features = set(protocol.get("writerFeatures") or ())
     if not features and int(protocol.get("minWriterVersion", 2)) > 2:
         return f"its writer version is {protocol.get('minWriterVersion')}"
-    if features - _HARMLESS_FEATURES:
-        return f"it has the features {', '.join(sorted(features - _HARMLESS_FEATURES))}"
+    if features - _SUPPORTED_FEATURES:
+        return f"it has the features {', '.join(sorted(features - _SUPPORTED_FEATURES))}"
     for member in json.loads(metadata["schemaString"])["fields"]:
         if set(member.get("metadata", {})) - {"comment"} or not member.get("nullable", True):
-            return f"column {member['name']} has rules of its own"
+            return f"column {member['name']} has a constraint or column metadata"
     return None
 
 
-def extent(column: pa.ChunkedArray) -> tuple[Any, Any]:
-    """The least and greatest value. None for both where there is none, and of dates that are not in the years 1 to 9999."""
+def value_range(column: pa.ChunkedArray) -> tuple[Any, Any]:
+    """The smallest and largest value; None for both if there is none, or for dates outside the years 1 to 9999."""
     found = pc.min_max(column)
     try:
         return found["min"].as_py(), found["max"].as_py()
@@ -142,8 +142,8 @@ def extent(column: pa.ChunkedArray) -> tuple[Any, Any]:
         return None, None
 
 
-def statistics(rows: pa.Table) -> dict[str, Any]:
-    """What Delta keeps of a file to skip it: the least and greatest value of integers, dates and short texts."""
+def file_statistics(rows: pa.Table) -> dict[str, Any]:
+    """Delta's statistics of a file, used to skip it: smallest and largest value of integers, dates, and short strings."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -155,8 +155,8 @@ def statistics(rows: pa.Table) -> dict[str, Any]:
         nulls[name] = column.null_count
         if not (pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_string(type_)):
             continue
-        low, high = extent(column)
-        if low is None or (isinstance(low, str) and max(len(low), len(high)) > _LONGEST_TEXT):
+        low, high = value_range(column)
+        if low is None or (isinstance(low, str) and max(len(low), len(high)) > _MAX_STATISTICS_TEXT):
             continue
         least[name], greatest[name] = (low.isoformat(), high.isoformat()) if isinstance(low, dt.date) else (low, high)
     return {"numRecords": rows.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}

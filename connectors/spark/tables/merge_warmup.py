@@ -1,7 +1,7 @@
-"""The first MERGE of a JVM takes many times as long as the tenth: classes are loaded, code is generated, planning is cold.
+"""Warms up MERGE: the first one of a JVM takes many times as long as the tenth (class loading, code generation, planning).
 
-So one is done on a few rows in a temporary folder while the first records are on their way, and the first real one need not
-wait for all that. It costs nothing that would not be spent anyway, only earlier.
+A merge of a few rows in a temporary folder runs while the first records arrive, so that the first real merge is fast. It costs
+nothing extra: the same work would be done later anyway.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 _VIEW = "sluice_warm_up"
 
 
-def merge_once(session: SparkSession) -> None:
-    """Merges a few rows as an upsert does. Needs a session of its own, and a Spark that shares our file system. Never raises."""
+def warm_up_merge(session: SparkSession) -> None:
+    """Merges a few rows like an upsert. Needs its own session, and a Spark that shares our file system. Never raises."""
     folder = tempfile.mkdtemp(prefix="sluice-warm-up-")
     target = table_at(str(Path(folder) / "table"))
     try:
@@ -36,7 +36,7 @@ def merge_once(session: SparkSession) -> None:
         columns = ["id", "name"]
         session.sql(merge_statement(target, _VIEW, ["id"], columns, columns, (), ("id", 0, 3), deletes=True))
     except Exception as e:
-        # Whatever is wrong with Spark shows again where it matters.
-        log.debug("the first merge was not warmed up: %s", e)
+        # A real problem with Spark will occur again in a commit.
+        log.debug("MERGE was not warmed up: %s", e)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

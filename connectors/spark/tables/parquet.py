@@ -1,5 +1,7 @@
-"""A plain directory of Parquet files that only grows. No Spark is needed to write it, and no log says what is in it:
-each file's footer carries its commit, and a file appears by one rename."""
+"""An append-only directory of Parquet files, written without Spark and without a log.
+
+Each file's footer carries its commit; a rename makes the file visible.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from pyarrow import fs
 from connect.errors import ConnectError
 from connect.record import TopicPartition
 from connectors.spark.plan.evolution import Columns, with_additions
-from connectors.spark.tables.committed_offsets import Commit, Ledger, read_commit
+from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, parse_commit
 from connectors.spark.tables.staging import open_location
 
 _KEY = b"sluice"
@@ -35,10 +37,10 @@ class ParquetTable:
         self._known: Columns = {}
 
     def columns(self) -> Columns | None:
-        """The columns of all files, each in the type it has had all along; None when there are no files.
+        """The columns of all files, each with the type that it had first; None when there are no files.
 
-        A file's footer lists the columns that its task knew of, those of earlier files too, so that the newest footers tell of
-        all: one a task would do, and more are read than there are tasks.
+        A file's footer lists all columns that its task knew, including those of earlier files. So one recent footer per task is
+        enough, and more footers are read than there are tasks.
         """
         found: Columns = {}
         for name in self._own_files()[:_FOOTERS]:
@@ -51,20 +53,20 @@ class ParquetTable:
         self._known = with_additions(found, self._known)
         return found or None
 
-    def ledger(self, partitions: Collection[TopicPartition]) -> Ledger:
-        ledger = Ledger()
+    def committed_offsets(self, partitions: Collection[TopicPartition]) -> CommittedOffsets:
+        committed_offsets = CommittedOffsets()
         for name in self._own_files():
             with self._files.open_input_file(f"{self.path}/{name}") as file:
                 metadata = pq.read_metadata(file).metadata or {}
-            commit = read_commit((metadata.get(_KEY) or b"").decode())
+            commit = parse_commit((metadata.get(_KEY) or b"").decode())
             if commit is not None and commit.connector == self._connector:
-                ledger.read_back(commit)
-            if ledger.knows(partitions):
+                committed_offsets.add_older_commit(commit)
+            if committed_offsets.covers(partitions):
                 break
-        return ledger
+        return committed_offsets
 
-    def append(self, rows: pa.Table, commit: Commit) -> int:
-        """Adds one file. It is there whole or not at all."""
+    def append(self, rows: pa.Table, commit: TableCommit) -> int:
+        """Adds one file, atomically."""
         name = f"{self._stem}{commit.sequence:020d}-{uuid.uuid4().hex[:8]}.parquet"
         draft = f"{self.path}/{_DRAFT}{name}"
         known = with_additions(self._known, _columns(rows.schema))
@@ -76,19 +78,19 @@ class ParquetTable:
                 pq.write_table(described, stream, compression="zstd")
             self._files.move(draft, f"{self.path}/{name}")
         except OSError as e:
-            raise ConnectError(f"nothing can be written to {self.path}: {e}") from e
+            raise ConnectError(f"cannot write to {self.path}: {e}") from e
         self._known = known
         return commit.sequence
 
-    def clear_drafts(self) -> None:
-        """Removes what a crash left half written."""
+    def delete_drafts(self) -> None:
+        """Removes incomplete files that a crash left behind."""
         for info in self._files.get_file_info(fs.FileSelector(self.path, allow_not_found=True)):
             if info.base_name.startswith(_DRAFT + self._stem):
                 with contextlib.suppress(OSError):
                     self._files.delete_file(info.path)
 
     def _own_files(self) -> list[str]:
-        """This connector's files, the newest first."""
+        """This connector's files, newest first."""
         found = self._files.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
         return sorted((i.base_name for i in found if i.base_name.startswith(self._stem)), reverse=True)
 

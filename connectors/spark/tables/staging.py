@@ -1,4 +1,4 @@
-"""Files between the task and Spark: Parquet beside the tables, gone as soon as a table has them."""
+"""Staging files: Parquet files that the task writes and Spark reads, deleted after the table commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDER = ".sluice-staging"
 class Staging:
     """The staging folder of one task: ``<table.location>/.sluice-staging/<connector>-<task>``.
 
-    Only its task writes there, so what it finds when it starts is left from a crash, and goes.
+    Only its task writes there; files that exist at its start are left from a crash and are deleted.
     """
 
     def __init__(self, location: str, owner: str) -> None:
@@ -28,16 +28,16 @@ class Staging:
         self._uri = f"{location}/{FOLDER}/{safe}"
 
     def clear(self) -> None:
-        """Removes what a crash left, and the folder."""
+        """Removes the folder with files that a crash left behind."""
         with contextlib.suppress(FileNotFoundError):
             self._files.delete_dir(self._folder)
         parent = self._folder.rpartition("/")[0]
-        with contextlib.suppress(OSError):  # another task's folder may be in it
+        with contextlib.suppress(OSError):  # it may contain another task's folder
             if not self._files.get_file_info(fs.FileSelector(parent, allow_not_found=True)):
                 self._files.delete_dir(parent)
 
     def write(self, rows: pa.Table) -> StagedFile:
-        """Writes one file. The rows are read once, at once, and locally as a rule: no compression, no dictionaries."""
+        """Writes one file. It is read once, soon, and usually locally: cheap compression, no dictionaries."""
         name = f"{uuid.uuid4().hex}.parquet"
         try:
             self._files.create_dir(self._folder, recursive=True)
@@ -46,12 +46,12 @@ class Staging:
                     rows, stream, compression="lz4", use_dictionary=False, write_statistics=False, row_group_size=256 * 1024
                 )
         except OSError as e:
-            raise ConnectError(f"nothing can be staged in {self._uri}: {e}") from e
+            raise ConnectError(f"cannot write staging files to {self._uri}: {e}") from e
         return StagedFile(self._files, f"{self._folder}/{name}", f"{self._uri}/{name}")
 
 
 def list_tables(location: str) -> list[str]:
-    """Names of the folders below a location in which a Delta table lies."""
+    """Names of the folders below a location that contain a Delta table."""
     files, root = open_location(location)
     folders = [i for i in files.get_file_info(fs.FileSelector(root, allow_not_found=True)) if i.type == fs.FileType.Directory]
     logs = files.get_file_info([f"{i.path}/_delta_log" for i in folders])
@@ -59,7 +59,7 @@ def list_tables(location: str) -> list[str]:
 
 
 class StagedFile:
-    """A staged file; ``uri`` is where Spark finds it. Used in a with block, it is gone afterwards."""
+    """A staged file at ``uri``. A with block deletes it at its end."""
 
     def __init__(self, files: fs.FileSystem, path: str, uri: str) -> None:
         self._files = files
@@ -75,7 +75,7 @@ class StagedFile:
 
 
 def open_location(location: str) -> tuple[fs.FileSystem, str]:
-    """The file system and the path in it of a directory or URI. Raises ConnectError for one that Arrow cannot open."""
+    """The Arrow file system and path of a directory or URI. Raises ConnectError when Arrow cannot open it."""
     try:
         if "://" in location or location.startswith("file:"):
             files, path = fs.FileSystem.from_uri(location)

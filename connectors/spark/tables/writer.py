@@ -1,4 +1,4 @@
-"""Brings changes into one table: loads what it holds, plans, stages, commits, and does it again when another was quicker."""
+"""Writes changes to one table: loads its state, plans, stages, and commits; retries when another task committed first."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ import pyarrow.compute as pc
 from connect import crash_points
 from connect.errors import DataError, RetriableError, SchemaError
 from connect.record import TopicPartition
+from connectors.sink_support.batch_isolation import find_bad_records
+from connectors.sink_support.errant_records import BadRecord
 from connectors.spark import config
-from connectors.spark.batch_bisection import Refused, find_refused
-from connectors.spark.config import TableSettings
-from connectors.spark.decode.change_batch import MESSAGE, OFFSET_ID, OPERATION, PARTITION_ID, TOMBSTONE, TRUNCATE, Changes
+from connectors.spark.config import TableConfig
+from connectors.spark.decode.change_batch import MESSAGE, OPERATION, TOMBSTONE, TRUNCATE, ChangeBatch
 from connectors.spark.errors import explain
 from connectors.spark.plan import deduplicate, projection
-from connectors.spark.plan.evolution import Columns, additions, check_names, quote, union, with_additions
+from connectors.spark.plan.evolution import Columns, check_names, merge_columns, missing_columns, quote, with_additions
 from connectors.spark.plan.sql import DELETE_FLAG, KEEP_PREFIX, merge_statement
-from connectors.spark.tables.committed_offsets import Commit, Ledger
+from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit
 from connectors.spark.tables.delta import DeltaTable
-from connectors.spark.tables.delta_files import UnsuitableTable, extent
+from connectors.spark.tables.delta_files import UnsuitableTable, value_range
+from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges
 from connectors.spark.tables.parquet import ParquetTable
 from connectors.spark.tables.staging import Staging
 
-Extents = dict[TopicPartition, tuple[int, int]]
-"""Per partition the first offset, and the one after the last."""
-_ATTEMPTS = 5
-_LONGEST_LITERAL = 128
+_MAX_ATTEMPTS = 5
+_MAX_LITERAL_LENGTH = 128
 
 
 @dataclass(slots=True)
-class _State:
-    """What is known of the table while nobody else commits to it."""
+class _TableState:
+    """The state of the table, valid until another writer commits."""
 
     columns: Columns | None
-    ledger: Ledger
+    committed_offsets: CommittedOffsets
     created: bool = True
     version: int | None = None
     bounds: tuple[Any, Any] | None = None
-    """Least and greatest value of the first key column; None when not known, (None, None) when the table is empty."""
+    """Smallest and largest value of the first key column; None when unknown, (None, None) when the table is empty."""
 
 
 @dataclass(slots=True)
 class TableProgress:
-    """What REST shows of a table."""
+    """Progress of a table, shown over REST."""
 
     rows: int = 0
     commits: int = 0
@@ -61,22 +61,22 @@ class TableProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
-    """Changes as rows of the table. Whatever of a record cannot become one has been refused by now."""
+class _PreparedRows:
+    """Changes converted to rows of the table; bad records are already excluded."""
 
-    changes: list[Changes]
-    """Each with exactly ``columns`` in its image."""
+    changes: list[ChangeBatch]
+    """Each image has exactly ``columns``."""
     incoming: Columns
-    """What the records bring."""
+    """Columns of the records."""
     columns: Columns
-    """What of it is written, in the table's types."""
+    """Columns to write, with the table's types."""
     keys: tuple[str, ...] = ()
-    """Those of an upsert table."""
+    """Key columns of an upsert table."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """Rows to stage and how the table takes them."""
+class _WritePlan:
+    """Rows to stage, and how to apply them to the table."""
 
     rows: pa.Table
     statement: str | None = None
@@ -85,11 +85,12 @@ class _Plan:
     bounds: tuple[Any, Any] | None = None
 
 
+# Large class: it is split by table format and write mode when the writer is redesigned.
 class TableWriter:
-    """One table of one task. All calls on one thread at a time."""
+    """Writes one table for one task. Not thread-safe."""
 
     def __init__(
-        self, name: str, settings: TableSettings, connector: str, table: DeltaTable | ParquetTable, staging: Staging
+        self, name: str, settings: TableConfig, connector: str, table: DeltaTable | ParquetTable, staging: Staging
     ) -> None:
         self.name = name
         self.progress = TableProgress()
@@ -97,36 +98,38 @@ class TableWriter:
         self._connector = connector
         self._table = table
         self._staging = staging
-        self._state: _State | None = None
+        self._state: _TableState | None = None
         self._keys: tuple[str, ...] = settings.key_columns
 
-    def ledger(self, partitions: Collection[TopicPartition]) -> Ledger:
-        """What the table holds of these partitions, read now. Raises ConnectError."""
-        return self._load(partitions).ledger
+    def committed_offsets(self, partitions: Collection[TopicPartition]) -> CommittedOffsets:
+        """Reads the offsets of these partitions from the table. Raises ConnectError."""
+        return self._load(partitions).committed_offsets
 
     def columns(self) -> Columns | None:
-        """The table's columns as last seen; None when there is no table."""
+        """The table's columns as last read; None when the table does not exist."""
         return self._state.columns if self._state is not None else None
 
-    def commit(self, changes: Sequence[Changes], partitions: Collection[TopicPartition], left_out: Extents | None = None) -> None:
-        """Brings all changes into the table that it does not have yet. Durable on return.
+    def commit(
+        self, changes: Sequence[ChangeBatch], partitions: Collection[TopicPartition], excluded: OffsetRanges | None = None
+    ) -> None:
+        """Writes all changes that the table does not contain yet. Durable on return.
 
-        ``partitions`` are those that the task owns; ``left_out`` are ranges in which records were refused: they are in the
-        commit's, so that nobody reads them again. Raises RetriableError when other writers were always quicker, and
-        ConnectError with cause and table for everything else; either way a later call continues from what the table says.
-        A DataError may be about single records: :meth:`without_refused` knows.
+        ``partitions`` are the task's partitions; ``excluded`` are offset ranges of bad records, which the commit includes so that
+        they are not read again. Raises RetriableError when other tasks always committed first, and ConnectError with cause and
+        table otherwise; in both cases a later call continues from the table's offsets. If a DataError is about single records,
+        :meth:`split_bad_records` finds them.
         """
         started = time.monotonic()
-        for _ in range(_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             state = self._state or self._load(partitions)
-            # Promise 6: what the table has already is not written again, whatever the consumer group says.
-            new = [kept for c in changes if (kept := c.without_those_below(state.ledger.ends)).num_rows]
+            # Promise 6: records that the table contains are not written again, whatever the consumer group's offset is.
+            new = [kept for c in changes if (kept := c.after_offsets(state.committed_offsets.ends)).num_rows]
             self.progress.skipped += sum(c.num_rows for c in changes) - sum(c.num_rows for c in new)
-            skipped = {tp: extent for tp, extent in (left_out or {}).items() if extent[1] > state.ledger.ends.get(tp, 0)}
+            skipped = {tp: r for tp, r in (excluded or {}).items() if r[1] > state.committed_offsets.ends.get(tp, 0)}
             if not new and not skipped:
                 return
-            prepared = self._prepare(state, new) if new else None
-            # Unless it is known to have landed, the table has to be asked what it holds.
+            prepared = self._prepare_rows(state, new) if new else None
+            # Unless the commit succeeds for certain, the state must be read again.
             self._state = None
             try:
                 landed = self._write(state, new, prepared, partitions, skipped)
@@ -144,18 +147,19 @@ class TableWriter:
                 crash_points.point("spark.committed")
                 return
         raise RetriableError(
-            f"table {self.name} at {self._table.path}: other tasks of this connector committed first {_ATTEMPTS} times in a row"
+            f"table {self.name} at {self._table.path}: other tasks of this connector committed first "
+            f"{_MAX_ATTEMPTS} times in a row"
         )
 
-    def without_refused(
-        self, changes: Sequence[Changes], partitions: Collection[TopicPartition]
-    ) -> tuple[list[Changes], list[Refused]]:
-        """The changes of records that can become rows of this table, and the records that cannot. Writes nothing."""
+    def split_bad_records(
+        self, changes: Sequence[ChangeBatch], partitions: Collection[TopicPartition]
+    ) -> tuple[list[ChangeBatch], list[BadRecord]]:
+        """Separates changes that fit this table from bad records. Writes nothing."""
         state = self._state or self._load(partitions)
-        changes = [kept for c in changes if (kept := c.without_those_below(state.ledger.ends)).num_rows]
+        changes = [kept for c in changes if (kept := c.after_offsets(state.committed_offsets.ends)).num_rows]
         known: Columns = {}
         keys = self._keys
-        refused: list[Refused] = []
+        bad_records: list[BadRecord] = []
         starts = [0, *itertools.accumulate(c.num_rows for c in changes)]
 
         def attempt(part: range) -> None:
@@ -163,82 +167,86 @@ class TableWriter:
             index = bisect_right(starts, part.start) - 1
             first = part.start - starts[index]
             piece = changes[index].slice(range(first, first + len(part))).without_empty_columns()
-            prepared = self._prepare(state, [piece], known, keys)
+            prepared = self._prepare_rows(state, [piece], known, keys)
             if prepared is not None:
                 known, keys = prepared.incoming, prepared.keys
 
         parts = [range(a, b) for a, b in itertools.pairwise(starts)]
-        found = find_refused(parts, attempt)
-        good: list[Changes] = []
+        found = find_bad_records(parts, attempt)
+        good: list[ChangeBatch] = []
         for part, one in zip(parts, changes, strict=True):
-            gone = [at for at in part if at in found] if found else []
-            refused += [Refused.of(*one.place(at - part.start), found[at]) for at in gone]
-            if gone:
+            removed = [at for at in part if at in found] if found else []
+            bad_records += [BadRecord.of(*one.location(at - part.start), found[at]) for at in removed]
+            if removed:
                 one = one.filter(pa.array([at not in found for at in part])).without_empty_columns()
             if one.num_rows:
                 good.append(one)
-        return good, refused
+        return good, bad_records
 
     def reset(self, offsets: dict[TopicPartition, int | None]) -> None:
-        """Writes into the table that its partitions are at these offsets (None: nowhere) from now on."""
+        """Commits new offsets (None removes a partition) without rows."""
         state = self._load(list(offsets))
         if state.columns is None or not isinstance(self._table, DeltaTable):
             return
-        commit = Commit(self._connector, _next(state.ledger), {}, {**state.ledger.ends, **offsets})
+        commit = TableCommit(
+            self._connector, _next_sequence(state.committed_offsets), {}, {**state.committed_offsets.ends, **offsets}
+        )
         try:
-            if self._table.note(commit) is None:
-                raise RetriableError(f"table {self.name}: a task committed at the same moment; stop the connector first")
+            if self._table.commit_metadata(commit) is None:
+                raise RetriableError(f"table {self.name}: a task committed at the same time; stop the connector first")
         except Exception as e:
             raise explain(e, f"table {self.name} at {self._table.path}") from e
 
-    def _load(self, partitions: Collection[TopicPartition]) -> _State:
+    def _load(self, partitions: Collection[TopicPartition]) -> _TableState:
         try:
             columns = self._table.columns()
-            ledger = Ledger() if columns is None else self._table.ledger(partitions)
+            committed_offsets = CommittedOffsets() if columns is None else self._table.committed_offsets(partitions)
         except Exception as e:
             raise explain(e, f"table {self.name} at {self._table.path}") from e
-        self._state = _State(columns, ledger, created=columns is not None, bounds=(None, None) if columns is None else None)
+        self._state = _TableState(
+            columns, committed_offsets, created=columns is not None, bounds=(None, None) if columns is None else None
+        )
         return self._state
 
     def _write(
         self,
-        state: _State,
-        changes: list[Changes],
-        prepared: _Prepared | None,
+        state: _TableState,
+        changes: list[ChangeBatch],
+        prepared: _PreparedRows | None,
         partitions: Collection[TopicPartition],
-        left_out: Extents,
+        excluded: OffsetRanges,
     ) -> bool:
-        ranges = _ranges(changes, left_out, state.ledger.ends)
-        ends: dict[TopicPartition, int | None] = {tp: end for tp, end in state.ledger.ends.items() if tp in partitions}
+        ranges = find_offset_ranges(changes, excluded, state.committed_offsets.ends)
+        ends: dict[TopicPartition, int | None] = {tp: end for tp, end in state.committed_offsets.ends.items() if tp in partitions}
         ends |= {tp: end for tp, (_, end) in ranges.items()}
-        commit = Commit(self._connector, _next(state.ledger), ranges, ends)
+        commit = TableCommit(self._connector, _next_sequence(state.committed_offsets), ranges, ends)
         planned = None
         if prepared is not None:
             self._evolve(state, prepared)
             planned = self._plan_upsert(state, prepared) if self._settings.upserts else self._plan_append(prepared)
-        if planned is None and left_out and state.created and state.columns is not None:
-            # No rows, but there is something to say of offsets: what was reported is not to be reported again.
-            planned = _Plan(pa.schema(list(state.columns.items())).empty_table(), bounds=state.bounds)
+        if planned is None and excluded and state.created and state.columns is not None:
+            # No rows, but the commit must include the offsets of bad records so that they are not reported again.
+            planned = _WritePlan(pa.schema(list(state.columns.items())).empty_table(), bounds=state.bounds)
         if planned is not None:
             landed = self._apply(state, planned, commit)
             if landed is None:
                 return False
-            # Bounds hold only while nobody else writes in between.
+            # Bounds are valid only if no other writer committed in between.
             followed = state.version is None or landed == state.version + 1
             state.bounds = planned.bounds if followed else None
             state.version = landed
             state.created = True
-            state.ledger.sequence = commit.sequence
-        # Without rows there is no commit: reading those records again would again change nothing.
-        state.ledger.ends |= {tp: end for tp, (_, end) in ranges.items()}
+            state.committed_offsets.sequence = commit.sequence
+        # Without rows there is no commit: reading those records again would not change anything.
+        state.committed_offsets.ends |= {tp: end for tp, (_, end) in ranges.items()}
         return True
 
-    def _apply(self, state: _State, plan: _Plan, commit: Commit) -> int | None:
+    def _apply(self, state: _TableState, plan: _WritePlan, commit: TableCommit) -> int | None:
         if isinstance(self._table, ParquetTable):
             crash_points.point("spark.staged")
             return self._table.append(plan.rows, commit)
         columns = {f.name: f.type for f in plan.rows.schema}
-        if self._table.takes_files and plan.statement is None and plan.before is None and not plan.overwrite:
+        if self._table.accepts_files and plan.statement is None and plan.before is None and not plan.overwrite:
             if not state.created:
                 self._table.create(columns)
                 state.created = True
@@ -246,24 +254,24 @@ class TableWriter:
             try:
                 return self._table.append_file(plan.rows, commit)
             except UnsuitableTable:
-                pass  # this one, and all that follow, by Spark
+                pass  # from now on, append with Spark
         with self._staging.write(plan.rows) as staged:
             crash_points.point("spark.staged")
             if plan.before is not None:
-                self._table.run(plan.before)
+                self._table.run_statement(plan.before)
             if plan.statement is not None:
-                return self._table.execute(staged.uri, columns, plan.statement, commit)
+                return self._table.merge(staged.uri, columns, plan.statement, commit)
             return self._table.append(staged.uri, columns, commit, overwrite=plan.overwrite)
 
     # -- records to rows -------------------------------------------------------------------------------------------------
 
-    def _prepare(
-        self, state: _State, changes: list[Changes], known: Columns | None = None, keys: tuple[str, ...] | None = None
-    ) -> _Prepared | None:
-        """The changes as rows; None when no record becomes one. Changes nothing, in the table or here.
+    def _prepare_rows(
+        self, state: _TableState, changes: list[ChangeBatch], known: Columns | None = None, keys: tuple[str, ...] | None = None
+    ) -> _PreparedRows | None:
+        """Converts changes to rows; None when there are none. Does not modify the table or this writer.
 
-        Whatever this raises (DataError) is about records, and nothing raised after it is. ``known`` are columns that other
-        records bring, ``keys`` the key columns if they are known.
+        A DataError raised here is about records; later errors are not. ``known`` are columns of other records, ``keys`` the key
+        columns if known.
         """
         chosen = self._keys if keys is None else keys
         try:
@@ -276,20 +284,20 @@ class TableWriter:
             else:
                 if not self._settings.keep_tombstones:
                     changes = [c.filter(pc.fill_null(pc.not_equal(c.meta[OPERATION], TOMBSTONE), True)) for c in changes]
-                changes = [projection.appended_image(c) for c in changes]
+                changes = [projection.image_with_keys(c) for c in changes]
             changes = [c for c in changes if c.num_rows]
             if not changes:
                 return None
-            incoming = union([known or {}, *(projection.image_columns(c) for c in changes)], state.columns or ())
+            incoming = merge_columns([known or {}, *(projection.image_columns(c) for c in changes)], state.columns or ())
             columns = self._columns_for(state, incoming)
-            return _Prepared([projection.fitted(c, columns) for c in changes], incoming, columns, chosen)
+            return _PreparedRows([projection.project(c, columns) for c in changes], incoming, columns, chosen)
         except pa.ArrowException as e:
             raise DataError(f"table {self.name}: {e}") from e
 
-    def _columns_for(self, state: _State, incoming: Columns) -> Columns:
-        """What of the incoming columns is written, in the types that they have in the table or will have."""
+    def _columns_for(self, state: _TableState, incoming: Columns) -> Columns:
+        """The incoming columns to write, with their types in the table after schema evolution."""
         metadata = self._settings.metadata_columns
-        projection.refuse_collisions(incoming, metadata)
+        projection.check_metadata_names(incoming, metadata)
         check_names(incoming)
         wanted = self._with_metadata(incoming)
         if state.columns is None:
@@ -298,7 +306,7 @@ class TableWriter:
                     f"table {self.name} would have no columns: the records have no fields, and metadata.columns=none"
                 )
             return incoming
-        additions(state.columns, wanted)  # raises for names that cannot be together
+        missing_columns(state.columns, wanted)  # raises for names that differ only in case
         columns = with_additions(state.columns, wanted) if self._settings.schema_evolution == "add" else state.columns
         return {n: columns[n] for n in incoming if n in columns}
 
@@ -307,41 +315,41 @@ class TableWriter:
 
     # -- plans -----------------------------------------------------------------------------------------------------------
 
-    def _plan_append(self, prepared: _Prepared) -> _Plan | None:
+    def _plan_append(self, prepared: _PreparedRows) -> _WritePlan | None:
         parts = []
         for part in prepared.changes:
-            one = projection.together([part])
+            one = projection.concat_batches([part])
             extra = projection.metadata_columns(one.meta, self._settings.metadata_columns, None)
-            parts.append(_beside(one.image, extra))
+            parts.append(_append_columns(one.image, extra))
         staged = pa.concat_tables(parts)
         self.progress.rows += staged.num_rows
-        return _Plan(staged)
+        return _WritePlan(staged)
 
-    def _plan_upsert(self, state: _State, prepared: _Prepared) -> _Plan | None:
+    def _plan_upsert(self, state: _TableState, prepared: _PreparedRows) -> _WritePlan | None:
         keys = self._keys = prepared.keys
-        whole = projection.together(prepared.changes)
-        folded = deduplicate.fold(whole, keys, self._settings.delete_mode, self._settings.unavailable)
-        self.progress.rows += folded.rows.num_rows
+        whole = projection.concat_batches(prepared.changes)
+        latest = deduplicate.latest_per_key(whole, keys, self._settings.delete_mode, self._settings.unavailable)
+        self.progress.rows += latest.rows.num_rows
         soft = self._settings.delete_mode == config.SOFT
-        extra = projection.metadata_columns(folded.meta, self._settings.metadata_columns, folded.deleted)
-        staged = _beside(folded.rows, extra)
-        hard_deletes = not soft and bool(pc.any(folded.deleted).as_py())
-        lowest, highest = _bounds(folded.rows[keys[0]]) if staged.num_rows else (None, None)
-        known = (None, None) if folded.truncated and not soft else self._known_bounds(state, keys[0], staged)
-        grown = _grow(known, lowest, highest)
-        if known is not None and _apart(known, lowest, highest):
-            # No key of these is in the table: nothing to match, nothing to delete, and no file to look into.
+        extra = projection.metadata_columns(latest.meta, self._settings.metadata_columns, latest.deleted)
+        staged = _append_columns(latest.rows, extra)
+        hard_deletes = not soft and bool(pc.any(latest.deleted).as_py())
+        lowest, highest = _bounds(latest.rows[keys[0]]) if staged.num_rows else (None, None)
+        known = (None, None) if latest.truncated and not soft else self._known_bounds(state, keys[0], staged)
+        grown = _extend_bounds(known, lowest, highest)
+        if known is not None and _is_disjoint(known, lowest, highest):
+            # None of these keys is in the table: nothing to match or delete, so no file has to be read.
             if hard_deletes:
-                staged = staged.filter(pc.invert(folded.deleted))
-            overwrite = folded.truncated and not soft and state.columns is not None
-            if not staged.num_rows and not overwrite and not folded.truncated and state.columns is not None:
+                staged = staged.filter(pc.invert(latest.deleted))
+            overwrite = latest.truncated and not soft and state.columns is not None
+            if not staged.num_rows and not overwrite and not latest.truncated and state.columns is not None:
                 return None
-            return _Plan(staged, before=self._soft_truncate(state, folded.truncated), overwrite=overwrite, bounds=grown)
-        if not staged.num_rows and not folded.truncated:
+            return _WritePlan(staged, before=self._soft_truncate(state, latest.truncated), overwrite=overwrite, bounds=grown)
+        if not staged.num_rows and not latest.truncated:
             return None
         if hard_deletes:
-            staged = staged.append_column(DELETE_FLAG, folded.deleted)
-        for column, mask in folded.keep.items():
+            staged = staged.append_column(DELETE_FLAG, latest.deleted)
+        for column, mask in latest.keep.items():
             staged = staged.append_column(KEEP_PREFIX + column, mask)
         assert isinstance(self._table, DeltaTable)
         assert state.columns is not None
@@ -351,23 +359,23 @@ class TableWriter:
             keys,
             list(state.columns),
             {*prepared.columns, *extra},
-            folded.keep.keys(),
+            latest.keep.keys(),
             (keys[0], lowest, highest) if _has_literal(lowest, highest) else None,
             deletes=hard_deletes,
         )
-        return _Plan(staged, statement, self._soft_truncate(state, folded.truncated), bounds=grown)
+        return _WritePlan(staged, statement, self._soft_truncate(state, latest.truncated), bounds=grown)
 
-    def _soft_truncate(self, state: _State, truncated: bool) -> str | None:
+    def _soft_truncate(self, state: _TableState, truncated: bool) -> str | None:
         if not truncated or self._settings.delete_mode != config.SOFT or state.columns is None:
             return None
         assert isinstance(self._table, DeltaTable)
-        # A commit of its own before the rest; done once more after a crash it changes nothing.
+        # A separate commit before the rest; repeating it after a crash changes nothing.
         return (
             f"UPDATE {self._table.sql_name} SET {quote(config.DELETED)} = true WHERE NOT coalesce({quote(config.DELETED)}, false)"
         )
 
-    def _key_columns(self, changes: list[Changes], known: tuple[str, ...]) -> tuple[str, ...] | None:
-        """The key columns, which are ``known`` if not empty; None when no record needs one. Raises DataError for a row without a
+    def _key_columns(self, changes: list[ChangeBatch], known: tuple[str, ...]) -> tuple[str, ...] | None:
+        """The key columns (``known``, if not empty); None when no record needs a key. Raises DataError for a row without a
         key."""
         if self._settings.key_columns:
             return self._settings.key_columns
@@ -376,27 +384,27 @@ class TableWriter:
             bare = needs_key if part.keys is None else pc.and_(needs_key, _all_null(part.keys))
             if pc.any(bare).as_py():
                 raise DataError(
-                    f"{part.locate(pc.index(bare, True).as_py())}: the record has no key, and write.mode=upsert needs one; set "
-                    "key.columns to the columns that identify a row, or write.mode=append for a table without a primary key"
+                    f"{part.describe_record(pc.index(bare, True).as_py())}: the record has no key, and write.mode=upsert needs "
+                    "one; set key.columns to the columns that identify a row, or write.mode=append if there are none"
                 )
             if part.keys is None:
                 continue
             names = tuple(part.keys.column_names)
             if known and set(names) != set(known):
                 raise DataError(
-                    f"topic {part.topic}: the record key has the fields {', '.join(names)}, and table {self.name} is kept by "
+                    f"topic {part.topic}: the record key has the fields {', '.join(names)}, and table {self.name} has the key "
                     f"{', '.join(known)}; set key.columns, or write into another table"
                 )
             known = known or names
         return known or None
 
-    def _evolve(self, state: _State, prepared: _Prepared) -> None:
-        """Gives the table the columns that it lacks and may have."""
+    def _evolve(self, state: _TableState, prepared: _PreparedRows) -> None:
+        """Adds missing columns to the table if ``schema.evolution`` allows it."""
         wanted = self._with_metadata(prepared.incoming)
         if state.columns is None:
             state.columns = wanted
             return
-        added = additions(state.columns, wanted)
+        added = missing_columns(state.columns, wanted)
         if added and self._settings.schema_evolution == "fail":
             names = ", ".join(path for path, _ in added)
             raise SchemaError(
@@ -408,43 +416,26 @@ class TableWriter:
                 state.version = None
             state.columns = with_additions(state.columns, wanted)
 
-    def _known_bounds(self, state: _State, key: str, staged: pa.Table) -> tuple[Any, Any] | None:
+    def _known_bounds(self, state: _TableState, key: str, staged: pa.Table) -> tuple[Any, Any] | None:
         if state.bounds is None and isinstance(self._table, DeltaTable) and staged.num_rows:
             type_ = staged.schema.field(key).type
-            # Of these Delta keeps exact statistics, so that asking costs no reading.
+            # Delta has exact statistics for these types, so no data is read.
             if pa.types.is_integer(type_) or pa.types.is_date(type_):
                 state.bounds = self._table.bounds(key)
         return state.bounds
 
 
-def _next(ledger: Ledger) -> int:
-    # Where history is lost the identifiers in the table's checkpoint may not be: a clock is beyond whatever they were.
-    return int(time.time() * 1000) if ledger.sequence is None else ledger.sequence + 1
-
-
-def _ranges(changes: list[Changes], left_out: Extents, ends: dict[TopicPartition, int]) -> Extents:
-    found = {tp: (ends.get(tp, first), end) for tp, (first, end) in left_out.items()}
-    for part in changes:
-        grouped = part.meta.group_by(PARTITION_ID, use_threads=False).aggregate([(OFFSET_ID, "min"), (OFFSET_ID, "max")])
-        for row in grouped.to_pylist():
-            tp = TopicPartition(part.topic, row[PARTITION_ID])
-            first, end = row[f"{OFFSET_ID}_min"], row[f"{OFFSET_ID}_max"] + 1
-            widen(found, tp, (ends.get(tp, first), end))
-    return found
-
-
-def widen(extents: Extents, place: TopicPartition, extent: tuple[int, int]) -> None:
-    """Takes this extent in too."""
-    first, end = extents.get(place, extent)
-    extents[place] = min(first, extent[0]), max(end, extent[1])
+def _next_sequence(committed_offsets: CommittedOffsets) -> int:
+    # Without history, the table's checkpoint may still contain identifiers; the clock is larger than any of them.
+    return int(time.time() * 1000) if committed_offsets.sequence is None else committed_offsets.sequence + 1
 
 
 def _all_null(columns: pa.Table) -> pa.ChunkedArray:
-    """Per row whether no column has a value."""
+    """Mask of the rows in which all columns are null."""
     return functools.reduce(pc.and_, [column.is_null() for column in columns.columns])
 
 
-def _beside(image: pa.Table, extra: dict[str, pa.ChunkedArray]) -> pa.Table:
+def _append_columns(image: pa.Table, extra: dict[str, pa.ChunkedArray]) -> pa.Table:
     for name, column in extra.items():
         image = image.append_column(name, column) if image.num_columns else pa.table({name: column})
     return image
@@ -454,21 +445,21 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any]:
     type_ = column.type
     if not (pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_string(type_)):
         return None, None
-    return extent(column)
+    return value_range(column)
 
 
 def _has_literal(low: Any, high: Any) -> bool:
-    return low is not None and not (isinstance(low, str) and max(len(low), len(high)) > _LONGEST_LITERAL)
+    return low is not None and not (isinstance(low, str) and max(len(low), len(high)) > _MAX_LITERAL_LENGTH)
 
 
-def _apart(known: tuple[Any, Any], low: Any, high: Any) -> bool:
-    """True when a range and the table's have no value in common; an empty table has none with anything."""
+def _is_disjoint(known: tuple[Any, Any], low: Any, high: Any) -> bool:
+    """True when the range does not overlap with the table's bounds, or the table is empty."""
     if known[0] is None:
         return True
     return low is not None and bool(low > known[1] or high < known[0])
 
 
-def _grow(known: tuple[Any, Any] | None, low: Any, high: Any) -> tuple[Any, Any] | None:
+def _extend_bounds(known: tuple[Any, Any] | None, low: Any, high: Any) -> tuple[Any, Any] | None:
     if known is None or low is None:
-        return None  # keys of which no bounds are kept, as dates that Python cannot hold, leave them unknown
+        return None  # keys without bounds, such as dates that Python cannot represent
     return (low, high) if known[0] is None else (min(known[0], low), max(known[1], high))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from connect.errors import UnreachableError
-from rest.forwarding.worker_client import Outgoing
-from rest.server.server import RestServer
+from rest.forwarding.worker_client import WorkerClient
+from rest.rest_server import RestServer
 from tests.integration.rest.certificates import Authority
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.config.worker_config import WorkerConfig
@@ -39,7 +39,7 @@ def leader(tmp_path: Path) -> Iterator[str]:
     """The URL of a worker that wants to see certificates."""
     store = tmp_path / "leader.pem"
     COMPANY.sign("leader").write_pem(store)
-    server = RestServer.of_worker(config_of(store))
+    server = RestServer.from_config(config_of(store))
     server.start(FakeHerder())
     yield server.url
     server.stop(1)
@@ -48,7 +48,7 @@ def leader(tmp_path: Path) -> Iterator[str]:
 def test_a_worker_shows_its_listeners_certificate_and_a_renewed_one_at_once(leader: str, tmp_path: Path) -> None:
     store = tmp_path / "follower.pem"
     COMPANY.sign("follower").write_pem(store)
-    outgoing = Outgoing.of_worker(config_of(store))
+    outgoing = WorkerClient.from_config(config_of(store))
     assert outgoing.send("GET", leader, "/connectors", {}, None).status == 200
     STRANGERS.sign("follower").write_pem(store)
     with pytest.raises(UnreachableError, match="IO Error trying to forward REST request"):
@@ -61,6 +61,6 @@ def test_a_leader_that_is_not_trusted_gets_nothing_and_the_error_says_what_to_ch
     store = tmp_path / "follower.pem"
     COMPANY.sign("follower").write_pem(store)
     other = {"listeners.https.ssl.truststore.certificates": STRANGERS.pem()}
-    outgoing = Outgoing.of_worker(config_of(store, **other))
+    outgoing = WorkerClient.from_config(config_of(store, **other))
     with pytest.raises(UnreachableError, match=r"CERTIFICATE_VERIFY_FAILED.*GET 127\.0\.0\.1.*Check listeners\.https\.ssl\.\*"):
         outgoing.send("GET", leader, "/connectors", {}, None)

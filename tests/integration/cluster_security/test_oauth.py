@@ -60,7 +60,7 @@ def test_a_client_that_the_token_endpoint_does_not_know_ends_the_worker(secured:
         with running(properties, failures):
             wait_for(lambda: bool(failures), "the end of the worker")
     assert re.search(
-        r"no OAuth token to log in with at the broker at 127\.0\.0\.1:\d+: .*invalid_client.*"
+        r"no OAuth token for authentication at the broker at 127\.0\.0\.1:\d+: .*invalid_client.*"
         r"Check sasl\.oauthbearer\.token\.endpoint\.url",
         failures[0].message,
     ), failures[0].message

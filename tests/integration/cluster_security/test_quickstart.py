@@ -40,7 +40,8 @@ def test_the_file_that_comes_along_runs(broker: EmbeddedBroker, unique_name: Cal
     logged = worker.log_tail(1_000_000)
     # What passes by itself, as a broker that is held up for a while, is nothing about the file.
     passing = (
-        "topic .* was made, but|.* does not exist yet; waiting for it|.* no Kafka broker answers .* trying again until it works"
+        "topic .* was created, but|"
+        ".* does not exist yet; waiting for it|.* no Kafka broker answers .* trying again until it works"
     )
     assert re.findall(rf" (?:WARNING|ERROR) (?!{passing}).*", logged) == []
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from connect.errors import ConnectError, IllegalStateError, NotFoundError, NotReadyError
-from rest.forwarding.leader_client import RestPeers
+from rest.forwarding.leader_client import RestLeaderClient
 from tests.integration.cluster_security.secured_cluster import SECRETS, TASK_ACLS, WORKER_ACLS, SecuredCluster
 from tests.integration.rest.certificates import Authority
 from worker.config.worker_config import WorkerConfig
@@ -26,7 +26,7 @@ Properties = Mapping[str, str]
 def running(properties: Properties, failures: list[ConnectError]) -> Iterator[DistributedHerder]:
     """A worker in this process, without REST. What ends it is added to ``failures``."""
     config = WorkerConfig.for_cluster({**properties, "task.executors": "0", "task.shutdown.graceful.timeout.ms": "1000"})
-    parts = assemble(config, worker_id="w:1", url="http://w:1/", leader_client=RestPeers(), on_fatal=failures.append)
+    parts = assemble(config, worker_id="w:1", url="http://w:1/", leader_client=RestLeaderClient(), on_fatal=failures.append)
     herder = DistributedHerder(parts)
     herder.start()
     try:
@@ -48,7 +48,7 @@ REFUSED: list[tuple[str, Change, str]] = [
     (
         "wrong password",
         lambda secured: secured.login("worker", "SCRAM-SHA-512", "wr0ng-s3cret"),
-        r"looking for topic \S+-(?:config|offset|status): the broker at 127.0.0.1:\d+ refuses the login: .*SCRAM-SHA-512\. "
+        r"looking for topic \S+-(?:config|offset|status): the broker at 127.0.0.1:\d+ rejects authentication: .*SCRAM-SHA-512\. "
         r"Check sasl\.mechanism and sasl\.jaas\.config",
     ),
     (
@@ -112,8 +112,11 @@ def test_clients_of_connectors_that_are_refused_fail_their_tasks_and_nothing_els
     creation = {"topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "1"}
     expected = {
         f"{cluster}-good": ({**source, **creation}, None),
-        f"{cluster}-password": ({**source, "producer.override.sasl.jaas.config": wrong}, "refuses the login: .* Check sasl"),
-        f"{cluster}-sink-password": ({**sink, "consumer.override.sasl.jaas.config": wrong}, "refuses the login: .* Check sasl"),
+        f"{cluster}-password": ({**source, "producer.override.sasl.jaas.config": wrong}, "rejects authentication: .* Check sasl"),
+        f"{cluster}-sink-password": (
+            {**sink, "consumer.override.sasl.jaas.config": wrong},
+            "rejects authentication: .* Check sasl",
+        ),
         f"{cluster}-topic": ({**source, "topic": "elsewhere"}, "topic elsewhere .*not authorized .*WRITE to write it"),
         f"{cluster}-creation": (
             {**source, **creation, "topic": "elsewhere"},

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
 
-from sluice.embedded import locations
+from sluice.embedded.ports import LOOPBACK
 from tests.integration.cluster_security.secured_cluster import PASSWORDS
 
 
@@ -21,14 +21,14 @@ class TokenEndpoint(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, lifetime_s: float) -> None:
-        super().__init__((locations.LOOPBACK, 0), _Handler)
+        super().__init__((LOOPBACK, 0), _Handler)
         self.lifetime_s = lifetime_s
         self.asked: list[tuple[str, str | None]] = []
         """Who has got a token, and for which scope."""
 
     @property
     def url(self) -> str:
-        return f"http://{locations.LOOPBACK}:{self.server_port}/token"
+        return f"http://{LOOPBACK}:{self.server_port}/token"
 
 
 class _Handler(BaseHTTPRequestHandler):

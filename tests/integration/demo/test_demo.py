@@ -76,7 +76,7 @@ def test_ctrl_c_at_any_point_leaves_no_process_behind(moment: str, tmp_path: Pat
 
 
 @pytest.mark.timeout(300)
-def test_up_runs_until_down_and_carries_on_where_it_was(tmp_path: Path) -> None:
+def test_up_runs_until_down_and_continues_after_a_restart(tmp_path: Path) -> None:
     try:
         for _ in range(2):
             process = start("up", "--small", "-o", "json", home=tmp_path)
@@ -95,7 +95,7 @@ def test_up_runs_until_down_and_carries_on_where_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_a_killed_demo_takes_its_parts_with_it(tmp_path: Path) -> None:
+def test_killed_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     if sys.platform != "linux":
         pytest.skip("only Linux ends children with their parent")
     process = start("demo", "--small", home=tmp_path)
@@ -128,9 +128,7 @@ class Connection:
 
 
 @pytest.mark.parametrize("held_up_in", ["a transaction before", "the new column"])
-def test_a_workload_that_is_held_up_still_adds_its_column_and_makes_changes_with_it(
-    monkeypatch: pytest.MonkeyPatch, held_up_in: str
-) -> None:
+def test_slow_workload_still_adds_its_column_and_uses_it(monkeypatch: pytest.MonkeyPatch, held_up_in: str) -> None:
     connection = Connection()
     made: list[str] = []
 

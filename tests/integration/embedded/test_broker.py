@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from connect.errors import ConfigError, ConnectError, IllegalStateError
-from sluice.embedded import locations
 from sluice.embedded.broker import EmbeddedBroker, has_live_broker
+from sluice.embedded.ports import LOOPBACK
 from tests.integration.embedded.lifetimes import dies_with_a_killed_parent
 from worker.kafka.admin import KafkaAdmin
 from worker.kafka.console import consume, produce
@@ -53,7 +53,7 @@ def test_records_survive_a_stop_and_a_kill_on_the_same_port(own: EmbeddedBroker)
     assert values(own, "kept", 3) == [b"1", b"2", b"3"]
 
 
-def test_starting_twice_is_starting_once(own: EmbeddedBroker) -> None:
+def test_second_start_has_no_effect(own: EmbeddedBroker) -> None:
     own.start()
     pid = own.pid
     own.start()
@@ -66,22 +66,22 @@ def test_starting_twice_is_starting_once(own: EmbeddedBroker) -> None:
     assert not own.stop()
 
 
-def test_it_listens_on_loopback_alone(broker: EmbeddedBroker) -> None:
+def test_server_listens_only_on_loopback(broker: EmbeddedBroker) -> None:
     assert broker.pid is not None
     listening = [one.laddr.ip for one in psutil.Process(broker.pid).net_connections("tcp") if one.status == "LISTEN"]
-    assert {ip.removeprefix("::ffff:") for ip in listening} == {locations.LOOPBACK}
+    assert {ip.removeprefix("::ffff:") for ip in listening} == {LOOPBACK}
 
 
-def test_a_taken_port_is_told_and_nothing_starts(tmp_path: Path) -> None:
-    with socket.create_server((locations.LOOPBACK, 0)) as taken:
+def test_port_in_use_is_reported_and_nothing_starts(tmp_path: Path) -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         server = EmbeddedBroker(tmp_path / "broker", port=port)
-        with pytest.raises(ConfigError, match=f"{port}: the port is taken; choose another with --port"):
+        with pytest.raises(ConfigError, match=f"{port}: the port is in use; choose another port with --port"):
             server.start()
         assert not server.running
 
 
-def test_a_broker_that_cannot_start_shows_its_log_and_leaves_nothing(own: EmbeddedBroker) -> None:
+def test_failed_broker_start_reports_its_log_and_leaves_nothing(own: EmbeddedBroker) -> None:
     broken = EmbeddedBroker(own.data_dir, settings={"log.retention.ms": "often"})
     with pytest.raises(ConnectError, match=r"(?s)ended while starting.*log\.retention\.ms"):
         broken.start()
@@ -90,8 +90,8 @@ def test_a_broker_that_cannot_start_shows_its_log_and_leaves_nothing(own: Embedd
     own.start()
 
 
-def test_a_port_that_is_no_kafka_is_no_live_broker() -> None:
-    with socket.create_server((locations.LOOPBACK, 0)) as silent:
+def test_port_of_another_server_is_not_a_live_broker() -> None:
+    with socket.create_server((LOOPBACK, 0)) as silent:
         port = silent.getsockname()[1]
         silent.close()
         assert not has_live_broker(port)
@@ -122,11 +122,11 @@ def test_groups_and_transactions_work_on_one_node(broker: EmbeddedBroker, unique
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
-def test_it_dies_with_a_killed_parent(own: EmbeddedBroker) -> None:
+def test_server_ends_when_its_parent_is_killed(own: EmbeddedBroker) -> None:
     dies_with_a_killed_parent(own)
 
 
-def test_a_start_waits_for_a_broker_whose_starter_was_killed(own: EmbeddedBroker) -> None:
+def test_start_waits_for_a_broker_whose_starter_was_killed(own: EmbeddedBroker) -> None:
     own.start()
     own.stop()
     code = (

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from sluice.embedded import locations
 from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.ports import free_ports, port_is_free
 
 Sluice = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -36,7 +36,7 @@ def document(done: subprocess.CompletedProcess[str]) -> Any:
     return json.loads(done.stdout)
 
 
-def test_a_topic_from_creation_to_deletion(sluice: Sluice, unique_name: Callable[[str], str]) -> None:
+def test_topic_lifecycle(sluice: Sluice, unique_name: Callable[[str], str]) -> None:
     name = unique_name("life")
     done = sluice("topic", "create", name, "--partitions", "2", "--config", "cleanup.policy=compact")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", f"topic '{name}' created\n")
@@ -61,7 +61,9 @@ def test_a_topic_from_creation_to_deletion(sluice: Sluice, unique_name: Callable
     assert name not in sluice("topic", "ls").stdout.splitlines()
 
 
-def test_a_missing_topic_is_named_with_the_nearest_and_not_created(sluice: Sluice, unique_name: Callable[[str], str]) -> None:
+def test_missing_topic_is_reported_with_the_nearest_name_and_not_created(
+    sluice: Sluice, unique_name: Callable[[str], str]
+) -> None:
     name = unique_name("orders")
     assert sluice("topic", "create", name).returncode == 0
     wrong = name.replace("orders", "ordres")
@@ -71,7 +73,7 @@ def test_a_missing_topic_is_named_with_the_nearest_and_not_created(sluice: Sluic
     assert wrong not in sluice("topic", "ls").stdout.splitlines()
 
 
-def test_lines_go_in_and_come_out(sluice: Sluice, unique_name: Callable[[str], str]) -> None:
+def test_produced_lines_are_consumed(sluice: Sluice, unique_name: Callable[[str], str]) -> None:
     name = unique_name("lines")
     done = sluice("topic", "produce", name, stdin="foo\nbär\n")
     assert (done.returncode, done.stderr) == (0, f"2 records written to '{name}'\n")
@@ -95,9 +97,7 @@ def test_lines_go_in_and_come_out(sluice: Sluice, unique_name: Callable[[str], s
     ]
 
 
-def test_a_reader_that_leaves_early_is_no_error(
-    sluice: Sluice, broker: EmbeddedBroker, unique_name: Callable[[str], str]
-) -> None:
+def test_closed_pipe_is_not_an_error(sluice: Sluice, broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> None:
     name = unique_name("pipe")
     # More than a pipe holds, so that the reader is gone before the last line was written.
     sluice("topic", "produce", name, stdin="x\n" + f"{'y' * 99}\n" * 20_000)
@@ -146,7 +146,7 @@ def test_groups_show_lag_and_can_be_reset(sluice: Sluice, broker: EmbeddedBroker
     assert (missing.returncode, missing.stderr.startswith("error: there is no consumer group 'no-such-group'")) == (1, True)
 
 
-def test_a_group_with_members_is_not_reset(sluice: Sluice, broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> None:
+def test_group_with_members_is_not_reset(sluice: Sluice, broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> None:
     from confluent_kafka import Consumer
 
     name = unique_name("busy")
@@ -165,39 +165,39 @@ def test_a_group_with_members_is_not_reset(sluice: Sluice, broker: EmbeddedBroke
 
 
 @pytest.mark.parametrize("command", [["topic", "ls"], ["topic", "consume", "t"], ["group", "ls"]])
-def test_no_broker_is_exit_code_3_with_the_address(sluice: Sluice, command: list[str]) -> None:
-    (port,) = locations.free_ports(1)
+def test_unreachable_broker_is_exit_code_3_with_the_address(sluice: Sluice, command: list[str]) -> None:
+    (port,) = free_ports(1)
     done = sluice(*command, "--bootstrap-server", f"127.0.0.1:{port}")
     assert done.returncode == 3
     assert done.stderr.startswith(f"error: no Kafka broker answers at 127.0.0.1:{port}; start one with 'sluice broker start'")
 
 
-def test_the_broker_command_starts_shows_and_stops(sluice: Sluice, tmp_path: Path) -> None:
+def test_broker_command_starts_shows_and_stops_the_broker(sluice: Sluice, tmp_path: Path) -> None:
     folder = str(tmp_path / "own")
     assert sluice("broker", "status", "--data-dir", folder).returncode == 3
-    (port,) = locations.free_ports(1)
+    (port,) = free_ports(1)
     try:
         started = document(sluice("broker", "start", "--port", str(port), "--data-dir", folder, "-o", "json"))
         assert (started["bootstrap"], started["running"]) == (f"127.0.0.1:{port}", True)
         status = sluice("broker", "status", "--data-dir", folder)
         assert (status.returncode, status.stdout) == (0, f"127.0.0.1:{port}\n")
         second = sluice("broker", "start", "--port", str(port), "--data-dir", str(tmp_path / "second"))
-        assert (second.returncode, "the port is taken" in second.stderr) == (2, True)
+        assert (second.returncode, "the port is in use" in second.stderr) == (2, True)
     finally:
         stopped = document(sluice("broker", "stop", "--data-dir", folder, "-o", "json"))
     assert stopped["stopped"]
     assert document(sluice("broker", "stop", "--data-dir", folder, "-o", "json"))["stopped"] is False
-    assert locations.port_is_free(port)
+    assert port_is_free(port)
 
 
-def test_the_doctor_finds_this_machine_well(sluice: Sluice, broker: EmbeddedBroker) -> None:
+def test_doctor_finds_no_problems_on_this_machine(sluice: Sluice, broker: EmbeddedBroker) -> None:
     findings = document(sluice("doctor", "-o", "json"))
     states = {one["what"]: one["state"] for one in findings}
     assert states["java"] == states["broker"] == states["embedded PostgreSQL"] == "ok"
     assert "wrong" not in states.values()
 
 
-def test_reading_is_ended_by_ctrl_c(broker: EmbeddedBroker, sluice: Sluice, unique_name: Callable[[str], str]) -> None:
+def test_ctrl_c_ends_consume(broker: EmbeddedBroker, sluice: Sluice, unique_name: Callable[[str], str]) -> None:
     name = unique_name("endless")
     sluice("topic", "produce", name, stdin="x\n")
     command = [sys.executable, "-c", "from sluice.cli import main; main()", "topic", "consume", name, "--from-beginning"]
@@ -210,7 +210,7 @@ def test_reading_is_ended_by_ctrl_c(broker: EmbeddedBroker, sluice: Sluice, uniq
     assert (reader.returncode, said) == (130, "Processed a total of 1 messages\ninterrupted\n")
 
 
-def test_a_missing_partition_is_told(sluice: Sluice, unique_name: Callable[[str], str]) -> None:
+def test_missing_partition_is_reported(sluice: Sluice, unique_name: Callable[[str], str]) -> None:
     name = unique_name("narrow")
     sluice("topic", "create", name)
     done = sluice("topic", "consume", name, "--partition", "5", "--from-beginning")

@@ -11,14 +11,14 @@ import pytest
 
 from connect.errors import ConnectError
 from sluice.embedded import jars
-from sluice.embedded.jarsets import JAR_SETS, Jar, JarSet
+from sluice.embedded.jar_sets import JAR_SETS, Jar, JarSet
 
 SMALL = JarSet("small", "a small set", (Jar("org.slf4j", "slf4j-api", "1.7.36"), Jar("org.slf4j", "slf4j-simple", "1.7.36")))
 
 FETCH = """
 import sys
 from sluice.embedded import jars
-from sluice.embedded.jarsets import JAR_SETS, Jar, JarSet
+from sluice.embedded.jar_sets import JAR_SETS, Jar, JarSet
 JAR_SETS["small"] = JarSet("small", "a small set", tuple(Jar("org.slf4j", n, "1.7.36") for n in ("slf4j-api", "slf4j-simple")))
 jars.ensure_jars("small", lambda done, total, jar: print(done, total, jar, flush=True))
 """
@@ -40,7 +40,7 @@ def half_filled_home(tmp_path: Path) -> Path:
     return home
 
 
-def test_a_half_filled_maven_cache_does_not_matter_and_two_processes_fetch_once(half_filled_home: Path, tmp_path: Path) -> None:
+def test_incomplete_maven_cache_is_ignored_and_only_one_process_fetches(half_filled_home: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "HOME": str(half_filled_home), "SLUICE_CACHE_DIR": str(tmp_path / "cache")}
     both = [
         subprocess.Popen(
@@ -57,7 +57,7 @@ def test_a_half_filled_maven_cache_does_not_matter_and_two_processes_fetch_once(
     assert sorted(path.name for path in half_filled_home.iterdir()) == [".ivy2", ".m2"]
 
 
-def test_what_is_here_needs_no_network_and_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_jars_need_neither_network_nor_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = jars.ensure_jars("kafka")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -65,7 +65,7 @@ def test_what_is_here_needs_no_network_and_no_java(tmp_path: Path, monkeypatch: 
     assert jars.ensure_jars("kafka") == found
 
 
-def test_a_jar_that_does_not_exist_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_jar_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = JarSet("small", "a small set", (Jar("org.slf4j", "slf4j-nonsense", "0.0.1"),))
     (tmp_path / "repository").mkdir()
     monkeypatch.setitem(JAR_SETS, "small", wrong)

@@ -14,9 +14,9 @@ import pytest
 import sqlalchemy
 
 from connect.errors import ConfigError, ConnectError, IllegalStateError
-from sluice.embedded import locations
-from sluice.embedded.mariadb import EmbeddedMariaDB
+from sluice.embedded.ports import LOOPBACK
 from tests.integration.embedded.lifetimes import dies_with_a_killed_parent
+from tests.support.mariadb import EmbeddedMariaDB
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_committed_rows_survive_a_stop_and_a_kill_on_the_same_port(own: Embedded
     assert rows(own, "SELECT n FROM kept ORDER BY n") == [(1,), (2,)]
 
 
-def test_a_transaction_that_was_open_at_a_kill_is_undone(own: EmbeddedMariaDB) -> None:
+def test_open_transaction_is_rolled_back_after_a_kill(own: EmbeddedMariaDB) -> None:
     own.start()
     rows(own, "CREATE TABLE kept (n int)")
     with own.connect(autocommit=False) as connection, connection.cursor() as cursor:
@@ -57,7 +57,7 @@ def test_a_transaction_that_was_open_at_a_kill_is_undone(own: EmbeddedMariaDB) -
     assert rows(own, "SELECT n FROM kept") == []
 
 
-def test_two_handles_on_a_folder_control_one_server(own: EmbeddedMariaDB) -> None:
+def test_two_handles_for_a_directory_control_one_server(own: EmbeddedMariaDB) -> None:
     own.start()
     other = EmbeddedMariaDB(own.data_dir)
     other.start()
@@ -69,7 +69,7 @@ def test_two_handles_on_a_folder_control_one_server(own: EmbeddedMariaDB) -> Non
     assert not own.stop()
 
 
-def test_it_logs_row_changes_for_replicas(mariadb: EmbeddedMariaDB, mariadb_database: str) -> None:
+def test_binary_log_has_row_changes(mariadb: EmbeddedMariaDB, mariadb_database: str) -> None:
     ((log, position, *_),) = rows(mariadb, "SHOW MASTER STATUS")
     rows(mariadb, "CREATE TABLE t (id int PRIMARY KEY)", mariadb_database)
     rows(mariadb, "INSERT INTO t VALUES (1)", mariadb_database)
@@ -78,13 +78,13 @@ def test_it_logs_row_changes_for_replicas(mariadb: EmbeddedMariaDB, mariadb_data
     assert kinds[kinds.index("Query") + 1 :] == ["Gtid", "Annotate_rows", "Table_map", "Write_rows_v1", "Xid"]
 
 
-def test_texts_and_times_do_not_depend_on_where_it_runs(mariadb: EmbeddedMariaDB, mariadb_database: str) -> None:
+def test_character_set_and_time_zone_do_not_depend_on_the_machine(mariadb: EmbeddedMariaDB, mariadb_database: str) -> None:
     rows(mariadb, "CREATE TABLE t (word varchar(10))", mariadb_database)
     rows(mariadb, "INSERT INTO t VALUES ('Ωmega 🦦')", mariadb_database)
     assert rows(mariadb, "SELECT word, char_length(word), @@time_zone FROM t", mariadb_database) == [("Ωmega 🦦", 7, "+00:00")]
 
 
-def test_its_url_is_for_sqlalchemy(mariadb: EmbeddedMariaDB, mariadb_database: str) -> None:
+def test_url_works_with_sqlalchemy(mariadb: EmbeddedMariaDB, mariadb_database: str) -> None:
     engine = sqlalchemy.create_engine(mariadb.url(mariadb_database))
     try:
         with engine.connect() as connection:
@@ -93,7 +93,7 @@ def test_its_url_is_for_sqlalchemy(mariadb: EmbeddedMariaDB, mariadb_database: s
         engine.dispose()
 
 
-def test_its_user_may_make_users_and_give_them_rights(mariadb: EmbeddedMariaDB, mariadb_database: str) -> None:
+def test_user_may_create_users_and_grant_rights(mariadb: EmbeddedMariaDB, mariadb_database: str) -> None:
     rows(mariadb, f"CREATE USER {mariadb_database}_reader IDENTIFIED BY 'r3ad'")
     try:
         rows(mariadb, f"GRANT SELECT ON {mariadb_database}.* TO {mariadb_database}_reader")
@@ -104,7 +104,7 @@ def test_its_user_may_make_users_and_give_them_rights(mariadb: EmbeddedMariaDB, 
         rows(mariadb, f"DROP USER {mariadb_database}_reader")
 
 
-def test_a_database_is_dropped_with_its_connections_and_whatever_its_name(mariadb: EmbeddedMariaDB) -> None:
+def test_database_of_any_name_is_dropped_with_its_connections(mariadb: EmbeddedMariaDB) -> None:
     name = "odd `name` 100%"
     mariadb.create_database(name)
     with pytest.raises(pymysql.ProgrammingError, match="database exists"):
@@ -120,25 +120,25 @@ def test_a_database_is_dropped_with_its_connections_and_whatever_its_name(mariad
     assert (name,) not in rows(mariadb, "SHOW DATABASES")
 
 
-def test_a_wrong_password_is_refused(mariadb: EmbeddedMariaDB) -> None:
+def test_wrong_password_is_rejected(mariadb: EmbeddedMariaDB) -> None:
     with pytest.raises(pymysql.OperationalError, match="Access denied for user 'sluice'"):
         mariadb.connect(password="wrong").close()
 
 
 @pytest.mark.parametrize("user", ["root", "", "mariadb.sys"])
-def test_nobody_gets_in_without_a_password(mariadb: EmbeddedMariaDB, user: str) -> None:
+def test_connection_without_password_is_rejected(mariadb: EmbeddedMariaDB, user: str) -> None:
     with pytest.raises(pymysql.OperationalError, match="Access denied"):
         mariadb.connect("mysql", user=user, password="").close()
 
 
-def test_it_listens_on_loopback_alone(mariadb: EmbeddedMariaDB) -> None:
+def test_server_listens_only_on_loopback(mariadb: EmbeddedMariaDB) -> None:
     assert mariadb.pid is not None
     server = psutil.Process(mariadb.pid)
-    assert {one.laddr.ip for one in server.net_connections("tcp") if one.status == "LISTEN"} == {locations.LOOPBACK}
+    assert {one.laddr.ip for one in server.net_connections("tcp") if one.status == "LISTEN"} == {LOOPBACK}
     assert server.net_connections("unix") == []
 
 
-def test_it_never_runs_as_root_and_opens_no_folder_to_others(own: EmbeddedMariaDB) -> None:
+def test_server_never_runs_as_root_and_changes_no_directory_permissions(own: EmbeddedMariaDB) -> None:
     own.data_dir.parent.chmod(0o700)
     own.start()
     assert own.pid is not None
@@ -147,7 +147,7 @@ def test_it_never_runs_as_root_and_opens_no_folder_to_others(own: EmbeddedMariaD
     assert {name: (own.data_dir / name).stat().st_mode & 0o777 for name in ("data", "tmp")} == {"data": 0o700, "tmp": 0o700}
 
 
-def test_the_password_is_given_or_drawn_and_readable_by_its_owner_alone(tmp_path: Path) -> None:
+def test_password_is_given_or_generated_and_readable_only_by_its_owner(tmp_path: Path) -> None:
     with pytest.raises(IllegalStateError, match="no password before its first start"):
         _ = EmbeddedMariaDB(tmp_path / "given").password
     given = EmbeddedMariaDB(tmp_path / "given", password="s3' c/re:t@%", dies_with_parent=True)
@@ -163,7 +163,7 @@ def test_the_password_is_given_or_drawn_and_readable_by_its_owner_alone(tmp_path
     assert not given.data_dir.exists()
 
 
-def test_a_password_that_clients_would_send_differently_is_refused(tmp_path: Path) -> None:
+def test_non_ascii_password_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="must be ASCII") as refused:
         EmbeddedMariaDB(tmp_path / "mariadb", password="geheim-ü")
     assert "geheim" not in str(refused.value)
@@ -178,15 +178,15 @@ def test_settings_can_be_changed_at_a_restart(own: EmbeddedMariaDB) -> None:
     assert rows(own, "SELECT @@binlog_row_image, @@log_bin") == [("FULL", 1)]
 
 
-def test_a_taken_port_is_told_and_nothing_starts(tmp_path: Path) -> None:
-    with socket.create_server((locations.LOOPBACK, 0)) as taken:
+def test_port_in_use_is_reported_and_nothing_starts(tmp_path: Path) -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
         server = EmbeddedMariaDB(tmp_path / "mariadb", port=taken.getsockname()[1])
-        with pytest.raises(ConfigError, match="the port is taken"):
+        with pytest.raises(ConfigError, match="the port is in use"):
             server.start()
         assert not server.running
 
 
-def test_a_server_that_cannot_start_shows_its_log_and_leaves_nothing(own: EmbeddedMariaDB) -> None:
+def test_failed_start_reports_the_log_and_leaves_nothing(own: EmbeddedMariaDB) -> None:
     broken = EmbeddedMariaDB(own.data_dir, settings={"binlog_format": "sideways"})
     with pytest.raises(ConnectError, match=r"(?s)could not create its data.*sideways.*binlog_format"):
         broken.start()
@@ -198,7 +198,7 @@ def test_a_server_that_cannot_start_shows_its_log_and_leaves_nothing(own: Embedd
     assert not broken.running
 
 
-def test_a_half_made_database_is_made_again_and_temporary_files_of_a_killed_server_go(own: EmbeddedMariaDB) -> None:
+def test_incomplete_database_is_recreated_and_temporary_files_are_removed(own: EmbeddedMariaDB) -> None:
     for half in ("data.new/mysql", "tmp/#sql-1"):
         (own.data_dir / half).mkdir(parents=True)
     own.start()
@@ -208,5 +208,5 @@ def test_a_half_made_database_is_made_again_and_temporary_files_of_a_killed_serv
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
-def test_it_dies_with_a_killed_parent(own: EmbeddedMariaDB) -> None:
+def test_server_ends_when_its_parent_is_killed(own: EmbeddedMariaDB) -> None:
     dies_with_a_killed_parent(own)

@@ -14,7 +14,7 @@ import psycopg2.extras
 import pytest
 
 from connect.errors import ConfigError, ConnectError
-from sluice.embedded import locations
+from sluice.embedded.ports import LOOPBACK
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.embedded.lifetimes import dies_with_a_killed_parent, runs
 
@@ -44,7 +44,7 @@ def test_committed_rows_survive_a_stop_and_a_kill_on_the_same_port(own: Embedded
         assert connection.execute("SELECT n FROM kept ORDER BY n").fetchall() == [(1,), (2,)]
 
 
-def test_a_kill_leaves_none_of_its_processes(own: EmbeddedPostgres) -> None:
+def test_kill_ends_all_processes(own: EmbeddedPostgres) -> None:
     own.start()
     assert own.pid is not None
     family = psutil.Process(own.pid).children(recursive=True)
@@ -53,7 +53,7 @@ def test_a_kill_leaves_none_of_its_processes(own: EmbeddedPostgres) -> None:
     assert [one for one in family if runs(one)] == []
 
 
-def test_it_decodes_changes_with_pgoutput(postgres: EmbeddedPostgres, database: str) -> None:
+def test_pgoutput_decodes_changes(postgres: EmbeddedPostgres, database: str) -> None:
     with postgres.connect(database) as connection:
         connection.execute("CREATE TABLE t (id int PRIMARY KEY)")
         connection.execute("CREATE PUBLICATION p FOR TABLE t")
@@ -73,7 +73,7 @@ def test_it_decodes_changes_with_pgoutput(postgres: EmbeddedPostgres, database: 
         replication.close()
 
 
-def test_a_database_is_dropped_with_its_sessions_and_with_slots_of_every_kind(
+def test_database_is_dropped_with_its_sessions_and_all_kinds_of_slots(
     postgres: EmbeddedPostgres, unique_name: Callable[[str], str]
 ) -> None:
     name = unique_name("db")
@@ -93,18 +93,18 @@ def test_a_database_is_dropped_with_its_sessions_and_with_slots_of_every_kind(
         assert connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchall() == []
 
 
-def test_a_wrong_password_is_refused(postgres: EmbeddedPostgres) -> None:
+def test_wrong_password_is_rejected(postgres: EmbeddedPostgres) -> None:
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         postgres.connect(password="wrong").close()
 
 
-def test_it_listens_on_loopback_alone(postgres: EmbeddedPostgres) -> None:
+def test_server_listens_only_on_loopback(postgres: EmbeddedPostgres) -> None:
     assert postgres.pid is not None
     listening = {one.laddr.ip for one in psutil.Process(postgres.pid).net_connections("tcp") if one.status == "LISTEN"}
-    assert listening == {locations.LOOPBACK}
+    assert listening == {LOOPBACK}
 
 
-def test_it_never_runs_as_root_and_opens_no_folder_to_others(own: EmbeddedPostgres) -> None:
+def test_server_never_runs_as_root_and_changes_no_directory_permissions(own: EmbeddedPostgres) -> None:
     own.data_dir.parent.chmod(0o700)
     own.start()
     assert own.pid is not None
@@ -112,7 +112,7 @@ def test_it_never_runs_as_root_and_opens_no_folder_to_others(own: EmbeddedPostgr
     assert own.data_dir.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_password_is_given_or_drawn_and_readable_by_its_owner_alone(own: EmbeddedPostgres, tmp_path: Path) -> None:
+def test_password_is_given_or_generated_and_readable_only_by_its_owner(own: EmbeddedPostgres, tmp_path: Path) -> None:
     given = EmbeddedPostgres(tmp_path / "given", password="s3cret", dies_with_parent=True)
     try:
         given.start()
@@ -134,15 +134,15 @@ def test_settings_can_be_changed_at_a_restart(own: EmbeddedPostgres) -> None:
         assert connection.execute("SHOW wal_level").fetchone() == ("logical",)
 
 
-def test_a_taken_port_is_told_and_nothing_starts(tmp_path: Path) -> None:
-    with socket.create_server((locations.LOOPBACK, 0)) as taken:
+def test_port_in_use_is_reported_and_nothing_starts(tmp_path: Path) -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
         server = EmbeddedPostgres(tmp_path / "postgres", port=taken.getsockname()[1])
-        with pytest.raises(ConfigError, match="the port is taken"):
+        with pytest.raises(ConfigError, match="the port is in use"):
             server.start()
         assert not server.running
 
 
-def test_a_server_that_cannot_start_shows_its_log_and_leaves_nothing(own: EmbeddedPostgres) -> None:
+def test_failed_start_reports_the_log_and_leaves_nothing(own: EmbeddedPostgres) -> None:
     broken = EmbeddedPostgres(own.data_dir, settings={"wal_level": "sideways"})
     with pytest.raises(ConnectError, match=r"(?s)ended while starting.*wal_level.*sideways"):
         broken.start()
@@ -150,12 +150,12 @@ def test_a_server_that_cannot_start_shows_its_log_and_leaves_nothing(own: Embedd
     own.start()
 
 
-def test_a_half_made_cluster_is_made_again(own: EmbeddedPostgres) -> None:
+def test_incomplete_cluster_is_recreated(own: EmbeddedPostgres) -> None:
     (own.data_dir / "cluster" / "base").mkdir(parents=True)
     own.start()
     assert own.answers()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
-def test_it_dies_with_a_killed_parent(own: EmbeddedPostgres) -> None:
+def test_server_ends_when_its_parent_is_killed(own: EmbeddedPostgres) -> None:
     dies_with_a_killed_parent(own)

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sluice.embedded.locations import free_ports
+from sluice.embedded.ports import free_ports
 from sluice.embedded.process import spawn
 from tests.integration.executors.conftest import eventually
 from tests.integration.executors.plugins import PATH

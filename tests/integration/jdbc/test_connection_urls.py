@@ -12,16 +12,16 @@ import pytest
 import sqlalchemy
 from psycopg import sql
 
-from connectors.jdbc.urls.connection_url import Target, require_driver, target_of
-from sluice.embedded import locations
-from sluice.embedded.mariadb import EmbeddedMariaDB
+from connectors.jdbc.urls.connection_url import ConnectionTarget, parse_connection_url, require_driver
+from sluice.embedded.ports import free_ports
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.mariadb import EmbeddedMariaDB
 
 PASSWORD = "p@ss:w/o%20rd?#&=+; '\"\\{}[]ä€"
 NAME = "shop @1/2%?#&=+ ä"
 
 
-def answer(target: Target, query: str) -> Any:
+def answer(target: ConnectionTarget, query: str) -> Any:
     """One row, or its only value, asked for over a connection of its own."""
     require_driver(target)
     engine = sqlalchemy.create_engine(target.url, connect_args=dict(target.connect_args), poolclass=sqlalchemy.NullPool)
@@ -48,37 +48,41 @@ def login(postgres: EmbeddedPostgres, unique_name: Callable[[str], str]) -> Iter
         connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(user)))
 
 
-def test_postgresql_lets_in_by_every_way_of_naming_user_password_and_database(postgres: EmbeddedPostgres, login: str) -> None:
+def test_postgresql_accepts_every_form_of_user_password_and_database(postgres: EmbeddedPostgres, login: str) -> None:
     at, name = f"{postgres.host}:{postgres.port}", quote(NAME, safe="")
     user, password = quote(login, safe=""), quote(PASSWORD, safe="")
     targets = [
-        target_of(f"jdbc:postgresql://{at}/{name}?user={user}&password={password}", None, None, {}),
-        target_of(f"jdbc:postgresql://{at}/{quote_plus(NAME)}?user={user}&password={quote_plus(PASSWORD)}", None, None, {}),
-        target_of(f"jdbc:postgresql://{user}:{password}@{at}/{name}", None, None, {}),
-        target_of(f"jdbc:postgresql://{at}/{name}?user=x&password=y", login, PASSWORD, {}),
-        target_of(f"jdbc:postgresql://{at}/{name}?user=x&password=y", None, None, {"user": login, "password": PASSWORD}),
-        target_of(f"postgresql://{user}:{password}@{at}/{name}", None, None, {}),
+        parse_connection_url(f"jdbc:postgresql://{at}/{name}?user={user}&password={password}", None, None, {}),
+        parse_connection_url(
+            f"jdbc:postgresql://{at}/{quote_plus(NAME)}?user={user}&password={quote_plus(PASSWORD)}", None, None, {}
+        ),
+        parse_connection_url(f"jdbc:postgresql://{user}:{password}@{at}/{name}", None, None, {}),
+        parse_connection_url(f"jdbc:postgresql://{at}/{name}?user=x&password=y", login, PASSWORD, {}),
+        parse_connection_url(
+            f"jdbc:postgresql://{at}/{name}?user=x&password=y", None, None, {"user": login, "password": PASSWORD}
+        ),
+        parse_connection_url(f"postgresql://{user}:{password}@{at}/{name}", None, None, {}),
     ]
     for target in targets:
         assert answer(target, "SELECT current_user, current_database()") == (login, NAME)
 
 
-def test_postgresql_takes_what_pgjdbcs_properties_become(postgres: EmbeddedPostgres, database: str) -> None:
-    (closed,) = locations.free_ports(1)
+def test_postgresql_accepts_mapped_pgjdbc_properties(postgres: EmbeddedPostgres, database: str) -> None:
+    (closed,) = free_ports(1)
     url = (
         f"jdbc:postgresql://{postgres.host}:{closed},{postgres.host}:{postgres.port}/{database}?targetServerType=primary"
         "&currentSchema=%22My%20Schema%22,public&ApplicationName=it's%20me&connectTimeout=5&tcpKeepAlive=true&prepareThreshold=0"
         "&sslmode=prefer&gssEncMode=allow&readOnly=true&options=-c%20statement_timeout=4321&loginTimeout=30&channelBinding=prefer"
     )
-    target = target_of(url, postgres.user, postgres.password, {})
+    target = parse_connection_url(url, postgres.user, postgres.password, {})
     assert target.notices == ()
     settings = "search_path", "application_name", "statement_timeout", "transaction_read_only"
     shown = " || '|' || ".join(f"current_setting('{name}')" for name in settings)
     assert answer(target, f"SELECT {shown}") == '"My Schema",public|it\'s me|4321ms|on'
 
 
-def test_postgresql_refuses_tls_that_it_does_not_offer(postgres: EmbeddedPostgres) -> None:
-    target = target_of(
+def test_tls_that_postgresql_does_not_offer_is_an_error(postgres: EmbeddedPostgres) -> None:
+    target = parse_connection_url(
         f"jdbc:postgresql://{postgres.host}:{postgres.port}/postgres?ssl=true", postgres.user, postgres.password, {}
     )
     with pytest.raises(sqlalchemy.exc.OperationalError) as raised:
@@ -86,9 +90,7 @@ def test_postgresql_refuses_tls_that_it_does_not_offer(postgres: EmbeddedPostgre
     assert isinstance(raised.value.orig, psycopg.OperationalError)
 
 
-def test_mariadb_lets_in_and_takes_what_the_properties_become(
-    mariadb: EmbeddedMariaDB, unique_name: Callable[[str], str]
-) -> None:
+def test_mariadb_accepts_credentials_and_mapped_properties(mariadb: EmbeddedMariaDB, unique_name: Callable[[str], str]) -> None:
     user, name = unique_name("u"), unique_name("d@/%?")
     with mariadb.connect() as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE `{name}`")
@@ -97,9 +99,9 @@ def test_mariadb_lets_in_and_takes_what_the_properties_become(
     at, password, escaped = f"{mariadb.host}:{mariadb.port}", quote(PASSWORD, safe=""), quote(name, safe="")
     session = "connectTimeout=5000&socketTimeout=60000&characterEncoding=UTF-8&sessionVariables=sql_mode='ANSI_QUOTES',@seven=7"
     targets = [
-        target_of(f"jdbc:mysql://{at}/{escaped}?user={user}&password={password}&{session}", None, None, {}),
-        target_of(f"jdbc:mysql://{user}:{password}@{at},other:1/{escaped}?{session}", None, None, {}),
-        target_of(f"jdbc:mariadb://{at}/mysql?{session}", mariadb.user, mariadb.password, {}),
+        parse_connection_url(f"jdbc:mysql://{at}/{escaped}?user={user}&password={password}&{session}", None, None, {}),
+        parse_connection_url(f"jdbc:mysql://{user}:{password}@{at},other:1/{escaped}?{session}", None, None, {}),
+        parse_connection_url(f"jdbc:mariadb://{at}/mysql?{session}", mariadb.user, mariadb.password, {}),
     ]
     for target, expected in zip(targets, (name, name, "mysql"), strict=True):
         found = answer(target, "SELECT DATABASE(), @@sql_mode, @seven, @@character_set_client, 'ä€😀'")
@@ -109,17 +111,20 @@ def test_mariadb_lets_in_and_takes_what_the_properties_become(
         cursor.execute(f"DROP USER '{user}'@'%'")
 
 
-def test_files_are_opened_where_they_lie_and_as_they_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_opened_with_their_path_and_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    made = target_of("jdbc:sqlite:my shop@100%.db?journal_mode=WAL&foreign_keys=on", None, None, {})
+    made = parse_connection_url("jdbc:sqlite:my shop@100%.db?journal_mode=WAL&foreign_keys=on", None, None, {})
     assert answer(made, "PRAGMA foreign_keys") == 1
     assert (tmp_path / "my shop@100%.db").exists()
-    assert answer(target_of(f"jdbc:sqlite:{tmp_path}/my shop@100%.db", None, None, {}), "PRAGMA journal_mode") == "wal"
-    read_only = target_of("jdbc:sqlite:my shop@100%.db?open_mode=1", None, None, {})
+    assert answer(parse_connection_url(f"jdbc:sqlite:{tmp_path}/my shop@100%.db", None, None, {}), "PRAGMA journal_mode") == "wal"
+    read_only = parse_connection_url("jdbc:sqlite:my shop@100%.db?open_mode=1", None, None, {})
     with pytest.raises(sqlalchemy.exc.OperationalError, match="readonly"):
         answer(read_only, "CREATE TABLE t (n int)")
-    assert answer(target_of("jdbc:sqlite:file:x.db?mode=memory", None, None, {}), "SELECT 1") == 1
+    assert answer(parse_connection_url("jdbc:sqlite:file:x.db?mode=memory", None, None, {}), "SELECT 1") == 1
     assert not (tmp_path / "x.db").exists()
-    assert answer(target_of("jdbc:duckdb:shop.duckdb;threads=2", None, None, {}), "SELECT current_setting('threads')") == 2
+    assert (
+        answer(parse_connection_url("jdbc:duckdb:shop.duckdb;threads=2", None, None, {}), "SELECT current_setting('threads')")
+        == 2
+    )
     assert (tmp_path / "shop.duckdb").exists()
-    assert answer(target_of("jdbc:duckdb:", None, None, {}), "SELECT 7") == 7
+    assert answer(parse_connection_url("jdbc:duckdb:", None, None, {}), "SELECT 7") == 7

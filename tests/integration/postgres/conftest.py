@@ -1,4 +1,4 @@
-"""Drives the source task against the real database, as a worker would."""
+"""Runs the source task with a real database, as a worker does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The snapshot, how it joins the stream, and what happens when it is interrupted."""
+"""The snapshot, its transition to streaming, and interruptions."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_changes_during_the_snapshot_follow_it(source: Any, show: Any) -> None:
     ]
 
 
-def test_a_transaction_open_over_the_snapshot_is_neither_lost_nor_misplaced(source: Any, show: Any) -> None:
+def test_a_transaction_open_during_the_snapshot_is_neither_lost_nor_reordered(source: Any, show: Any) -> None:
     """Its changes lie below the snapshot's LSN, its commit above: only the order of commits can tell."""
     with source.sql() as db, source.sql() as first, source.sql() as second, source.sql() as third:
         fill(db)
@@ -134,7 +134,7 @@ def wait_for(db: Any, sql: str) -> None:
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["no offset", "offset of an unfinished snapshot"])
-def test_an_interrupted_snapshot_starts_over_behind_the_changes_since(source: Any, show: Any, stored: bool) -> None:
+def test_an_interrupted_snapshot_restarts_after_streaming_changes_since_then(source: Any, show: Any, stored: bool) -> None:
     """The first try has already put rows into the topics, so a row deleted since must still be deleted there."""
     with source.sql() as db:
         fill(db)
@@ -168,7 +168,7 @@ def test_an_interrupted_snapshot_starts_over_behind_the_changes_since(source: An
     assert {r.source_offset["snapshot_completed"] for r in changes} == {False}  # stored alone they still ask for the snapshot
 
 
-def test_interrupted_while_catching_up_goes_on_and_still_takes_the_snapshot(source: Any, show: Any) -> None:
+def test_an_interrupted_catch_up_continues_and_still_takes_the_snapshot(source: Any, show: Any) -> None:
     with source.sql() as db:
         fill(db)
         source.start()
@@ -190,7 +190,7 @@ def test_interrupted_while_catching_up_goes_on_and_still_takes_the_snapshot(sour
     assert [r[0] for r in rows[2:]] == ["r"]
 
 
-def test_a_temporary_slot_that_is_still_there_is_waited_for(source: Any) -> None:
+def test_the_task_waits_for_an_existing_temporary_slot(source: Any) -> None:
     """The server may take longer to end the session of the try before than this one needs to begin."""
     with source.sql() as db:
         fill(db)

@@ -1,4 +1,4 @@
-"""Changes, one kind at a time, and where a restart goes on."""
+"""Change events of each kind, and the position after a restart."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_unchanged_toasted_values_are_placeholders_and_full_identity_fills_them(
     assert filled["numbers"] == [7] * 3000
 
 
-def test_a_key_change_has_the_toasted_values_that_the_log_left_out(source: Any) -> None:
+def test_a_key_change_includes_unavailable_values(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key, big text, words text[], small int)")
         db.execute("alter table t alter big set storage external, alter words set storage external")
@@ -108,7 +108,7 @@ def test_a_key_change_has_the_toasted_values_that_the_log_left_out(source: Any) 
     assert [r.value["op"] for r in records][-1] == "d"
 
 
-def test_full_identity_gives_whole_before_images(source: Any, show: Any) -> None:
+def test_replica_identity_full_gives_complete_before_images(source: Any, show: Any) -> None:
     with source.sql() as db:
         db.execute(
             "create table t(id int primary key, name text); alter table t replica identity full; insert into t values (1, 'a')"
@@ -173,7 +173,7 @@ def test_table_without_a_key_has_null_keys(source: Any, show: Any) -> None:
     ]
 
 
-def test_truncate_is_left_out_unless_asked_for(source: Any, show: Any) -> None:
+def test_truncate_is_skipped_by_default(source: Any, show: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key); create table u(id int primary key)")
         source.start(snapshot_mode="never")
@@ -275,7 +275,7 @@ def test_offset_that_debezium_stored_is_continued(source: Any, show: Any) -> Non
         assert [show(r)[3]["id"] for r in source.read(2)] == [2, 3]
 
 
-def test_the_slot_moves_only_when_offsets_are_stored(source: Any) -> None:
+def test_the_slot_advances_only_after_offsets_are_stored(source: Any) -> None:
     """Promise 1."""
     with source.sql() as db:
         db.execute("create table t(id int primary key); create table noise(id int)")
@@ -350,7 +350,7 @@ def test_enum_labels_added_later_are_known(source: Any, show: Any) -> None:
     assert schema.parameters == {"allowed": "sad,ok,happy"}
 
 
-def test_names_that_need_quoting(source: Any, show: Any) -> None:
+def test_names_that_need_quoting_are_captured(source: Any, show: Any) -> None:
     with source.sql() as db:
         db.execute('create table "Odd ""table"" \'x\'"("Key, 1" int primary key, "select" text)')
         db.execute('insert into "Odd ""table"" \'x\'" values (1, \'a\')')

@@ -1,4 +1,4 @@
-"""Passwords, tokens and TLS: a registry behind a proxy that demands them."""
+"""Passwords, tokens, and TLS with a registry behind an authenticating proxy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cryptography.x509.oid import NameOID
 from connect.data.schema import Schema
 from connect.errors import ConfigError, RetriableError
 from connectors.registry.avro.converter import AvroConverter
-from sluice.embedded.registry import EmbeddedRegistry
+from tests.support.registry import EmbeddedRegistry
 
 SECRET = "open:se:same"
 BASIC = "Basic " + base64.b64encode(SECRET.encode()).decode()
@@ -91,7 +91,7 @@ def _address(door: _Door, user_info: str = "", scheme: str = "http") -> str:
     return f"{scheme}://{user_info}127.0.0.1:{door.server_port}/apis/ccompat/v7"
 
 
-def test_every_source_of_a_password_opens_the_door(door: _Door) -> None:
+def test_every_credentials_source_authenticates(door: _Door) -> None:
     source = "basic.auth.credentials.source"
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="open" password="se:same";'
     assert _write(_address(door, "open:se%3Asame@"))
@@ -100,14 +100,14 @@ def test_every_source_of_a_password_opens_the_door(door: _Door) -> None:
     assert _write(_address(door), **{source: "SASL_INHERIT", "sasl.jaas.config": jaas})
 
 
-def test_a_token_opens_the_door(door: _Door) -> None:
+def test_a_bearer_token_authenticates(door: _Door) -> None:
     door.wanted = "Bearer abc123"
     assert _write(_address(door), **{"bearer.auth.token": "abc123"})
     with pytest.raises(ConfigError, match="Who are you"):
         _write(_address(door), **{"bearer.auth.token": "wrong"})
 
 
-def test_a_wrong_password_is_a_config_error_that_does_not_show_it(door: _Door) -> None:
+def test_a_wrong_password_is_a_config_error_without_the_password(door: _Door) -> None:
     for url in (_address(door, "open:hush@"), _address(door)):
         with pytest.raises(ConfigError, match=r"\(HTTP 401\): Who are you\?\. Check basic\.auth\.user\.info") as failed:
             _write(url)

@@ -1,4 +1,4 @@
-"""The converters against a real schema registry: registration, versions, compatibility, references, other people's clients."""
+"""The converters with a real schema registry: registration, versions, compatibility, references, and other clients."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from connectors.registry.json_schema.converter import JsonSchemaConverter
 from connectors.registry.protobuf.converter import ProtobufConverter
 from connectors.registry.protobuf.files import proto_schema
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.locations import free_ports
-from sluice.embedded.registry import EmbeddedRegistry
+from sluice.embedded.ports import free_ports
+from tests.support.registry import EmbeddedRegistry
 
 Name = Callable[[str], str]
 Make = Callable[..., Any]
@@ -95,7 +95,7 @@ def test_a_new_optional_field_is_a_new_version_and_old_data_stays_readable(
     assert latest.from_connect_data(topic, V2, Struct(V2, [2, None, True])) == new
 
 
-def test_an_incompatible_schema_is_refused_in_the_registrys_words(
+def test_an_incompatible_schema_is_rejected_with_the_registrys_message(
     converter: Make, registry: EmbeddedRegistry, unique_name: Name
 ) -> None:
     topic = unique_name("orders")
@@ -107,7 +107,7 @@ def test_an_incompatible_schema_is_refused_in_the_registrys_words(
         writer.from_connect_data(topic, other, Struct(other, [1, "a", 2]))
 
 
-def test_what_is_missing_is_named(converter: Make, unique_name: Name) -> None:
+def test_errors_name_what_is_missing(converter: Make, unique_name: Name) -> None:
     topic = unique_name("orders")
     with pytest.raises(DataError, match=rf"topic {topic} .*schema id 2000000000.*There is no schema 2000000000"):
         converter(AvroConverter).to_connect_data(topic, b"\0\x77\x35\x94\x00abc")
@@ -116,7 +116,7 @@ def test_what_is_missing_is_named(converter: Make, unique_name: Name) -> None:
         unknown.from_connect_data(topic, V1, Struct(V1, [1, "a"]))
 
 
-def test_a_registry_that_is_down_may_come_back(unique_name: Name) -> None:
+def test_an_unavailable_registry_raises_a_retriable_error(unique_name: Name) -> None:
     (port,) = free_ports(1)
     one = AvroConverter()
     one.configure({"schema.registry.url": f"http://user:hush@127.0.0.1:{port}", "max.retries": "0"}, False)
@@ -141,9 +141,7 @@ def test_references_of_avro_schemas_are_followed(converter: Make, client: Schema
     assert schema.version == 1
 
 
-def test_what_confluents_avro_serializer_writes_is_read_and_the_other_way_round(
-    converter: Make, client: SchemaRegistryClient, unique_name: Name
-) -> None:
+def test_avro_is_compatible_with_confluents_serializer(converter: Make, client: SchemaRegistryClient, unique_name: Name) -> None:
     topic = unique_name("orders")
     ours = converter(AvroConverter)
     data = ours.from_connect_data(topic, V1, Struct(V1, [1, "ä"]))
@@ -154,7 +152,7 @@ def test_what_confluents_avro_serializer_writes_is_read_and_the_other_way_round(
     assert ours.to_connect_data(topic, theirs).value.as_dict() == {"id": 2, "note": None}
 
 
-def test_what_confluents_json_serializer_writes_is_read_and_the_other_way_round(
+def test_json_schema_is_compatible_with_confluents_serializer(
     converter: Make, client: SchemaRegistryClient, unique_name: Name
 ) -> None:
     topic = unique_name("orders")
@@ -167,7 +165,7 @@ def test_what_confluents_json_serializer_writes_is_read_and_the_other_way_round(
     assert ours.to_connect_data(topic, theirs).value.as_dict() == {"id": 2, "note": None}
 
 
-def test_what_confluents_protobuf_serializer_writes_is_read_and_the_other_way_round(
+def test_protobuf_is_compatible_with_confluents_serializer(
     converter: Make, client: SchemaRegistryClient, unique_name: Name
 ) -> None:
     topic = unique_name("orders")
@@ -185,7 +183,7 @@ def test_what_confluents_protobuf_serializer_writes_is_read_and_the_other_way_ro
     assert ours.to_connect_data(f"{topic}_2", theirs).value.as_dict() == {"id": 2, "note": None}
 
 
-def test_lines_go_through_a_worker_as_avro_and_come_out_as_they_were(
+def test_lines_round_trip_through_a_worker_as_avro(
     broker: EmbeddedBroker, registry: EmbeddedRegistry, client: SchemaRegistryClient, tmp_path: Path, unique_name: Name
 ) -> None:
     topic, lines = unique_name("lines"), [f"line {i} ä" for i in range(50)]

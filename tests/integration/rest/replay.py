@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -76,10 +77,10 @@ class Target:
     def delete_connectors(self) -> None:
         """Returns when none is left, so that the next recording finds a worker without."""
         for name in self.send({"method": "GET", "path": "/connectors"}).body:
-            _wait(
-                lambda name=name: self.send({"method": "DELETE", "path": f"/connectors/{name}"}).status in (204, 404),
-                f"no {name}",
-            )
+            _wait(partial(self._delete, name), f"no {name}")
+
+    def _delete(self, name: str) -> bool:
+        return self.send({"method": "DELETE", "path": f"/connectors/{name}"}).status in (204, 404)
 
 
 def _parsed(text: str) -> Any:
@@ -104,6 +105,18 @@ def filled(value: Any, names: Mapping[str, str]) -> Any:
     return value
 
 
+def _has_offsets(target: Target, path: str) -> bool:
+    return bool(target.send({"method": "GET", "path": path}).body.get("offsets"))
+
+
+def _has_topics(target: Target, path: str, connector: str) -> bool:
+    return bool(target.send({"method": "GET", "path": path}).body[connector]["topics"])
+
+
+def _is_unknown(target: Target, path: str) -> bool:
+    return target.send({"method": "GET", "path": path}).status == 404
+
+
 def run_setup(target: Target, steps: list[dict[str, Any]]) -> None:
     """Does the steps before a recorded request. Fails when one can't be done."""
     for step in steps:
@@ -112,21 +125,16 @@ def run_setup(target: Target, steps: list[dict[str, Any]]) -> None:
                 answer = target.send(step)
                 assert answer.status in step["expect"], f"setup {step['method']} {step['path']}: {answer}"
             case "wait":
-                _wait(lambda step=step: _is_in_state(target, step), f"state {step}")
+                _wait(partial(_is_in_state, target, step), f"state {step}")
             case "wait_offsets":
                 path = f"/connectors/{step['connector']}/offsets"
-                _wait(lambda path=path: bool(target.send({"method": "GET", "path": path}).body.get("offsets")), path)
+                _wait(partial(_has_offsets, target, path), path)
             case "wait_topics":  # tasks tell of topics before their offsets, but that is written behind
                 path = f"/connectors/{step['connector']}/topics"
-                _wait(
-                    lambda path=path, name=step["connector"]: bool(
-                        target.send({"method": "GET", "path": path}).body[name]["topics"]
-                    ),
-                    path,
-                )
+                _wait(partial(_has_topics, target, path, step["connector"]), path)
             case "wait_status_gone":
                 path = f"/connectors/{step['connector']}/status"
-                _wait(lambda path=path: target.send({"method": "GET", "path": path}).status == 404, path)
+                _wait(partial(_is_unknown, target, path), path)
             case "file":
                 Path(step["path"]).write_text(step["text"])
             case "pause":

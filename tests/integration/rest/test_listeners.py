@@ -17,9 +17,9 @@ import pytest
 from cryptography import x509
 
 from connect.errors import ConfigError
+from rest.rest_server import RestServer
 from rest.server import connection
-from rest.server.server import RestServer
-from rest.server.thread_pools import Kind
+from rest.server.thread_pools import RequestKind
 from tests.integration.rest.certificates import Authority
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.config.worker_config import WorkerConfig
@@ -47,7 +47,7 @@ def serve(herder: FakeHerder) -> Iterator[Serve]:
     running = []
 
     def start(props: dict[str, str]) -> RestServer:
-        server = RestServer.of_worker(WorkerConfig.standalone({**PLAIN, **props}))
+        server = RestServer.from_config(WorkerConfig.standalone({**PLAIN, **props}))
         running.append(server)
         server.start(herder)
         return server
@@ -98,7 +98,7 @@ def test_http_and_https_side_by_side(serve: Serve, tmp_path: Path) -> None:
         get(secure, tls=OTHER.client_context())
 
 
-def test_the_advertised_listener_is_that_of_the_scheme_asked_for(serve: Serve, tmp_path: Path) -> None:
+def test_advertised_listener_has_the_configured_scheme(serve: Serve, tmp_path: Path) -> None:
     store = AUTHORITY.sign("worker").write_pem(tmp_path / "worker.pem")
     both = {"listeners": "http://127.0.0.1:0,https://127.0.0.1:0", "ssl.keystore.location": store}
     server = serve({**both, "rest.advertised.listener": "https"})
@@ -110,7 +110,7 @@ def test_the_advertised_listener_is_that_of_the_scheme_asked_for(serve: Serve, t
 
 
 @pytest.mark.parametrize("form", ["pkcs12", "encrypted pem", "settings"])
-def test_forms_of_key_stores(form: str, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_key_store_format_works(form: str, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
@@ -167,7 +167,7 @@ def test_mutual_tls(store: str, serve: Serve, tmp_path: Path) -> None:
         get(requested, tls=stranger)
 
 
-def test_keys_with_the_prefix_take_the_place_of_those_without(serve: Serve, tmp_path: Path) -> None:
+def test_keys_with_prefix_replace_keys_without(serve: Serve, tmp_path: Path) -> None:
     public, admin = AUTHORITY.sign("public"), AUTHORITY.sign("admin")
     server = serve(
         {
@@ -183,7 +183,7 @@ def test_keys_with_the_prefix_take_the_place_of_those_without(serve: Serve, tmp_
     assert serial_at(server.admin_ports[0], AUTHORITY.client_context()) == admin.serial
 
 
-def test_versions_and_suites_of_tls(serve: Serve, tmp_path: Path) -> None:
+def test_tls_versions_and_cipher_suites_are_applied(serve: Serve, tmp_path: Path) -> None:
     store = {"ssl.keystore.location": AUTHORITY.sign("worker").write_pem(tmp_path / "worker.pem")}
 
     def agreed(port: int, highest: ssl.TLSVersion) -> tuple[str | None, str]:
@@ -212,7 +212,7 @@ def test_versions_and_suites_of_tls(serve: Serve, tmp_path: Path) -> None:
         agreed(new, ssl.TLSVersion.TLSv1_2)
 
 
-def test_a_new_certificate_is_shown_without_a_restart(serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_changed_certificate_is_used_without_a_restart(serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "worker.pem"
     first, second = AUTHORITY.sign("worker"), AUTHORITY.sign("worker")
     first.write_pem(path)
@@ -224,7 +224,7 @@ def test_a_new_certificate_is_shown_without_a_restart(serve: Serve, tmp_path: Pa
     assert serial_at(port, tls) == first.serial
 
     path.write_text("-----BEGIN half a file")
-    until(lambda: "the old one stays" in caplog.text)
+    until(lambda: "keeping the old one" in caplog.text)
     assert serial_at(port, tls) == first.serial
 
     second.write_pem(path)
@@ -242,7 +242,7 @@ def until(is_true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_admin_listeners_have_admin_alone(serve: Serve) -> None:
+def test_admin_listeners_serve_only_admin(serve: Serve) -> None:
     server = serve({"listeners": "http://127.0.0.1:0", "admin.listeners": "http://127.0.0.1:0"})
     [public], [admin] = server.ports, server.admin_ports
     missing = (404, {"error_code": 404, "message": "HTTP 404 Not Found"})
@@ -286,20 +286,20 @@ def test_basic_authentication(serve: Serve, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["announced", "chunked"])
-def test_a_body_beyond_the_limit_is_refused(chunked: bool, serve: Serve, herder: FakeHerder) -> None:
+def test_body_over_the_limit_is_rejected(chunked: bool, serve: Serve, herder: FakeHerder) -> None:
     [port] = serve({"listeners": "http://127.0.0.1:0", "rest.max.request.size.bytes": "1000"}).ports
     body = json.dumps({"connector.class": "x", "long": "x" * 5_000_000}).encode()
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     headers = {"Content-Type": "application/json"}
     client.request("PUT", "/connectors/c/config", iter([body]) if chunked else body, headers, encode_chunked=chunked)
     answer = client.getresponse()
-    message = "The request body is longer than 1000 bytes. The limit is the worker's key rest.max.request.size.bytes"
+    message = "The request body exceeds 1000 bytes. To raise the limit, set rest.max.request.size.bytes of the worker"
     assert (answer.status, json.loads(answer.read())) == (413, {"error_code": 413, "message": message})
     assert herder.configs == {}
     client.close()
 
 
-def test_a_client_that_never_ends_its_headers_is_sent_away(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_that_never_completes_its_headers_is_disconnected(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "HEAD_TIMEOUT_S", 0.2)
     [port] = serve({"listeners": "http://127.0.0.1:0"}).ports
     with socket.create_connection(("127.0.0.1", port), timeout=10) as silent:
@@ -315,7 +315,9 @@ def test_a_client_that_never_ends_its_headers_is_sent_away(serve: Serve, monkeyp
         assert long.makefile("rb").readline() == b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
 
 
-def test_reads_are_answered_while_configurations_hang(serve: Serve, herder: FakeHerder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_are_served_while_configuration_requests_hang(
+    serve: Serve, herder: FakeHerder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     release, entered = threading.Event(), threading.Semaphore(0)
 
     def hang(*args: object, **kwargs: object) -> None:
@@ -334,16 +336,16 @@ def test_reads_are_answered_while_configurations_hang(serve: Serve, herder: Fake
             client = socket.create_connection(("127.0.0.1", port), timeout=10)
             client.sendall(head.encode() + body)
             hanging.append(client)
-        for _ in range(Kind.CONFIGURE.threads):
+        for _ in range(RequestKind.CONFIGURE.threads):
             assert entered.acquire(timeout=10)
         # Each within the time-out of its connection, which is shorter than what hangs.
         assert get(port) == (200, [])
         assert get(port, "/health")[0] == 200
         assert get(port, "/connectors/none/status")[0] == 404
-        client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-        client.request("DELETE", "/connectors/none")
-        assert client.getresponse().status == 404
-        client.close()
+        other = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        other.request("DELETE", "/connectors/none")
+        assert other.getresponse().status == 404
+        other.close()
     finally:
         release.set()
         for one in hanging:
@@ -353,7 +355,7 @@ def test_reads_are_answered_while_configurations_hang(serve: Serve, herder: Fake
 @pytest.mark.parametrize(
     ("props", "text"),
     [
-        ({}, r"there is no certificate for it. Set ssl.keystore.location"),
+        ({}, r"no certificate is configured. Set ssl.keystore.location"),
         ({"ssl.keystore.location": "/nowhere"}, r"ssl.keystore.location: cannot be read: No such file"),
         ({"ssl.keystore.location": "{jks}"}, r"it begins as a JKS key store and is damaged: it ends too soon"),
         ({"ssl.keystore.location": "{junk}"}, r"it is neither PEM nor PKCS12 nor JKS"),
@@ -363,12 +365,12 @@ def test_reads_are_answered_while_configurations_hang(serve: Serve, herder: Fake
         ({"ssl.keystore.certificate.chain": "x"}, r"ssl.keystore.certificate.chain needs ssl.keystore.key"),
         ({"listeners.https.ssl.client.auth": "yes"}, r"listeners.https.ssl.client.auth: String must be one of"),
         ({"ssl.engine.factory.class": "a.B"}, r"names a Java class"),
-        ({"ssl.enabled.protocols": "TLSv1.1"}, r"leave no version of TLS that is safe"),
+        ({"ssl.enabled.protocols": "TLSv1.1"}, r"leave no secure TLS version"),
         ({"ssl.enabled.protocols": "TLSv9"}, r"expected TLSv1.2 or TLSv1.3"),
         ({"ssl.cipher.suites": "TLS_RSA_WITH_NOTHING"}, r"none of them is known here"),
     ],
 )
-def test_a_listener_that_cannot_be_secured_ends_the_start(props: dict[str, str], text: str, tmp_path: Path) -> None:
+def test_invalid_tls_settings_abort_startup(props: dict[str, str], text: str, tmp_path: Path) -> None:
     worker = AUTHORITY.sign("worker")
     (tmp_path / "jks").write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
     (tmp_path / "junk").write_bytes(b"junk")
@@ -380,5 +382,5 @@ def test_a_listener_that_cannot_be_secured_ends_the_start(props: dict[str, str],
     }
     given = {key: value.format(**files) for key, value in props.items()}
     with pytest.raises(ConfigError, match=text) as told:
-        RestServer.of_worker(WorkerConfig.standalone({**PLAIN, "listeners": "https://127.0.0.1:0", **given}))
+        RestServer.from_config(WorkerConfig.standalone({**PLAIN, "listeners": "https://127.0.0.1:0", **given}))
     assert "wr0ng!" not in told.value.message

@@ -45,7 +45,7 @@ def cluster_id(_broker: EmbeddedBroker) -> str:
 
 
 @pytest.mark.parametrize(("mode", "recording"), RECORDINGS, ids=[f"{mode}-{recording['id']}" for mode, recording in RECORDINGS])
-def test_answers_as_apache_does(
+def test_response_equals_apaches(
     mode: str,
     recording: dict[str, Any],
     workers: Workers,

@@ -12,9 +12,9 @@ from uuid import uuid4
 from confluent_kafka import Producer
 
 from connect.errors import ConnectError
-from rest.forwarding.leader_client import RestPeers
-from rest.forwarding.worker_client import Outgoing
-from rest.server.server import RestServer
+from rest.forwarding.leader_client import RestLeaderClient
+from rest.forwarding.worker_client import WorkerClient
+from rest.rest_server import RestServer
 from tests.integration.rest.replay import Target
 from worker.config.worker_config import WorkerConfig
 from worker.distributed.bootstrap import assemble
@@ -71,7 +71,7 @@ class Workers:
 
     def _standalone(self, props: dict[str, str]) -> Running:
         config = WorkerConfig.standalone({**props, "offset.storage.file.filename": str(self._new_folder() / "offsets")})
-        server = RestServer.of_worker(config)
+        server = RestServer.from_config(config)
         herder = StandaloneHerder(config, worker_id=server.worker_id)
         herder.start()
         server.start(herder)
@@ -84,9 +84,9 @@ class Workers:
         factors = {f"{what}.storage.replication.factor": "1" for what in ("config", "offset", "status")}
         own = {"group.id": group, "offset.storage.partitions": "1", "status.storage.partitions": "1"}
         config = WorkerConfig.for_cluster({**props, **own, **topics, **factors})
-        server = RestServer.of_worker(config)
-        peers = RestPeers(Outgoing.of_worker(config))
-        parts = assemble(config, worker_id=server.worker_id, url=server.url, leader_client=peers, on_fatal=_fail)
+        server = RestServer.from_config(config)
+        leader_client = RestLeaderClient(WorkerClient.from_config(config))
+        parts = assemble(config, worker_id=server.worker_id, url=server.url, leader_client=leader_client, on_fatal=_fail)
         herder = DistributedHerder(parts)
         server.start(herder)
         herder.start()

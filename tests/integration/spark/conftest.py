@@ -1,4 +1,4 @@
-"""The sink's task as a worker runs it, without a broker: partitions are lists, and a crash is a task that is thrown away."""
+"""Runs the sink task as a worker does, without a broker: partitions are lists, and a crash discards the task."""
 
 from __future__ import annotations
 

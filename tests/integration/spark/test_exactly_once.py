@@ -1,4 +1,4 @@
-"""Promise 6: a table commit carries the offsets it contains, the table is the truth, and the group is repaired from it."""
+"""Promise 6: a table commit carries its offsets, the table is the source of truth, and the group is repaired from it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_after_a_crash_every_record_is_there_once(
     assert not (Path(props["table.location"]) / ".sluice-staging").exists()
 
 
-def test_a_crash_before_a_topic_s_second_table_was_made_loses_none_of_its_rows(
+def test_a_crash_before_a_second_table_is_created_loses_no_rows(
     props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mixed = topic("mixed", schemas=False)
@@ -120,7 +120,7 @@ def test_the_group_is_repaired_when_it_lags_is_lost_or_runs_ahead(props: Any, ru
     assert Counter(r["__offset"] for r in read("t")) == Counter(range(25))
 
 
-def test_records_given_again_are_skipped_and_other_writers_do_not_hide_the_offsets(
+def test_redelivered_records_are_skipped_and_other_writers_do_not_hide_the_offsets(
     props: Any, run: Any, topic: Any, read: Any
 ) -> None:
     t = topic("t", schemas=False)
@@ -137,7 +137,7 @@ def test_records_given_again_are_skipped_and_other_writers_do_not_hide_the_offse
     fill(t, 10, 5)
     again = run(settings, [t], raw=True, group={})
     again.position = {TopicPartition("t", 0): 0}
-    again.task._position.clear()
+    again.task._positions.clear()
     again.deliver()
     again.close()
     assert again.task.progress()["tables"]["t"]["skipped"] == 10
@@ -161,7 +161,7 @@ def test_two_tasks_that_both_own_a_partition_add_its_records_once(props: Any, ru
     assert Counter(r["__offset"] for r in read("t")) == Counter(range(20))
 
 
-def test_a_commit_whose_number_is_taken_does_not_land(props: Any, run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_with_a_used_sequence_number_fails(props: Any, run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     t = topic("t", schemas=False)
     fill(t, 0, 5)
     life = run(props, [t], raw=True, group={})
@@ -177,8 +177,8 @@ def test_append_keeps_deletes_and_tombstones_as_rows(props: Any, run: Any, topic
     for raw in (True, False):
         t = topic(f"t{raw}", schemas=False)
         fill(t, 0, 2)
-        gone = {"before": {"id": 1, "v": "old"}, "after": None, "source": {"ts_ms": 9, "table": "t"}, "op": "d"}
-        t.add(b'{"id":1}', json.dumps(gone).encode())
+        removed = {"before": {"id": 1, "v": "old"}, "after": None, "source": {"ts_ms": 9, "table": "t"}, "op": "d"}
+        t.add(b'{"id":1}', json.dumps(removed).encode())
         t.add(b'{"id":1}', None)
         life = run(props, [t], raw=raw, group={})
         life.deliver()
@@ -213,7 +213,7 @@ def test_parquet_files_carry_their_offsets(props: Any, run: Any, topic: Any, mon
     assert Counter(offsets) == Counter(range(30))
 
 
-def test_offsets_moved_over_rest_hold(props: Any, run: Any, topic: Any, read: Any) -> None:
+def test_offsets_changed_over_rest_apply(props: Any, run: Any, topic: Any, read: Any) -> None:
     t = topic("t", schemas=False)
     fill(t, 0, 10)
     group: dict[TopicPartition, int] = {}
@@ -231,7 +231,7 @@ def test_offsets_moved_over_rest_hold(props: Any, run: Any, topic: Any, read: An
     assert run(props, [t], raw=True, group={}).position[tp] == 0
 
 
-def test_a_topic_made_anew_is_not_skipped_in_silence(props: Any, run: Any, topic: Any) -> None:
+def test_a_recreated_topic_is_not_skipped_silently(props: Any, run: Any, topic: Any) -> None:
     t = topic("t", schemas=False)
     fill(t, 0, 10)
     life = run(props, [t], raw=True, group={})
@@ -239,11 +239,11 @@ def test_a_topic_made_anew_is_not_skipped_in_silence(props: Any, run: Any, topic
     life.close()
     anew = topic("t", schemas=False)
     fill(anew, 0, 3)
-    with pytest.raises(ConnectError, match="was made anew"):
+    with pytest.raises(ConnectError, match="was deleted and recreated"):
         run(props, [anew], raw=True, group={})
 
 
-def test_lost_partitions_are_forgotten(props: Any, run: Any, topic: Any, read: Any) -> None:
+def test_records_of_lost_partitions_are_discarded(props: Any, run: Any, topic: Any, read: Any) -> None:
     t = topic("t", schemas=False)
     fill(t, 0, 5, partition=0)
     fill(t, 100, 5, partition=1)

@@ -1,4 +1,4 @@
-"""The two ways of appending to a Delta table give the same table; so do the raw and the record path for every type."""
+"""Both ways to append to a Delta table give the same table, and so do the raw and the record path for every type."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def messages() -> list[bytes]:
     return [f'{{"schema":{schema},"payload":{json.dumps(r, separators=(",", ":"))}}}'.encode() for r in rows]
 
 
-def test_every_type_is_the_same_by_all_ways(
+def test_every_type_is_equal_on_all_write_paths(
     props: Any, run: Any, topic: Any, read: Any, columns_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = []
     for raw, files in ((True, True), (True, False), (False, True)):
-        monkeypatch.setattr(FileAppender, "serves", staticmethod(lambda session, files=files: files))
+        monkeypatch.setattr(FileAppender, "supports", staticmethod(lambda session, files=files: files))
         t = topic(f"t{raw}{files}", schemas=True)
         for message in messages():
             t.add(None, message)
@@ -144,7 +144,7 @@ def numbers_of(props: dict[str, str], table: str) -> list[tuple[int, int]]:
 FAR = [(-719_164, -62_135_769_600_000), (0, 0), (2_932_897, 253_402_300_800_000)]
 
 
-def test_dates_outside_of_pythons_years_are_appended(props: Any, run: Any, topic: Any) -> None:
+def test_dates_outside_pythons_years_are_appended(props: Any, run: Any, topic: Any) -> None:
     t = topic("t", schemas=True)
     for row in FAR:
         t.add(None, far_message(*row))
@@ -154,7 +154,7 @@ def test_dates_outside_of_pythons_years_are_appended(props: Any, run: Any, topic
     assert numbers_of(props, "t") == FAR
 
 
-def test_dates_outside_of_pythons_years_are_keys(props: Any, run: Any, topic: Any) -> None:
+def test_dates_outside_pythons_years_can_be_keys(props: Any, run: Any, topic: Any) -> None:
     t = topic("t", schemas=True)
     own = {**props, "write.mode": "upsert", "key.columns": "day", "metadata.columns": "none"}
     life = run(own, [t], raw=False, group={})
@@ -167,7 +167,7 @@ def test_dates_outside_of_pythons_years_are_keys(props: Any, run: Any, topic: An
 
 
 @pytest.mark.parametrize("raw", [True, False])
-def test_a_timestamp_beyond_what_spark_counts_is_refused_by_its_field(props: Any, run: Any, topic: Any, raw: bool) -> None:
+def test_the_error_for_a_timestamp_beyond_sparks_range_names_the_field(props: Any, run: Any, topic: Any, raw: bool) -> None:
     t = topic("t", schemas=True)
     t.add(None, far_message(0, 9_223_372_036_825_200_000))
     life = run(props, [t], raw=raw, group={})
@@ -176,7 +176,7 @@ def test_a_timestamp_beyond_what_spark_counts_is_refused_by_its_field(props: Any
     life.task.close()
 
 
-def test_a_table_with_rules_of_its_own_is_appended_to_by_frames(
+def test_a_table_with_constraints_is_appended_to_with_dataframes(
     props: Any, run: Any, topic: Any, read: Any, tmp_path: Path
 ) -> None:
     lease = session.lease(parse_config(props).spark)
@@ -193,12 +193,12 @@ def test_a_table_with_rules_of_its_own_is_appended_to_by_frames(
     assert (Path(where) / "v=a").is_dir()
 
 
-def test_the_jvm_goes_when_its_worker_is_killed(spark_props: dict[str, str], tmp_path: Path) -> None:
+def test_the_jvm_exits_when_its_worker_is_killed(spark_props: dict[str, str], tmp_path: Path) -> None:
     program = f"""
 import time
 from connectors.spark import session
-from connectors.spark.config import SparkSettings
-lease = session.lease(SparkSettings("local[1]", "", (), ({spark_props["spark.jars"]!r},)))
+from connectors.spark.config import SparkConfig
+lease = session.lease(SparkConfig("local[1]", "", (), ({spark_props["spark.jars"]!r},)))
 lease.session()
 print("up", flush=True)
 time.sleep(600)

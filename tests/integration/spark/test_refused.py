@@ -1,4 +1,4 @@
-"""Bad records among good ones, by a worker over a broker: the table has the good ones once, the queue the bad ones."""
+"""Errant records with a worker and a broker: the table has the good records once, the dead letter queue the bad ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def bad(which: int) -> tuple[bytes | None, bytes]:
     )[which]
 
 
-def test_the_table_has_the_good_records_once_and_the_queue_the_bad_ones_also_after_a_restart(
+def test_good_records_are_in_the_table_and_bad_ones_in_the_dead_letter_queue_once(
     props: dict[str, str],
     read: Callable[[str], list[dict[str, Any]]],
     broker: EmbeddedBroker,
@@ -112,10 +112,10 @@ def test_the_table_has_the_good_records_once_and_the_queue_the_bad_ones_also_aft
         assert text in said
 
 
-def test_a_commit_by_frames_of_nothing_but_refused_records_moves_the_table_s_offsets(
+def test_a_commit_with_only_errant_records_advances_the_table_offsets(
     props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FileAppender, "serves", staticmethod(lambda session: False))
+    monkeypatch.setattr(FileAppender, "supports", staticmethod(lambda session: False))
     reporter = MemoryReporter()
     t = topic("t", schemas=False)
     monkeypatch.setattr(Context, "errant_record_reporter", reporter)

@@ -1,4 +1,4 @@
-"""Upsert tables against a model: whatever the topic says last of a key is what the table has."""
+"""Upsert tables compared with a model: the table has the last change of each key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 SEEDS = int(os.environ.get("SLUICE_UPSERT_SEEDS", "1"))
-"""How many histories of random changes are tried."""
+"""Number of random histories of changes."""
 PLACEHOLDER = "__debezium_unavailable_value"
 UTC = dt.UTC
 
@@ -223,7 +223,7 @@ def test_ignored_deletes_leave_the_row(props: Any, run: Any, topic: Any, read: A
     assert sorted(r["id"] for r in read("t")) == [1, 2]
 
 
-def test_truncate_empties_the_table_at_its_place_in_the_order(props: Any, run: Any, topic: Any, read: Any) -> None:
+def test_truncate_empties_the_table_in_order(props: Any, run: Any, topic: Any, read: Any) -> None:
     shop = Shop(topic("t", schemas=True), 4)
     for id_ in range(5):
         shop.create(id_)
@@ -240,7 +240,7 @@ def test_truncate_empties_the_table_at_its_place_in_the_order(props: Any, run: A
     assert {r["id"]: r for r in read("t")} == shop.rows
 
 
-def test_a_row_without_a_key_is_a_clear_error(props: Any, run: Any, topic: Any) -> None:
+def test_a_row_without_a_key_is_rejected(props: Any, run: Any, topic: Any) -> None:
     t = topic("t", schemas=True)
     t.add(None, change("c", None, Shop(t, 1).wire(Shop(t, 1).values(1)), ROW))
     life = run({**props, "write.mode": "upsert"}, [t], raw=True, group={})
@@ -261,7 +261,7 @@ def test_key_columns_may_be_named_instead(props: Any, run: Any, topic: Any, read
     assert {(r["n"], r["v"]) for r in read("t")} == {(1, "c"), (2, "b")}
 
 
-def test_a_value_that_does_not_fit_is_named(props: Any, run: Any, topic: Any) -> None:
+def test_the_error_for_a_value_that_does_not_fit_names_it(props: Any, run: Any, topic: Any) -> None:
     t = topic("t", schemas=False)
     t.add(b'{"id":1}', b'{"id":1,"price":5}')
     t.add(b'{"id":2}', b'{"id":2,"price":"many"}')
@@ -274,7 +274,7 @@ def test_a_value_that_does_not_fit_is_named(props: Any, run: Any, topic: Any) ->
     life.task.close()
 
 
-def test_evolution_can_be_refused(props: Any, run: Any, topic: Any, read: Any) -> None:
+def test_evolution_can_be_disabled(props: Any, run: Any, topic: Any, read: Any) -> None:
     t = topic("t", schemas=False)
     t.add(b'{"id":1}', b'{"id":1,"a":1}')
     life = run({**props, "write.mode": "upsert", "schema.evolution": "fail"}, [t], raw=True, group={})

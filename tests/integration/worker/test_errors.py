@@ -189,9 +189,7 @@ def test_a_report_that_is_not_tolerated_fails_the_task_though_it_is_swallowed(wo
     worker.create(name, sink_config(name, topic, dlq, **{"errors.tolerance": "none"}))
     worker.wait_for(name, State.FAILED)
     assert len(swallowed) == 1
-    assert (
-        "ConnectException: Tolerance exceeded in error handler: ValueError: no room" in worker.errors.trace(name).splitlines()[0]
-    )
+    assert "ConnectException: Tolerance exceeded in error handler: ValueError: no room" in worker.trace(name).splitlines()[0]
     assert [m.value() for m in messages(worker, dlq, 1)] == [b"a"]
     assert committed(worker, name) == {}
 
@@ -226,7 +224,7 @@ def test_a_dead_letter_topic_that_cannot_be_made_fails_the_task_with_the_key(wor
     del config["errors.deadletterqueue.topic.replication.factor"]  # 3, as in Apache
     worker.create(name, config)
     worker.wait_for(name, State.FAILED)
-    first = worker.errors.trace(name).splitlines()[0]
+    first = worker.trace(name).splitlines()[0]
     assert first.startswith(
         "org.apache.kafka.connect.errors.ConnectException: "
         f"Could not initialize dead letter queue with topic={dlq}: creating topic {dlq} as errors.deadletterqueue.topic.* says"
@@ -290,9 +288,7 @@ def test_a_dead_letter_larger_than_the_clients_memory_fails_the_task(worker: Wor
     settings = {"transforms": "up", "transforms.up.type": f"{FAKES}:Upper", "producer.override.buffer.memory": "20480"}
     worker.create(name, source_config(name, dlq, **settings))
     worker.wait_for(name, State.FAILED)
-    assert (
-        "do not fit into the client's memory; raise producer.override.buffer.memory" in worker.errors.trace(name).splitlines()[0]
-    )
+    assert "do not fit into the client's memory; raise producer.override.buffer.memory" in worker.trace(name).splitlines()[0]
     assert worker.herder.offsets(name) == []
 
 
@@ -305,7 +301,7 @@ def test_what_the_dead_letter_queue_does_not_take_fails_the_task_and_its_offset_
     SCRIPTS[name].batches = [[source_record(topic, value, i) for i, value in enumerate(["a", "bad", "b"])]]
     worker.create(name, source_config(name, dlq, **{"transforms": "up", "transforms.up.type": f"{FAKES}:Upper"}))
     worker.wait_for(name, State.FAILED)
-    first = worker.errors.trace(name).splitlines()[0]
+    first = worker.trace(name).splitlines()[0]
     assert (
         f"Could not produce message to dead letter queue. topic={dlq}: it is larger than the topic or the client allows" in first
     )

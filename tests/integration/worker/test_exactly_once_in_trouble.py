@@ -77,7 +77,7 @@ def test_a_broker_that_is_away_for_longer_than_a_transaction_may_last_is_waited_
 def test_transactions_that_always_last_too_long_fail_the_task_and_it_says_what_helps(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source_task, "_FRUITLESS", 1)
+    monkeypatch.setattr(source_task, "_MAX_FAILED_RESTARTS", 1)
     done = threading.Event()
     count_up(setting.name, setting.topic, 1000, done.set, 0.02)
     endless = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "600000"}

@@ -111,7 +111,7 @@ def test_a_failure_names_the_function_and_its_line_and_bad_functions_are_found_b
     }  # fmt: skip
     worker.create("fragile", config)
     worker.wait_for("fragile", State.FAILED)
-    first = worker.errors.trace("fragile").splitlines()[0]
+    first = worker.trace("fragile").splitlines()[0]
     assert "LookupError: no such thing (in function" in first
     assert f"{HERE}:fragile, {__file__}, line " in first
     assert "in transformation f (PythonTransformation), record for topic" in first

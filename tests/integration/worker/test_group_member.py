@@ -13,7 +13,7 @@ import pytest
 
 from connect.errors import ConnectError, UnreachableError
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.locations import free_ports
+from sluice.embedded.ports import free_ports
 from tests.integration.worker.conftest import eventually
 from tests.unit.worker.group.cluster import Config
 from tests.within import within_limits

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 
 from connect.errors import ConnectError, UnreachableError
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.locations import free_ports
+from sluice.embedded.ports import free_ports
 from tests.unit.worker.group import certificates
 from worker.group.config import GroupSettings
 from worker.group.events import Assigned, GroupEvent

@@ -19,7 +19,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.locations import free_ports
+from sluice.embedded.ports import free_ports
 from tests.integration.worker.conftest import STRING, Worker, eventually
 
 Name = Callable[[str], str]

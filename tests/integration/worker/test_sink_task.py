@@ -158,7 +158,7 @@ def test_any_other_error_fails_the_task_and_commits_what_was_put_before(worker: 
     eventually(lambda: values(script.delivered) == ["a"], "the first")
     worker.produce(topic, ["bad"])
     worker.wait_for(name, State.FAILED)
-    assert worker.errors.trace(name).splitlines()[:2] == [
+    assert worker.trace(name).splitlines()[:2] == [
         "org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSinkTask due to unrecoverable exception. "
         f"ValueError: no room for bad (in task put ScriptedSinkTask, 1 record: topic {topic}, partition 0, offsets 1 to 1)",
         "Caused by: org.apache.kafka.connect.errors.ConnectException: ValueError: no room for bad",
@@ -173,7 +173,7 @@ def test_a_payload_that_cannot_be_converted_is_named(worker: Worker, unique_name
     json = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
     worker.create(name, config_of(name, topic, **json))
     worker.wait_for(name, State.FAILED)
-    first, second = worker.errors.trace(name).splitlines()[:2]
+    first, second = worker.trace(name).splitlines()[:2]
     # As in Apache's worker (recording status-bad-converter-data), and then what it tells further down.
     assert first.startswith("org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler")
     assert f"(in value converter JsonConverter, topic {topic}, partition 0, offset 1)" in first

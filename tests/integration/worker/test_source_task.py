@@ -110,7 +110,7 @@ def test_a_bad_record_fails_the_task_after_those_before_it_were_sent(worker: Wor
     SCRIPTS[name].batches = [[source_record(topic, value, i) for i, value in enumerate(("a", "b", "bad", "c"))]]
     worker.create(name, config_of(name, **{"transforms": "up", "transforms.up.type": f"{FAKES}:Upper"}))
     worker.wait_for(name, State.FAILED)
-    trace = worker.errors.trace(name)
+    trace = worker.trace(name)
     assert trace.splitlines()[0] == (
         "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler: ValueError: cannot make this "
         f"larger (in transformation up (Upper), record for topic {topic}, source partition {{'source': 'p'}}, "
@@ -126,8 +126,8 @@ def test_the_trace_of_a_failure_hides_secrets(worker: Worker, unique_name: Name)
     SCRIPTS[name].start_error = RuntimeError("cannot log in as joe with hunter2!? at db://joe:hunter2!?@host/x")
     worker.create(name, config_of(name, **{"db.password": "hunter2!?"}))
     worker.wait_for(name, State.FAILED)
-    assert "hunter2" not in worker.errors.trace(name)
-    assert "[hidden]" in worker.errors.trace(name)
+    assert "hunter2" not in worker.trace(name)
+    assert "[hidden]" in worker.trace(name)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_what_is_no_batch_fails_the_task_and_says_what_poll_returned(
     worker.create(name, config_of(name))
     worker.wait_for(name, State.FAILED)
     said = f"must return a sequence of SourceRecord, or None, but returned {found}"
-    assert said in worker.errors.trace(name).splitlines()[0]
+    assert said in worker.trace(name).splitlines()[0]
 
 
 def test_a_retriable_error_of_poll_is_followed_by_another_poll(worker: Worker, unique_name: Name) -> None:
@@ -197,7 +197,7 @@ def test_a_record_too_large_fails_the_task_with_topic_key_and_size(worker: Worke
     ]
     worker.create(name, config_of(name))
     worker.wait_for(name, State.FAILED)
-    first = worker.errors.trace(name).splitlines()[0]
+    first = worker.trace(name).splitlines()[0]
     assert topic in first
     assert "key the-key" in first
     assert "ConnectException: Unrecoverable exception from producer send callback: " in first
@@ -212,7 +212,7 @@ def test_a_record_larger_than_the_producers_memory_fails_the_task_and_is_not_wai
     SCRIPTS[name].batches = [[source_record(topic, "small", 0), source_record(topic, "x" * 50_000, 1)]]
     worker.create(name, config_of(name, **{"producer.override.buffer.memory": "20480"}))
     worker.wait_for(name, State.FAILED)
-    assert "does not fit into the producer's memory, buffer.memory=20480" in worker.errors.trace(name).splitlines()[0]
+    assert "does not fit into the producer's memory, buffer.memory=20480" in worker.trace(name).splitlines()[0]
     assert worker.values(topic, 2, timeout_s=2) == ["small"]
 
 
@@ -223,7 +223,7 @@ def test_a_record_that_the_topic_refuses_fails_the_task(worker: Worker, unique_n
     SCRIPTS[name].batches = [[source_record(topic, "x" * 500_000, 1)]]
     worker.create(name, config_of(name))
     worker.wait_for(name, State.FAILED)
-    assert "max.message.bytes" in worker.errors.trace(name).splitlines()[0]
+    assert "max.message.bytes" in worker.trace(name).splitlines()[0]
     assert worker.herder.offsets(name) == []
 
 

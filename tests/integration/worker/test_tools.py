@@ -101,6 +101,6 @@ def test_mock_tasks_fail_as_they_are_told_and_run_again_after_a_restart(
     worker.create(name, config | ({"topics": unique_name("nothing")} if kind == "Sink" else {}))
     worker.wait_for(name, State.FAILED)
     assert worker.herder.connector_status(name).connector.state is State.RUNNING
-    assert "mock_mode=task-failure" in worker.errors.trace(name)
+    assert "mock_mode=task-failure" in worker.trace(name)
     worker.herder.restart_task(TaskId(name, 0))
     eventually(lambda: told.of(name, 0) == [State.RUNNING, State.FAILED] * 2, "the task has run again, and failed")

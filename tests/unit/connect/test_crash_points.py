@@ -28,6 +28,6 @@ sys.exit(child.wait() + 100)
         ("", 100),
     ],
 )
-def test_a_point_ends_its_process_and_where_asked_the_whole_worker(asked: str, code: int) -> None:
+def test_crash_point_kills_its_process_or_the_whole_worker(asked: str, code: int) -> None:
     done = subprocess.run([sys.executable, "-c", CONTROL], env={**os.environ, "SLUICE_CRASH_AT": asked}, check=False)
     assert done.returncode == code

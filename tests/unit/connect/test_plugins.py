@@ -29,7 +29,7 @@ def plugins() -> Plugins:
         "connectors.file.FileStreamSource",
     ],
 )
-def test_every_form_of_a_name_means_the_same_connector(plugins: Plugins, name: str) -> None:
+def test_every_form_of_a_name_resolves_to_the_same_connector(plugins: Plugins, name: str) -> None:
     desc = plugins.resolve(Kind.CONNECTOR, name)
     assert (desc.path, desc.type) == ("connectors.file:FileStreamSource", "source")
     assert desc.class_name == "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -41,7 +41,7 @@ def test_converters_have_the_same_forms(plugins: Plugins, name: str) -> None:
     assert type(plugins.new_converter(name)) is JsonConverter
 
 
-def test_vendors_names_mean_the_classes_here(plugins: Plugins) -> None:
+def test_vendor_names_resolve_to_our_classes(plugins: Plugins) -> None:
     paths = {
         "io.debezium.connector.postgresql.PostgresConnector": "connectors.postgres:PostgresSource",
         "io.confluent.kafka.connect.datagen.DatagenConnector": "connectors.datagen:DatagenSource",
@@ -50,7 +50,7 @@ def test_vendors_names_mean_the_classes_here(plugins: Plugins) -> None:
     assert {name: plugins.resolve(Kind.CONNECTOR, name).path for name in paths} == paths
 
 
-def test_an_unknown_class_tells_the_nearest_and_all_that_there_are(plugins: Plugins) -> None:
+def test_unknown_class_error_lists_the_nearest_and_all_known(plugins: Plugins) -> None:
     with pytest.raises(PluginNotFoundError) as caught:
         plugins.resolve(Kind.CONNECTOR, "org.apache.kafka.connect.file.FileStreamSorceConnector")
     message = caught.value.message
@@ -65,7 +65,7 @@ def test_a_python_path_needs_no_registration(plugins: Plugins) -> None:
     assert issubclass(plugins.load(desc), SinkConnector)
 
 
-def test_a_path_to_something_else_is_refused(plugins: Plugins) -> None:
+def test_path_to_another_kind_is_rejected(plugins: Plugins) -> None:
     with pytest.raises(ConfigError, match="is no connector"):
         plugins.resolve(Kind.CONNECTOR, "connect.converters.json.converter:JsonConverter")
     with pytest.raises(PluginNotFoundError, match="cannot be loaded"):
@@ -81,7 +81,7 @@ def test_a_path_to_something_else_is_refused(plugins: Plugins) -> None:
         ("import nowhere_to_be_found", "No module named 'nowhere_to_be_found'"),
     ],
 )
-def test_what_a_module_does_when_it_is_imported_is_told(
+def test_import_errors_are_reported(
     plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, reason: str
 ) -> None:
     (tmp_path / "broken_plugin.py").write_text(text)
@@ -90,7 +90,7 @@ def test_what_a_module_does_when_it_is_imported_is_told(
         plugins.resolve(Kind.CONNECTOR, "broken_plugin:Broken")
 
 
-def test_a_short_name_that_means_two_classes_means_none() -> None:
+def test_ambiguous_short_name_resolves_to_nothing() -> None:
     one = PluginDesc(Kind.CONNECTOR, "a:One", ("org.a.TwinConnector",), (), "sink", "1", "a")
     two = PluginDesc(Kind.CONNECTOR, "b:Two", ("org.b.TwinConnector",), ("Second",), "sink", "1", "b")
     plugins = Plugins([one, two])

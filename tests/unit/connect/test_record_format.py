@@ -7,12 +7,12 @@ import json
 import pytest
 
 from connect import Header, Headers, Schema, SinkRecord, SourceRecord, Struct, Type
-from connect.data.sized_numbers import Float32, Int8
 from connect.errors import DataError
+from connect.java.sized_numbers import Float32, Int8
 from connect.record_format import record_from_json, record_to_json, schema_from_json
 
 
-def test_a_sink_record_comes_back() -> None:
+def test_sink_record_round_trips() -> None:
     schema = Schema(
         Type.STRUCT,
         name="s",
@@ -30,14 +30,14 @@ def test_a_sink_record_comes_back() -> None:
     assert [type(v) for v in again.headers.last_with_name("n").value] == [Int8, Float32, bytes, dict]  # type: ignore[union-attr]
 
 
-def test_a_source_record_comes_back() -> None:
+def test_source_record_round_trips() -> None:
     record = SourceRecord({"file": "f"}, {"position": 3}, "t", None, None, None, Schema.STRING, "x")
     again = record_from_json(record_to_json(record))
     assert isinstance(again, SourceRecord)
     assert (again.source_partition, again.source_offset, again.value) == ({"file": "f"}, {"position": 3}, "x")
 
 
-def test_what_is_no_schema_or_no_value_is_refused() -> None:
+def test_invalid_schema_or_value_is_rejected() -> None:
     with pytest.raises(DataError, match="needs a type"):
         schema_from_json({"type": "int33"})
     with pytest.raises(DataError, match="is not a"):

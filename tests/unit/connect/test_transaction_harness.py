@@ -28,7 +28,7 @@ class Bounded(SourceTask):
     def stop(self) -> None: ...
 
 
-def test_boundaries_are_kept_for_the_test() -> None:
+def test_transaction_boundaries_are_recorded() -> None:
     with SourceHarness(Bounded(), {"transaction.boundary": "connector"}) as harness:
         first = harness.poll()
         harness.poll()
@@ -37,7 +37,7 @@ def test_boundaries_are_kept_for_the_test() -> None:
         assert harness.transactions.aborts == [None]
 
 
-def test_without_boundaries_of_its_own_a_task_has_no_say() -> None:
+def test_task_without_own_boundaries_has_no_transaction_context() -> None:
     with SourceHarness(Bounded(), {}) as harness:
         assert len(harness.poll()) == 2
         assert harness.transactions is None

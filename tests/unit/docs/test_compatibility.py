@@ -22,7 +22,7 @@ def _rows(mark: str) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("type_name", "payload", "value"), _rows("json"))
-def test_json_converter_reads_as_the_page_says(type_name: str, payload: str, value: str) -> None:
+def test_json_converter_reads_as_documented(type_name: str, payload: str, value: str) -> None:
     converter = JsonConverter()
     converter.configure({}, False)
     message = f'{{"schema":{json.dumps({"type": type_name, "optional": True})},"payload":{payload}}}'
@@ -36,7 +36,7 @@ def _strict_column() -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("text", "strict"), _strict_column().items())
-def test_simple_header_converter_refuses_as_the_page_says(text: str, strict: str) -> None:
+def test_simple_header_converter_rejects_as_documented(text: str, strict: str) -> None:
     converter = SimpleHeaderConverter()
     converter.configure({"conversion.strict": "true"})
     if strict == "error":
@@ -48,13 +48,13 @@ def test_simple_header_converter_refuses_as_the_page_says(text: str, strict: str
 
 
 @pytest.mark.parametrize(("text", "type_name", "value"), _rows("header"))
-def test_simple_header_converter_reads_as_the_page_says(text: str, type_name: str, value: str) -> None:
+def test_simple_header_converter_reads_as_documented(text: str, type_name: str, value: str) -> None:
     found = SimpleHeaderConverter().to_connect_header("t", "h", text.encode())
     assert found.schema is not None
     assert (found.schema.type.name, repr(found.value)) == (type_name, value)
 
 
-def test_both_tables_were_read() -> None:
+def test_both_tables_are_in_the_page() -> None:
     assert len(_rows("json")) > 8
     assert len(_rows("header")) > 6
     assert re.search(r"modulo 2\^64 \(`18446744073709551616` is 0\)", PAGE)

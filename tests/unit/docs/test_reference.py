@@ -23,7 +23,7 @@ def _sluice(*words: str) -> int:
     return run(build(COMMANDS), words)
 
 
-def test_the_pages_are_what_the_tables_say() -> None:
+def test_reference_pages_are_current() -> None:
     expected = pages.pages(Plugins.discover())
     stored = {path.name: path.read_text("utf-8") for path in REFERENCE.glob("*.md")}
     assert sorted(stored) == sorted(expected), HOW
@@ -31,7 +31,7 @@ def test_the_pages_are_what_the_tables_say() -> None:
     assert not different, f"{', '.join(different)}: {HOW}"
 
 
-def test_every_key_has_a_page_and_a_text() -> None:
+def test_every_key_has_a_page_and_documentation() -> None:
     for component in pages.components(Plugins.discover()):
         text = pages.page(component)
         for key in component.table.keys.values():
@@ -39,7 +39,7 @@ def test_every_key_has_a_page_and_a_text() -> None:
             assert key.doc, f"{component.name}: {key.name} has no text that says what it is for"
 
 
-def test_every_plugin_with_a_table_is_a_component() -> None:
+def test_every_plugin_with_a_config_def_is_a_component() -> None:
     plugins = Plugins.discover()
     named = {name for component in pages.components(plugins) for name in component.names}
     own = [d for d in plugins.all() if d.distribution == pages.OWN_DISTRIBUTION and d.kind is not Kind.CONFIG_PROVIDER]
@@ -62,22 +62,22 @@ def test_every_plugin_with_a_table_is_a_component() -> None:
         "distributed-worker",
     ],
 )
-def test_a_component_is_found_by_any_of_its_names(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_component_is_found_by_any_of_its_names(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert _sluice("docs", name) == 0
     assert capsys.readouterr().out.startswith("# ")
 
 
-def test_a_connector_that_is_not_registered_is_found_by_its_path(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unregistered_connector_is_found_by_its_path(capsys: pytest.CaptureFixture[str]) -> None:
     assert _sluice("docs", "connect.testing.memory:MemorySink") == 0
     assert "`connect.testing.memory:MemorySink`" in capsys.readouterr().out
 
 
-def test_an_unknown_component_is_bad_usage_and_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_component_is_bad_usage_with_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert _sluice("docs", "SparkSinc") == 2
     assert "Did you mean SparkSink?" in capsys.readouterr().err
 
 
-def test_the_list_and_a_page_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_and_page_can_be_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert _sluice("docs", "-o", "json") == 0
     assert "postgres-source" in {one["name"] for one in json.loads(capsys.readouterr().out)}
     assert _sluice("docs", "postgres-source", "-o", "json") == 0
@@ -101,7 +101,7 @@ def test_the_list_and_a_page_as_json(capsys: pytest.CaptureFixture[str]) -> None
         ({}, False),
     ],
 )
-def test_json_schema_takes_what_the_table_takes(
+def test_json_schema_accepts_what_the_config_def_accepts(
     config: dict[str, object], valid: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _sluice("docs", "file-stream-source", "-o", "json-schema") == 0
@@ -110,7 +110,7 @@ def test_json_schema_takes_what_the_table_takes(
     assert jsonschema.Draft202012Validator(schema).is_valid(config) is valid
 
 
-def test_json_schema_knows_ranges_and_choices() -> None:
+def test_json_schema_has_ranges_and_choices() -> None:
     (sources,) = (one for one in pages.framework_components() if one.name == "source-connectors")
     schema = jsonschema.Draft202012Validator(json_schema(sources))
     config = {"name": "a", "connector.class": "FileStreamSource"}
@@ -119,19 +119,19 @@ def test_json_schema_knows_ranges_and_choices() -> None:
     assert not schema.is_valid({**config, "errors.tolerance": "some"})
 
 
-def test_json_schema_of_every_component_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_schema_of_every_component_is_valid(capsys: pytest.CaptureFixture[str]) -> None:
     for component in pages.components(Plugins.discover()):
         jsonschema.Draft202012Validator.check_schema(json_schema(component))
 
 
-def test_a_page_for_the_terminal_has_no_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_page_for_a_terminal_has_no_escapes(capsys: pytest.CaptureFixture[str]) -> None:
     assert _sluice("docs", "SparkSink") == 0
     shown = capsys.readouterr().out
     assert "soft sets __deleted" in shown
     assert pages.MARK not in shown
 
 
-def test_write_removes_only_its_own_pages_of_what_is_gone(tmp_path: Path) -> None:
+def test_write_removes_only_generated_pages_of_removed_components(tmp_path: Path) -> None:
     (tmp_path / "gone.md").write_text(f"# Gone\n\n{pages.MARK}\n")
     (tmp_path / "mine.md").write_text("# Mine\n")
     assert _sluice("docs", "--write", str(tmp_path)) == 0
@@ -140,11 +140,11 @@ def test_write_removes_only_its_own_pages_of_what_is_gone(tmp_path: Path) -> Non
     assert {"mine.md", "worker.md", "distributed-worker.md", "README.md"} <= names
 
 
-def test_write_takes_no_component(tmp_path: Path) -> None:
+def test_write_rejects_a_component(tmp_path: Path) -> None:
     assert _sluice("docs", "worker", "--write", str(tmp_path)) == 2
 
 
-def test_two_classes_of_one_name_get_pages_of_their_own() -> None:
+def test_classes_of_the_same_name_get_separate_pages() -> None:
     def desc(path: str) -> PluginDesc:
         return PluginDesc(Kind.CONNECTOR, path, (), (), "sink", "1", pages.OWN_DISTRIBUTION)
 
@@ -155,7 +155,7 @@ def test_two_classes_of_one_name_get_pages_of_their_own() -> None:
     assert names - framework - workers == {"connect-testing-memory-sink", "connect-testing-memory-memory-sink"}
 
 
-def test_a_broken_plugin_of_somebody_else_does_not_hide_the_rest(caplog: pytest.LogCaptureFixture) -> None:
+def test_broken_third_party_plugin_does_not_hide_others(caplog: pytest.LogCaptureFixture) -> None:
     broken = PluginDesc(Kind.CONNECTOR, "no.such.module:Sink", (), (), "sink", "1", "elsewhere")
     found = pages.components(Plugins([broken, *Plugins.discover().all()]), distribution=None)
     assert "spark-sink" in {component.name for component in found}

@@ -82,7 +82,7 @@ each_way = pytest.mark.parametrize("count", [1, 5], ids=["record", "batch"])
 
 @each_way
 @each_row
-def test_what_is_lost(name: str, settings: str, schema: str, datum: str, becomes: str, count: int) -> None:
+def test_listed_values_are_changed(name: str, settings: str, schema: str, datum: str, becomes: str, count: int) -> None:
     expected = eval(_code(becomes), dict(_NAMES))
     for changed in _applied(name, _settings(_code(settings)), _records(_code(schema), _code(datum), count)):
         assert changed is not None
@@ -91,7 +91,7 @@ def test_what_is_lost(name: str, settings: str, schema: str, datum: str, becomes
 
 @each_way
 @each_row
-def test_it_is_an_error_where_nothing_may_be_lost(
+def test_strict_conversion_rejects_lossy_values(
     name: str, settings: str, schema: str, datum: str, becomes: str, count: int
 ) -> None:
     strict = {**_settings(_code(settings)), "conversion.strict": "true"}
@@ -126,7 +126,9 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("name", "settings", "schema", "datum", "becomes"), KEPT)
-def test_what_is_kept_is_no_error(name: str, settings: dict[str, str], schema: str, datum: object, becomes: object) -> None:
+def test_strict_conversion_accepts_lossless_values(
+    name: str, settings: dict[str, str], schema: str, datum: object, becomes: object
+) -> None:
     shown_schema = _schema(schema)
     record = SourceRecord({}, {}, "t", value_schema=None if shown_schema is None else shown_schema.as_optional(), value=datum)
     for changed in _applied(name, {**settings, "conversion.strict": "true"}, [record] * 5):
@@ -134,7 +136,7 @@ def test_what_is_kept_is_no_error(name: str, settings: dict[str, str], schema: s
         assert repr(_shown(changed, "")) == repr(becomes)
 
 
-def test_the_table_was_read() -> None:
+def test_table_is_in_the_page() -> None:
     assert len(ROWS) > 30
     classes = {row[0].partition("$")[0] for row in ROWS}
     assert classes >= {"Cast", "ExtractField", "Flatten", "InsertField", "MaskField", "ReplaceField", "TimestampConverter"}

@@ -37,7 +37,7 @@ def blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[Path, list[s
 
 
 @pytest.mark.parametrize("page", [CLASSES, FUNCTIONS], ids=lambda page: str(page.name))
-def test_the_blocks_run(blocks: dict[Path, list[str]], page: Path) -> None:
+def test_code_blocks_run(blocks: dict[Path, list[str]], page: Path) -> None:
     assert blocks[page]
     for code in blocks[page]:
         exec(compile(code, str(page), "exec"), {"__name__": "docs"})
@@ -50,11 +50,11 @@ def test_the_blocks_run(blocks: dict[Path, list[str]], page: Path) -> None:
         ("counter:count", "source"), ("counter:append", "sink"),
     ],
 )  # fmt: skip
-def test_the_worker_finds_the_connectors_by_their_path(blocks: dict[Path, list[str]], path: str, type_name: str) -> None:
+def test_worker_finds_connectors_by_path(blocks: dict[Path, list[str]], path: str, type_name: str) -> None:
     assert Plugins.discover().resolve(Kind.CONNECTOR, path).type == type_name
 
 
-def test_the_transformations_of_the_page_run_as_the_page_configures_them(blocks: dict[Path, list[str]]) -> None:
+def test_transformations_run_as_configured_in_the_page(blocks: dict[Path, list[str]]) -> None:
     lines = re.search(r"^```properties\n(.*?)^```$", FUNCTIONS.read_text("utf-8"), re.M | re.S)
     assert lines is not None
     config = dict(line.split("=", 1) for line in lines[1].splitlines())
@@ -70,7 +70,7 @@ def test_the_transformations_of_the_page_run_as_the_page_configures_them(blocks:
         assert [record and record.value for record in run_transforms(one, [value])] == [expected]
 
 
-def test_the_readme_connector_is_as_short_as_it_says_and_runs(blocks: dict[Path, list[str]], tmp_path: Path) -> None:
+def test_readme_connector_is_as_short_as_stated_and_runs(blocks: dict[Path, list[str]], tmp_path: Path) -> None:
     code = (tmp_path / "counter.py").read_text()
     assert len([line for line in code.splitlines() if line.strip()]) <= 30
     counter = importlib.import_module("counter")
@@ -81,7 +81,7 @@ def test_the_readme_connector_is_as_short_as_it_says_and_runs(blocks: dict[Path,
     assert (tmp_path / "out.txt").read_text() == "1\n2\n"
 
 
-def test_a_function_connector_has_a_reference_page(blocks: dict[Path, list[str]]) -> None:
+def test_function_connector_has_a_reference_page(blocks: dict[Path, list[str]]) -> None:
     found = pages.find_component("feed:entries", Plugins.discover())
     text = pages.page(found)
     assert "Seconds between two requests." in text

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from rest.client import ConnectClient
+from rest.rest_server import RestServer
 from rest.server.listeners import ListenSettings
-from rest.server.server import RestServer
 from tests.unit.rest.fake_herder import FakeHerder
 
 

@@ -1,11 +1,11 @@
-"""A herder without an engine: what the door says can be tested without a broker."""
+"""A herder without a runtime, to test the REST API without a broker."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, ForbiddenError, NotFoundError
+from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, ConnectError, ForbiddenError, NotFoundError
 from worker.model import (
     ConfigVersion,
     ConnectorFileState,
@@ -15,6 +15,7 @@ from worker.model import (
     Health,
     LoggerLevel,
     OffsetEntry,
+    RequestSignature,
     RestartPlan,
     ServerInfo,
     State,
@@ -37,10 +38,13 @@ class FakeHerder:
         self.configs: dict[str, dict[str, str | None]] = {}
         self.targets: dict[str, TargetState] = {}
         self.restarted: list[object] = []
-        self.altered: list[object] = []
+        self.altered: list[tuple[str, Any]] = []
         self.versions: dict[str, list[ConfigVersion]] = {}
         self.levels: dict[str, LoggerLevel] = {"root": LoggerLevel("INFO", None)}
         self.cluster_levels: dict[str, str] = {}
+
+    def timeout_message(self) -> str:
+        return "Request timed out"
 
     def server_info(self) -> ServerInfo:
         return ServerInfo("1.2.3", "abc", "cluster")
@@ -156,6 +160,12 @@ class FakeHerder:
     def progress(self, task: TaskId) -> TaskProgress | None:
         errors = ErrorCounts(3, 2, 2, 1, 2, 2, 0, 1_700_000_000_000)
         return TaskProgress(records=10, bytes=100, details={"rows": 5}, errors=errors)
+
+    def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]], signature: RequestSignature | None) -> None:
+        raise ConnectError("not supported")
+
+    def fence_zombies(self, name: str, signature: RequestSignature | None) -> None:
+        raise ConnectError("not supported")
 
     def all_loggers(self) -> dict[str, LoggerLevel]:
         return self.levels

@@ -1,4 +1,4 @@
-"""What the door says, and how: Apache's shapes, statuses and odd corners, over a herder without an engine."""
+"""REST responses in Apache's forms, statuses, and corner cases, over a fake herder."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 from connect.errors import ConnectError, IllegalStateError
 from rest.client import ConnectClient
+from rest.rest_server import RestServer
 from rest.routes.routing import ConnectRoute
 from rest.server.listeners import ListenSettings
-from rest.server.server import RestServer
 from tests.integration.rest.replay import Answer, Target
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import TargetState
@@ -55,9 +55,7 @@ def error(status: int, text: str) -> dict[str, Any]:
         ("PUT", "/", 405, "HTTP 405 Method Not Allowed"),
     ],
 )
-def test_what_no_route_takes_gets_a_json_body_without_a_type(
-    target: Target, method: str, path: str, status: int, text: str
-) -> None:
+def test_unknown_route_returns_json_without_content_type(target: Target, method: str, path: str, status: int, text: str) -> None:
     answer = send(target, method, path)
     assert (answer.status, answer.body) == (status, error(status, text))
     assert "content-type" not in answer.headers
@@ -73,14 +71,14 @@ def test_media_types_are_checked_after_path_and_method(target: Target) -> None:
     assert send(target, "GET", "/", headers={"Accept": "text/html, */*;q=0.8"}).status == 200
 
 
-def test_a_body_without_a_type_is_refused_with_a_type(target: Target) -> None:
+def test_body_without_content_type_is_rejected_with_content_type(target: Target) -> None:
     for content_type in ("", "*/*", "application/*"):
         answer = send(target, "POST", "/connectors", headers={"Content-Type": content_type}, raw="{}")
         assert (answer.status, answer.headers["content-type"]) == (415, "application/json")
 
 
 @pytest.mark.parametrize("content_type", ["json", "application / json", "application/json, text/plain", "/json"])
-def test_what_is_no_media_type_is_refused_before_the_path_is_looked_at(target: Target, content_type: str) -> None:
+def test_invalid_media_type_is_rejected_before_routing(target: Target, content_type: str) -> None:
     headers = {"Content-Type": content_type}
     for path in ("/connectors", "/nonsense"):
         answer = send(target, "POST", path, headers=headers, raw="{}")
@@ -89,18 +87,18 @@ def test_what_is_no_media_type_is_refused_before_the_path_is_looked_at(target: T
         assert send(target, "PUT", path, headers=headers, raw="{}").body is None
 
 
-def test_the_root_takes_any_type(target: Target) -> None:
+def test_root_accepts_any_content_type(target: Target) -> None:
     for path in ("/", "/health"):
         assert send(target, "GET", path, headers={"Content-Type": "text/plain"}).status == 200
 
 
-def test_a_flag_without_a_value_is_as_one_that_is_not_there(target: Target) -> None:
+def test_flag_without_value_counts_as_absent(target: Target) -> None:
     connectors = send(target, "GET", "/connector-plugins").body
     for flag in ("", "true", "TRUE"):
         assert send(target, "GET", "/connector-plugins", query=[["connectorsOnly", flag]]).body == connectors
 
 
-def test_the_first_value_of_a_parameter_counts(target: Target, herder: FakeHerder, client: ConnectClient) -> None:
+def test_first_value_of_a_parameter_wins(target: Target, herder: FakeHerder, client: ConnectClient) -> None:
     client.create("c", SOURCE)
     query = [["includeTasks", "false"], ["includeTasks", "true"]]
     assert send(target, "POST", "/connectors/c/restart", query=query).status == 204
@@ -114,26 +112,26 @@ def test_one_trailing_slash_changes_nothing(target: Target, path: str) -> None:
     assert send(target, "GET", path).body == []
 
 
-def test_head_is_get_without_the_body(target: Target) -> None:
+def test_head_returns_get_without_the_body(target: Target) -> None:
     answer = send(target, "HEAD", "/connectors")
     assert (answer.status, answer.body, answer.headers["content-length"]) == (200, None, "2")
 
 
-def test_options_tells_the_methods_in_javas_order(target: Target) -> None:
+def test_options_lists_methods_in_javas_order(target: Target) -> None:
     answer = send(target, "OPTIONS", "/connectors")
     assert answer.headers["allow"] == "HEAD,POST,GET,OPTIONS"
     assert (answer.headers["content-type"], answer.body) == ("text/plain", {"_text": "HEAD, POST, GET, OPTIONS"})
 
 
 @pytest.mark.parametrize("name", ["a%2Fb", "a%25b"])
-def test_a_name_with_slash_or_percent_cannot_be_addressed(target: Target, name: str) -> None:
+def test_name_with_slash_or_percent_cannot_be_addressed(target: Target, name: str) -> None:
     answer = send(target, "GET", f"/connectors/{name}")
     assert (answer.status, answer.headers["content-type"]) == (400, "text/html;charset=iso-8859-1")
     refused = send(target, "DELETE", f"/connectors/{name}")
     assert (refused.status, refused.body, "content-type" in refused.headers) == (400, None, False)
 
 
-def test_matrix_parameters_are_passed_over(target: Target, client: ConnectClient) -> None:
+def test_matrix_parameters_are_ignored(target: Target, client: ConnectClient) -> None:
     client.create("c", SOURCE)
     client.create("c;d", SOURCE)
     assert raw_get(target, "/connectors;x=1/c;y=2/config;z")["name"] == "c"
@@ -147,13 +145,13 @@ def test_matrix_parameters_are_passed_over(target: Target, client: ConnectClient
         '{"name":"a","config":{},"x":1}', '{"name":"a","config":{"k":[1]}}',
     ],
 )  # fmt: skip
-def test_a_create_body_that_is_not_what_was_expected_is_500(target: Target, raw: str) -> None:
+def test_unexpected_create_body_is_500(target: Target, raw: str) -> None:
     answer = send(target, "POST", "/connectors", headers={"Content-Type": "application/json"}, raw=raw)
     assert (answer.status, answer.body["error_code"]) == (500, 500)
     assert answer.body["message"]
 
 
-def test_values_of_a_configuration_become_the_text_they_were(target: Target, herder: FakeHerder) -> None:
+def test_config_values_become_text_as_written(target: Target, herder: FakeHerder) -> None:
     raw = '{"connector.class":"x","a":1,"b":1.50,"c":true,"d":1e3,"e":12345678901234567890123,"f":null}\n '
     answer = send(target, "PUT", "/connectors/c/config", headers={"Content-Type": "application/json"}, raw=raw)
     assert answer.status == 201
@@ -163,7 +161,7 @@ def test_values_of_a_configuration_become_the_text_they_were(target: Target, her
     }  # fmt: skip
 
 
-def test_create_answers_with_the_place_and_put_with_what_it_did(target: Target) -> None:
+def test_create_returns_the_location_and_put_whether_it_created(target: Target) -> None:
     body = {"name": " a é ", "config": SOURCE, "initial_state": "paused"}
     created = send(target, "POST", "/connectors", body=body)
     assert created.status == 201
@@ -178,13 +176,13 @@ def test_create_answers_with_the_place_and_put_with_what_it_did(target: Target) 
     assert (changed.status, "location" in changed.headers) == (200, False)
 
 
-def test_a_name_in_the_body_must_be_the_name_in_the_path(target: Target) -> None:
+def test_name_in_the_body_must_match_the_path(target: Target) -> None:
     answer = send(target, "PUT", "/connectors/c/config", body={**SOURCE, "name": "other"})
     message = "Connector name configuration (other) doesn't match connector name in the URL (c)"
     assert (answer.status, answer.body) == (400, error(400, message))
 
 
-def test_errors_of_the_herder_have_their_statuses(client: ConnectClient, target: Target) -> None:
+def test_herder_errors_map_to_statuses(client: ConnectClient, target: Target) -> None:
     client.create("c", SOURCE)
     assert send(target, "POST", "/connectors", body={"name": "c", "config": SOURCE}).body == error(
         409, "Connector c already exists"
@@ -202,7 +200,7 @@ def test_errors_of_the_herder_have_their_statuses(client: ConnectClient, target:
         (ValueError(), 500, "ValueError"),
     ],
 )
-def test_other_failures(
+def test_unexpected_errors_are_500(
     target: Target, herder: FakeHerder, monkeypatch: pytest.MonkeyPatch, raised: Exception, status: int, text: str
 ) -> None:
     def fail() -> list[str]:
@@ -213,7 +211,7 @@ def test_other_failures(
     assert (answer.status, answer.body) == (status, error(status, text))
 
 
-def test_expansions_leave_out_connectors_that_vanish(target: Target, herder: FakeHerder, client: ConnectClient) -> None:
+def test_expanded_list_omits_connectors_deleted_meanwhile(target: Target, herder: FakeHerder, client: ConnectClient) -> None:
     client.create("c", SOURCE)
     herder.connectors = lambda: ["c", "gone"]  # type: ignore[method-assign]
     answer = send(target, "GET", "/connectors", query=[["expand", "status"], ["expand", "nonsense"]])
@@ -276,7 +274,7 @@ def test_offsets_plugins_progress_and_worker(client: ConnectClient) -> None:
     assert client.health()["status"] == "healthy"
 
 
-def test_validate_names_the_java_error_and_compares_names(target: Target) -> None:
+def test_validate_names_the_java_error_and_checks_the_connector_class(target: Target) -> None:
     path = "/connector-plugins/FileStreamSource/config/validate"
     java = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException: "
     assert send(target, "PUT", path, body={}).body == error(500, java + "Connector config {} contains no connector type")
@@ -288,7 +286,7 @@ def test_validate_names_the_java_error_and_compares_names(target: Target) -> Non
     assert send(target, "PUT", path, body={"connector.class": "x.FileStreamSourceConnector"}).status == 200
 
 
-def test_a_handler_that_hangs_is_answered_and_does_not_stall_others(herder: FakeHerder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_handler_times_out_and_does_not_block_others(herder: FakeHerder, monkeypatch: pytest.MonkeyPatch) -> None:
     # Only where it hangs: others may take their time on a busy machine.
     monkeypatch.setattr(ConnectRoute, "timeout_s", property(lambda route: 0.2 if route.path == "/connectors" else 30.0))
     release = threading.Event()
@@ -308,13 +306,13 @@ def test_a_handler_that_hangs_is_answered_and_does_not_stall_others(herder: Fake
         server.stop()
 
 
-def test_openapi_describes_every_call(target: Target) -> None:
+def test_openapi_describes_every_route(target: Target) -> None:
     document = send(target, "GET", "/openapi.json").body
     assert document["openapi"].startswith("3.")
     assert {"get", "post"} <= document["paths"]["/connectors"].keys()
     assert "requestBody" in document["paths"]["/connectors/{connector}/config"]["put"]
 
 
-def test_the_body_of_a_logger_level_holds_text_alone(target: Target) -> None:
+def test_body_of_a_logger_level_accepts_only_text(target: Target) -> None:
     answer = send(target, "PUT", "/admin/loggers/root", body={"level": "INFO", "other": {}})
     assert answer.body == error(500, '"other" is not a string')

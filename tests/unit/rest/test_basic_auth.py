@@ -11,8 +11,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Scope
 
 from connect.errors import ConfigError
-from rest.extensions import BASIC_AUTH, ClusterView, load_extensions
+from rest.extensions import ClusterView
 from rest.middleware.basic_auth import MODULE, BasicAuth
+from rest.middleware.extension_loader import BASIC_AUTH, load_extensions
 from rest.middleware.jaas import parse_jaas
 from tests.unit.rest.fake_herder import FakeHerder
 
@@ -45,7 +46,10 @@ def asked(auth: BasicAuth, credentials: str | None, method: str = "GET", path: s
     async def send(message: Message) -> None:
         sent.append(message)
 
-    asyncio.run(auth.wrap(PlainTextResponse("let in"), ClusterView(FakeHerder()))(scope, receive, send))
+    async def call() -> None:
+        await auth.wrap(PlainTextResponse("let in"), ClusterView(FakeHerder()))(scope, receive, send)
+
+    asyncio.run(call())
     media_type = dict(sent[0]["headers"])[b"content-type"].decode()
     return sent[0]["status"], media_type, sent[1]["body"].decode()
 
@@ -63,7 +67,7 @@ def auth_with(jaas_file: str) -> BasicAuth:
 REFUSED = (401, "application/json", "User cannot access the resource.")
 
 
-def test_who_is_let_in(tmp_path: Path, users: Path) -> None:
+def test_users_and_passwords_are_checked(tmp_path: Path, users: Path) -> None:
     auth = auth_with(jaas(tmp_path, ("required", users)))
     assert asked(auth, basic("admin", "s3cret"))[0] == 200
     assert asked(auth, basic("admin", "s3cret").replace("Basic", "basic"))[0] == 200
@@ -99,11 +103,11 @@ def test_who_is_let_in(tmp_path: Path, users: Path) -> None:
         ("GET", "/health", 401),
     ],
 )
-def test_only_calls_between_workers_need_no_password(method: str, path: str, status: int, tmp_path: Path, users: Path) -> None:
+def test_only_requests_between_workers_need_no_password(method: str, path: str, status: int, tmp_path: Path, users: Path) -> None:
     assert asked(auth_with(jaas(tmp_path, ("required", users))), None, method, path)[0] == status
 
 
-def test_changes_of_the_file_of_users_count_at_once(tmp_path: Path, users: Path) -> None:
+def test_changes_of_the_user_file_apply_immediately(tmp_path: Path, users: Path) -> None:
     auth = auth_with(jaas(tmp_path, ("required", users)))
     users.write_text("guest=more\n")
     assert asked(auth, basic("guest", "more"))[0] == 200
@@ -132,7 +136,7 @@ def test_flags_of_login_modules(flags: tuple[str, str], user: str, status: int, 
     assert asked(auth, basic(user, "x"))[0] == status
 
 
-def test_the_file_that_java_would_be_told_of(tmp_path: Path, users: Path) -> None:
+def test_jaas_file_is_read_from_kafka_opts(tmp_path: Path, users: Path) -> None:
     path = jaas(tmp_path, ("required", users))
     auth = BasicAuth({"KAFKA_OPTS": f'-Xmx1g "-Djava.security.auth.login.config={path}"'})
     auth.configure({})
@@ -142,30 +146,30 @@ def test_the_file_that_java_would_be_told_of(tmp_path: Path, users: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("KafkaClient { a.B required; };", "no entry KafkaConnect with a login module; it has KafkaClient"),
         ("KafkaConnect { };", "no entry KafkaConnect"),
-        ("KafkaConnect { a.B required; };", "login module a.B cannot be used here"),
+        ("KafkaConnect { a.B required; };", "login module a.B is not supported"),
         (f"KafkaConnect {{ {MODULE} required; }};", "Property Credentials file must be specified"),
-        (f'KafkaConnect {{ {MODULE} required file="/nowhere"; }};', "The file of users /nowhere cannot be read"),
-        (f'KafkaConnect {{ {MODULE} required file="{{empty}}"; }};', "has none: write a line user=password"),
+        (f'KafkaConnect {{ {MODULE} required file="/nowhere"; }};', "Cannot read the user file /nowhere"),
+        (f'KafkaConnect {{ {MODULE} required file="{{empty}}"; }};', "has no users: add a line user=password"),
         ("KafkaConnect { a.B", "the file ends where a name or a value is expected"),
         ("KafkaConnect {\n a.B maybe; };", "line 2: expected one of required, requisite, sufficient, optional after a.B"),
         ("KafkaConnect {\n a.B required x y; };", "line 2: expected '='"),
-        ('KafkaConnect {\n a.B required x="y; };', "line 2: a quotation mark has no end"),
+        ('KafkaConnect {\n a.B required x="y; };', "line 2: unterminated quoted string"),
         ("KafkaConnect { a.B required; }", "the file ends where ';' is expected"),
     ],
 )
-def test_a_jaas_file_that_is_of_no_use_ends_the_start(text: str, told: str, tmp_path: Path) -> None:
+def test_invalid_jaas_file_aborts_startup(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("")
     path = tmp_path / "jaas.conf"
     path.write_text(text.replace("{empty}", str(tmp_path / "empty")))
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         load_extensions([BASIC_AUTH], {KEY: str(path)})
 
 
-def test_jaas_files_are_read_as_java_reads_them() -> None:
+def test_jaas_files_are_parsed_like_in_java() -> None:
     entries = parse_jaas(
         """
         // a comment

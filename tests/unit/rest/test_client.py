@@ -6,14 +6,14 @@ import pytest
 
 from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, ConnectError, NotFoundError, UnreachableError
 from rest.client import ConnectClient
-from rest.server.server import RestServer
+from rest.rest_server import RestServer
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import ConnectorStatus, State, Status
 
 SOURCE = {"connector.class": "x"}
 
 
-def test_errors_come_back_as_their_kinds(client: ConnectClient) -> None:
+def test_error_responses_raise_the_matching_class(client: ConnectClient) -> None:
     client.create("c", SOURCE)
     with pytest.raises(AlreadyExistsError, match="Connector c already exists"):
         client.create("c", SOURCE)
@@ -25,17 +25,17 @@ def test_errors_come_back_as_their_kinds(client: ConnectClient) -> None:
         client.validate({}, "x")
 
 
-def test_nobody_there_is_unreachable() -> None:
+def test_no_worker_at_the_address_is_unreachable() -> None:
     with socket.socket() as taken:  # bound, so that nobody else comes to listen there
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        with pytest.raises(UnreachableError, match=f"No worker answers at http://127.0.0.1:{port}"):
+        with pytest.raises(UnreachableError, match=f"No worker responds at http://127.0.0.1:{port}"):
             ConnectClient(f"http://127.0.0.1:{port}").connectors()
         with pytest.raises(UnreachableError, match=r"within 0\.1 s"):
             ConnectClient(f"127.0.0.1:{port}").wait_until_up(0.1)
 
 
-def test_an_address_that_is_none_is_a_config_error() -> None:
+def test_invalid_address_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match="expected http://host:port"):
         ConnectClient("ftp://x")
 
@@ -52,7 +52,7 @@ def test_configuration_calls(client: ConnectClient) -> None:
     assert client.connectors() == []
 
 
-def test_wait_for_a_state(client: ConnectClient) -> None:
+def test_wait_for_returns_once_the_state_is_reached(client: ConnectClient) -> None:
     client.create("c", SOURCE)
     assert client.wait_for("c", timeout_s=5, tasks=1)["name"] == "c"
     client.pause("c")
@@ -63,7 +63,7 @@ def test_wait_for_a_state(client: ConnectClient) -> None:
         client.wait_for("c", timeout_s=0)
 
 
-def test_wait_for_tells_the_trace_of_a_failure(client: ConnectClient, herder: FakeHerder) -> None:
+def test_wait_for_raises_the_trace_of_a_failure(client: ConnectClient, herder: FakeHerder) -> None:
     client.create("c", SOURCE)
     running, failed = Status(State.RUNNING, "w"), Status(State.FAILED, "w", trace="it broke")
     herder.connector_status = lambda name: ConnectorStatus(name, running, [(0, failed)], "source")  # type: ignore[method-assign]
@@ -72,7 +72,7 @@ def test_wait_for_tells_the_trace_of_a_failure(client: ConnectClient, herder: Fa
     assert client.wait_for("c", "FAILED")["tasks"][0]["trace"] == "it broke"
 
 
-def test_a_worker_that_went_away_in_between_is_unreachable(own_server: RestServer) -> None:
+def test_worker_that_stops_between_requests_is_unreachable(own_server: RestServer) -> None:
     client = ConnectClient(own_server.url)
     assert client.connectors() == []
     own_server.stop()

@@ -10,13 +10,13 @@ from rest.middleware.cors import CorsRules
 
 
 def _rules(origins: str, methods: str = "") -> CorsRules:
-    rules = CorsRules.of(origins, methods)
+    rules = CorsRules.parse(origins, methods)
     assert rules is not None
     return rules
 
 
-def test_without_an_origin_there_are_no_rules() -> None:
-    assert CorsRules.of(" ", "GET") is None
+def test_no_origins_means_no_rules() -> None:
+    assert CorsRules.parse(" ", "GET") is None
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,11 @@ def test_without_an_origin_there_are_no_rules() -> None:
         ("http://a, *", "null", True),
     ],
 )
-def test_origins(origins: str, origin: str, let_in: bool) -> None:
-    assert _rules(origins).lets_in(origin) is let_in
+def test_allowed_origins_match_whole_values(origins: str, origin: str, let_in: bool) -> None:
+    assert _rules(origins).allows(origin) is let_in
 
 
-def test_the_headers_of_an_answer() -> None:
+def test_response_headers_of_allowed_origins() -> None:
     rules = _rules("http://a", "GET, PUT")
     vary, allowed = ("vary", "Origin"), ("access-control-allow-origin", "http://a")
     asked = Headers({"origin": "http://a", "access-control-request-method": "PUT"})
@@ -56,6 +56,6 @@ def test_the_headers_of_an_answer() -> None:
     assert ("access-control-allow-methods", "GET,POST,HEAD") in _rules("*").headers_for("OPTIONS", asked)
 
 
-def test_an_origin_that_is_no_expression_is_a_config_error() -> None:
-    with pytest.raises(ConfigError, match=r"access\.control\.allow\.origin: an origin is a regular expression"):
-        CorsRules.of("http://(a", "")
+def test_invalid_origin_expression_is_a_config_error() -> None:
+    with pytest.raises(ConfigError, match=r"access\.control\.allow\.origin: each origin is a regular expression"):
+        CorsRules.parse("http://(a", "")

@@ -10,10 +10,11 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from connect.errors import ConfigError
-from rest.extensions import ClusterView, load_extensions
+from rest.extensions import ClusterView
+from rest.middleware.extension_loader import load_extensions
+from rest.rest_server import RestServer
 from rest.server.listeners import ListenSettings
-from rest.server.server import RestServer
-from rest.settings import DoorSettings
+from rest.settings import RestSettings
 from tests.integration.rest.replay import Target
 from tests.unit.rest.fake_herder import FakeHerder
 
@@ -53,12 +54,12 @@ class Broken(Gate):
         raise ValueError("no disk")
 
 
-def test_an_extension_sees_requests_first_and_the_cluster() -> None:
+def test_extension_sees_requests_first_and_can_read_the_cluster() -> None:
     Gate.events.clear()
     extensions = load_extensions([f"{HERE}:Gate"], {"gate.word": "hello"})
     herder = FakeHerder()
     herder.put_connector("c", {"connector.class": "x", "x": "y"}, replace=False)
-    server = RestServer.bind(ListenSettings(("http://127.0.0.1:0",)), DoorSettings(extensions=tuple(extensions)))
+    server = RestServer.bind(ListenSettings(("http://127.0.0.1:0",)), RestSettings(extensions=tuple(extensions)))
     server.start(herder)
     target = Target("127.0.0.1", server.ports[0], lambda topic, values: None)
     try:
@@ -73,13 +74,13 @@ def test_an_extension_sees_requests_first_and_the_cluster() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("com.example.Security", "a Java class cannot be used here; there is org.apache.*module:Class"),
+        ("com.example.Security", "Java classes are not supported; use org.apache.*module:Class"),
         ("nowhere:Gate", "the class cannot be loaded: ModuleNotFoundError: No module named 'nowhere'"),
         (f"{HERE}:Nothing", "the class cannot be loaded: AttributeError"),
         (f"{HERE}:Incomplete", r"the class has no wrap\(\), close\(\)"),
         (f"{HERE}:Broken", r"its configure\(\) failed: ValueError: no disk"),
     ],
 )
-def test_an_extension_that_cannot_be_used_ends_the_start(name: str, text: str) -> None:
+def test_unusable_extension_aborts_startup(name: str, text: str) -> None:
     with pytest.raises(ConfigError, match=rf"^Invalid value {name} for configuration rest.extension.classes: {text}"):
         load_extensions([name], {"gate.word": "x"})

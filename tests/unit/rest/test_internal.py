@@ -1,11 +1,11 @@
-"""Signatures of requests between workers, as far as the door judges them."""
+"""Validation of request signatures between workers by the REST API."""
 
 from __future__ import annotations
 
 import pytest
 
-from rest.routes.internal import ALGORITHM_HEADER, SIGNATURE_HEADER
-from rest.server.server import RestServer
+from rest.forwarding.leader_client import ALGORITHM_HEADER, SIGNATURE_HEADER
+from rest.rest_server import RestServer
 from tests.integration.rest.replay import Target
 
 
@@ -19,7 +19,7 @@ from tests.integration.rest.replay import Target
     ],
 )
 @pytest.mark.parametrize(("method", "call", "body"), [("PUT", "fence", None), ("POST", "tasks", [])])
-def test_headers_that_are_no_signature_are_refused(
+def test_invalid_signature_headers_are_rejected(
     server: RestServer, method: str, call: str, body: object, signature: str, algorithm: str, message: str
 ) -> None:
     target = Target("127.0.0.1", server.ports[0], lambda topic, values: None)

@@ -19,7 +19,7 @@ def document() -> dict[str, Any]:
     return build_api(FakeHerder()).openapi()
 
 
-def test_the_answers_of_every_call_are_told(document: dict[str, Any]) -> None:
+def test_responses_of_every_operation_are_described(document: dict[str, Any]) -> None:
     there = {(method, path) for method, path, _ in operations(document)}
     assert there == set(OPERATIONS), "rest/openapi.py has to tell what a route answers"
     for method, path, operation in operations(document):
@@ -28,12 +28,12 @@ def test_the_answers_of_every_call_are_told(document: dict[str, Any]) -> None:
             assert "content" in answer or status in ("202", "204", "406", "415"), f"{method} {path} {status}"
 
 
-def test_every_reference_leads_to_a_schema_and_every_schema_is_used(document: dict[str, Any]) -> None:
+def test_references_resolve_and_every_schema_is_used(document: dict[str, Any]) -> None:
     named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
     assert named == set(SCHEMAS) == set(document["components"]["schemas"])
 
 
-def test_bodies_are_described(document: dict[str, Any]) -> None:
+def test_request_bodies_are_described(document: dict[str, Any]) -> None:
     with_body = {(method, path) for method, path, operation in operations(document) if "requestBody" in operation}
     assert {
         ("post", "/connectors"),

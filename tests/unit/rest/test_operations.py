@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rest.client import ConnectClient
-from rest.server.server import RestServer
+from rest.rest_server import RestServer
 from tests.integration.rest.replay import Answer, Target
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import ConfigVersion, OffsetEntry, Origin, Restarts, State, Status
@@ -39,13 +39,13 @@ def test_offsets_keep_the_types_of_their_json(target: Target, herder: FakeHerder
 @pytest.mark.parametrize("raw", ["[]", "{bad", '{"offsets":[],"x":1}', '{"offsets":"a"}', '{"offsets":[null]}',
                                  '{"offsets":[{"partition":[]}]}', '{"offsets":[{"offset":1}]}', '{"offsets":[{"x":1}]}',
                                  '{"offsets":[{"offset":{"n":1e999}}]}', '{"offsets":[{"offset":{"n":NaN}}]}'])  # fmt: skip
-def test_a_body_of_another_shape_is_500_as_in_apache(target: Target, herder: FakeHerder, raw: str) -> None:
+def test_offsets_body_of_another_shape_is_500_as_in_apache(target: Target, herder: FakeHerder, raw: str) -> None:
     assert patch(target, raw=raw).status == 500
     assert herder.altered == []
 
 
 @pytest.mark.parametrize("raw", ["", "null", "{}", '{"offsets":null}', '{"offsets":[]}'])
-def test_a_body_without_offsets_is_400_whatever_the_connector(target: Target, raw: str) -> None:
+def test_offsets_body_without_offsets_is_400_for_any_connector(target: Target, raw: str) -> None:
     answer = patch(target, raw=raw)
     assert (answer.status, answer.body["message"]) == (
         400,
@@ -53,7 +53,7 @@ def test_a_body_without_offsets_is_400_whatever_the_connector(target: Target, ra
     )
 
 
-def test_the_client_speaks_of_offsets_and_topics(client: ConnectClient, herder: FakeHerder) -> None:
+def test_client_calls_for_offsets_and_topics(client: ConnectClient, herder: FakeHerder) -> None:
     client.create("c", SOURCE)
     assert client.alter_offsets("c", client.offsets("c")) == "done"
     assert client.reset_offsets("c") == "done"
@@ -63,13 +63,13 @@ def test_the_client_speaks_of_offsets_and_topics(client: ConnectClient, herder: 
     assert herder.altered == [("c", entries), ("c", None), ("c", "topics")]
 
 
-def test_topics_of_unknown_connectors_are_none_and_what_is_switched_off_is_403(target: Target) -> None:
+def test_unknown_connectors_have_no_topics_and_disabled_tracking_is_403(target: Target) -> None:
     assert target.send({"method": "GET", "path": "/connectors/nobody/topics"}).body == {"nobody": {"topics": []}}
     answer = target.send({"method": "GET", "path": "/connectors/untracked/topics"})
     assert (answer.status, answer.body) == (403, {"error_code": 403, "message": "Topic tracking is disabled."})
 
 
-def test_the_history_shows_keys_and_no_values(client: ConnectClient, target: Target, herder: FakeHerder) -> None:
+def test_history_shows_keys_but_no_values(client: ConnectClient, target: Target, herder: FakeHerder) -> None:
     first = {**SOURCE, "password": "secret"}
     herder.versions["c"] = [
         ConfigVersion(3, 1_700_000_000_000, Origin.REST, first),
@@ -95,7 +95,7 @@ def test_the_history_shows_keys_and_no_values(client: ConnectClient, target: Tar
     )
 
 
-def test_a_rollback_creates_what_was_deleted(client: ConnectClient, target: Target, herder: FakeHerder) -> None:
+def test_rollback_recreates_a_deleted_connector(client: ConnectClient, target: Target, herder: FakeHerder) -> None:
     herder.versions["c"] = [ConfigVersion(1, 0, Origin.REST, {**SOURCE, "x": "1"})]
     path = "/sluice/connectors/c/rollback"
     answer = target.send({"method": "POST", "path": path, "query": [["version", "1"]]})
@@ -109,10 +109,10 @@ def test_files_of_the_directory_are_listed(client: ConnectClient) -> None:
     assert client.connector_files() == [{"file": "a.json", "connector": None, "state": "invalid", "error": "no"}]
 
 
-def test_restarts_are_in_the_status_only_where_they_are_on(target: Target, herder: FakeHerder) -> None:
+def test_status_has_restarts_only_if_enabled(target: Target, herder: FakeHerder, monkeypatch: pytest.MonkeyPatch) -> None:
     herder.put_connector("c", SOURCE, replace=False)
     plain = target.send({"method": "GET", "path": "/connectors/c/status"}).body
     assert "restarts" not in plain["connector"]
-    herder.task_status = lambda task: Status(State.FAILED, "w", restarts=Restarts(2, None))
+    monkeypatch.setattr(herder, "task_status", lambda task: Status(State.FAILED, "w", restarts=Restarts(2, None)))
     task = target.send({"method": "GET", "path": "/connectors/c/tasks/0/status"}).body
     assert task["restarts"] == {"count": 2, "next_ms": None}

@@ -34,7 +34,7 @@ from rest.middleware.paths import path_problem, routed_path
         ("/..", "Bad Request"),
     ],
 )
-def test_a_path_that_is_refused(path: str, problem: str) -> None:
+def test_ambiguous_path_is_rejected(path: str, problem: str) -> None:
     assert path_problem(path.encode()) == problem
 
 
@@ -56,6 +56,6 @@ def test_a_path_that_is_refused(path: str, problem: str) -> None:
         ("/connectors/./", "/connectors/./"),
     ],
 )
-def test_a_path_that_is_routed(path: str, routed: str) -> None:
+def test_path_is_routed_without_matrix_parameters(path: str, routed: str) -> None:
     assert path_problem(path.encode()) is None
     assert routed_path(path.encode()) == routed

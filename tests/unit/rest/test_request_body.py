@@ -1,4 +1,4 @@
-"""A request that is given up ends, whatever comes of its body meanwhile."""
+"""A cancelled request ends even if its body arrives at the same time."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import asyncio
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from rest.middleware.request_body import RequestBody
+from rest.middleware.request_body import RequestBodyLimit
 
 
 async def _given_up(turns: int) -> bool:
     """Whether a handler that would hang ends when it is cancelled so many turns of the loop after its body has come."""
     came: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-    began = asyncio.Event()
+    started = asyncio.Event()
 
     async def receive() -> Message:
-        began.set()
+        started.set()
         return await came
 
     async def send(message: Message) -> None: ...
@@ -26,8 +26,8 @@ async def _given_up(turns: int) -> bool:
         await asyncio.Event().wait()
 
     scope = {"type": "http", "method": "PUT", "path": "/", "headers": []}
-    request = asyncio.ensure_future(RequestBody(hang)(scope, receive, send))
-    await began.wait()
+    request = asyncio.ensure_future(RequestBodyLimit(hang)(scope, receive, send))
+    await started.wait()
     came.set_result({"type": "http.request", "body": b"{}", "more_body": False})
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -39,5 +39,5 @@ async def _given_up(turns: int) -> bool:
 
 
 @pytest.mark.parametrize("turns", range(6))
-def test_a_request_that_is_given_up_as_its_body_comes_ends(turns: int) -> None:
+def test_request_cancelled_while_its_body_arrives_ends(turns: int) -> None:
     assert asyncio.run(_given_up(turns))

@@ -9,18 +9,18 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
 from connect.errors import ConfigError
-from rest.middleware.response_headers import HeaderRule, ResponseHeaders, header_rules
+from rest.middleware.response_headers import HeaderRule, ResponseHeadersMiddleware, parse_header_rules
 
 
 def test_rules_are_separated_by_commas_unless_they_are_quoted() -> None:
-    assert header_rules('add X-Frame-Options: DENY, "set X-Test: a, b",SETDATE Expires: 31540000000, addDate D:-5') == (
+    assert parse_header_rules('add X-Frame-Options: DENY, "set X-Test: a, b",SETDATE Expires: 31540000000, addDate D:-5') == (
         HeaderRule("x-frame-options", "DENY", False, False),
         HeaderRule("x-test", "a, b", True, False),
         HeaderRule("expires", "31540000000", True, True),
         HeaderRule("d", "-5", False, True),
     )
-    assert header_rules("  ") == ()
-    assert header_rules("set X-Empty:") == (HeaderRule("x-empty", "", True, False),)
+    assert parse_header_rules("  ") == ()
+    assert parse_header_rules("set X-Empty:") == (HeaderRule("x-empty", "", True, False),)
 
 
 @pytest.mark.parametrize(
@@ -38,15 +38,15 @@ def test_rules_are_separated_by_commas_unless_they_are_quoted() -> None:
         ("setDate X: soon", "Invalid date 'soon' of header 'X'"),
     ],
 )
-def test_a_rule_that_is_none_is_a_config_error(config: str, text: str) -> None:
-    with pytest.raises(ConfigError, match=text) as told:
-        header_rules(config)
-    assert told.value.key == "response.http.headers.config"
+def test_invalid_header_rule_is_a_config_error(config: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=text) as raised:
+        parse_header_rules(config)
+    assert raised.value.key == "response.http.headers.config"
 
 
-def test_what_an_answer_gets() -> None:
-    rules = header_rules("add X: 1, add X: 2, add Y: 1, set Y: 2, set Content-Type: text/html, setDate D: 1000")
-    app = ResponseHeaders(PlainTextResponse("a"), rules, clock=lambda: 0.0)
+def test_rules_add_headers_to_responses() -> None:
+    rules = parse_header_rules("add X: 1, add X: 2, add Y: 1, set Y: 2, set Content-Type: text/html, setDate D: 1000")
+    app = ResponseHeadersMiddleware(PlainTextResponse("a"), rules, clock=lambda: 0.0)
     sent: list[Message] = []
 
     async def receive() -> Message:

@@ -8,13 +8,13 @@ import pytest
 
 from connect.errors import ConfigError, IllegalStateError, UnreachableError
 from rest.client import ConnectClient
+from rest.rest_server import RestServer
 from rest.server.listeners import ListenSettings, local_address
-from rest.server.server import RestServer
-from sluice.embedded.locations import free_ports
+from sluice.embedded.ports import free_ports
 from tests.unit.rest.fake_herder import FakeHerder
 
 
-def test_a_port_that_is_taken_is_told_with_the_key_to_change() -> None:
+def test_port_in_use_is_reported_with_the_key_to_change() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
@@ -24,19 +24,19 @@ def test_a_port_that_is_taken_is_told_with_the_key_to_change() -> None:
 
 
 @pytest.mark.parametrize("listener", ["nonsense", "ftp://:1", "http://host", "https://:8443"])
-def test_a_listener_that_is_none_is_a_config_error(listener: str) -> None:
+def test_invalid_listener_is_a_config_error(listener: str) -> None:
     with pytest.raises(ConfigError, match="listeners"):
         RestServer.bind(ListenSettings((listener,)))
 
 
-def test_a_failed_bind_gives_the_other_ports_back() -> None:
+def test_failed_bind_releases_other_ports() -> None:
     (port,) = free_ports(1)
     with pytest.raises(UnreachableError, match=r"192\.0\.2\.77"):
         RestServer.bind(ListenSettings((f"http://127.0.0.1:{port}", "http://192.0.2.77:0")))
     RestServer.bind(ListenSettings((f"http://127.0.0.1:{port}",))).stop()
 
 
-def test_every_listener_answers_and_the_first_is_advertised(herder: FakeHerder) -> None:
+def test_every_listener_serves_and_the_first_is_advertised(herder: FakeHerder) -> None:
     server = RestServer.bind(ListenSettings(("http://127.0.0.1:0", "http://:0")))
     server.start(herder)
     try:
@@ -54,13 +54,13 @@ def test_advertised_address_overrides_the_listener() -> None:
     server.stop()
 
 
-def test_an_empty_host_advertises_an_address_others_can_use() -> None:
+def test_empty_host_advertises_a_reachable_address() -> None:
     server = RestServer.bind(ListenSettings(("http://:0",)))
     assert server.worker_id == f"{local_address()}:{server.ports[0]}"
     server.stop()
 
 
-def test_stop_lets_a_running_request_end(herder: FakeHerder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_waits_for_a_running_request(herder: FakeHerder, monkeypatch: pytest.MonkeyPatch) -> None:
     entered = threading.Event()
 
     def slow() -> list[str]:
@@ -82,7 +82,7 @@ def test_stop_lets_a_running_request_end(herder: FakeHerder, monkeypatch: pytest
         ConnectClient(server.url).connectors()
 
 
-def test_start_twice_is_refused_and_stop_twice_is_fine(own_server: RestServer, herder: FakeHerder) -> None:
+def test_second_start_is_rejected_and_second_stop_has_no_effect(own_server: RestServer, herder: FakeHerder) -> None:
     with pytest.raises(IllegalStateError):
         own_server.start(herder)
     own_server.stop()

@@ -1,4 +1,4 @@
-"""docs/rest-server.md names every logger of Apache's that stands for some of ours, and every key of REST."""
+"""docs/rest-server.md lists every mapped Apache logger and every REST key."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from worker.observability.loggers import JAVA_LOGGERS
 PAGE = (Path(__file__).parents[3] / "docs" / "rest-server.md").read_text("utf-8")
 
 
-def test_names_of_loggers() -> None:
+def test_page_lists_every_mapped_logger() -> None:
     for name, ours in JAVA_LOGGERS.items():
         assert f"| `{name}` | {', '.join(f'`{one}`' for one in ours)} |" in PAGE
 
 
-def test_keys_of_rest() -> None:
+def test_page_lists_every_rest_key() -> None:
     prefixes = (
         "listeners",
         "admin.listeners",

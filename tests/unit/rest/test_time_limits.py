@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rest import app
-from rest.middleware.request_body import RequestBody
+from rest.middleware.request_body import RequestBodyLimit
+from rest.rest_server import RestServer
 from rest.routes.routing import ConnectRoute
 from rest.server.listeners import ListenSettings
-from rest.server.server import RestServer
-from rest.server.thread_pools import Kind
+from rest.server.thread_pools import RequestKind
 from tests.integration.rest.replay import Answer, Target
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import ConnectorInfo
@@ -41,8 +41,8 @@ def serve() -> Iterator[Serve]:
         server.stop(1)
 
 
-def test_a_body_that_does_not_come_is_408(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "RequestBody", lambda inner, limit: RequestBody(inner, limit, idle_timeout_s=0.1))
+def test_missing_body_is_408(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "RequestBodyLimit", lambda inner, limit: RequestBodyLimit(inner, limit, idle_timeout_s=0.1))
     target = serve(FakeHerder())
     with socket.create_connection((target.host, target.port), timeout=10) as slow:
         slow.sendall(
@@ -50,7 +50,7 @@ def test_a_body_that_does_not_come_is_408(serve: Serve, monkeypatch: pytest.Monk
         )
         answer = http.client.HTTPResponse(slow)
         answer.begin()
-        message = "The request body is incomplete, and nothing of it has come for 0.1 s"
+        message = "The request body is incomplete: nothing received for 0.1 s"
         assert (answer.status, json.loads(answer.read())) == (408, {"error_code": 408, "message": message})
 
 
@@ -60,13 +60,16 @@ class _Hanging(FakeHerder):
         self.release = threading.Event()
         self.stages = HerderActivity(lambda: 0)
 
+    def timeout_message(self) -> str:
+        return self.stages.timed_out()
+
     def put_connector(self, *args: object, **kwargs: object) -> tuple[ConnectorInfo, bool]:
         self.release.wait(60)
         self.restarted.append("put")
         raise ValueError("too late")
 
 
-def test_a_time_out_tells_the_workers_stage_and_what_waited_is_not_done(
+def test_timeout_names_the_workers_activity_and_cancels_queued_calls(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Only where it hangs: others may take their time on a busy machine.
@@ -74,7 +77,7 @@ def test_a_time_out_tells_the_workers_stage_and_what_waited_is_not_done(
     herder = _Hanging()
     target = serve(herder)
     answers: list[Answer] = []
-    count = Kind.CONFIGURE.threads + 5
+    count = RequestKind.CONFIGURE.threads + 5
 
     def create() -> None:
         answers.append(target.send({"method": "POST", "path": "/connectors", "body": CREATE}))
@@ -89,10 +92,10 @@ def test_a_time_out_tells_the_workers_stage_and_what_waited_is_not_done(
     assert [answer.status for answer in answers] == [500] * count
     assert {answer.body["message"] for answer in answers} == {message}
     herder.release.set()
-    # A call of the same lane comes after all that were in it.
+    # A call in the same pool runs after all that were queued.
     assert target.send({"method": "GET", "path": "/connectors/none/offsets"}).status == 404
-    assert len(herder.restarted) <= Kind.CONFIGURE.threads
+    assert len(herder.restarted) <= RequestKind.CONFIGURE.threads
     deadline = time.monotonic() + 30
-    while "A REST call that had timed out has failed: too late" not in caplog.text:
+    while "A REST call failed after it had timed out: too late" not in caplog.text:
         assert time.monotonic() < deadline, caplog.text
         time.sleep(0.01)

@@ -16,7 +16,7 @@ from sluice.cli import COMMANDS
 from sluice.cli.app import Command, build
 from sluice.cli.connection import client_properties
 from sluice.cli.errors import exit_code_of, run
-from sluice.cli.group import planned
+from sluice.cli.group import plan_offsets
 from sluice.cli.records import formatter, parse_lines
 from worker.kafka.console import ConsoleRecord
 
@@ -52,7 +52,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["brokr", "start"], "No such command 'brokr'. Did you mean 'broker'?"),
         (["broker", "start", "--port", "0"], "0 is not in the range 1<=x<=65535"),
         (["topic", "consume", "t", "--offset", "3"], "--offset needs --partition"),
-        (["topic", "consume", "t", "--property", "print.kee=true"], "unknown property 'print.kee'; known are"),
+        (["topic", "consume", "t", "--property", "print.kee=true"], "unknown property 'print.kee'; expected one of"),
         (["topic", "create", "t", "--config", "x"], "'x' is not KEY=VALUE"),
         (["topic", "alter", "t"], "nothing to alter"),
         (["group", "reset", "g", "--topic", "t"], "exactly one of"),
@@ -87,11 +87,11 @@ def test_json_output_reports_errors_as_json(capsys: pytest.CaptureFixture[str]) 
         (UnreachableError("x"), 3),
     ],
 )
-def test_the_class_of_an_error_decides_the_exit_code(error: ConnectError, code: int) -> None:
+def test_class_of_an_error_decides_the_exit_code(error: ConnectError, code: int) -> None:
     assert exit_code_of(error) == code
 
 
-def test_a_commands_own_code_and_errors_reach_the_shell(capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_codes_and_errors_of_commands_reach_the_shell(capsys: pytest.CaptureFixture[str]) -> None:
     @click.command("three")
     def three() -> int:
         return 3
@@ -110,7 +110,7 @@ def test_a_commands_own_code_and_errors_reach_the_shell(capsys: pytest.CaptureFi
     assert run(stopped, []) == 130
 
 
-def test_a_lazy_command_is_loaded_when_called() -> None:
+def test_lazy_command_is_loaded_when_called() -> None:
     group = build({"later": Command("no.such.module:attribute", "Later.")})
     assert run(group, ["--help"]) == 0
     with pytest.raises(ModuleNotFoundError):
@@ -134,18 +134,18 @@ def test_records_are_printed_as_kafkas_console_does(properties: dict[str, str], 
     assert formatter("text", properties)(RECORD).decode() == line
 
 
-def test_what_a_record_lacks_is_said() -> None:
+def test_missing_parts_of_a_record_are_printed_as_such() -> None:
     assert (
         formatter("text", {"print.timestamp": "true", "print.headers": "true"})(TOMBSTONE) == b"NO_TIMESTAMP\tNO_HEADERS\tnull\n"
     )
     assert formatter("text", {"null.literal": "~"})(TOMBSTONE) == b"~\n"
 
 
-def test_bytes_that_are_no_text_are_printed_as_they_are() -> None:
+def test_binary_values_are_printed_unchanged() -> None:
     assert formatter("text", {})(ConsoleRecord("t", 0, 0, None, None, b"\xff\x00", [])) == b"\xff\x00\n"
 
 
-def test_json_lines_carry_everything() -> None:
+def test_json_lines_have_all_parts() -> None:
     value = json.loads(formatter("json", {})(RECORD))
     assert value == {
         "topic": "t",
@@ -169,7 +169,7 @@ def test_lines_become_records() -> None:
     assert list(parse_lines(io.BytesIO(b"k:v:w\nk:NULL\n"), with_key)) == [(b"k", b"v:w"), (b"k", None)]
 
 
-def test_a_line_without_separator_is_named() -> None:
+def test_line_without_separator_is_reported() -> None:
     with pytest.raises(click.UsageError, match="line 2 has no key separator ':': oops"):
         list(parse_lines(io.BytesIO(b"k:v\noops\n"), {"parse.key": "true", "key.separator": ":"}))
 
@@ -190,8 +190,8 @@ BEFORE = {("t", 0): 50, ("t", 1): 0}
         ({"by": -1000}, [10, 0]),
     ],
 )
-def test_a_reset_stays_within_the_topic(how: dict[str, int], offsets: list[int]) -> None:
-    goal = planned(ENDS, BEFORE, earliest=bool(how.get("earliest")), to_offset=how.get("to_offset"), by=how.get("by"))
+def test_reset_stays_within_the_partition(how: dict[str, int], offsets: list[int]) -> None:
+    goal = plan_offsets(ENDS, BEFORE, earliest=bool(how.get("earliest")), to_offset=how.get("to_offset"), by=how.get("by"))
     assert list(goal.values()) == offsets
 
 

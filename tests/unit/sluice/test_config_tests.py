@@ -22,11 +22,11 @@ def _sluice(*words: object) -> int:
     return run(build(COMMANDS), [str(word) for word in words])
 
 
-def test_the_files_of_configs_pass() -> None:
+def test_config_tests_of_configs_pass() -> None:
     assert _sluice("test", ROOT / "configs") == 0
 
 
-def test_the_example_of_the_page_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_example_in_the_docs_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, text in BLOCK.findall((ROOT / "docs" / "config-tests.md").read_text("utf-8")):
         (tmp_path / name).write_text(text)
     shutil.copy(ROOT / "configs" / "connect-standalone.properties", tmp_path)
@@ -38,25 +38,25 @@ def test_the_example_of_the_page_passes(tmp_path: Path, capsys: pytest.CaptureFi
     ("text", "message"),
     [
         ("tests: [", "1: not YAML"),
-        ("- a", "1: a test file is a mapping"),
-        ("tests: []", "1: tests is a list of tests, at least one"),
+        ("- a", "1: a test file must be a mapping"),
+        ("tests: []", "1: tests must be a list of at least one test"),
         ("test:\n  - {}", "1: A test file has no member test. Did you mean tests?"),
-        ("lint: spotless", "1: lint is 'spotless', expected clean or no errors"),
+        ("lint: spotless", "1: lint is 'spotless'; expected clean or no errors"),
         ("config: other.properties\ntests:\n  - {input: 1, expect: {value: 1}}", "other.properties: cannot read the file"),
-        ("tests:\n  - 5", "test 1 is no mapping"),
-        ("tests:\n  - {name: x, input: 1}", "2: a test without expect cannot fail"),
-        ("tests:\n  - {expect: {value: 1}}", "2: a test has either input or raw"),
+        ("tests:\n  - 5", "test 1 must be a mapping"),
+        ("tests:\n  - {name: x, input: 1}", "2: a test needs expect"),
+        ("tests:\n  - {expect: {value: 1}}", "2: a test needs either input or raw"),
         ("tests:\n  - {input: [1, 2], expect: {value: 1}}", "2: 2 inputs and 1 expectations"),
         ("tests:\n  - {input: [], expect: []}", "2: 0 inputs"),
-        ("tests:\n  - input: 1\n    expect: {}", "2: expect is a mapping with some of"),
+        ("tests:\n  - input: 1\n    expect: {}", "2: expect must be a mapping with some of"),
         ("tests:\n  - input: 1\n    expect:\n      valeu: 1", "4: An expectation has no member valeu. Did you mean value?"),
-        ("tests:\n  - input: 1\n    expect: {dropped: false}", "3: dropped is true or left out"),
-        ("tests:\n  - input: 1\n    expect: {dropped: true, value: 1}", "3: dropped and error stand alone"),
-        ("tests:\n  - input: 1\n    expect: {fields: [value]}", "3: fields is a mapping"),
-        ("tests:\n  - input: 1\n    expect: {error: ''}", "3: error is a part of the error's text"),
-        ("tests:\n  - input: 1\n    input: 2\n    expect: {value: 1}", "line 3: input is given twice"),
+        ("tests:\n  - input: 1\n    expect: {dropped: false}", "3: dropped must be true if present"),
+        ("tests:\n  - input: 1\n    expect: {dropped: true, value: 1}", "3: dropped and error cannot be combined"),
+        ("tests:\n  - input: 1\n    expect: {fields: [value]}", "3: fields must be a mapping"),
+        ("tests:\n  - input: 1\n    expect: {error: ''}", "3: error must be a part of the error message"),
+        ("tests:\n  - input: 1\n    input: 2\n    expect: {value: 1}", "line 3: duplicate member input"),
         ("tests:\n  - {raw: {vale: x}, expect: {value: 1}}", "2: A raw message has no member vale. Did you mean value?"),
-        ("tests:\n  - {input: 1, config: [a], expect: {value: 1}}", "2: config is a mapping"),
+        ("tests:\n  - {input: 1, config: [a], expect: {value: 1}}", "2: config must be a mapping"),
         ("tests:\n  - {raw: x, expect: {value: 1}}", "2: There is no key.converter"),
         (
             "tests:\n  - {raw: {value: {base64: '!'}}, config: {key.converter: Json, value.converter: Json}, expect: {value: 1}}",
@@ -64,7 +64,7 @@ def test_the_example_of_the_page_passes(tmp_path: Path, capsys: pytest.CaptureFi
         ),
     ],
 )
-def test_a_wrong_file_is_bad_usage_and_tells_the_line(
+def test_invalid_file_is_bad_usage_with_the_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
 ) -> None:
     (tmp_path / "a.properties").write_text(CONNECTOR)
@@ -73,23 +73,23 @@ def test_a_wrong_file_is_bad_usage_and_tells_the_line(
     assert message in capsys.readouterr().err
 
 
-def test_a_file_without_a_connector_beside_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_test_file_without_connector_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.test.yaml").write_text("tests:\n  - {input: 1, expect: {value: 1}}")
     assert _sluice("test", tmp_path) == 2
-    assert "there is no a.properties or a.json beside it" in capsys.readouterr().err
+    assert "there is no a.properties or a.json next to it" in capsys.readouterr().err
 
 
-def test_the_connectors_own_file_is_not_taken_for_tests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_connector_file_is_rejected_with_a_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.properties").write_text(CONNECTOR)
     (tmp_path / "a.test.yaml").write_text("tests:\n  - {input: 1, expect: {value: 1}}")
     assert _sluice("test", tmp_path / "a.properties") == 2
-    assert f"Is it {tmp_path / 'a.test.yaml'}?" in capsys.readouterr().err
+    assert f"Did you mean {tmp_path / 'a.test.yaml'}?" in capsys.readouterr().err
     assert _sluice("test", tmp_path / "a.test.yaml") == 0
 
 
-def test_a_folder_without_tests_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_directory_without_tests_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _sluice("test", tmp_path) == 2
-    assert "There is no file *.test.yaml" in capsys.readouterr().err
+    assert "No file *.test.yaml" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_folder_without_tests_is_bad_usage(tmp_path: Path, capsys: pytest.Capt
         ("null", False),
     ],
 )
-def test_numbers_text_and_booleans_are_told_apart(tmp_path: Path, expected: str, passes: bool) -> None:
+def test_numbers_text_and_booleans_differ(tmp_path: Path, expected: str, passes: bool) -> None:
     (tmp_path / "a.properties").write_text(CONNECTOR)
     (tmp_path / "a.test.yaml").write_text(f"tests:\n  - input: {{n: 1}}\n    expect: {{value: {{n: {expected}}}}}")
     assert _sluice("test", tmp_path) == (0 if passes else 1)

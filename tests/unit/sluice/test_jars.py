@@ -10,7 +10,7 @@ import pytest
 
 from connect.errors import ConfigError, ConnectError, UnreachableError
 from sluice.embedded import jars
-from sluice.embedded.jarsets import JAR_SETS, Jar, JarSet
+from sluice.embedded.jar_sets import JAR_SETS, Jar, JarSet
 
 SMALL = JarSet("small", "a small set", (Jar("org.slf4j", "slf4j-api", "1.7.36"), Jar("org.slf4j", "slf4j-simple", "1.7.36")))
 
@@ -31,13 +31,13 @@ def fill(folder: Path, jar_set: JarSet) -> None:
 
 
 @pytest.mark.parametrize("jar_set", JAR_SETS.values(), ids=JAR_SETS)
-def test_a_set_names_each_artifact_once(jar_set: JarSet) -> None:
+def test_set_names_each_artifact_once(jar_set: JarSet) -> None:
     names = [jar.artifact for jar in jar_set.jars]
     assert len(names) == len(set(names))
     assert all(jar.group and jar.version for jar in jar_set.jars)
 
 
-def test_what_pyspark_ships_is_not_in_the_spark_set() -> None:
+def test_spark_set_has_no_jars_of_pyspark() -> None:
     import pyspark
 
     shipped = [path.name for path in (Path(pyspark.__file__).parent / "jars").glob("*.jar")]
@@ -45,7 +45,7 @@ def test_what_pyspark_ships_is_not_in_the_spark_set() -> None:
     assert [name for name in ours if any(one.startswith(f"{name}-") for one in shipped)] == []
 
 
-def test_a_complete_folder_is_used_as_it_is(cache: Path) -> None:
+def test_complete_directory_is_used(cache: Path) -> None:
     fill(jars.folder_of(SMALL), SMALL)
     found = jars.ensure_jars("small")
     assert [path.name for path in found] == ["slf4j-api-1.7.36.jar", "slf4j-simple-1.7.36.jar"]
@@ -53,7 +53,7 @@ def test_a_complete_folder_is_used_as_it_is(cache: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone", "no manifest", "torn manifest"])
-def test_a_damaged_folder_does_not_count(cache: Path, damage: str) -> None:
+def test_damaged_directory_is_ignored(cache: Path, damage: str) -> None:
     folder = jars.folder_of(SMALL)
     fill(folder, SMALL)
     assert jars.cached_jars("small") is not None
@@ -69,12 +69,12 @@ def test_a_damaged_folder_does_not_count(cache: Path, damage: str) -> None:
     assert jars.cached_jars("small") is None
 
 
-def test_other_versions_lie_in_another_folder(cache: Path) -> None:
+def test_other_versions_use_another_directory(cache: Path) -> None:
     other = JarSet("small", SMALL.purpose, (Jar("org.slf4j", "slf4j-api", "2.0.0"),))
     assert jars.folder_of(other) != jars.folder_of(SMALL)
 
 
-def test_ivy_asks_one_repository_and_takes_no_poms(cache: Path) -> None:
+def test_ivy_uses_one_repository_without_poms(cache: Path) -> None:
     jars._write_ivy_files(SMALL, cache)
     settings = ElementTree.parse(cache / "ivysettings.xml").getroot()
     resolvers = list(settings.iterfind("resolvers/*"))
@@ -86,7 +86,7 @@ def test_ivy_asks_one_repository_and_takes_no_poms(cache: Path) -> None:
     assert wanted == [(jar.group, jar.artifact, jar.version) for jar in SMALL.jars]
 
 
-def test_a_mirror_replaces_the_repository(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mirror_replaces_the_repository(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLUICE_MAVEN_REPOSITORY", "file:///mirror?a=1&b=2")
     jars._write_ivy_files(SMALL, cache)
     (resolver,) = ElementTree.parse(cache / "ivysettings.xml").getroot().iterfind("resolvers/*")
@@ -101,7 +101,7 @@ def test_a_mirror_replaces_the_repository(cache: Path, monkeypatch: pytest.Monke
         ("", []),
     ],
 )
-def test_a_proxy_is_told_in_javas_words(monkeypatch: pytest.MonkeyPatch, address: str, options: list[str]) -> None:
+def test_proxy_is_passed_as_java_properties(monkeypatch: pytest.MonkeyPatch, address: str, options: list[str]) -> None:
     monkeypatch.delenv("https_proxy", raising=False)
     monkeypatch.setenv("HTTPS_PROXY", address)
     assert jars._proxy_properties()[:2] == options
@@ -115,10 +115,10 @@ def test_a_proxy_is_told_in_javas_words(monkeypatch: pytest.MonkeyPatch, address
         ("UNRESOLVED DEPENDENCY: org.slf4j#slf4j-api;9: not found", ConnectError),
     ],
 )
-def test_a_dead_network_is_told_from_a_missing_jar(line: str, kind: type[ConnectError]) -> None:
+def test_network_error_and_missing_jar_are_distinguished(line: str, kind: type[ConnectError]) -> None:
     assert type(jars._failure(SMALL, [line])) is kind
 
 
-def test_an_unknown_set_names_the_known_ones() -> None:
+def test_unknown_set_is_reported_with_known_names() -> None:
     with pytest.raises(ConfigError, match=r"no jar set 'flink'; known are kafka, spark"):
         jars.ensure_jars("flink")

@@ -48,7 +48,7 @@ def test_java_home_comes_first(bare_machine: Path, monkeypatch: pytest.MonkeyPat
     assert java.find_java() == java.Java(chosen, 17)
 
 
-def test_an_old_java_home_is_passed_over(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_java_home_is_skipped(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(bare_machine / "old", 'java version "1.8.0_402"')
     usual = fake_java(bare_machine / "jvm" / "java-21", 'openjdk version "21.0.1"')
     monkeypatch.setenv("JAVA_HOME", str(bare_machine / "old"))
@@ -66,8 +66,8 @@ def test_links_are_resolved_to_the_real_home(bare_machine: Path) -> None:
     assert found.home == bare_machine / "real"
 
 
-def test_no_java_and_no_package_manager_tells_what_to_do(bare_machine: Path) -> None:
-    with pytest.raises(ConfigError, match=r"Java 17 or later was not found and no known package manager.*JAVA_HOME"):
+def test_missing_java_and_package_manager_are_reported_with_a_fix(bare_machine: Path) -> None:
+    with pytest.raises(ConfigError, match=r"Java 17 or later was not found, and neither was a known package manager.*JAVA_HOME"):
         java.ensure_java()
 
 
@@ -83,7 +83,7 @@ def test_java_is_installed_by_the_package_manager(bare_machine: Path, monkeypatc
         encoding="utf-8",
     )
     apt.chmod(0o755)
-    monkeypatch.setattr(java.os, "geteuid", lambda: 0)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
     said: list[str] = []
     assert java.ensure_java(said.append).version == 17
     assert said == ["Java 17 was not found: installing it with apt-get"]
@@ -93,21 +93,21 @@ def test_java_is_installed_by_the_package_manager(bare_machine: Path, monkeypatc
     ]
 
 
-def test_a_failing_package_manager_is_quoted(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_a_failing_package_manager_is_reported(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = bare_machine / "bin"
     tools.mkdir()
     (tools / "dnf").write_text("#!/bin/sh\necho 'no such mirror' >&2\nexit 1\n", encoding="utf-8")
     (tools / "dnf").chmod(0o755)
-    monkeypatch.setattr(java.os, "geteuid", lambda: 0)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
     with pytest.raises(ConfigError, match=r"(?s)exit code 1:\nno such mirror\n.*sudo dnf install"):
         java.ensure_java()
 
 
-def test_without_root_or_sudo_the_command_is_told(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_to_run_is_reported_without_root_and_sudo(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = bare_machine / "bin"
     tools.mkdir()
     (tools / "apt-get").write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
     (tools / "apt-get").chmod(0o755)
-    monkeypatch.setattr(java.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(ConfigError, match=r"needs root; install it with 'sudo apt-get install .*openjdk-17-jre-headless'"):
         java.ensure_java()

@@ -71,7 +71,7 @@ def _on_a_terminal(words: list[str], columns: int, **environment: str) -> str:
     return found.decode().replace("\r\n", "\n")
 
 
-def test_findings_are_wrapped_and_coloured_on_a_terminal_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_are_wrapped_and_colored_only_on_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.properties"
     file.write_text("name=a\nconnector.class=FileStreamSource\ntopic=t\nkey.converter.schemas.enable=false\n")
     shown = _on_a_terminal(["lint", str(file)], 60)
@@ -84,7 +84,7 @@ def test_findings_are_wrapped_and_coloured_on_a_terminal_only(tmp_path: Path, ca
     assert len(plain.splitlines()) == 2
 
 
-def test_previews_are_coloured_and_cut_to_a_terminal(tmp_path: Path) -> None:
+def test_previews_are_colored_and_truncated_on_a_terminal(tmp_path: Path) -> None:
     connector, records = tmp_path / "a.properties", tmp_path / "r.jsonl"
     connector.write_text(
         "transforms=c\ntransforms.c.type=org.apache.kafka.connect.transforms.Cast$Value\ntransforms.c.spec=id:string\n"
@@ -99,7 +99,7 @@ def test_previews_are_coloured_and_cut_to_a_terminal(tmp_path: Path) -> None:
     assert "\u2028" not in shown
 
 
-def test_json_lines_are_ascii_so_that_every_reader_splits_them_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_lines_are_ascii(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     connector, records = tmp_path / "a.properties", tmp_path / "r.jsonl"
     connector.write_text("topic=t\n")
     records.write_text('{"a": "\u2028grün"}\n"\\ud800"\n', "utf-8")
@@ -112,17 +112,17 @@ def test_json_lines_are_ascii_so_that_every_reader_splits_them_alike(tmp_path: P
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["preview", "a.properties", "--base64"], "go with --raw"),
+        (["preview", "a.properties", "--base64"], "need --raw"),
         (["preview", "missing.properties", "--records", "-"], "missing.properties: cannot read the file"),
         (["preview", "a.properties", "--records", "missing.jsonl"], "missing.jsonl: cannot read the file"),
         (["preview", "a.properties", "--raw", "--records", "r.jsonl"], "There is no key.converter"),
         (["preview", "a.properties", "--worker", "missing.properties", "--records", "r.jsonl"], "missing.properties"),
         (["lint"], "Missing argument"),
         (["test", "missing.test.yaml"], "missing.test.yaml: cannot read the file"),
-        (["docs", "-o", "json-schema"], "is of one COMPONENT"),
+        (["docs", "-o", "json-schema"], "needs a COMPONENT"),
     ],
 )
-def test_wrong_usage_is_exit_code_2(
+def test_invalid_usage_is_exit_code_2(
     words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -16,14 +16,16 @@ import psutil
 import pytest
 
 from connect.errors import ConfigError, ConnectError
-from sluice.embedded import locations, process
+from sluice.embedded import process
+from sluice.embedded.directories import cache_dir, data_home
+from sluice.embedded.ports import _LAST_PORT, LOOPBACK, free_ports, port_is_free, require_free_port
 
 
 def sleeper(tmp_path: Path, code: str = "import time; time.sleep(60)") -> subprocess.Popen[bytes]:
     return process.spawn([sys.executable, "-c", code], log=tmp_path / "log", cwd=tmp_path)
 
 
-def test_a_pid_file_recognises_its_process_until_it_ends(tmp_path: Path) -> None:
+def test_pid_file_identifies_its_process_until_it_ends(tmp_path: Path) -> None:
     child = sleeper(tmp_path)
     pid_file = process.PidFile(tmp_path / "pid")
     server = pid_file.write(child.pid, 1234)
@@ -34,7 +36,7 @@ def test_a_pid_file_recognises_its_process_until_it_ends(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="how Linux shows a process whose first thread has ended")
-def test_a_process_runs_until_its_last_thread_has_ended(tmp_path: Path) -> None:
+def test_process_runs_until_its_last_thread_has_ended(tmp_path: Path) -> None:
     code = (
         "import ctypes, platform, socket, sys, threading, time;"
         "server = socket.create_server(('127.0.0.1', 0));"
@@ -49,26 +51,26 @@ def test_a_process_runs_until_its_last_thread_has_ended(tmp_path: Path) -> None:
     pid_file = process.PidFile(tmp_path / "pid")
     server = pid_file.write(child.pid, port)
     assert pid_file.read() == server
-    assert not locations.port_is_free(port)
+    assert not port_is_free(port)
     assert process.end(server, first=signal.SIGKILL, grace_s=30)
     assert pid_file.read() is None
-    assert locations.port_is_free(port)
+    assert port_is_free(port)
     child.wait(30)
 
 
-def test_a_pid_that_went_to_another_process_is_not_taken_for_ours(tmp_path: Path) -> None:
+def test_reused_pid_is_not_mistaken_for_the_server(tmp_path: Path) -> None:
     record = {"pid": os.getpid(), "created": 12345.0, "port": 1}
     (tmp_path / "pid").write_text(json.dumps(record), encoding="utf-8")
     assert process.PidFile(tmp_path / "pid").read() is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}', '{"pid": 999999999, "created": 1, "port": 1}'])
-def test_a_stale_or_torn_pid_file_reads_as_none(tmp_path: Path, text: str) -> None:
+def test_stale_or_incomplete_pid_file_reads_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "pid").write_text(text, encoding="utf-8")
     assert process.PidFile(tmp_path / "pid").read() is None
 
 
-def test_what_ignores_the_first_signal_is_killed(tmp_path: Path) -> None:
+def test_process_that_ignores_the_first_signal_is_killed(tmp_path: Path) -> None:
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
     child = sleeper(tmp_path, code)
     process.wait_ready("it", child, lambda: process.log_size(tmp_path / "log") > 0, tmp_path / "log", 0, 10)
@@ -77,22 +79,22 @@ def test_what_ignores_the_first_signal_is_killed(tmp_path: Path) -> None:
     assert child.wait(30) == -signal.SIGKILL
 
 
-def test_a_server_that_fails_to_start_is_quoted(tmp_path: Path) -> None:
+def test_log_of_a_failed_start_is_reported(tmp_path: Path) -> None:
     child = sleeper(tmp_path, "raise SystemExit('the disk is full')")
     with pytest.raises(ConnectError, match=r"(?s)ended while starting \(exit code 1\).*the disk is full.*full log is"):
         process.wait_ready("the server", child, lambda: False, tmp_path / "log", 0, 10)
 
 
-def test_a_server_that_never_answers_meets_the_deadline(tmp_path: Path) -> None:
+def test_server_that_never_responds_times_out(tmp_path: Path) -> None:
     child = sleeper(tmp_path)
-    with pytest.raises(ConnectError, match=r"did not answer within 0\.2 s"):
+    with pytest.raises(ConnectError, match=r"did not respond within 0\.2 s"):
         process.wait_ready("the server", child, lambda: False, tmp_path / "log", 0, 0.2)
     child.kill()
     child.wait(30)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
-def test_a_tied_server_dies_with_its_parent_but_not_with_the_thread_that_started_it(tmp_path: Path) -> None:
+def test_server_ends_with_its_parent_but_not_with_the_starting_thread(tmp_path: Path) -> None:
     # The parent starts the server from a thread that ends, says whether the server outlived the thread, and kills itself.
     parent = f"""
 import os, signal, sys, threading, time
@@ -125,7 +127,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         os.close(handle)
 
 
-def test_a_lock_is_waited_for_and_then_refused(tmp_path: Path) -> None:
+def test_lock_times_out(tmp_path: Path) -> None:
     with (
         process.exclusive(tmp_path / "lock", 1, "busy"),
         pytest.raises(ConnectError, match="somebody else"),
@@ -136,41 +138,41 @@ def test_a_lock_is_waited_for_and_then_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_a_taken_port_is_refused_with_the_way_out() -> None:
-    with socket.create_server((locations.LOOPBACK, 0)) as taken:
+def test_port_in_use_is_reported_with_a_fix() -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=f"it cannot listen on 127.0.0.1:{port}: the port is taken; choose another"):
-            locations.require_free_port(port, "it", "choose another")
+        with pytest.raises(ConfigError, match=f"it cannot listen on 127.0.0.1:{port}: the port is in use; choose another"):
+            require_free_port(port, "it", "choose another")
 
 
 def test_free_ports_are_distinct_and_free() -> None:
-    ports = locations.free_ports(5)
+    ports = free_ports(5)
     assert len(set(ports)) == 5
-    assert all(locations.port_is_free(port) for port in ports)
+    assert all(port_is_free(port) for port in ports)
 
 
-def test_a_port_that_nobody_has_bound_yet_is_not_chosen_again() -> None:
-    ports = [port for _ in range(400) for port in locations.free_ports(2)]
+def test_unbound_port_is_not_returned_again() -> None:
+    ports = [port for _ in range(400) for port in free_ports(2)]
     assert len(set(ports)) == len(ports)
 
 
-def test_where_ports_are_taken_others_are_chosen_far_from_them() -> None:
-    (before,) = locations.free_ports(1)
+def test_ports_in_use_are_skipped_by_a_distance() -> None:
+    (before,) = free_ports(1)
     with contextlib.ExitStack() as stack:
         for port in range(before + 1, before + 3):
-            if port < locations._LAST_PORT and locations.port_is_free(port):
-                stack.enter_context(socket.create_server((locations.LOOPBACK, port)))
-        (after,) = locations.free_ports(1)
+            if port < _LAST_PORT and port_is_free(port):
+                stack.enter_context(socket.create_server((LOOPBACK, port)))
+        (after,) = free_ports(1)
     assert not before < after < before + 100
 
 
-def test_folders_follow_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_directories_follow_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("SLUICE_CACHE_DIR", "SLUICE_DATA_DIR", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert locations.cache_dir() == tmp_path / ".cache" / "sluice"
-    assert locations.data_home() == tmp_path / ".local" / "share" / "sluice"
+    assert cache_dir() == tmp_path / ".cache" / "sluice"
+    assert data_home() == tmp_path / ".local" / "share" / "sluice"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert locations.cache_dir() == tmp_path / "xdg" / "sluice"
+    assert cache_dir() == tmp_path / "xdg" / "sluice"
     monkeypatch.setenv("SLUICE_CACHE_DIR", str(tmp_path / "own"))
-    assert locations.cache_dir() == tmp_path / "own"
+    assert cache_dir() == tmp_path / "own"

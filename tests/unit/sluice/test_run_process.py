@@ -13,12 +13,12 @@ from sluice.run.distributed import exit_code
 
 BEGINS = """
 import ctypes, signal, sys, threading, time
-from sluice.run.shutdown_watchdog import LastResort
-from sluice.run.process import end_with, stop_on_signals
+from sluice.run.shutdown_watchdog import ShutdownWatchdog
+from sluice.run.process import exit_with, stop_on_signals
 
-stop, last_resort = threading.Event(), LastResort({more_s})
-last_resort.allow(0.2)
-stop_on_signals(stop, last_resort)
+stop, watchdog = threading.Event(), ShutdownWatchdog({more_s})
+watchdog.set_graceful_timeout(0.2)
+stop_on_signals(stop, watchdog)
 """
 WAITS = (
     BEGINS.format(more_s=30)
@@ -29,7 +29,7 @@ stop.wait()
 )
 
 
-def test_a_worker_that_is_to_outlive_its_terminal_still_does() -> None:
+def test_ignored_sighup_stays_ignored() -> None:
     ignoring = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{BEGINS.format(more_s=30)}"
     asks = "\nprint(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)"
     done = subprocess.run([sys.executable, "-c", ignoring + asks], capture_output=True, text=True, check=True)
@@ -37,7 +37,7 @@ def test_a_worker_that_is_to_outlive_its_terminal_still_does() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_worker_ends_when_it_is_asked(number: signal.Signals) -> None:
+def test_signals_stop_the_worker(number: signal.Signals) -> None:
     with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == b"ready\n"
@@ -45,7 +45,7 @@ def test_a_worker_ends_when_it_is_asked(number: signal.Signals) -> None:
         assert child.wait(20) == 0
 
 
-def test_a_worker_that_is_asked_again_and_again_ends_all_the_same() -> None:
+def test_repeated_signals_stop_the_worker() -> None:
     for _ in range(10):
         with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE) as child:
             assert child.stdout is not None
@@ -60,7 +60,7 @@ def test_a_worker_that_is_asked_again_and_again_ends_all_the_same() -> None:
                 child.kill()
 
 
-def test_a_signal_that_another_thread_of_the_worker_got_is_heard_too() -> None:
+def test_signal_delivered_to_another_thread_stops_the_worker() -> None:
     # The kernel may choose any thread, and the main thread's wait goes on then.
     code = (
         BEGINS.format(more_s=30)
@@ -94,7 +94,7 @@ stop.wait()
     [("threading.Event().wait()", 4), ("ctypes.PyDLL(None).sleep(60)", 1)],
     ids=["in_python", "with_pythons_lock"],
 )
-def test_a_worker_that_hangs_in_its_stop_is_ended_and_says_where(hangs: str, code: int) -> None:
+def test_hanging_shutdown_is_ended_with_thread_stacks(hangs: str, code: int) -> None:
     program = (
         BEGINS.format(more_s=0.3)
         + f"""
@@ -107,7 +107,7 @@ def run():
     a_part_that_hangs()
     return 0
 
-end_with(run)
+exit_with(run)
 """
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
@@ -122,7 +122,7 @@ end_with(run)
     assert b"a_part_that_hangs" in told
 
 
-def test_a_worker_whose_stderr_nobody_reads_is_ended_too() -> None:
+def test_hanging_shutdown_is_ended_even_if_stderr_is_full() -> None:
     program = (
         BEGINS.format(more_s=0.3)
         + """
@@ -139,7 +139,7 @@ def run():
     os.write(2, b"nobody reads this")
     return 0
 
-end_with(run)
+exit_with(run)
 """
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
@@ -152,7 +152,7 @@ end_with(run)
             child.kill()
 
 
-def test_an_error_that_nobody_thought_of_ends_the_worker_whatever_its_threads_do() -> None:
+def test_unexpected_error_ends_the_worker_despite_running_threads() -> None:
     program = (
         BEGINS.format(more_s=30)
         + """
@@ -162,7 +162,7 @@ def run():
     ThreadPoolExecutor().submit(threading.Event().wait)
     raise ValueError("unheard of")
 
-end_with(run)
+exit_with(run)
 """
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
@@ -179,7 +179,5 @@ end_with(run)
         ([ConfigError.invalid("key.converter", "NoSuch"), ConnectError("no group")], 3),
     ],
 )
-def test_what_a_distributed_worker_ends_with_tells_its_configuration_from_its_cluster(
-    failures: list[ConnectError], expected: int
-) -> None:
+def test_exit_code_distinguishes_config_errors_from_cluster_errors(failures: list[ConnectError], expected: int) -> None:
     assert exit_code(failures) == expected

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from connect.data.java_text import java_text
 from connect.errors import BadRequestError, ConnectError, DataError
-from connect.java.text import java_text
 from connect.record import TopicPartition
 from worker.model import OffsetEntry, TargetState
 from worker.operations.offsets.listing_order import sink_order, source_order

@@ -1,1 +1,1 @@
-"""The outbox pattern: rows of one table become messages of many topics."""
+"""The outbox pattern: routes the rows of one table to many topics."""

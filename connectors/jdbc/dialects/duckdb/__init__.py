@@ -1,4 +1,4 @@
-"""DuckDB: whole columns go in and out as Arrow."""
+"""DuckDB: whole columns are read and written as Arrow arrays."""
 
 from connectors.jdbc.dialects.duckdb.dialect import DuckDbDialect
 

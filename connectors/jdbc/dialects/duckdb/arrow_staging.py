@@ -1,6 +1,6 @@
-"""Columns of records as Arrow, in the form from which DuckDB makes its own types exactly.
+"""Converts columns of records to Arrow arrays that DuckDB casts to its own types without loss.
 
-DuckDB rounds what it casts (1.5 becomes 2, 1.239 becomes 1.24), so what would be rounded is refused here first.
+DuckDB's casts round (1.5 becomes 2, 1.239 becomes 1.24), so values that would be rounded are rejected here.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from connect.errors import DataError
 from connectors.jdbc.dialects.conversion import to_day, to_instant_ns, to_python, to_time_ns, to_wall_ns
 from connectors.jdbc.dialects.duckdb.temporal import INFINITY
 from connectors.jdbc.dialects.duckdb.types import TIMESTAMPS, UNIT_NS, quoted
-from connectors.jdbc.dialects.field_kinds import FLOATS, INTEGERS, TEXTS, Form, Kind, Logical, struct_of
+from connectors.jdbc.dialects.logical_types import FLOATS, INTEGERS, TEXTS, FieldKind, LogicalType, TemporalForm, struct_type
 from connectors.jdbc.dialects.text_values import to_json, to_text
-from connectors.jdbc.dialects.types import Convert, exactly_scaled, text_of_wall
+from connectors.jdbc.dialects.types import Convert, exact_rescaler, format_wall_ns
 from connectors.jdbc.options import WriteOptions
 
 INTEGER_TARGETS = (
@@ -31,25 +31,25 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 _FIRST = dt.datetime(1582, 10, 16, tzinfo=dt.UTC)
 _PRECISION = {"timestamp_s": 1_000_000_000, "timestamp_ms": 1_000_000, "timestamp_ns": 1}
 _INFINITE_MS = {INFINITY // 1000: INFINITY, -INFINITY // 1000: -INFINITY}
-"""DuckDB's infinite timestamps by their ms, as a source reads them."""
+"""DuckDB's infinite timestamps, by the ms that a source reads."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """A column on its way: its Arrow type, what makes a value one of it (None: it is one), and the SQL that takes it over."""
+class ArrowColumn:
+    """How to write a field: the Arrow type, the converter of values (None: no conversion), and the SQL that casts the column."""
 
     type: Any
     convert: Convert | None
     sql: str = "{0}"
     whole: Callable[[Sequence[Any]], list[Any]] | None = None
-    """Converts a column at once where its values allow it; raises TypeError or ValueError where not."""
+    """Converts a whole column, or raises TypeError or ValueError if its values do not allow that."""
 
     def array(self, values: Sequence[Any]) -> Any:
         if self.whole is not None:
             try:
                 return self._made(self.whole(values))
             except (TypeError, ValueError, OverflowError):
-                pass  # there is a value that only the longer way can make, or say what is wrong with
+                pass  # a value needs the slower converter, which also reports errors
         convert = self.convert
         return self._made(values if convert is None else [None if v is None else convert(v) for v in values])
 
@@ -61,39 +61,39 @@ class Stage:
         return pa.array(values, self.type)
 
 
-def stage_of(logical: Logical, target: Any, options: WriteOptions, what: str) -> Stage:
-    """``target`` is the driver's description of the column's type. Raises DataError for a field that it cannot hold."""
+def arrow_column(logical: LogicalType, target: Any, options: WriteOptions, what: str) -> ArrowColumn:
+    """Returns how to write a field. ``target`` describes the column's type. Raises DataError if the field does not fit it."""
     kind = logical.kind
-    if kind is Kind.GEOMETRY:
-        return Stage(pa.string(), to_json(struct_of(logical.schema, options), options, what))
-    if kind in (Kind.ARRAY, Kind.MAP, Kind.STRUCT):
+    if kind is FieldKind.GEOMETRY:
+        return ArrowColumn(pa.string(), to_json(struct_type(logical.schema, options), options, what))
+    if kind in (FieldKind.ARRAY, FieldKind.MAP, FieldKind.STRUCT):
         return _nested(logical, target, options, what)
-    if target.id == "varchar" and kind not in TEXTS and kind is not Kind.BYTES:
-        return Stage(pa.string(), to_text(logical, options, what))
-    if logical.is_temporal and not (target.id in INTEGER_TARGETS and logical.form is Form.NUMBER):
+    if target.id == "varchar" and kind not in TEXTS and kind is not FieldKind.BYTES:
+        return ArrowColumn(pa.string(), to_text(logical, options, what))
+    if logical.is_temporal and not (target.id in INTEGER_TARGETS and logical.form is TemporalForm.NUMBER):
         return _temporal(logical, target, options, what)
-    if kind is Kind.DURATION and target.id == "interval":
-        return Stage(pa.int64(), None, "to_microseconds({0})")
-    if kind is Kind.DECIMAL or (kind in FLOATS and target.id in (*INTEGER_TARGETS, "decimal")):
+    if kind is FieldKind.DURATION and target.id == "interval":
+        return ArrowColumn(pa.int64(), None, "to_microseconds({0})")
+    if kind is FieldKind.DECIMAL or (kind in FLOATS and target.id in (*INTEGER_TARGETS, "decimal")):
         return _decimal(logical, target, options, what)
-    if kind is Kind.BOOLEAN:
-        return Stage(pa.bool_(), None)
-    if kind in INTEGERS or kind is Kind.DURATION or logical.is_temporal:
-        return Stage(pa.int64(), None)
+    if kind is FieldKind.BOOLEAN:
+        return ArrowColumn(pa.bool_(), None)
+    if kind in INTEGERS or kind is FieldKind.DURATION or logical.is_temporal:
+        return ArrowColumn(pa.int64(), None)
     if kind in FLOATS:
-        return Stage(pa.float64(), None)
-    if kind is Kind.BYTES:
-        return Stage(pa.binary(), None)
-    return Stage(pa.string(), to_python(logical, options, what))
+        return ArrowColumn(pa.float64(), None)
+    if kind is FieldKind.BYTES:
+        return ArrowColumn(pa.binary(), None)
+    return ArrowColumn(pa.string(), to_python(logical, options, what))
 
 
-def _decimal(logical: Logical, target: Any, options: WriteOptions, what: str) -> Stage:
+def _decimal(logical: LogicalType, target: Any, options: WriteOptions, what: str) -> ArrowColumn:
     number = _decimal_of_float if logical.kind in FLOATS else to_python(logical, options, what)
     scale = dict(target.children)["scale"] if target.id == "decimal" else 0 if target.id in INTEGER_TARGETS else None
-    if scale is None or (logical.kind is Kind.DECIMAL and logical.scale is not None and 0 <= logical.scale <= scale):
-        return Stage(pa.string(), str if number is None else lambda value: str(number(value)))
-    scaled = exactly_scaled(scale, what.removeprefix("Field "))
-    return Stage(pa.string(), lambda value: format(scaled(value if number is None else number(value)), "f"))
+    if scale is None or (logical.kind is FieldKind.DECIMAL and logical.scale is not None and 0 <= logical.scale <= scale):
+        return ArrowColumn(pa.string(), str if number is None else lambda value: str(number(value)))
+    scaled = exact_rescaler(scale, what.removeprefix("Field "))
+    return ArrowColumn(pa.string(), lambda value: format(scaled(value if number is None else number(value)), "f"))
 
 
 def _decimal_of_float(value: float) -> Decimal:
@@ -103,17 +103,17 @@ def _decimal_of_float(value: float) -> Decimal:
 # --- dates and times
 
 
-def _temporal(logical: Logical, target: Any, options: WriteOptions, what: str) -> Stage:
+def _temporal(logical: LogicalType, target: Any, options: WriteOptions, what: str) -> ArrowColumn:
     match logical.kind:
-        case Kind.DATE:
-            return Stage(pa.date32(), to_day(logical, options, what))
-        case Kind.ZONED_TIME:
-            return Stage(pa.string(), None)
-        case Kind.TIME:
+        case FieldKind.DATE:
+            return ArrowColumn(pa.date32(), to_day(logical, options, what))
+        case FieldKind.ZONED_TIME:
+            return ArrowColumn(pa.string(), None)
+        case FieldKind.TIME:
             ns = to_time_ns(logical, options, what)
-            return Stage(pa.time64("us"), lambda value: _whole(ns(value), 1000, what) // 1000)
+            return ArrowColumn(pa.time64("us"), lambda value: _whole(ns(value), 1000, what) // 1000)
     if target.id not in TIMESTAMPS:
-        raise DataError(f"{what} is a {logical.kind.value}, which a column of {target} cannot hold")
+        raise DataError(f"{what} is a {logical.kind.value}, which a column of type {target} cannot store")
     zoned = "time zone" in target.id or target.id.endswith("tz")
     at = to_instant_ns(logical, options, what) if zoned else to_wall_ns(logical, options, what)
     finest = _PRECISION.get(target.id, 1000)
@@ -125,66 +125,66 @@ def _temporal(logical: Logical, target: Any, options: WriteOptions, what: str) -
             return _INFINITE_MS[value.millis]
         return _whole(at(value), finest, what) // step
 
-    plain = logical.form is Form.CONNECT and (zoned or options.zone is dt.UTC) and finest == 1000
-    return Stage(pa.timestamp(unit, tz="UTC" if zoned else None), convert, whole=_micros if plain else None)
+    plain = logical.form is TemporalForm.CONNECT and (zoned or options.zone is dt.UTC) and finest == 1000
+    return ArrowColumn(pa.timestamp(unit, tz="UTC" if zoned else None), convert, whole=_micros if plain else None)
 
 
 def _micros(values: Sequence[Any]) -> list[Any]:
     present = [value for value in values if value is not None] if None in values else values
     if present and min(present) < _FIRST:
-        raise ValueError("counted otherwise by Java's calendar")
+        raise ValueError("needs conversion from Java's calendar")
     return [None if v is None else (v - EPOCH) // _MICROSECOND for v in values]
 
 
 def _whole(ns: int, unit: int, what: str) -> int:
     if ns % unit:
-        raise DataError(f"{what}: {text_of_wall(ns, 9)} is finer than the column can hold")
+        raise DataError(f"{what}: {format_wall_ns(ns, 9)} is finer than the column can store")
     return ns
 
 
 # --- lists, maps, structs, unions
 
 
-def _nested(logical: Logical, target: Any, options: WriteOptions, what: str) -> Stage:
+def _nested(logical: LogicalType, target: Any, options: WriteOptions, what: str) -> ArrowColumn:
     match logical.kind, target.id:
-        case Kind.ARRAY, "list" | "array":
+        case FieldKind.ARRAY, "list" | "array":
             assert logical.element is not None
-            element = stage_of(logical.element, dict(target.children)["child"], options, what)
+            element = arrow_column(logical.element, dict(target.children)["child"], options, what)
             each = _each(element)
-            return Stage(pa.list_(element.type), lambda values: [each(value) for value in values])
-        case Kind.MAP, "map":
+            return ArrowColumn(pa.list_(element.type), lambda values: [each(value) for value in values])
+        case FieldKind.MAP, "map":
             assert logical.element is not None
             assert logical.key is not None
             parts = dict(target.children)
-            name = _each(stage_of(logical.key, parts["key"], options, what))
-            member = stage_of(logical.element, parts["value"], options, what)
-            value_of, key_type = _each(member), stage_of(logical.key, parts["key"], options, what).type
-            return Stage(pa.map_(key_type, member.type), lambda value: [(name(k), value_of(v)) for k, v in value.items()])
-        case Kind.STRUCT, "struct" | "union":
+            name = _each(arrow_column(logical.key, parts["key"], options, what))
+            member = arrow_column(logical.element, parts["value"], options, what)
+            value_of, key_type = _each(member), arrow_column(logical.key, parts["key"], options, what).type
+            return ArrowColumn(pa.map_(key_type, member.type), lambda value: [(name(k), value_of(v)) for k, v in value.items()])
+        case FieldKind.STRUCT, "struct" | "union":
             return _struct(logical, target, options, what)
     if target.id == "varchar":
-        return Stage(pa.string(), to_json(logical, options, what))
-    raise DataError(f"{what} is a {logical.kind.value}, which a column of {target} cannot hold")
+        return ArrowColumn(pa.string(), to_json(logical, options, what))
+    raise DataError(f"{what} is a {logical.kind.value}, which a column of type {target} cannot store")
 
 
-def _struct(logical: Logical, target: Any, options: WriteOptions, what: str) -> Stage:
+def _struct(logical: LogicalType, target: Any, options: WriteOptions, what: str) -> ArrowColumn:
     known = dict(target.children)
-    stages: list[tuple[str, Stage]] = []
+    arrow_columns: list[tuple[str, ArrowColumn]] = []
     for name, member in logical.members:
         if name not in known or not name:
             raise DataError(f"{what}.{name} has no member in {target}")
-        stages.append((name, stage_of(member, known[name], options, f"{what}.{name}")))
-    parts = [(name, _each(stage)) for name, stage in stages]
+        arrow_columns.append((name, arrow_column(member, known[name], options, f"{what}.{name}")))
+    parts = [(name, _each(arrow)) for name, arrow in arrow_columns]
 
     def convert(value: Struct) -> dict[str, Any]:
         return {name: each(part) for (name, each), part in zip(parts, value.values, strict=True)}
 
-    type_ = pa.struct([pa.field(name, stage.type) for name, stage in stages])
-    return Stage(type_, convert, _of_union(target, [name for name, _ in stages]) if target.id == "union" else "{0}")
+    type_ = pa.struct([pa.field(name, arrow.type) for name, arrow in arrow_columns])
+    return ArrowColumn(type_, convert, _union_sql(target, [name for name, _ in arrow_columns]) if target.id == "union" else "{0}")
 
 
-def _of_union(target: Any, names: Sequence[str]) -> str:
-    """Of the member that is not null a union of that member."""
+def _union_sql(target: Any, names: Sequence[str]) -> str:
+    """Returns SQL that casts a struct to the union of its only member that is not null."""
     types = {name: str(type_) for name, type_ in target.children}
     cases = " ".join(
         f"WHEN {{0}}.{_braced(quoted(name))} IS NOT NULL THEN CAST(union_value({_braced(quoted(name))} := "
@@ -198,9 +198,9 @@ def _braced(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _each(stage: Stage) -> Convert:
-    """A value inside of another: Arrow takes dates and times only as Python's there."""
-    convert = stage.convert
+def _each(arrow: ArrowColumn) -> Convert:
+    """Returns the converter of nested values, null included. Arrow accepts nested dates and times only as Python objects."""
+    convert = arrow.convert
 
     def whole(value: Any) -> Any:
         if value is None:

@@ -1,21 +1,20 @@
-"""What DuckDB tells of its tables. SQLAlchemy's inspector asks it for catalogues of PostgreSQL that it does not have."""
+"""Queries of DuckDB's catalog. SQLAlchemy's inspector would query PostgreSQL's catalogs, which DuckDB lacks."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
-from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.dialects.duckdb.type_description import described
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.connection.session import DriverSession
+from connectors.jdbc.dialects.duckdb.type_description import describe_type
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
 
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
-
-def tables(session: Session, kinds: Collection[str], catalog: str | None, schema: str | None) -> list[tuple[TableName, str]]:
-    """schema.table of the current database, or database.schema.table of those that ``catalog`` matches."""
+def tables(
+    session: DriverSession, kinds: Collection[str], catalog: str | None, schema: str | None
+) -> list[tuple[TableName, str]]:
+    """Returns schema.table of the current database, or database.schema.table of databases that match ``catalog``."""
     where = Sql("NOT internal AND ")
     where += Sql("database_name LIKE ", Bind(catalog), " ESCAPE '\\'") if catalog else "database_name = current_database()"
     if schema is not None:
@@ -31,8 +30,8 @@ def tables(session: Session, kinds: Collection[str], catalog: str | None, schema
     )
 
 
-def describe(session: Session, name: TableName) -> Table | None:
-    """The table or view of that name in any case, of the schema in use where none is given."""
+def describe(session: DriverSession, name: TableName) -> JdbcTable | None:
+    """Describes a table or view, ignoring case; without a schema, one of the current schema."""
     doing = f"looking up {name}"
     where = Sql("lower(table_name) = lower(", Bind(name.name), ") AND schema_name = ")
     where += Bind(name.schema) if name.schema is not None else "current_schema()"
@@ -47,7 +46,7 @@ def describe(session: Session, name: TableName) -> Table | None:
     found = TableName(real, name.schema or schema, name.catalog)
     with session.guarded(doing):
         relation = session.driver.sql(f"SELECT * FROM {session.dialect.table_ref(found)}")
-        types = [described(type_) for type_ in relation.types]
+        types = [describe_type(type_) for type_ in relation.types]
         del relation
     constraints = session.query(
         Sql("SELECT constraint_type, constraint_column_names FROM duckdb_constraints() WHERE ", where, " AND constraint_type IN "
@@ -57,10 +56,10 @@ def describe(session: Session, name: TableName) -> Table | None:
         Sql("SELECT 1 FROM duckdb_views() WHERE view_name = ", Bind(real), " AND schema_name = ", Bind(schema)), doing
     )
     uniques = [tuple(names) for kind, names in constraints if kind == "UNIQUE"]
-    return Table(
+    return JdbcTable(
         found,
         tuple(
-            Column(
+            JdbcColumn(
                 column, type_name, nullable=bool(nullable), autoincrement=(default or "").lower().startswith("nextval("),
                 has_default=default is not None or bool(generated), generated=bool(generated), native=native,
             )
@@ -72,8 +71,9 @@ def describe(session: Session, name: TableName) -> Table | None:
     )  # fmt: skip
 
 
-def _unique_indexes(session: Session, where: Sql, columns: set[str], doing: str) -> list[tuple[str, ...]]:
-    """Indexes of columns alone: DuckDB tells them as text, in which an expression is no column's name."""
+def _unique_indexes(session: DriverSession, where: Sql, columns: set[str], doing: str) -> list[tuple[str, ...]]:
+    """Returns the unique indexes over columns. DuckDB lists index expressions as text; those that are not column names are
+    ignored."""
     rows = session.query(Sql("SELECT expressions FROM duckdb_indexes() WHERE is_unique AND ", where), doing)
     found: list[tuple[str, ...]] = []
     for (text,) in rows:

@@ -1,4 +1,4 @@
-"""Ends statements of DuckDB that take longer than ``statement.timeout.ms``: DuckDB itself has no such limit."""
+"""Cancels DuckDB statements that take longer than ``statement.timeout.ms``: DuckDB has no such limit."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 
-class Clock:
-    """Interrupts a connection that works for too long. A limit of 0 ms is none. The time that counts is that of one call."""
+class DuckDbStatementTimer:
+    """Interrupts a connection whose driver call takes too long. A limit of 0 ms means none."""
 
     def __init__(self, limit_ms: int) -> None:
         self._limit_s = limit_ms / 1000
 
     @contextlib.contextmanager
     def running(self, connection: Any) -> Iterator[None]:
-        """While a call of the driver runs."""
+        """Limits the driver calls of the block."""
         timer = self._start(connection)
         try:
             yield
@@ -30,7 +30,7 @@ class Clock:
                 timer.cancel()
 
     def watch(self, engine: Engine) -> None:
-        """Limits what goes through SQLAlchemy."""
+        """Limits statements that run through SQLAlchemy."""
         if not self._limit_s:
             return
 

@@ -1,4 +1,4 @@
-"""Dates and timestamps in Arrow's columns, which are whole numbers of a unit, made Connect's a column at a time."""
+"""Converts Arrow columns of dates and timestamps, which are integers of a unit, to Connect values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from connect.data.logical import EPOCH, EPOCH_ORDINAL, FarInstant, date_of
 from connect.java.calendar import CUTOVER_DAY
-from connectors.jdbc.dialects.types import instant_of_wall, legacy_day, timestamp_from_ns
+from connectors.jdbc.dialects.types import timestamp_from_ns, to_legacy_day, wall_to_instant_ns
 from connectors.jdbc.options import Calendar, Granularity, ReadOptions
 
 ToList = Callable[[Any], list[Any]]
@@ -19,18 +19,19 @@ _UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _FIRST_DAY = 1 - EPOCH_ORDINAL
 _LAST_DAY = dt.date.max.toordinal() - EPOCH_ORDINAL
 INFINITY = (1 << 63) - 1
-"""What DuckDB's infinite timestamps are as numbers, one positive and one negative. No calendar counts them otherwise."""
+"""DuckDB's infinite timestamps as numbers, positive or negative. Calendars do not change them."""
 _NS_PER_DAY = 86_400_000_000_000
 
 
 def dates(options: ReadOptions) -> ToList:
-    """Days since 1970 -> Connect's Date. DuckDB's infinities stay what they are in it: the days furthest from 1970."""
+    """Returns a converter of days since 1970 to Connect's Date. Infinity remains DuckDB's number for it: the day furthest from
+    1970."""
     fromordinal = dt.date.fromordinal
     legacy = options.calendar is Calendar.LEGACY
     first = CUTOVER_DAY if legacy else _FIRST_DAY
 
     def far(day: int) -> Any:
-        return date_of(legacy_day(day) if legacy and abs(day) != 2_147_483_647 else day)
+        return date_of(to_legacy_day(day) if legacy and abs(day) != 2_147_483_647 else day)
 
     def convert(column: Any) -> list[Any]:
         days = column.view(pa.int32()).to_pylist()
@@ -42,7 +43,7 @@ def dates(options: ReadOptions) -> ToList:
 
 
 def timestamps(options: ReadOptions, name: str) -> ToList:
-    """Whole numbers of any unit, with a zone or without -> what ``timestamp.granularity`` wants."""
+    """Returns a converter of integers of any unit, with or without zone, for ``timestamp.granularity``."""
     of_wall, of_instant = timestamp_from_ns(options, name), timestamp_from_ns(options, name, zoned=True)
     span = dt.timedelta
     logical = options.granularity is Granularity.CONNECT_LOGICAL
@@ -76,17 +77,17 @@ def _all_within(values: list[Any], least: int, most: int) -> bool:
 
 
 def exact_instants(options: ReadOptions) -> ToList:
-    """ns since 1970 UTC of timestamps and dates, as they are."""
+    """Returns a converter of timestamps and dates to exact ns since 1970 UTC."""
     zone = options.zone
 
     def convert(column: Any) -> list[Any]:
         if pa.types.is_date(column.type):
             days = column.view(pa.int32()).to_pylist()
-            return [None if day is None else instant_of_wall(day * _NS_PER_DAY, zone) for day in days]
+            return [None if day is None else wall_to_instant_ns(day * _NS_PER_DAY, zone) for day in days]
         unit = _UNIT_NS[column.type.unit]
         values = column.view(pa.int64()).to_pylist()
         if column.type.tz is not None or zone is dt.UTC:
             return [None if v is None else v * unit for v in values]
-        return [None if v is None else instant_of_wall(v * unit, zone) for v in values]
+        return [None if v is None else wall_to_instant_ns(v * unit, zone) for v in values]
 
     return convert

@@ -1,4 +1,4 @@
-"""DuckDB's types as plain values. The driver's own objects should not live on in the description of a table."""
+"""DuckDB's types as plain values, because table descriptions must not keep the driver's objects alive."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ _NESTED = ("list", "struct", "map", "union", "array")
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """A type: what kind it is, its parts by name (types, or numbers for lengths and digits), and how DuckDB writes it."""
+class DuckDbType:
+    """A type: its kind, its parts by name (types, or numbers for lengths and digits), and its SQL text."""
 
     id: str
     children: tuple[tuple[str, Any], ...]
@@ -20,13 +20,13 @@ class Described:
         return self.text
 
 
-def described(type_: Any) -> Described:
-    """Of the driver's description of a type."""
+def describe_type(type_: Any) -> DuckDbType:
+    """Copies the driver's description of a type."""
     kind = type_.id
     if kind in _NESTED:
-        children = tuple((name, described(part) if hasattr(part, "id") else part) for name, part in type_.children)
+        children = tuple((name, describe_type(part) if hasattr(part, "id") else part) for name, part in type_.children)
     elif kind == "decimal":
         children = tuple(type_.children)
     else:
         children = ()
-    return Described(kind, children, str(type_))
+    return DuckDbType(kind, children, str(type_))

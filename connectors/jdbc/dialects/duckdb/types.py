@@ -1,8 +1,9 @@
-"""How DuckDB's types are read: their schema in Connect, and what makes an Arrow column a list of its values.
+"""Maps DuckDB's types to Connect schemas and converters of Arrow columns.
 
-DuckDB has no JDBC original, so the schemas are what its types are for the originals elsewhere: integers by their width, unsigned
-ones the next wider, DECIMAL and what is wider than 64 bits as Decimal, timestamps by ``timestamp.granularity``. Types without
-counterpart (INTERVAL, BIT, ENUM, TIMETZ, ...) are text in DuckDB's own form, which it reads back.
+Confluent's and Aiven's connectors do not support DuckDB, so the schemas are those that they use for the same types elsewhere:
+integers by width, unsigned ones the next wider, DECIMAL and integers above 64 bits as Decimal, timestamps by
+``timestamp.granularity``. Types without mapping (INTERVAL, BIT, ENUM, TIMETZ, ...) are text in DuckDB's own format, which it
+parses back.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from connect.data.logical import date_schema, time_schema
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connectors.jdbc.dialects.duckdb.temporal import dates, timestamps
-from connectors.jdbc.dialects.types import decimal, integer, of_type, time_from_ns, timestamp_schema_of
+from connectors.jdbc.dialects.types import decimal_schema, integer_schema, primitive_schema, time_from_ns, timestamp_schema_for
 from connectors.jdbc.options import ReadOptions
 
 ToList = Callable[[Any], list[Any]]
@@ -29,15 +30,15 @@ UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _INTEGERS = {"tinyint": 8, "smallint": 16, "integer": 32, "bigint": 64}
 _UNSIGNED = {"utinyint": 8, "usmallint": 16, "uinteger": 32}
 _WIDE = {"ubigint": 20, "hugeint": 39, "uhugeint": 39, "bignum": None}
-"""With the most digits that their values have. Arrow has no type for all of their values, so they come as text."""
+"""Types with the maximum number of digits. Arrow has no type for all of their values, so they are read as text."""
 TIMESTAMPS = (
     "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamp with time zone", "timestamp_tz", "timestamp_us",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """How a type is read: what it must be cast to first (itself where that is ``type``), its schema, its values."""
+class DuckDbColumnDecoder:
+    """How to read a column: the type to cast it to first, if ``cast``, the schema, and the converter of Arrow columns."""
 
     type: str
     schema: Schema
@@ -45,61 +46,70 @@ class Node:
     cast: bool = False
 
 
-def node_of(type_: Any, name: str, options: ReadOptions, optional: bool = True) -> Node:
-    """``type_`` is the driver's description of a type; ``name`` the column, for messages and for the names of structs."""
+def column_decoder(type_: Any, name: str, options: ReadOptions, optional: bool = True) -> DuckDbColumnDecoder:
+    """Returns the decoder of a type. ``name`` is the column, for messages and the schema names of structs."""
     kind, written = type_.id, str(type_)
     if kind == "boolean":
-        return Node(written, of_type(Type.BOOLEAN, optional), _as_is)
+        return DuckDbColumnDecoder(written, primitive_schema(Type.BOOLEAN, optional), _as_is)
     if kind in _INTEGERS:
-        return Node(written, integer(_INTEGERS[kind], optional), _as_is)
+        return DuckDbColumnDecoder(written, integer_schema(_INTEGERS[kind], optional), _as_is)
     if kind in _UNSIGNED:
-        return Node(written, integer(_UNSIGNED[kind], optional, signed=False), _as_is)
+        return DuckDbColumnDecoder(written, integer_schema(_UNSIGNED[kind], optional, signed=False), _as_is)
     if kind in _WIDE:
-        return Node("VARCHAR", decimal(_WIDE[kind], 0, optional, options), _decimals, cast=True)
+        return DuckDbColumnDecoder("VARCHAR", decimal_schema(_WIDE[kind], 0, optional, options), _decimals, cast=True)
     if kind in ("float", "double"):
-        return Node(written, of_type(Type.FLOAT32 if kind == "float" else Type.FLOAT64, optional), _as_is)
+        return DuckDbColumnDecoder(written, primitive_schema(Type.FLOAT32 if kind == "float" else Type.FLOAT64, optional), _as_is)
     if kind == "decimal":
         parts = dict(type_.children)
-        return Node("VARCHAR", decimal(parts["precision"], parts["scale"], optional, options), _decimals, cast=True)
+        return DuckDbColumnDecoder(
+            "VARCHAR", decimal_schema(parts["precision"], parts["scale"], optional, options), _decimals, cast=True
+        )
     if kind in ("varchar", "uuid"):
-        return Node(written, of_type(Type.STRING, optional), _as_is)
+        return DuckDbColumnDecoder(written, primitive_schema(Type.STRING, optional), _as_is)
     if kind == "blob":
-        return Node(written, of_type(Type.BYTES, optional), _as_is)
+        return DuckDbColumnDecoder(written, primitive_schema(Type.BYTES, optional), _as_is)
     if kind == "date":
-        return Node(written, date_schema(optional=optional), dates(options))
+        return DuckDbColumnDecoder(written, date_schema(optional=optional), dates(options))
     if kind == "time":
-        return Node(written, time_schema(optional=optional), _times(options, name))
+        return DuckDbColumnDecoder(written, time_schema(optional=optional), _times(options, name))
     if kind in TIMESTAMPS:
-        return Node(written, timestamp_schema_of(options, optional), timestamps(options, name))
+        return DuckDbColumnDecoder(written, timestamp_schema_for(options, optional), timestamps(options, name))
     nested = _nested(type_, name, options, optional)
-    return nested or Node("VARCHAR", of_type(Type.STRING, optional), _as_is, cast=True)
+    return nested or DuckDbColumnDecoder("VARCHAR", primitive_schema(Type.STRING, optional), _as_is, cast=True)
 
 
-def _nested(type_: Any, name: str, options: ReadOptions, optional: bool) -> Node | None:
+def _nested(type_: Any, name: str, options: ReadOptions, optional: bool) -> DuckDbColumnDecoder | None:
     match type_.id:
         case "list" | "array":
             parts = dict(type_.children)
-            element = node_of(parts["child"], name, options)
+            element = column_decoder(parts["child"], name, options)
             length = f"[{parts['size']}]" if type_.id == "array" else "[]"
             schema = Schema(Type.ARRAY, optional=optional, value_schema=element.schema)
-            return Node(element.type + length, schema, _lists(element), element.cast)
+            return DuckDbColumnDecoder(element.type + length, schema, _lists(element), element.cast)
         case "struct":
-            members = [(member, node_of(part, f"{name}.{member}", options)) for member, part in type_.children]
-            schema = Schema(Type.STRUCT, optional=optional, name=name, fields=[(m, node.schema) for m, node in members])
-            written = ", ".join(f"{quoted(member)} {node.type}" for member, node in members)
-            return Node(f"STRUCT({written})", schema, _structs(schema, members), any(node.cast for _, node in members))
+            members = [(member, column_decoder(part, f"{name}.{member}", options)) for member, part in type_.children]
+            schema = Schema(Type.STRUCT, optional=optional, name=name, fields=[(m, decoder.schema) for m, decoder in members])
+            written = ", ".join(f"{quoted(member)} {decoder.type}" for member, decoder in members)
+            return DuckDbColumnDecoder(
+                f"STRUCT({written})", schema, _structs(schema, members), any(decoder.cast for _, decoder in members)
+            )
         case "map":
             parts = dict(type_.children)
-            key, value = node_of(parts["key"], name, options, optional=False), node_of(parts["value"], name, options)
+            key, value = (
+                column_decoder(parts["key"], name, options, optional=False),
+                column_decoder(parts["value"], name, options),
+            )
             if not key.schema.type.is_primitive:
                 return None
             schema = Schema(Type.MAP, optional=optional, key_schema=key.schema, value_schema=value.schema)
-            return Node(f"MAP({key.type}, {value.type})", schema, _maps(key, value), key.cast or value.cast)
+            return DuckDbColumnDecoder(f"MAP({key.type}, {value.type})", schema, _maps(key, value), key.cast or value.cast)
         case "union":
-            members = [(member, node_of(part, f"{name}.{member}", options)) for member, part in type_.children[1:]]
-            schema = Schema(Type.STRUCT, optional=optional, name=name, fields=[(m, node.schema) for m, node in members])
-            written = ", ".join(f"{quoted(member)} {node.type}" for member, node in members)
-            return Node(f"UNION({written})", schema, _unions(schema, members), any(node.cast for _, node in members))
+            members = [(member, column_decoder(part, f"{name}.{member}", options)) for member, part in type_.children[1:]]
+            schema = Schema(Type.STRUCT, optional=optional, name=name, fields=[(m, decoder.schema) for m, decoder in members])
+            written = ", ".join(f"{quoted(member)} {decoder.type}" for member, decoder in members)
+            return DuckDbColumnDecoder(
+                f"UNION({written})", schema, _unions(schema, members), any(decoder.cast for _, decoder in members)
+            )
     return None
 
 
@@ -129,7 +139,7 @@ def _times(options: ReadOptions, name: str) -> ToList:
     return convert
 
 
-def _lists(element: Node) -> ToList:
+def _lists(element: DuckDbColumnDecoder) -> ToList:
     def convert(column: Any) -> list[Any]:
         lengths = pc.list_value_length(column).to_pylist()
         values = element.values(column.flatten())
@@ -146,9 +156,9 @@ def _lists(element: Node) -> ToList:
     return convert
 
 
-def _structs(schema: Schema, members: list[tuple[str, Node]]) -> ToList:
+def _structs(schema: Schema, members: list[tuple[str, DuckDbColumnDecoder]]) -> ToList:
     def convert(column: Any) -> list[Any]:
-        parts = [node.values(part) for (_, node), part in zip(members, column.flatten(), strict=True)]
+        parts = [decoder.values(part) for (_, decoder), part in zip(members, column.flatten(), strict=True)]
         rows = zip(*parts, strict=True)
         return [
             Struct(schema, list(row)) if valid else None for row, valid in zip(rows, column.is_valid().to_pylist(), strict=True)
@@ -157,7 +167,7 @@ def _structs(schema: Schema, members: list[tuple[str, Node]]) -> ToList:
     return convert
 
 
-def _maps(key: Node, value: Node) -> ToList:
+def _maps(key: DuckDbColumnDecoder, value: DuckDbColumnDecoder) -> ToList:
     def convert(column: Any) -> list[Any]:
         pair = pa.struct([pa.field("k", column.type.key_type), pa.field("v", column.type.item_type)])
         entries = column.cast(pa.list_(pair))
@@ -176,12 +186,12 @@ def _maps(key: Node, value: Node) -> ToList:
     return convert
 
 
-def _unions(schema: Schema, members: list[tuple[str, Node]]) -> ToList:
-    """A struct whose only member that is not null is the one that the union holds. A union that holds a null is a null."""
+def _unions(schema: Schema, members: list[tuple[str, DuckDbColumnDecoder]]) -> ToList:
+    """Reads a union as a struct in which only the union's member is not null. A union that contains null is null."""
 
     def convert(column: Any) -> list[Any]:
         tags = column.type_codes.to_pylist()
-        parts = [node.values(column.field(i)) for i, (_, node) in enumerate(members)]
+        parts = [decoder.values(column.field(i)) for i, (_, decoder) in enumerate(members)]
         found: list[Any] = []
         for row, tag in enumerate(tags):
             held = parts[tag][row]

@@ -1,50 +1,47 @@
-"""Writes rows into DuckDB: a batch is a table of Arrow that one statement takes over."""
+"""Writes rows into DuckDB: a batch is an Arrow table that one statement reads."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from connect.errors import DataError
-from connectors.jdbc.dialects.duckdb.arrow_staging import Stage
-from connectors.jdbc.dialects.duckdb.statement_timeout import Clock
-from connectors.jdbc.dialects.transactions import begin
+from connectors.jdbc.connection.session import DriverSession
+from connectors.jdbc.dialects.duckdb.arrow_staging import ArrowColumn
+from connectors.jdbc.dialects.duckdb.statement_timeout import DuckDbStatementTimer
 from connectors.jdbc.options import SinkField, WriteOptions
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 
 class DuckDbWriter:
-    """One statement that reads the rows from a view ``rows``, whose columns are c0, c1, ..."""
+    """Runs one statement that reads the rows from a view with columns c0, c1, ..."""
 
     def __init__(
         self,
         text: str,
         rows: str,
         fields: Sequence[SinkField],
-        stages: Sequence[Stage],
+        arrow_columns: Sequence[ArrowColumn],
         options: WriteOptions,
         doing: str,
-        clock: Clock,
+        timer: DuckDbStatementTimer,
     ) -> None:
-        self._text, self._rows, self._doing, self._clock = text, rows, doing, clock
-        self._fields, self._stages = fields, stages
+        self._text, self._rows, self._doing, self._timer = text, rows, doing, timer
+        self._fields, self._stages = fields, arrow_columns
         self._defaults = [field.schema.default if options.null_as_default else None for field in fields]
 
-    def write(self, session: Session, rows: Sequence[Sequence[Any]]) -> None:
+    def write(self, session: DriverSession, rows: Sequence[Sequence[Any]]) -> None:
         if not rows:
             return
         table = self._table(rows)
-        begin(session)
+        session.begin()
         with session.guarded(self._doing):
             driver = session.driver
             driver.register(self._rows, table)
             try:
-                with self._clock.running(driver):
+                with self._timer.running(driver):
                     driver.execute(self._text)
             finally:
                 with contextlib.suppress(Exception):
@@ -53,11 +50,11 @@ class DuckDbWriter:
     def _table(self, rows: Sequence[Sequence[Any]]) -> Any:
         columns = list(zip(*rows, strict=True))
         arrays = []
-        for values, stage, default, field in zip(columns, self._stages, self._defaults, self._fields, strict=True):
+        for values, arrow, default, field in zip(columns, self._stages, self._defaults, self._fields, strict=True):
             if default is not None:
                 values = tuple(default if value is None else value for value in values)
             try:
-                arrays.append(stage.array(values))
+                arrays.append(arrow.array(values))
             except (TypeError, AttributeError, ValueError, ArithmeticError, pa.ArrowException) as e:
-                raise DataError(f"Field {field.name}: a value is none of {field.schema!r} ({e})") from e
+                raise DataError(f"Field {field.name}: a value does not match {field.schema!r} ({e})") from e
         return pa.Table.from_arrays(arrays, [f"c{i}" for i in range(len(arrays))])

@@ -1,4 +1,4 @@
-"""Databases that nobody wrote a module for: what SQLAlchemy's inspector, compiler and types tell is enough to serve them."""
+"""Databases without a dialect of their own, served through SQLAlchemy's inspector, compiler, and types."""
 
 from connectors.jdbc.dialects.generic.dialect import GenericDialect
 

@@ -1,7 +1,6 @@
-"""What SQLAlchemy's inspector tells of tables.
+"""Describes tables through SQLAlchemy's inspector.
 
-A dialect that has no answer to one of its questions (views, keys, indexes) raises NotImplementedError, as SQLAlchemy's interface
-has it: a table is then described without.
+A SQLAlchemy dialect that cannot list views, keys, or indexes raises NotImplementedError; tables are then described without them.
 """
 
 from __future__ import annotations
@@ -9,16 +8,14 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy
 from sqlalchemy.exc import CompileError, NoSuchTableError
 
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.table_name import TableName
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 _SYSTEM = re.compile(
     r"information_schema|pg_.*|sys|sysibm.*|syscat|sysstat|systools|sysproc|sysfun|nullid|sqlj|db_\w+|guest|system|outln|dbsnmp|"
@@ -27,17 +24,17 @@ _SYSTEM = re.compile(
 )
 
 
-def like(pattern: str) -> re.Pattern[str]:
-    """A pattern of JDBC's: % is any text, _ any character, a backslash takes their meaning."""
+def compile_like(pattern: str) -> re.Pattern[str]:
+    """Compiles a JDBC pattern: % is any text, _ any character, a backslash escapes them."""
     parts = re.findall(r"\\.|.", pattern, re.DOTALL)
     special = {"%": ".*", "_": "."}
     return re.compile("".join(special.get(p) or re.escape(p[-1]) for p in parts), re.DOTALL)
 
 
-class Catalogue:
-    """One look at the catalogue: what the inspector was told it remembers, so it is made anew for each."""
+class GenericCatalog:
+    """One lookup in the catalog. The inspector caches results, so create a new instance for each lookup."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DriverSession) -> None:
         self._session = session
         with session.guarded("looking up the tables"):
             self._inspector: Any = sqlalchemy.inspect(session.connection)
@@ -58,14 +55,14 @@ class Catalogue:
         if self._inspector.default_schema_name is None or pattern == "":
             yield None
             return
-        wanted = None if pattern is None else like(pattern)
+        wanted = None if pattern is None else compile_like(pattern)
         for name in self._inspector.get_schema_names():
             if _SYSTEM.fullmatch(name):
                 continue
             if wanted is None or wanted.fullmatch(name) or wanted.fullmatch(self._stored(name)):
                 yield name
 
-    def describe(self, name: TableName) -> Table | None:
+    def describe(self, name: TableName) -> JdbcTable | None:
         table, schema = self._asked(name.name), None if name.schema is None else self._asked(name.schema)
         with self._session.guarded(f"looking up {name}"):
             try:
@@ -78,12 +75,12 @@ class Catalogue:
                 return self._table(name, table, schema, columns, self._inspector.get_pk_constraint(table, schema))
             return self._table(name, table, schema, columns, {})
 
-    def _table(self, name: TableName, table: str, schema: str | None, columns: list[Any], key: Any) -> Table:
+    def _table(self, name: TableName, table: str, schema: str | None, columns: list[Any], key: Any) -> JdbcTable:
         keys = tuple(self._stored(column) for column in key.get("constrained_columns") or ())
         kind = "TABLE"
         with contextlib.suppress(NotImplementedError):
             kind = "VIEW" if table in self._inspector.get_view_names(schema) else "TABLE"
-        return Table(
+        return JdbcTable(
             TableName(self._stored(table), schema and self._stored(schema), name.catalog),
             tuple(self._column(column, keys) for column in columns),
             keys,
@@ -91,7 +88,7 @@ class Catalogue:
             self._unique_keys(table, schema),
         )
 
-    def _column(self, found: Any, keys: tuple[str, ...]) -> Column:
+    def _column(self, found: Any, keys: tuple[str, ...]) -> JdbcColumn:
         try:
             type_name = found["type"].compile(dialect=self._dialect)
         except CompileError:
@@ -100,7 +97,7 @@ class Catalogue:
         identity = found.get("identity") is not None
         computed = found.get("computed") is not None
         counts = identity or found.get("autoincrement") is True
-        return Column(
+        return JdbcColumn(
             name, type_name, nullable=bool(found.get("nullable", True)), autoincrement=counts,
             has_default=found.get("default") is not None or counts or computed,
             generated=computed, native=found["type"],
@@ -120,7 +117,8 @@ class Catalogue:
         return TableName(self._stored(table), None if schema is None else self._stored(schema))
 
     def _stored(self, name: str) -> str:
-        """A name as the database has it: SQLAlchemy shows the capitals of Oracle and its like as small letters."""
+        """Returns a name as the database stores it: SQLAlchemy converts uppercase names of Oracle and similar databases to
+        lowercase."""
         return str(self._dialect.denormalize_name(name)) if self._dialect.requires_name_normalize else str(name)
 
     def _asked(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The dialect of all databases without a module of their own."""
+"""The dialect of all databases without one of their own."""
 
 from __future__ import annotations
 
@@ -11,29 +11,28 @@ from sqlalchemy import types as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from connect.errors import DataError, UnsupportedError
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects import merge_sql
+from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
-from connectors.jdbc.dialects.field_kinds import Form, Kind, Logical, logical_of
-from connectors.jdbc.dialects.generic.catalog import Catalogue
-from connectors.jdbc.dialects.generic.errors import blame_of
+from connectors.jdbc.dialects.generic.catalog import GenericCatalog
+from connectors.jdbc.dialects.generic.errors import classify_error
 from connectors.jdbc.dialects.generic.reader import GenericReader
-from connectors.jdbc.dialects.generic.writer import GenericWriter, converter
-from connectors.jdbc.dialects.lossless import Keeps
-from connectors.jdbc.dialects.types import instant_ns, naive_of_wall, wall_ns, wall_of_instant
-from connectors.jdbc.errors import Blame
+from connectors.jdbc.dialects.generic.writer import GenericWriter, value_converter
+from connectors.jdbc.dialects.logical_types import FieldKind, LogicalType, TemporalForm, logical_type
+from connectors.jdbc.dialects.types import datetime_to_instant_ns, datetime_to_wall_ns, instant_to_wall_ns, wall_ns_to_datetime
+from connectors.jdbc.errors import ErrorKind
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql, joined
 from connectors.jdbc.table_name import TableName
-from connectors.jdbc.urls.connection_url import Target
+from connectors.jdbc.urls.connection_url import ConnectionTarget
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from connectors.jdbc.connection.database import Session
-
 _KEY_LENGTH = 255
-"""Of text in a primary key: most databases cannot index text of any length."""
+"""The length of text columns in a primary key: most databases cannot index unlimited text."""
 
 _FETCH_FIRST = ("db2", "ibm_db_sa", "derby", "oracle", "firebird")
 
@@ -41,14 +40,14 @@ _FETCH_FIRST = ("db2", "ibm_db_sa", "derby", "oracle", "firebird")
 class GenericDialect(Dialect):
     name: ClassVar[str] = "The database"
 
-    def __init__(self, target: Target, *, quotes: bool = True) -> None:
+    def __init__(self, target: ConnectionTarget, *, quotes: bool = True) -> None:
         super().__init__(target, quotes=quotes)
         self.sa: Any = target.url.get_dialect()()
         self._use_paramstyle(self.sa.paramstyle)
         self._write_options = WriteOptions()
 
     def _use_paramstyle(self, style: str) -> None:
-        # A driver's own; the contract has it as a constant of a class, for most dialects have one driver.
+        # It depends on the driver here; Dialect declares a class constant because most dialects have one driver.
         object.__setattr__(self, "paramstyle", style)
 
     @property
@@ -62,8 +61,8 @@ class GenericDialect(Dialect):
     def _quoted(self, name: str) -> str:
         return str(self.sa.identifier_preparer.quote_identifier(name))
 
-    def blame(self, error: BaseException) -> Blame:
-        return blame_of(error)
+    def classify(self, error: BaseException) -> ErrorKind:
+        return classify_error(error)
 
     def cancel(self, driver_connection: Any) -> None:
         for name in ("cancel", "interrupt"):
@@ -71,24 +70,24 @@ class GenericDialect(Dialect):
                 getattr(driver_connection, name)()
                 return
 
-    # --- the catalogue
+    # --- catalog
 
     def tables(
-        self, session: Session, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
+        self, session: DriverSession, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
     ) -> list[tuple[TableName, str]]:
-        return Catalogue(session).tables(kinds, schema)
+        return GenericCatalog(session).tables(kinds, schema)
 
-    def describe(self, session: Session, name: TableName) -> Table | None:
-        return Catalogue(session).describe(name)
+    def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
+        return GenericCatalog(session).describe(name)
 
     clock: ClassVar[str] = "SELECT CURRENT_TIMESTAMP"
 
-    def now(self, session: Session) -> int:
-        """A clock that tells no zone is taken to be in UTC."""
+    def now(self, session: DriverSession) -> int:
+        """Returns the database's current time, taken as UTC if it has no zone."""
         value = session.query(Sql(self._clock()), "reading the clock")[0][0]
         if isinstance(value, str):
             value = dt.datetime.fromisoformat(value)
-        return wall_ns(value) if value.tzinfo is None else instant_ns(value)
+        return datetime_to_wall_ns(value) if value.tzinfo is None else datetime_to_instant_ns(value)
 
     def _clock(self) -> str:
         match self.backend:
@@ -100,14 +99,14 @@ class GenericDialect(Dialect):
 
     # --- reading
 
-    def reader(self, session: Session, query: Sql, options: ReadOptions, table: Table | None = None) -> RowReader:
+    def reader(self, session: DriverSession, query: Sql, options: ReadOptions, table: JdbcTable | None = None) -> RowReader:
         return GenericReader(session, query, options, table)
 
-    def timestamp(self, ns: int, column: Column | None, options: ReadOptions) -> Sql:
+    def timestamp(self, ns: int, column: JdbcColumn | None, options: ReadOptions) -> Sql:
         whole = ns - ns % 1000
         if column is not None and getattr(column.native, "timezone", None):
-            return Sql(Bind(naive_of_wall(whole, "The timestamp").replace(tzinfo=dt.UTC)))
-        return Sql(Bind(naive_of_wall(wall_of_instant(whole, options.zone), "The timestamp")))
+            return Sql(Bind(wall_ns_to_datetime(whole, "The timestamp").replace(tzinfo=dt.UTC)))
+        return Sql(Bind(wall_ns_to_datetime(instant_to_wall_ns(whole, options.zone), "The timestamp")))
 
     def limited(self, query: Sql, rows: int) -> Sql:
         if self.backend in _FETCH_FIRST:
@@ -117,43 +116,43 @@ class GenericDialect(Dialect):
     # --- creating and changing tables
 
     def column_type(self, field: SinkField) -> str:
-        logical = logical_of(field.schema, self._write_options)
+        logical = logical_type(field.schema, self._write_options)
         try:
             return str(self._type_of(logical, field).compile(dialect=self.sa))
         except SQLAlchemyError as e:
             raise DataError(f"Field {field.name}: {self.backend} has no type for {logical.kind.value} ({e})") from e
 
-    def _type_of(self, logical: Logical, field: SinkField) -> Any:
+    def _type_of(self, logical: LogicalType, field: SinkField) -> Any:
         match logical.kind:
-            case Kind.BOOLEAN:
+            case FieldKind.BOOLEAN:
                 return sa.Boolean()
-            case Kind.INT8 | Kind.INT16:
+            case FieldKind.INT8 | FieldKind.INT16:
                 return sa.SmallInteger()
-            case Kind.INT32 | Kind.YEAR:
+            case FieldKind.INT32 | FieldKind.YEAR:
                 return sa.Integer()
-            case Kind.INT64 | Kind.DURATION:
+            case FieldKind.INT64 | FieldKind.DURATION:
                 return sa.BigInteger()
-            case Kind.FLOAT32:
+            case FieldKind.FLOAT32:
                 return sa.REAL()
-            case Kind.FLOAT64:
+            case FieldKind.FLOAT64:
                 return sa.Double()
-            case Kind.BYTES:
+            case FieldKind.BYTES:
                 return sa.LargeBinary()
-            case Kind.DECIMAL:
+            case FieldKind.DECIMAL:
                 return sa.Numeric(38, 0 if logical.scale is None else logical.scale)
-            case Kind.DATE:
+            case FieldKind.DATE:
                 return sa.Date()
-            case Kind.TIME:
+            case FieldKind.TIME:
                 return sa.Time()
-            case Kind.TIMESTAMP:
+            case FieldKind.TIMESTAMP:
                 return sa.DateTime()
-            case Kind.INSTANT:
-                return sa.DateTime(timezone=logical.form is not Form.CONNECT)
+            case FieldKind.INSTANT:
+                return sa.DateTime(timezone=logical.form is not TemporalForm.CONNECT)
         return sa.String(_KEY_LENGTH) if field.is_key else sa.Text()
 
     def literal(self, field: SinkField) -> str:
-        type_ = self._type_of(logical_of(field.schema, self._write_options), field)
-        convert = converter(field, Column(field.name, "", native=type_), self._write_options)
+        type_ = self._type_of(logical_type(field.schema, self._write_options), field)
+        convert = value_converter(field, JdbcColumn(field.name, "", native=type_), self._write_options)
         value = field.schema.default if convert is None else convert(field.schema.default)
         try:
             expression: Any = sqlalchemy.literal(value, type_)
@@ -163,7 +162,7 @@ class GenericDialect(Dialect):
 
     # --- writing
 
-    def writer(self, table: Table, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
+    def writer(self, table: JdbcTable, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
         columns = [self._column(table, field) for field in fields]
         keys = [i for i, field in enumerate(fields) if field.is_key]
         others = [i for i, field in enumerate(fields) if not field.is_key]
@@ -179,8 +178,8 @@ class GenericDialect(Dialect):
                 statement = self.upsert_sql(table, names[: len(keys)], names[len(keys) :], marks)
         return self._writer(statement, fields, columns, order, options, f"writing to {table.name}")
 
-    def upsert_sql(self, table: Table, keys: Sequence[str], others: Sequence[str], marks: Sequence[Sql | Bind | str]) -> Sql:
-        """``marks`` are those of the keys, then those of the others."""
+    def upsert_sql(self, table: JdbcTable, keys: Sequence[str], others: Sequence[str], marks: Sequence[Sql | Bind | str]) -> Sql:
+        """``marks`` has the marks of the keys, then those of the other columns."""
         name = self.table_ref(table.name)
         quoted, rest = [self.quote(key) for key in keys], [self.quote(other) for other in others]
         match self.backend:
@@ -195,38 +194,38 @@ class GenericDialect(Dialect):
                 action = f"DO UPDATE SET {changes}" if rest else "DO NOTHING"
                 return self.insert_sql(table.name, [*keys, *others], marks) + f" ON CONFLICT ({','.join(quoted)}) {action}"
         raise UnsupportedError(
-            f"insert.mode=upsert is not known for {self.backend}; insert.mode=insert and insert.mode=update work everywhere"
+            f"insert.mode=upsert is not supported for {self.backend}; use insert.mode=insert or insert.mode=update"
         )
 
-    def deleter(self, table: Table, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
+    def deleter(self, table: JdbcTable, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
         columns = [self._column(table, field) for field in keys]
         statement = self.delete_sql(table.name, [column.name for column in columns], [Bind(None) for _ in columns])
         return self._writer(statement, keys, columns, range(len(keys)), options, f"deleting from {table.name}")
 
-    def keeps(self, column: Column) -> Keeps | None:
-        """As far as SQLAlchemy tells: scales, floats, dates. It knows no precision of times that all databases share."""
+    def column_limits(self, column: JdbcColumn) -> ColumnLimits | None:
+        """Returns the limits that SQLAlchemy's types show: scales, floats, dates, but not the precision of times."""
         match column.native:
             case sa.Double():
-                return Keeps(float_bits=64)
+                return ColumnLimits(float_bits=64)
             case sa.REAL():
-                return Keeps(float_bits=32)
+                return ColumnLimits(float_bits=32)
             case sa.Float():
                 return None
             case sa.Numeric(scale=int() as scale):
-                return Keeps(scale=scale)
+                return ColumnLimits(scale=scale)
             case sa.Numeric():
                 return None  # Oracle's NUMBER, which is an Integer as well
             case sa.Integer():
-                return Keeps(scale=0)
+                return ColumnLimits(scale=0)
             case sa.Date():
-                return Keeps(drops_time=True)
+                return ColumnLimits(drops_time=True)
         return None
 
     def _writer(
         self,
         statement: Sql,
         fields: Sequence[SinkField],
-        columns: Sequence[Column],
+        columns: Sequence[JdbcColumn],
         order: Sequence[int],
         options: WriteOptions,
         doing: str,
@@ -234,12 +233,12 @@ class GenericDialect(Dialect):
         text, _ = statement.render(self.paramstyle)
         return GenericWriter(text, fields, columns, order, options, doing)
 
-    def _column(self, table: Table, field: SinkField) -> Column:
+    def _column(self, table: JdbcTable, field: SinkField) -> JdbcColumn:
         column = table.column(field.name)
         if column is None:
             raise DataError(f"Table {table.name} has no column {field.name}; it has {', '.join(table.by_name)}")
         if column.generated:
-            raise DataError(f"Column {column.name} of {table.name} is computed by the database; nothing can be written to it")
+            raise DataError(f"Column {column.name} of {table.name} is computed by the database and cannot be written")
         return column
 
     def _definitions(self, fields: Sequence[SinkField]) -> Sql:

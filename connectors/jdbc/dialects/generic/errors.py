@@ -1,37 +1,37 @@
-"""What a driver's error is about, by SQLSTATE where the driver tells it and by the classes of PEP 249 where not."""
+"""Classifies driver errors by SQLSTATE or, if the driver has none, by the exception classes of PEP 249."""
 
 from __future__ import annotations
 
 import re
 
-from connectors.jdbc.errors import Blame
+from connectors.jdbc.errors import ErrorKind
 
 _SQLSTATE = re.compile(r"[0-9A-Z]{5}")
 
 _BY_STATE = {
-    "42S02": Blame.TABLE,
-    "42S22": Blame.TABLE,
-    "42P01": Blame.TABLE,
-    "42703": Blame.TABLE,
-    "42704": Blame.TABLE,
-    "HYT00": Blame.MOMENT,
-    "HYT01": Blame.CONNECTION,
-    "HY008": Blame.TIMEOUT,
-    "57014": Blame.TIMEOUT,
-    "55P03": Blame.MOMENT,
+    "42S02": ErrorKind.TABLE,
+    "42S22": ErrorKind.TABLE,
+    "42P01": ErrorKind.TABLE,
+    "42703": ErrorKind.TABLE,
+    "42704": ErrorKind.TABLE,
+    "HYT00": ErrorKind.TRANSIENT,
+    "HYT01": ErrorKind.CONNECTION,
+    "HY008": ErrorKind.TIMEOUT,
+    "57014": ErrorKind.TIMEOUT,
+    "55P03": ErrorKind.TRANSIENT,
 }
 _BY_CLASS = {
-    "08": Blame.CONNECTION,
-    "22": Blame.ROW,
-    "23": Blame.ROW,
-    "28": Blame.LOGIN,
-    "40": Blame.MOMENT,
-    "53": Blame.MOMENT,
+    "08": ErrorKind.CONNECTION,
+    "22": ErrorKind.ROW,
+    "23": ErrorKind.ROW,
+    "28": ErrorKind.AUTHENTICATION,
+    "40": ErrorKind.TRANSIENT,
+    "53": ErrorKind.TRANSIENT,
 }
 
 
 def sqlstate(error: BaseException) -> str | None:
-    """Of psycopg's, mysqlclient's and pyodbc's errors alike: an attribute, or the first argument."""
+    """Returns the SQLSTATE of an error of psycopg, mysqlclient, or pyodbc: an attribute or the first argument."""
     for name in ("sqlstate", "pgcode"):
         found = getattr(error, name, None)
         if isinstance(found, str) and found:
@@ -40,7 +40,7 @@ def sqlstate(error: BaseException) -> str | None:
     return first if isinstance(first, str) and _SQLSTATE.fullmatch(first) else None
 
 
-def blame_of(error: BaseException) -> Blame:
+def classify_error(error: BaseException) -> ErrorKind:
     state = sqlstate(error)
     if state is not None:
         found = _BY_STATE.get(state) or _BY_CLASS.get(state[:2])
@@ -48,7 +48,7 @@ def blame_of(error: BaseException) -> Blame:
             return found
     names = {cls.__name__ for cls in type(error).__mro__}
     if names & {"IntegrityError", "DataError", "OverflowError", "UnicodeError"}:
-        return Blame.ROW
+        return ErrorKind.ROW
     if "InterfaceError" in names:
-        return Blame.CONNECTION
-    return Blame.STATEMENT
+        return ErrorKind.CONNECTION
+    return ErrorKind.STATEMENT

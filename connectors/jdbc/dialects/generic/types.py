@@ -1,6 +1,6 @@
-"""Columns by SQLAlchemy's types: their schema in Connect, and what makes a driver's value one of it.
+"""Maps SQLAlchemy's types to Connect schemas and converters of a driver's values.
 
-Drivers differ in the Python types that they give for one SQL type, so converters take what can be meant and refuse the rest.
+Drivers return different Python types for one SQL type, so converters accept every unambiguous value and reject the rest.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ from sqlalchemy import types as sa
 from connect.data.logical import date_schema, time_schema
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
-from connectors.jdbc.catalog import Column
-from connectors.jdbc.dialects.conversion import parse_moment, parse_time
+from connectors.databases.calendar import NS_PER_DAY, NS_PER_SECOND
+from connectors.jdbc.catalog import JdbcColumn
+from connectors.jdbc.dialects.conversion import parse_iso_datetime, parse_iso_time
 from connectors.jdbc.dialects.types import (
-    NS_PER_DAY,
-    NS_PER_SECOND,
     UNSET_SCALE,
-    date_for_connect,
-    decimal,
-    exactly_scaled,
-    instant_ns,
-    instant_of_wall,
-    integer,
-    numeric,
-    of_type,
+    datetime_to_instant_ns,
+    datetime_to_wall_ns,
+    decimal_schema,
+    exact_rescaler,
+    integer_converter,
+    integer_schema,
+    numeric_schema,
+    primitive_schema,
     time_from_ns,
-    time_ns,
+    time_to_ns,
     timestamp_from_ns,
-    timestamp_schema_of,
-    wall_ns,
-    whole_number,
+    timestamp_schema_for,
+    to_connect_date,
+    wall_to_instant_ns,
 )
 from connectors.jdbc.options import ReadOptions
 
@@ -43,47 +42,49 @@ Convert = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How a column is read. ``plain`` is the type of values that need no conversion."""
+class GenericColumnDecoder:
+    """How to decode a column. Values of type ``plain`` need no conversion."""
 
     schema: Schema
     plain: type | None
     convert: Convert
 
 
-def reading_of(column: Column, options: ReadOptions) -> Reading | None:
-    """By SQLAlchemy's type in ``column.native``; None for one without a counterpart in Connect."""
+def column_decoder(column: JdbcColumn, options: ReadOptions) -> GenericColumnDecoder | None:
+    """Returns the decoder for SQLAlchemy's type in ``column.native``, None for a type without mapping."""
     type_, name, optional = column.native, column.name, column.nullable
     written = type(type_).__name__.upper()
     if isinstance(type_, sa.Boolean):
-        if written == "BIT":  # what JDBC calls BIT, a number
+        if written == "BIT":  # JDBC's BIT is a number
             return _whole(Type.INT8, column)
-        return Reading(of_type(Type.BOOLEAN, optional), bool, lambda value: _boolean(value, name))
+        return GenericColumnDecoder(primitive_schema(Type.BOOLEAN, optional), bool, lambda value: _boolean(value, name))
     if written in ("MONEY", "SMALLMONEY"):
-        return _decimal(decimal(19 if written == "MONEY" else 10, 4, optional, options), 4, name)
+        return _decimal(decimal_schema(19 if written == "MONEY" else 10, 4, optional, options), 4, name)
     if isinstance(type_, sa.Float) or written in ("REAL", "BINARY_FLOAT", "BINARY_DOUBLE"):
         narrow = written in ("REAL", "BINARY_FLOAT")
-        return Reading(of_type(Type.FLOAT32 if narrow else Type.FLOAT64, optional), float, lambda value: _float(value, name))
+        return GenericColumnDecoder(
+            primitive_schema(Type.FLOAT32 if narrow else Type.FLOAT64, optional), float, lambda value: _float(value, name)
+        )
     if isinstance(type_, sa.Numeric):
         return _numeric(type_, written, column, options)
-    # Oracle's NUMBER is an Integer too, so that comes last.
+    # Comes last because Oracle's NUMBER is an Integer, too.
     if written == "TINYINT" or isinstance(type_, (sa.SmallInteger, sa.BigInteger, sa.Integer)):
         return _integer(type_, written, column)
     if isinstance(type_, (sa.String, sa.Uuid, sa.JSON)) or written in ("XML", "LONG", "ROWID"):
-        return Reading(of_type(Type.STRING, optional), str, _text)
+        return GenericColumnDecoder(primitive_schema(Type.STRING, optional), str, _text)
     if isinstance(type_, sa._Binary) or written in ("RAW", "ROWVERSION"):
-        return Reading(of_type(Type.BYTES, optional), bytes, _bytes)
+        return GenericColumnDecoder(primitive_schema(Type.BYTES, optional), bytes, _bytes)
     if isinstance(type_, sa.Date):
-        return Reading(date_schema(optional=optional), None, lambda value: _date(value, name, options))
+        return GenericColumnDecoder(date_schema(optional=optional), None, lambda value: _date(value, name, options))
     if isinstance(type_, sa.Time):
         return _time(column, options)
     if isinstance(type_, sa.DateTime):
-        return Reading(timestamp_schema_of(options, optional), None, _timestamp(name, options))
+        return GenericColumnDecoder(timestamp_schema_for(options, optional), None, _timestamp(name, options))
     return None
 
 
-def exact_of(column: Column, options: ReadOptions) -> Callable[[Any], int | None]:
-    """An incremental column's value as it is: int, or ns since 1970 UTC."""
+def exact_converter(column: JdbcColumn, options: ReadOptions) -> Callable[[Any], int | None]:
+    """Returns a converter of an incrementing or timestamp column to its exact value: int, or ns since 1970 UTC."""
     instants = isinstance(column.native, (sa.DateTime, sa.Date))
 
     def exact(value: Any) -> int | None:
@@ -91,14 +92,14 @@ def exact_of(column: Column, options: ReadOptions) -> Callable[[Any], int | None
             return None
         if instants or isinstance(value, (dt.date, dt.datetime)):
             ns, zoned = _instant(value, column.name)
-            return ns if zoned else instant_of_wall(ns, options.zone)
+            return ns if zoned else wall_to_instant_ns(ns, options.zone)
         return _integral(value, column.name)
 
     return exact
 
 
-def inferred(name: str, values: list[Any]) -> Any:
-    """SQLAlchemy's type for the column of a result that nothing but its values is known of: the first that is not null tells."""
+def infer_type(name: str, values: list[Any]) -> Any:
+    """Infers SQLAlchemy's type of a result column from its first value that is not null."""
     sample = next((value for value in values if value is not None), None)
     match sample:
         case bool():
@@ -124,39 +125,39 @@ def inferred(name: str, values: list[Any]) -> Any:
 # --- numbers
 
 
-def _whole(kind: Type, column: Column) -> Reading:
-    check = whole_number(kind, column.name)
-    return Reading(of_type(kind, column.nullable), None, lambda value: check(_integral(value, column.name)))
+def _whole(kind: Type, column: JdbcColumn) -> GenericColumnDecoder:
+    check = integer_converter(kind, column.name)
+    return GenericColumnDecoder(primitive_schema(kind, column.nullable), None, lambda value: check(_integral(value, column.name)))
 
 
-def _integer(type_: Any, written: str, column: Column) -> Reading:
+def _integer(type_: Any, written: str, column: JdbcColumn) -> GenericColumnDecoder:
     if written == "TINYINT":
         bits, signed = 8, not getattr(type_, "unsigned", False) and not type_.__module__.startswith("sqlalchemy.dialects.mssql")
     else:
         bits = 16 if isinstance(type_, sa.SmallInteger) else 64 if isinstance(type_, sa.BigInteger) else 32
         signed = not getattr(type_, "unsigned", False)
-    schema = integer(bits, column.nullable, signed=signed)
-    check = whole_number(schema.type, column.name)
-    return Reading(schema, None, lambda value: check(_integral(value, column.name)))
+    schema = integer_schema(bits, column.nullable, signed=signed)
+    check = integer_converter(schema.type, column.name)
+    return GenericColumnDecoder(schema, None, lambda value: check(_integral(value, column.name)))
 
 
-def _numeric(type_: Any, written: str, column: Column, options: ReadOptions) -> Reading:
+def _numeric(type_: Any, written: str, column: JdbcColumn, options: ReadOptions) -> GenericColumnDecoder:
     scale = type_.scale if type_.scale is not None else UNSET_SCALE if type_.precision is None else 0
     precision = type_.precision or 0
     if written == "DECIMAL":
-        schema = decimal(precision, scale, column.nullable, options)
+        schema = decimal_schema(precision, scale, column.nullable, options)
     else:
-        schema = numeric(precision, scale, column.nullable, options)
+        schema = numeric_schema(precision, scale, column.nullable, options)
     if schema.type is Type.BYTES:
         return _decimal(schema, 127 if scale == UNSET_SCALE else scale, column.name)
     if schema.type is Type.FLOAT64:
-        return Reading(schema, float, lambda value: _float(value, column.name))
+        return GenericColumnDecoder(schema, float, lambda value: _float(value, column.name))
     return _whole(schema.type, column)
 
 
-def _decimal(schema: Schema, scale: int, name: str) -> Reading:
-    scaled = exactly_scaled(scale, name)
-    return Reading(schema, None, lambda value: scaled(_number(value, name)))
+def _decimal(schema: Schema, scale: int, name: str) -> GenericColumnDecoder:
+    scaled = exact_rescaler(scale, name)
+    return GenericColumnDecoder(schema, None, lambda value: scaled(_number(value, name)))
 
 
 def _number(value: Any, name: str) -> Decimal:
@@ -165,7 +166,7 @@ def _number(value: Any, name: str) -> Decimal:
     try:
         return Decimal(repr(value) if isinstance(value, float) else value)
     except (InvalidOperation, TypeError, ValueError) as e:
-        raise DataError(f"Column {name}: {value!r} is no number") from e
+        raise DataError(f"Column {name}: {value!r} is not a number") from e
 
 
 def _integral(value: Any, name: str) -> int:
@@ -173,7 +174,7 @@ def _integral(value: Any, name: str) -> int:
         return int(value)
     number = _number(value, name)
     if not number.is_finite() or number != number.to_integral_value():
-        raise DataError(f"Column {name}: {value!r} is no whole number")
+        raise DataError(f"Column {name}: {value!r} is not a whole number")
     return int(number)
 
 
@@ -181,7 +182,7 @@ def _float(value: Any, name: str) -> float:
     try:
         return float(value)
     except (TypeError, ValueError) as e:
-        raise DataError(f"Column {name}: {value!r} is no number") from e
+        raise DataError(f"Column {name}: {value!r} is not a number") from e
 
 
 def _boolean(value: Any, name: str) -> bool:
@@ -205,15 +206,15 @@ def _bytes(value: Any) -> bytes:
 
 
 def _instant(value: Any, name: str) -> tuple[int, bool]:
-    """ns of a date or timestamp, and whether they are those of an instant rather than of a wall clock."""
+    """Returns ns of a date or timestamp, and whether it is an instant instead of a wall time."""
     if isinstance(value, dt.datetime):
-        return (wall_ns(value), False) if value.tzinfo is None else (instant_ns(value), True)
+        return (datetime_to_wall_ns(value), False) if value.tzinfo is None else (datetime_to_instant_ns(value), True)
     if isinstance(value, dt.date):
-        return wall_ns(dt.datetime(value.year, value.month, value.day)), False
+        return datetime_to_wall_ns(dt.datetime(value.year, value.month, value.day)), False
     if isinstance(value, str):
-        moment = parse_moment(value, f"Column {name}")
+        moment = parse_iso_datetime(value, f"Column {name}")
         return (moment.wall, False) if moment.offset is None else (moment.wall - moment.offset * NS_PER_SECOND, True)
-    raise DataError(f"Column {name}: {value!r} is no timestamp")
+    raise DataError(f"Column {name}: {value!r} is not a timestamp")
 
 
 def _timestamp(name: str, options: ReadOptions) -> Convert:
@@ -230,21 +231,21 @@ def _date(value: Any, name: str, options: ReadOptions) -> Any:
     if type(value) is not dt.date:
         ns, _ = _instant(value, name)
         if ns % NS_PER_DAY:
-            raise DataError(f"Column {name}: {value!r} is not midnight, so it is no date")
+            raise DataError(f"Column {name}: {value!r} is not midnight, so it is not a date")
         value = dt.date(1970, 1, 1) + dt.timedelta(days=ns // NS_PER_DAY)
-    return date_for_connect(value, options.calendar)
+    return to_connect_date(value, options.calendar)
 
 
-def _time(column: Column, options: ReadOptions) -> Reading:
+def _time(column: JdbcColumn, options: ReadOptions) -> GenericColumnDecoder:
     from_ns = time_from_ns(options, column.name)
 
     def convert(value: Any) -> dt.time:
         if isinstance(value, dt.time):
-            return from_ns(time_ns(value))
+            return from_ns(time_to_ns(value))
         if isinstance(value, dt.timedelta):
             return from_ns((value // dt.timedelta(microseconds=1)) * 1000)
         if isinstance(value, str):
-            return from_ns(parse_time(value, f"Column {column.name}")[0])
-        raise DataError(f"Column {column.name}: {value!r} is no time of a day")
+            return from_ns(parse_iso_time(value, f"Column {column.name}")[0])
+        raise DataError(f"Column {column.name}: {value!r} is not a time of day")
 
-    return Reading(time_schema(optional=column.nullable), None, convert)
+    return GenericColumnDecoder(time_schema(optional=column.nullable), None, convert)

@@ -1,48 +1,46 @@
-"""Writes rows through any driver: Python's values for Connect's, one statement for all rows of a batch."""
+"""Writes rows through any driver, as Python values, with one statement per batch."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import types as sa
 
 from connect.data.logical import END_OF_DAY, EPOCH_DAY
 from connect.errors import DataError
-from connectors.jdbc.catalog import Column
+from connectors.jdbc.catalog import JdbcColumn
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.conversion import to_instant, to_python, to_time, to_wall
-from connectors.jdbc.dialects.field_kinds import Kind, Logical, logical_of, struct_of
+from connectors.jdbc.dialects.logical_types import FieldKind, LogicalType, logical_type, struct_type
 from connectors.jdbc.dialects.text_values import to_json, to_text
 from connectors.jdbc.dialects.types import Convert
 from connectors.jdbc.options import SinkField, WriteOptions
 
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
-
 
 class GenericWriter:
-    """One statement of the driver's paramstyle, run for each row."""
+    """Runs one statement for each row."""
 
     def __init__(
         self,
         text: str,
         fields: Sequence[SinkField],
-        columns: Sequence[Column],
+        columns: Sequence[JdbcColumn],
         order: Sequence[int],
         options: WriteOptions,
         doing: str,
     ) -> None:
         self._text, self._doing = text, doing
         self._fields = fields
-        self._places = [(i, fields[i], *_value_of(fields[i], columns[i], options)) for i in order]
+        self._bindings = [(i, fields[i], *_converter_and_default(fields[i], columns[i], options)) for i in order]
 
-    def write(self, session: Session, rows: Sequence[Sequence[Any]]) -> None:
+    def write(self, session: DriverSession, rows: Sequence[Sequence[Any]]) -> None:
         session.execute_many(self._text, [self._converted(row) for row in rows], self._doing)
 
     def _converted(self, row: Sequence[Any]) -> tuple[Any, ...]:
         found: list[Any] = []
-        for i, field, convert, default in self._places:
+        for i, field, convert, default in self._bindings:
             value = row[i]
             if value is None:
                 value = default
@@ -50,48 +48,48 @@ class GenericWriter:
                 try:
                     value = convert(value)
                 except (TypeError, AttributeError, ValueError, ArithmeticError) as e:
-                    raise DataError(f"Field {field.name}: {value!r} is no value of {field.schema!r}") from e
+                    raise DataError(f"Field {field.name}: {value!r} is not a value of {field.schema!r}") from e
             found.append(value)
         return tuple(found)
 
 
-def _value_of(field: SinkField, column: Column, options: WriteOptions) -> tuple[Convert | None, Any]:
-    convert = converter(field, column, options)
+def _converter_and_default(field: SinkField, column: JdbcColumn, options: WriteOptions) -> tuple[Convert | None, Any]:
+    convert = value_converter(field, column, options)
     default = field.schema.default if options.null_as_default else None
     return convert, default if default is None or convert is None else convert(default)
 
 
-def converter(field: SinkField, column: Column, options: WriteOptions) -> Convert | None:
-    """What makes a field's value one that a driver takes for a column of that type."""
-    logical = logical_of(field.schema, options, field.name)
+def value_converter(field: SinkField, column: JdbcColumn, options: WriteOptions) -> Convert | None:
+    """Returns the converter of a field's values to those that a driver accepts for the column's type."""
+    logical = logical_type(field.schema, options, field.name)
     what = f"Field {field.name}"
-    if logical.kind in (Kind.ARRAY, Kind.MAP, Kind.STRUCT):
+    if logical.kind in (FieldKind.ARRAY, FieldKind.MAP, FieldKind.STRUCT):
         return to_json(logical, options, what)
-    if logical.kind is Kind.GEOMETRY:
-        return to_json(struct_of(field.schema, options), options, what)
-    if isinstance(column.native, sa.String) and logical.kind not in (Kind.STRING, Kind.BYTES):
+    if logical.kind is FieldKind.GEOMETRY:
+        return to_json(struct_type(field.schema, options), options, what)
+    if isinstance(column.native, sa.String) and logical.kind not in (FieldKind.STRING, FieldKind.BYTES):
         return to_text(logical, options, what)
-    if logical.kind in (Kind.TIMESTAMP, Kind.INSTANT):
+    if logical.kind in (FieldKind.TIMESTAMP, FieldKind.INSTANT):
         zoned = getattr(column.native, "timezone", None)
         return to_instant(logical, options, what) if zoned else to_wall(logical, options, what)
-    if logical.kind is Kind.TIME:
+    if logical.kind is FieldKind.TIME:
         time = _time(logical, options, what)
         if isinstance(column.native, sa.DateTime):
-            # Oracle has no type for times; the originals write them as times of this day.
+            # Oracle has no time type; Confluent's and Aiven's connectors write times of this day.
             return lambda value: dt.datetime.combine(EPOCH_DAY, time(value))
         return time
-    if logical.kind is Kind.BOOLEAN and isinstance(column.native, (sa.Integer, sa.Numeric)):
+    if logical.kind is FieldKind.BOOLEAN and isinstance(column.native, (sa.Integer, sa.Numeric)):
         return int
     return to_python(logical, options, what)
 
 
-def _time(logical: Logical, options: WriteOptions, what: str) -> Convert:
+def _time(logical: LogicalType, options: WriteOptions, what: str) -> Convert:
     inner = to_time(logical, options, what)
 
     def convert(value: Any) -> Any:
         time = value if inner is None else inner(value)
         if time is END_OF_DAY:
-            raise DataError(f"{what}: 24:00:00 is no time that this database can hold")
+            raise DataError(f"{what}: 24:00:00 is not a time that this database can hold")
         return time
 
     return convert

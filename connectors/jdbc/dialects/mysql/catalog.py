@@ -1,44 +1,44 @@
-"""The catalogue of MySQL and MariaDB: ``information_schema``, which shows what the user has rights on."""
+"""Queries of the catalog of MySQL and MariaDB, ``information_schema``, which shows what the user has privileges for."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 _SYSTEM = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
 
 
 @dataclass(frozen=True, slots=True)
-class Native:
-    """What the dialect keeps of a column."""
+class MySqlColumnDetails:
+    """The type of a column."""
 
     type: str
-    """Without length: ``int``, ``varchar``, ``datetime``."""
+    """The type without length: ``int``, ``varchar``, ``datetime``."""
     unsigned: bool = False
     length: int | None = None
-    """Characters or bytes of texts, bits of a BIT."""
+    """Characters or bytes of a text, bits of a BIT."""
     scale: int | None = None
     digits: int = 0
-    """Of a time: how many after the second."""
+    """Fractional second digits of a time."""
     invisible: bool = False
-    """Whether ``SELECT *`` leaves it out."""
+    """Whether ``SELECT *`` omits it."""
 
 
-# Kinds as the JDBC drivers name them; theirs call the views of sys views like any other.
+# Table types of the JDBC drivers.
 _TABLES = "SELECT table_schema, table_name, table_type FROM information_schema.tables"
 
 
-def tables(session: Session, kinds: Collection[str], catalog: str | None, schema: str | None) -> list[tuple[TableName, str]]:
-    """The tables of these kinds in all databases. A database is JDBC's catalog, and has no schema; either pattern narrows, for
-    people write it in both."""
+def tables(
+    session: DriverSession, kinds: Collection[str], catalog: str | None, schema: str | None
+) -> list[tuple[TableName, str]]:
+    """Returns the tables of these kinds in all databases. A database is a catalog in JDBC, without schemas; both patterns filter
+    databases because users set either."""
     sql = Sql(_TABLES)
     word = " WHERE "
     for pattern in (catalog, schema or None):
@@ -48,9 +48,9 @@ def tables(session: Session, kinds: Collection[str], catalog: str | None, schema
     wanted = {kind.upper() for kind in kinds}
     found = []
     for space, name, type in session.query(sql, "looking up the tables"):
-        kind = _kind(text_of(space), text_of(type))
+        kind = _kind(catalog_text(space), catalog_text(type))
         if kind in wanted:
-            found.append((TableName(text_of(name), text_of(space)), kind))
+            found.append((TableName(catalog_text(name), catalog_text(space)), kind))
     return sorted(found, key=lambda one: (one[0].schema or "", one[0].name))
 
 
@@ -66,28 +66,28 @@ def _kind(space: str, type: str) -> str:
     return type
 
 
-def text_of(value: Any) -> str:
-    """MySQL 8 gives some columns of its catalogue as bytes."""
+def catalog_text(value: Any) -> str:
+    """Returns a catalog value as text. MySQL 8 returns some columns as bytes."""
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-# Each with constants alone: old servers look for nothing else in their catalogue without opening all tables.
+# Only constants in the conditions: with others, old servers open all tables.
 _TABLE = _TABLES + " WHERE table_name = "
 _COLUMNS = (
     "SELECT column_name, data_type, column_type, is_nullable, column_default, extra, character_maximum_length, "
     "numeric_precision, numeric_scale, datetime_precision FROM information_schema.columns WHERE table_schema = "
 )
-# A unique index over the beginning of a text, or over an expression, is none over columns.
+# Indexes over a prefix or an expression do not count as unique keys.
 _KEYS = "SELECT index_name, column_name, sub_part FROM information_schema.statistics WHERE non_unique = 0 AND table_schema = "
 
 
-def describe(session: Session, name: TableName) -> Table | None:
-    """A table or view; without a database the one of the connection's."""
+def describe(session: DriverSession, name: TableName) -> JdbcTable | None:
+    """Describes a table or view; without a database, one of the connection's database."""
     doing = f"looking up {name}"
     query = Sql(_TABLE, Bind(name.name), " AND table_schema = ")
     query += Sql("DATABASE()") if name.schema is None else Sql(Bind(name.schema))
-    found = [(text_of(space), text_of(own), text_of(type)) for space, own, type in session.query(query, doing)]
-    # The catalogue compares without case, the server perhaps not.
+    found = [(catalog_text(space), catalog_text(own), catalog_text(type)) for space, own, type in session.query(query, doing)]
+    # The catalog compares names without case; the server may not.
     exact = [one for one in found if one[1] == name.name and name.schema in (None, one[0])] or found
     if len(exact) != 1:
         return None
@@ -95,18 +95,18 @@ def describe(session: Session, name: TableName) -> Table | None:
     of_table = Sql(Bind(space), " AND table_name = ", Bind(own_name))
     columns = session.query(Sql(_COLUMNS, of_table, " ORDER BY ordinal_position"), doing)
     if not columns:
-        return None  # it is gone, or is a view of what is gone
+        return None  # it was dropped, or is a view of a dropped table
     primary, unique = _keys(session.query(Sql(_KEYS, of_table, " ORDER BY index_name, seq_in_index"), doing))
-    return Table(TableName(own_name, space), tuple(map(_column, columns)), primary, _kind(space, type), unique)
+    return JdbcTable(TableName(own_name, space), tuple(map(_column, columns)), primary, _kind(space, type), unique)
 
 
-def _column(row: Sequence[Any]) -> Column:
+def _column(row: Sequence[Any]) -> JdbcColumn:
     name, data_type, column_type, is_nullable, default, extra_words, length, precision, scale, digits = row
-    type, type_name, extra = text_of(data_type).lower(), text_of(column_type), text_of(extra_words or "").lower()
-    nullable = text_of(is_nullable) == "YES"
+    type, type_name, extra = catalog_text(data_type).lower(), catalog_text(column_type), catalog_text(extra_words or "").lower()
+    nullable = catalog_text(is_nullable) == "YES"
     increments = "auto_increment" in extra
     generated = any(word in extra for word in ("virtual generated", "stored generated", "persistent"))
-    native = Native(
+    native = MySqlColumnDetails(
         type,
         "unsigned" in type_name.lower() or "zerofill" in type_name.lower(),
         int(precision) if type == "bit" else None if length is None else int(length),
@@ -114,13 +114,15 @@ def _column(row: Sequence[Any]) -> Column:
         int(digits or 0),
         "invisible" in extra,
     )
-    return Column(
-        text_of(name),
+    return JdbcColumn(
+        catalog_text(name),
         type_name,
         nullable=nullable,
         autoincrement=increments,
-        # MariaDB writes NULL for a column whose default is null.
-        has_default=increments or generated or (default is not None and not (nullable and text_of(default).upper() == "NULL")),
+        # MariaDB reports NULL as the default of a column whose default is null.
+        has_default=increments
+        or generated
+        or (default is not None and not (nullable and catalog_text(default).upper() == "NULL")),
         generated=generated,
         native=native,
     )
@@ -130,9 +132,9 @@ def _keys(rows: Sequence[Sequence[Any]]) -> tuple[tuple[str, ...], tuple[tuple[s
     indexes: dict[str, list[str]] = {}
     partial: set[str] = set()
     for index, column, part in rows:
-        if column is None or (part is not None and text_of(index) != "PRIMARY"):
-            partial.add(text_of(index))
+        if column is None or (part is not None and catalog_text(index) != "PRIMARY"):
+            partial.add(catalog_text(index))
         else:
-            indexes.setdefault(text_of(index), []).append(text_of(column))
+            indexes.setdefault(catalog_text(index), []).append(catalog_text(column))
     whole = {index: tuple(columns) for index, columns in indexes.items() if index not in partial}
     return whole.pop("PRIMARY", ()), tuple(whole.values())

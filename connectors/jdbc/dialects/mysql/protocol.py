@@ -1,51 +1,49 @@
-"""MySQL's protocol beneath PyMySQL: rows of a query as whole blocks of packets, without a Python call per packet.
+"""Uses MySQL's protocol beneath PyMySQL to read rows as blocks of packets, without a Python call per packet.
 
-PyMySQL's connection stays the owner: it sends the query, reads the descriptions of the columns, and is idle again when the last
-row was read. What this module uses of its insides is named in :data:`INSIDES` and pinned by a test; where the connection has no
-file to read blocks from, packets are read one by one through PyMySQL. Errors are PyMySQL's, for the session to translate.
+PyMySQL's connection remains the owner: it sends the query, reads the column descriptions, and is idle again after the last row.
+:data:`CONNECTION_ATTRIBUTES` lists the internals that this module uses; a test pins them. If the connection has no file to read
+blocks from, packets are read one by one through PyMySQL. Errors are PyMySQL's; the session translates them.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pymysql
 from pymysql.constants import COMMAND, CR, SERVER_STATUS
 from pymysql.err import raise_mysql_exception
 
-from connectors.jdbc.urls.connection_url import Target
+from connectors.jdbc.connection.session import DriverSession
+from connectors.jdbc.urls.connection_url import ConnectionTarget
 
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
-
-INSIDES: Final = ("_rfile", "_result", "_force_close", "_read_packet", "_execute_command")
-"""Of ``pymysql.connections.Connection``; ``_rfile`` may be missing."""
-RESULT_INSIDES: Final = ("fields", "unbuffered_active", "connection", "has_next")
-"""Of ``pymysql.connections.MySQLResult``."""
+CONNECTION_ATTRIBUTES: Final = ("_rfile", "_result", "_force_close", "_read_packet", "_execute_command")
+"""Attributes of ``pymysql.connections.Connection``; ``_rfile`` may be missing."""
+RESULT_ATTRIBUTES: Final = ("fields", "unbuffered_active", "connection", "has_next")
+"""Attributes of ``pymysql.connections.MySQLResult``."""
 
 _BLOCK: Final = 1 << 18
 _MOST_IN_PACKET: Final = 0xFFFFFF
 _DRAINED: Final = 1 << 20
-"""So much of a result that nobody wants is read to its end before the server is asked to stop."""
+"""Number of unneeded bytes to read before asking the server to cancel the query."""
 _SIDE_TIMEOUT_S: Final = 10
 
 
-def begin(session: Session) -> Any:
-    """PyMySQL's connection, inside of a transaction that SQLAlchemy knows of: it ends what it knows only."""
+def begin(session: DriverSession) -> Any:
+    """Returns PyMySQL's connection within a transaction that SQLAlchemy knows about, so that it will end it."""
     if not session.connection.in_transaction():
         session.connection.begin()
     return session.driver
 
 
 def execute(driver: Any, sql: bytes | str) -> int:
-    """Runs one statement; returns how many rows it found."""
+    """Runs one statement; returns the number of affected rows."""
     return int(driver.query(sql))
 
 
-class Packets:
-    """What a connection sends after a command, read in blocks. ``data`` from ``at`` on is what has been read and not been used;
-    ``text`` is ``data`` as Latin-1, so that both count alike."""
+class PacketReader:
+    """Reads the response to a command in blocks. ``data`` from ``at`` on was read but not yet used; ``text`` is ``data`` as
+    Latin-1, so that both have the same indexes."""
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver
@@ -62,20 +60,20 @@ class Packets:
         self.at = 0
 
     def _read(self, missing: int) -> bytes:
-        """At least one byte; all that are missing when they are many."""
+        """Reads at least one byte, or all missing bytes if they are many."""
         if self._file is None:
             return self._read_packet()
         try:
             block: bytes = self._file.read(missing) if missing > _BLOCK else self._file.read1(_BLOCK)
         except (OSError, ValueError, AttributeError) as e:
-            # ValueError: the file was closed, by another thread that gave the connection up.
+            # ValueError: another thread closed the file because it dropped the connection.
             self._lose(e)
         if not block:
             self._lose(None)
         return block
 
     def _read_packet(self) -> bytes:
-        """For a PyMySQL that keeps its file elsewhere. Packets of more than 16 MB come whole, and are cut again."""
+        """For a PyMySQL without ``_rfile``. It joins packets of more than 16 MB, so split them again."""
         payload = self.driver._read_packet().get_all_data()
         parts = [payload[at : at + _MOST_IN_PACKET] for at in range(0, len(payload) + 1, _MOST_IN_PACKET)]
         return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
@@ -87,7 +85,7 @@ class Packets:
         raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, f"Lost connection to MySQL server during query{reason}") from error
 
     def _packet(self) -> bytes:
-        """The whole payload of the next packet."""
+        """Returns the complete payload of the next packet."""
         parts = []
         while True:
             while len(self.data) - self.at < 4:
@@ -101,7 +99,7 @@ class Packets:
                 return b"".join(parts)
 
     def skip_result(self) -> int:
-        """Reads over one result; returns the status after it."""
+        """Skips one result; returns the status flags after it."""
         packet = self._packet()
         if packet[0] == 0:
             at = 1
@@ -117,8 +115,8 @@ class Packets:
         return int.from_bytes(last[3:5], "little")
 
 
-class Stream(Packets):
-    """One query's rows. Until :attr:`ended` the connection can be used for nothing else."""
+class ResultStream(PacketReader):
+    """Streams the rows of one query. The connection cannot be used for anything else until :attr:`ended`."""
 
     def __init__(self, driver: Any, sql: bytes | str) -> None:
         """Runs the query. ``fields`` is empty for a statement without rows."""
@@ -127,15 +125,15 @@ class Stream(Packets):
         result = driver._result
         self.ended = not result.unbuffered_active
         self.fields: list[Any] = [] if self.ended else list(result.fields)
-        # From here on the packets are ours: PyMySQL must not look for their end by itself.
+        # From here on, this class reads the packets: PyMySQL must not look for the last one.
         result.unbuffered_active = False
         result.has_next = False
         result.connection = None
 
     def advance(self) -> None:
-        """Called where the rows that are in ``data`` are used up, or what comes there is no row: reads on, or sets ``ended``.
+        """Reads more data, or sets ``ended`` at the end of the rows. Call it when ``data`` has no complete row left.
 
-        Raises PyMySQL's error for what the server says, or when the connection is lost.
+        Raises PyMySQL's error if the server reports one or the connection is lost.
         """
         have = len(self.data) - self.at
         length = int.from_bytes(self.data[self.at : self.at + 3], "little") if have >= 4 else 0
@@ -149,12 +147,12 @@ class Stream(Packets):
             self._end(self._packet())
 
     def _is_last(self, length: int) -> bool:
-        """Whether the whole packet that comes next is no row: an error, or the end."""
+        """Whether the next packet, which is complete, is an error or the end instead of a row."""
         first = self.data[self.at + 4] if length else 0
         return first == 0xFF or (first == 0xFE and length < 9)
 
     def _join(self) -> None:
-        """Makes the packets of a row of 16 MB and more look like one of a little less, which it is not, to whoever decodes it."""
+        """Joins the packets of a row of 16 MB or more under a header with a fake length, which decoders ignore."""
         payload = self._packet()
         rest = self.data[self.at :]
         self.data = (_MOST_IN_PACKET - 1).to_bytes(4, "little") + payload + rest
@@ -166,13 +164,13 @@ class Stream(Packets):
         if packet[0] == 0xFF:
             raise_mysql_exception(packet)
         status = int.from_bytes(packet[3:5], "little")
-        # After CALL come the results of the other statements of the procedure, and its own end.
+        # After CALL follow the results of the procedure's other statements, and its own status.
         while status & SERVER_STATUS.SERVER_MORE_RESULTS_EXISTS:
             status = self.skip_result()
         self.data, self.text, self.at = b"", "", 0
 
-    def stop(self, target: Target) -> None:
-        """Ends the query before its last row; the connection can be used again, or is closed. Raises nothing."""
+    def stop(self, target: ConnectionTarget) -> None:
+        """Ends the query before its last row. Afterwards, the connection can be used again, or is closed. Raises nothing."""
         if self.ended:
             return
         try:
@@ -180,7 +178,7 @@ class Stream(Packets):
             if not self.ended:
                 kill_query(target, self.driver)
                 self._drain(None)
-                # A KILL that came when the query was through ends the next statement: let it be this one.
+                # A KILL that arrives after the query ended cancels the next statement: this one.
                 with contextlib.suppress(pymysql.err.MySQLError):
                     self.driver.query("DO 0")
         except Exception:
@@ -206,13 +204,13 @@ class Stream(Packets):
 
 
 def execute_all(driver: Any, sql: bytes) -> None:
-    """Runs several statements without rows in one text. Stops at the first that fails: those before it happened."""
+    """Runs several statements without rows in one request. Stops at the first error; earlier statements take effect."""
     _set_multi_statements(driver, on=True)
     try:
         driver.query(sql)
         if driver._result.has_next:
-            driver._result = None  # the other results are ours
-            packets = Packets(driver)
+            driver._result = None  # this function reads the other results
+            packets = PacketReader(driver)
             while packets.skip_result() & SERVER_STATUS.SERVER_MORE_RESULTS_EXISTS:
                 pass
     finally:
@@ -221,13 +219,13 @@ def execute_all(driver: Any, sql: bytes) -> None:
 
 
 def _set_multi_statements(driver: Any, *, on: bool) -> None:
-    """Off but for these texts, so that no other one is ever more than one statement."""
+    """Enables multiple statements only for these requests, so that no other request can have more than one."""
     driver._execute_command(COMMAND.COM_SET_OPTION, b"\0\0" if on else b"\1\0")
     driver._read_packet()
 
 
-def kill_query(target: Target, driver: Any) -> None:
-    """Ends what a connection runs, over a connection of its own, from any thread. Raises PyMySQL's errors."""
+def kill_query(target: ConnectionTarget, driver: Any) -> None:
+    """Cancels the running statement of a connection over a new one. Thread-safe. Raises PyMySQL's errors."""
     _, arguments = target.url.get_dialect()().create_connect_args(target.url)
     arguments.update(target.connect_args)
     arguments.update(connect_timeout=_SIDE_TIMEOUT_S, read_timeout=_SIDE_TIMEOUT_S, write_timeout=_SIDE_TIMEOUT_S)

@@ -1,7 +1,7 @@
-"""Decoders of rows, generated for the columns of a result.
+"""Generates row decoders for the columns of a result.
 
-Generated code pays: a row costs no call, and a value only those that make it what it is. Names from the database never enter the
-code; it refers to columns by number.
+Generated code avoids a call per row and most calls per value. Names from the database never enter the code; it refers to columns
+by number.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from decimal import Decimal
 from typing import Any
 
 from connect.errors import ConnectError, DataError
-from connectors.jdbc.dialects.mysql.types import Described, Reading
+from connect.generated_code import define_functions
+from connectors.jdbc.dialects.mysql.types import MySqlColumnDecoder, MySqlResultColumn
 
 Decode = Callable[[bytes, str, int, int, list[Any], list[Any]], int]
-"""``decode(data, text, at, most, rows, exact)``: appends the rows that lie whole in ``data`` from ``at`` on, ``most`` at most,
-and returns where it stopped: at what is no row, or not whole. ``text`` is ``data`` as Latin-1."""
+"""``decode(data, text, at, max_rows, rows, exact)`` appends the complete rows in ``data`` from ``at`` on, at most
+``max_rows``, and returns where it stopped: at an incomplete row or another packet. ``text`` is ``data`` as Latin-1."""
 
 _LONG = 251
 
 
-def length_at(data: bytes, at: int) -> tuple[int, int]:
-    """Where the value begins whose length is written at ``at``, and where it ends; (-1, at + 1) for null."""
+def read_length(data: bytes, at: int) -> tuple[int, int]:
+    """Returns start and end of the value whose length is encoded at ``at``; (-1, at + 1) for null."""
     first = data[at]
     if first < _LONG:
         return at + 1, at + 1 + first
@@ -33,9 +34,11 @@ def length_at(data: bytes, at: int) -> tuple[int, int]:
     return begin, begin + int.from_bytes(data[at + 1 : begin], "little")
 
 
-def decoder(columns: Sequence[Described], readings: Sequence[Reading | None], exact: Sequence[int]) -> Decode:
-    """For the columns of a result; those without a reading are left out. ``exact`` are the numbers of columns whose values are
-    also wanted as they are."""
+def compile_row_decoder(
+    columns: Sequence[MySqlResultColumn], decoders: Sequence[MySqlColumnDecoder | None], exact: Sequence[int]
+) -> Decode:
+    """Compiles the decoder of a result; it omits columns without a decoder. ``exact`` has the indexes of columns whose exact
+    values are also returned."""
     space: dict[str, Any] = {
         "Decimal": Decimal,
         "day": dt.date,
@@ -43,8 +46,8 @@ def decoder(columns: Sequence[Described], readings: Sequence[Reading | None], ex
         "time": dt.time.fromisoformat,
         "stamp": dt.datetime.fromisoformat,
         "from_bytes": int.from_bytes,
-        "length_at": length_at,
-        "explain": _explainer(columns, readings, exact),
+        "length_at": read_length,
+        "explain": _explainer(columns, decoders, exact),
     }
     code = [
         "def decode(d, s, i, most, rows, exact):",
@@ -59,9 +62,9 @@ def decoder(columns: Sequence[Described], readings: Sequence[Reading | None], ex
         "            r = i",
         "            i += 4",
     ]
-    for number, (column, reading) in enumerate(zip(columns, readings, strict=True)):
-        code += _column_code(number, column, reading, number in exact, space)
-    values = ", ".join(f"v{number}" for number, reading in enumerate(readings) if reading is not None)
+    for number, (column, decoder) in enumerate(zip(columns, decoders, strict=True)):
+        code += _column_code(number, column, decoder, number in exact, space)
+    values = ", ".join(f"v{number}" for number, decoder in enumerate(decoders) if decoder is not None)
     code.append(f"            add([{values}])")
     if exact:
         code.append(f"            exact.append(({', '.join(f'e{number}' for number in exact)},))")
@@ -72,22 +75,23 @@ def decoder(columns: Sequence[Described], readings: Sequence[Reading | None], ex
         "        explain(d, r + 4, e)",
         "        raise",
     ]
-    exec("\n".join(code), space)
-    decode: Decode = space["decode"]
+    decode: Decode = define_functions(code, space, title="MySQL row decoder")["decode"]
     return decode
 
 
-def _column_code(number: int, column: Described, reading: Reading | None, exact: bool, space: dict[str, Any]) -> list[str]:
-    if reading is None:
+def _column_code(
+    number: int, column: MySqlResultColumn, decoder: MySqlColumnDecoder | None, exact: bool, space: dict[str, Any]
+) -> list[str]:
+    if decoder is None:
         value = "None"
     else:
-        space[f"c{number}"] = reading.read
-        value = reading.inline.format(x="s[i:j]", b="d[i:j]", c=f"c{number}")
+        space[f"c{number}"] = decoder.read
+        value = decoder.inline.format(x="s[i:j]", b="d[i:j]", c=f"c{number}")
     found = [f"v{number} = {value}"]
     missing = [f"v{number} = None"]
-    if exact and reading is not None:
-        space[f"x{number}"] = reading.exact
-        found.append(f"e{number} = v{number}" if reading.exact_is_value else f"e{number} = x{number}(d[i:j])")
+    if exact and decoder is not None:
+        space[f"x{number}"] = decoder.exact
+        found.append(f"e{number} = v{number}" if decoder.exact_is_value else f"e{number} = x{number}(d[i:j])")
         missing.append(f"e{number} = None")
     pad = " " * 12
     return [
@@ -108,26 +112,26 @@ def _column_code(number: int, column: Described, reading: Reading | None, exact:
 
 
 def _explainer(
-    columns: Sequence[Described], readings: Sequence[Reading | None], exact: Sequence[int]
+    columns: Sequence[MySqlResultColumn], decoders: Sequence[MySqlColumnDecoder | None], exact: Sequence[int]
 ) -> Callable[[bytes, int, Exception], None]:
-    """Reads a row again, value by value, to say which column it is that cannot be read."""
+    """Returns a function that decodes a row again, value by value, to find the column that fails."""
 
     def explain(data: bytes, at: int, error: Exception) -> None:
-        for number, (column, reading) in enumerate(zip(columns, readings, strict=True)):
-            begin, at = length_at(data, at)
-            if begin < 0 or reading is None:
+        for number, (column, decoder) in enumerate(zip(columns, decoders, strict=True)):
+            begin, at = read_length(data, at)
+            if begin < 0 or decoder is None:
                 continue
             value = data[begin:at]
             try:
-                reading.read(value)
-                if number in exact and reading.exact is not None:
-                    reading.exact(value)
+                decoder.read(value)
+                if number in exact and decoder.exact is not None:
+                    decoder.exact(value)
             except ConnectError:
                 raise
             except (ValueError, ArithmeticError) as e:
                 raise DataError(
-                    f"Column {column.name}: {value[:100]!r} cannot be read as {reading.schema.type.value} ({e})"
+                    f"Column {column.name}: {value[:100]!r} cannot be decoded as {decoder.schema.type.value} ({e})"
                 ) from e
-        raise DataError(f"A row of columns {', '.join(column.name for column in columns)} cannot be read: {error}") from error
+        raise DataError(f"A row of columns {', '.join(column.name for column in columns)} cannot be decoded: {error}") from error
 
     return explain

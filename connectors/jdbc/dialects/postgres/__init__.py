@@ -1,4 +1,4 @@
-"""PostgreSQL, and what speaks its protocol and enough of its SQL. Rows are read and written by COPY."""
+"""PostgreSQL and databases that are compatible with it. Rows are read and written with COPY."""
 
 from connectors.jdbc.dialects.postgres.dialect import PostgresDialect
 

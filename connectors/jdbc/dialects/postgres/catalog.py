@@ -1,59 +1,56 @@
-"""PostgreSQL's catalogue: tables by kind, their columns and keys, and types."""
+"""Queries of PostgreSQL's catalog: tables with their columns and keys, and types."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from connectors.jdbc.catalog import Column, Table
-from connectors.jdbc.dialects.postgres.libpq import Server, server_of
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.connection.session import DriverSession
+from connectors.jdbc.dialects.postgres.libpq import ServerKind, server_kind
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
 
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
-
 
 @dataclass(frozen=True, slots=True)
-class PgType:
-    """A type. ``name`` is pg_type's, without its schema; ``sql`` is how to write it in SQL without a length."""
+class PostgresType:
+    """A row of pg_type. ``name`` has no schema; ``sql`` is the type in SQL, without a length."""
 
     oid: int
     schema: str
     name: str
     kind: str
     """pg_type.typtype: b, c (composite), d (domain), e (enum), m (multirange), p (pseudo), r (range)."""
-    element: PgType | None
-    """Of an array."""
+    element: PostgresType | None
+    """The element type of an array."""
     delimiter: str
     sql: str
 
     @property
     def builtin(self) -> str:
-        """The name, when it is a type of the server itself; else empty."""
+        """The name of a built-in type, empty for others."""
         return self.name if self.schema == "pg_catalog" else ""
 
 
 @dataclass(frozen=True, slots=True)
-class Native:
-    """What the dialect keeps of a column: its type beneath domains, and the modifier (precision, length) that goes with it."""
+class PostgresColumnDetails:
+    """The type of a column, with domains resolved, and its type modifier (precision, length)."""
 
-    type: PgType
+    type: PostgresType
     typmod: int
     dimensions: int
     always_identity: bool = False
 
 
 @dataclass(frozen=True)
-class PostgresTable(Table):
-    """``takes_copy``: whether rows can go into it by COPY FROM (no view, no
-    row-level security, no rules)."""
+class PostgresTable(JdbcTable):
+    """``takes_copy``: whether COPY FROM can write to it (not a view, no row-level security, no rules)."""
 
     takes_copy: bool = False
 
 
-# Kinds as PostgreSQL's JDBC driver names them. Partitions are tables.
+# The table types of PostgreSQL's JDBC driver. Partitions are tables.
 _TABLES = """
 SELECT nspname, relname, kind FROM (
  SELECT n.nspname, c.relname, CASE
@@ -71,10 +68,10 @@ SELECT nspname, relname, kind FROM (
 
 
 def tables(
-    session: Session, kinds: Collection[str], catalog: str | None, schema: str | None
+    session: DriverSession, kinds: Collection[str], catalog: str | None, schema: str | None
 ) -> list[tuple[TableName, str]]:  # fmt: skip
-    """The tables of these kinds. An empty pattern narrows nothing, as in the JDBC driver."""
-    redshift = server_of(session) is Server.REDSHIFT
+    """Returns the tables of these kinds. An empty pattern matches all, as in the JDBC driver."""
+    redshift = server_kind(session) is ServerKind.REDSHIFT
     sql = Sql(_TABLES.replace("{own}", "1 = 1" if redshift else "NOT pg_catalog.pg_is_other_temp_schema(n.oid)"))
     if schema:
         sql += Sql(" AND n.nspname LIKE ", Bind(schema))
@@ -103,7 +100,7 @@ FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
 LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid = {oid} ORDER BY a.attnum"""
 
-# Only indexes that ON CONFLICT can name: whole, valid, checked at once, over columns.
+# Only indexes that ON CONFLICT can use: not partial, valid, checked immediately, over columns.
 _KEYS = """
 SELECT i.indisprimary, CAST(i.indkey AS text), {key_columns}
 FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
@@ -111,10 +108,10 @@ WHERE i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL {usable} AND i.
 ORDER BY i.indisprimary DESC, c.relname"""
 
 
-def describe(session: Session, name: TableName, types: Types) -> PostgresTable | None:
-    """A table, view, partitioned, foreign or temporary table; without a schema the one that the search path finds."""
+def describe(session: DriverSession, name: TableName, types: PostgresTypeCache) -> PostgresTable | None:
+    """Describes a table, view, or partitioned, foreign, or temporary table; without a schema, the one on the search path."""
     doing = f"looking up {name}"
-    old = server_of(session) is Server.REDSHIFT
+    old = server_kind(session) is ServerKind.REDSHIFT
     relation = Sql(_RELATION.replace("{guarded}", "false" if old else "c.relrowsecurity OR c.relhasrules"), Bind(name.name))
     if name.schema is not None:
         relation += Sql(" AND n.nspname = ", Bind(name.schema))
@@ -127,7 +124,7 @@ def describe(session: Session, name: TableName, types: Types) -> PostgresTable |
         return None
     oid, space, own_name, relkind, persistence, guarded = found[0]
     if own_name != name.name or name.schema not in (None, space):
-        return None  # the server cut the name that it was asked for
+        return None  # the server truncated the requested name
     text = _COLUMNS.replace("{oid}", str(int(oid)))
     text = text.replace("{identity}", "''" if old else "a.attidentity").replace("{generated}", "''" if old else "a.attgenerated")
     rows = session.query(Sql(text), doing)
@@ -151,11 +148,11 @@ def _kind(relkind: str, persistence: str) -> str:
     return names.get(relkind, "TABLE")
 
 
-def _column(row: Sequence[Any], known: tuple[PgType, int], types: Types) -> Column:
+def _column(row: Sequence[Any], known: tuple[PostgresType, int], types: PostgresTypeCache) -> JdbcColumn:
     _, name, type_name, _, typmod, dimensions, not_null, identity, generated, has_default, default = row
     type, domain_typmod = known
-    native = Native(type, typmod if typmod >= 0 else domain_typmod, dimensions, identity == "a")
-    return Column(
+    native = PostgresColumnDetails(type, typmod if typmod >= 0 else domain_typmod, dimensions, identity == "a")
+    return JdbcColumn(
         name,
         type_name,
         nullable=not not_null,
@@ -167,7 +164,7 @@ def _column(row: Sequence[Any], known: tuple[PgType, int], types: Types) -> Colu
 
 
 def _keys(
-    session: Session, oid: int, names: dict[int, str], old: bool, doing: str
+    session: DriverSession, oid: int, names: dict[int, str], old: bool, doing: str
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     text = _KEYS.replace("{oid}", str(oid)).replace("{key_columns}", "i.indnatts" if old else "i.indnkeyatts")
     text = text.replace("{usable}", "" if old else "AND i.indisvalid AND i.indimmediate")
@@ -189,15 +186,15 @@ SELECT t.oid, n.nspname, t.typname, t.typtype,
 FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.oid IN ("""
 
 
-class Types:
-    """The types of one database, looked up once each. A type's oid never becomes another type's while connections last."""
+class PostgresTypeCache:
+    """Caches the types of one database. An OID is not reused for another type while connections last."""
 
     def __init__(self) -> None:
         self._rows: dict[int, Sequence[Any]] = {}
-        self._found: dict[int, tuple[PgType, int]] = {}
+        self._found: dict[int, tuple[PostgresType, int]] = {}
 
-    def find(self, session: Session, oids: Iterable[int], doing: str) -> dict[int, tuple[PgType, int]]:
-        """Each type beneath its domains, with the domain's modifier (-1: none)."""
+    def find(self, session: DriverSession, oids: Iterable[int], doing: str) -> dict[int, tuple[PostgresType, int]]:
+        """Returns each type, with domains resolved, and the domain's modifier (-1: none)."""
         wanted = {int(oid) for oid in oids}
         missing = {oid for oid in wanted if oid not in self._found}
         while missing:
@@ -209,13 +206,13 @@ class Types:
             missing = {oid for oid in deeper if oid not in self._rows}
         for oid in wanted:
             if oid not in self._found:
-                self._found[oid] = self._built(oid)
+                self._found[oid] = self._resolve(oid)
         return {oid: self._found[oid] for oid in wanted}
 
-    def _built(self, oid: int) -> tuple[PgType, int]:
+    def _resolve(self, oid: int) -> tuple[PostgresType, int]:
         number, schema, name, kind, element, base, base_typmod, delimiter, sql = self._rows[oid]
         if kind == "d":
-            type, typmod = self._built(base)
+            type, typmod = self._resolve(base)
             return type, base_typmod if base_typmod >= 0 else typmod
-        inner = self._built(element)[0] if element else None
-        return PgType(number, schema, name, kind, inner, delimiter, sql), -1
+        inner = self._resolve(element)[0] if element else None
+        return PostgresType(number, schema, name, kind, inner, delimiter, sql), -1

@@ -1,49 +1,49 @@
-"""What PostgreSQL keeps of a value that is finer, or longer, than its column: it rounds numbers and times, and cuts blanks."""
+"""What PostgreSQL silently changes: it rounds numbers and times to the column's precision and truncates blanks."""
 
 from __future__ import annotations
 
-from connectors.jdbc.dialects.lossless import Keeps
-from connectors.jdbc.dialects.postgres.catalog import PgType
+from connectors.jdbc.dialects.column_limits import ColumnLimits
+from connectors.jdbc.dialects.postgres.catalog import PostgresType
 
 _HEADER = 4
-"""Lengths and precisions are counted from here in a modifier."""
+"""The offset of lengths and precisions in a type modifier."""
 _FINEST = 6
 _NAME_BYTES = 63
 _FULL_PRECISION = 0xFFFF
 
 
-def keeps_of(type: PgType, typmod: int) -> Keeps | None:
-    """``typmod`` is -1 where the type has no length or precision."""
+def column_limits(type: PostgresType, typmod: int) -> ColumnLimits | None:
+    """Returns the limits of a type. ``typmod`` is -1 if it has no length or precision."""
     if type.element is not None:
-        inner = keeps_of(type.element, typmod)
-        return Keeps(element=inner) if inner is not None else None
+        inner = column_limits(type.element, typmod)
+        return ColumnLimits(element=inner) if inner is not None else None
     digits = typmod if 0 <= typmod <= _FINEST else _FINEST
     match type.builtin:
         case "numeric" if typmod >= _HEADER:
-            return Keeps(scale=(((typmod - _HEADER) & 0x7FF) ^ 1024) - 1024)
+            return ColumnLimits(scale=(((typmod - _HEADER) & 0x7FF) ^ 1024) - 1024)
         case "money":
-            return Keeps(scale=2)
+            return ColumnLimits(scale=2)
         case "float4":
-            return Keeps(float_bits=32)
+            return ColumnLimits(float_bits=32)
         case "float8":
-            return Keeps(float_bits=64)
+            return ColumnLimits(float_bits=64)
         case "date":
-            return Keeps(drops_time=True)
+            return ColumnLimits(drops_time=True)
         case "time":
-            return Keeps(digits=digits, drops_date=True, drops_zone=True)
+            return ColumnLimits(digits=digits, drops_date=True, drops_zone=True)
         case "timetz":
-            return Keeps(digits=digits, drops_date=True)
+            return ColumnLimits(digits=digits, drops_date=True)
         case "timestamp" | "timestamptz":
-            return Keeps(digits=digits)
+            return ColumnLimits(digits=digits)
         case "interval":
             precision = typmod & _FULL_PRECISION
-            return Keeps(digits=precision if typmod >= 0 and precision <= _FINEST else _FINEST)
+            return ColumnLimits(digits=precision if typmod >= 0 and precision <= _FINEST else _FINEST)
         case "bpchar" if typmod >= _HEADER:
-            return Keeps(most_chars=typmod - _HEADER, padded_to=typmod - _HEADER)
+            return ColumnLimits(max_chars=typmod - _HEADER, padded_to=typmod - _HEADER)
         case "varchar" if typmod >= _HEADER:
-            return Keeps(most_chars=typmod - _HEADER)
+            return ColumnLimits(max_chars=typmod - _HEADER)
         case "name":
-            return Keeps(most_bytes=_NAME_BYTES)
+            return ColumnLimits(max_bytes=_NAME_BYTES)
         case "char":
-            return Keeps(most_bytes=1)
+            return ColumnLimits(max_bytes=1)
     return None

@@ -1,41 +1,41 @@
-"""Types and default values of columns that a sink creates."""
+"""Types and default values of columns that sinks create."""
 
 from __future__ import annotations
 
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
-from connectors.jdbc.dialects.field_kinds import Form, Kind, Logical, logical_of
-from connectors.jdbc.dialects.postgres.catalog import PgType
-from connectors.jdbc.dialects.postgres.value_encoder import encoder_of
+from connectors.jdbc.dialects.logical_types import FieldKind, LogicalType, TemporalForm, logical_type
+from connectors.jdbc.dialects.postgres.catalog import PostgresType
+from connectors.jdbc.dialects.postgres.value_encoder import build_encoder
 from connectors.jdbc.options import SinkField, WriteOptions
 
-_TYPES: dict[Kind, tuple[str, str]] = {
-    Kind.BOOLEAN: ("BOOLEAN", "bool"),
-    Kind.INT8: ("SMALLINT", "int2"),
-    Kind.INT16: ("SMALLINT", "int2"),
-    Kind.INT32: ("INT", "int4"),
-    Kind.INT64: ("BIGINT", "int8"),
-    Kind.FLOAT32: ("REAL", "float4"),
-    Kind.FLOAT64: ("DOUBLE PRECISION", "float8"),
-    Kind.STRING: ("TEXT", "text"),
-    Kind.BYTES: ("BYTEA", "bytea"),
-    Kind.DECIMAL: ("DECIMAL", "numeric"),
-    Kind.DATE: ("DATE", "date"),
-    Kind.TIME: ("TIME", "time"),
-    Kind.ZONED_TIME: ("TIMETZ", "timetz"),
-    Kind.TIMESTAMP: ("TIMESTAMP", "timestamp"),
-    Kind.YEAR: ("INT", "int4"),
-    Kind.INTERVAL: ("INTERVAL", "interval"),
-    Kind.DURATION: ("INTERVAL", "interval"),
-    Kind.JSON: ("JSON", "json"),
-    Kind.UUID: ("UUID", "uuid"),
-    Kind.XML: ("XML", "xml"),
-    Kind.ENUM: ("TEXT", "text"),
-    Kind.ENUM_SET: ("TEXT", "text"),
-    Kind.MAP: ("JSONB", "jsonb"),
-    Kind.STRUCT: ("JSONB", "jsonb"),
+_TYPES: dict[FieldKind, tuple[str, str]] = {
+    FieldKind.BOOLEAN: ("BOOLEAN", "bool"),
+    FieldKind.INT8: ("SMALLINT", "int2"),
+    FieldKind.INT16: ("SMALLINT", "int2"),
+    FieldKind.INT32: ("INT", "int4"),
+    FieldKind.INT64: ("BIGINT", "int8"),
+    FieldKind.FLOAT32: ("REAL", "float4"),
+    FieldKind.FLOAT64: ("DOUBLE PRECISION", "float8"),
+    FieldKind.STRING: ("TEXT", "text"),
+    FieldKind.BYTES: ("BYTEA", "bytea"),
+    FieldKind.DECIMAL: ("DECIMAL", "numeric"),
+    FieldKind.DATE: ("DATE", "date"),
+    FieldKind.TIME: ("TIME", "time"),
+    FieldKind.ZONED_TIME: ("TIMETZ", "timetz"),
+    FieldKind.TIMESTAMP: ("TIMESTAMP", "timestamp"),
+    FieldKind.YEAR: ("INT", "int4"),
+    FieldKind.INTERVAL: ("INTERVAL", "interval"),
+    FieldKind.DURATION: ("INTERVAL", "interval"),
+    FieldKind.JSON: ("JSON", "json"),
+    FieldKind.UUID: ("UUID", "uuid"),
+    FieldKind.XML: ("XML", "xml"),
+    FieldKind.ENUM: ("TEXT", "text"),
+    FieldKind.ENUM_SET: ("TEXT", "text"),
+    FieldKind.MAP: ("JSONB", "jsonb"),
+    FieldKind.STRUCT: ("JSONB", "jsonb"),
 }
-"""How SQL writes the type, and pg_type's name of it."""
+"""The type in SQL, and its name in pg_type."""
 
 _TEXTUAL = frozenset(
     {"json", "jsonb", "uuid", "xml", "inet", "cidr", "macaddr", "macaddr8", "tsvector", "tsquery", "interval", "citext", "hstore",
@@ -43,31 +43,31 @@ _TEXTUAL = frozenset(
      "int8multirange", "nummultirange", "tsmultirange", "tstzmultirange", "datemultirange", "line", "lseg", "box", "path",
      "polygon", "circle", "varbit"}
 )  # fmt: skip
-"""Types whose values travel as text, so that a source's type can be taken over when the record tells it."""
+"""Types whose values are sent as text, so a new column can have the type of the source column."""
 
 _UNLIMITED = 2_147_483_647
 _DIALECT_OPTIONS = WriteOptions()
 
 
 def column_type(field: SinkField) -> str:
-    """The type of a new column. Raises DataError for what PostgreSQL has nothing for."""
+    """Returns the type of a new column. Raises DataError if PostgreSQL has none for the schema."""
     source_type = (field.source_type or "").lower()
     if source_type in _TEXTUAL and field.schema.type is Type.STRING:
         return source_type.upper()
-    return _type(logical_of(field.schema, _DIALECT_OPTIONS), f"Field {field.name}")[0]
+    return _type(logical_type(field.schema, _DIALECT_OPTIONS), f"Field {field.name}")[0]
 
 
-def _type(logical: Logical, what: str) -> tuple[str, str]:
+def _type(logical: LogicalType, what: str) -> tuple[str, str]:
     match logical.kind:
-        case Kind.INSTANT:
-            # Connect's Timestamp is TIMESTAMP for the originals; a string with a zone keeps it.
-            return ("TIMESTAMP", "timestamp") if logical.form is Form.CONNECT else ("TIMESTAMPTZ", "timestamptz")
-        case Kind.BITS:
+        case FieldKind.INSTANT:
+            # Confluent's and Aiven's connectors use TIMESTAMP for Connect's Timestamp; a string with a zone keeps the zone.
+            return ("TIMESTAMP", "timestamp") if logical.form is TemporalForm.CONNECT else ("TIMESTAMPTZ", "timestamptz")
+        case FieldKind.BITS:
             unlimited = logical.length is None or logical.length >= _UNLIMITED
             return "BIT VARYING" if unlimited else f"BIT({logical.length})", "varbit"
-        case Kind.GEOMETRY:
+        case FieldKind.GEOMETRY:
             return _geometry(logical.schema)
-        case Kind.ARRAY:
+        case FieldKind.ARRAY:
             assert logical.element is not None
             element = _type(logical.element, what)
             return ("JSONB", "jsonb") if element[1] == "jsonb" else (f"{element[0]}[]", "array")
@@ -84,26 +84,26 @@ def _geometry(schema: Schema) -> tuple[str, str]:
 
 
 def literal(field: SinkField) -> str:
-    """The default of a field's schema as SQL; the column's type makes of the text what it makes of any."""
+    """Returns the default of a field's schema as a SQL literal."""
     what = f"The default of field {field.name}"
-    logical = logical_of(field.schema, _DIALECT_OPTIONS)
+    logical = logical_type(field.schema, _DIALECT_OPTIONS)
     type = _type(logical, what)
-    element: PgType | None = None
-    if logical.kind is Kind.ARRAY and type[1] == "array":
+    element: PostgresType | None = None
+    if logical.kind is FieldKind.ARRAY and type[1] == "array":
         innermost = logical
-        while innermost.element is not None and innermost.kind is Kind.ARRAY:
+        while innermost.element is not None and innermost.kind is FieldKind.ARRAY:
             innermost = innermost.element
         element = _builtin(_type(innermost, what)[1], None)
-    text = encoder_of(logical, _builtin(type[1], element), -1, _DIALECT_OPTIONS, what).one(field.schema.default)
+    text = build_encoder(logical, _builtin(type[1], element), -1, _DIALECT_OPTIONS, what).one(field.schema.default)
     if "\0" in text:
         raise DataError(f"{what} holds the character U+0000, which PostgreSQL cannot store")
-    if logical.kind in (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64, Kind.DECIMAL):
+    if logical.kind in (FieldKind.INT8, FieldKind.INT16, FieldKind.INT32, FieldKind.INT64, FieldKind.DECIMAL):
         return text
-    if logical.kind is Kind.BOOLEAN:
+    if logical.kind is FieldKind.BOOLEAN:
         return "TRUE" if field.schema.default else "FALSE"
-    # Sessions of this dialect have standard_conforming_strings on: a backslash is itself.
+    # Sessions of this dialect set standard_conforming_strings, so a backslash needs no escape.
     return "'" + text.replace("'", "''") + "'"
 
 
-def _builtin(name: str, element: PgType | None) -> PgType:
-    return PgType(0, "pg_catalog", name, "b", element, ",", name)
+def _builtin(name: str, element: PostgresType | None) -> PostgresType:
+    return PostgresType(0, "pg_catalog", name, "b", element, ",", name)

@@ -1,7 +1,5 @@
-"""The dialect: what a database does for the source and the sink, in PostgreSQL's terms.
-
-Serves CockroachDB and Redshift, too, as far as they take the same SQL; which one it is shows in what the server tells when a
-connection is opened.
+"""The dialect of PostgreSQL. It also serves CockroachDB and Redshift, as far as they accept the same SQL; the parameters that a
+server sends when a connection opens tell which one it is.
 """
 
 from __future__ import annotations
@@ -13,37 +11,37 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sqlalchemy.event import listen
 
 from connect.errors import ConfigError, DataError
-from connectors.databases.postgresql.dates import moment_text, offset_text
-from connectors.jdbc.catalog import Column, Table
+from connectors.databases.calendar import NS_PER_SECOND
+from connectors.databases.postgresql.dates import format_offset, format_timestamp
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects import types as shared
+from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
-from connectors.jdbc.dialects.lossless import Keeps
 from connectors.jdbc.dialects.postgres import catalog as system_catalog
 from connectors.jdbc.dialects.postgres import ddl, libpq
-from connectors.jdbc.dialects.postgres.catalog import Native, PostgresTable, Types
-from connectors.jdbc.dialects.postgres.column_limits import keeps_of
-from connectors.jdbc.dialects.postgres.errors import blame_of, words_of
-from connectors.jdbc.dialects.postgres.reader import inlined, open_reader, result_columns
-from connectors.jdbc.dialects.postgres.row_decoder import Plan, plan_of
-from connectors.jdbc.dialects.postgres.types import ResultColumn
-from connectors.jdbc.dialects.postgres.writer import CopyWriter, StatementWriter, WrittenField, selected_rows, written_fields
-from connectors.jdbc.errors import Blame
+from connectors.jdbc.dialects.postgres.catalog import PostgresColumnDetails, PostgresTable, PostgresTypeCache
+from connectors.jdbc.dialects.postgres.column_limits import column_limits
+from connectors.jdbc.dialects.postgres.errors import classify_error, error_message
+from connectors.jdbc.dialects.postgres.reader import inline_values, open_reader, result_columns
+from connectors.jdbc.dialects.postgres.row_decoder import PostgresReadPlan, build_read_plan
+from connectors.jdbc.dialects.postgres.types import PostgresResultColumn
+from connectors.jdbc.dialects.postgres.writer import CopyWriter, StatementWriter, WrittenField, select_from_arrays, written_fields
+from connectors.jdbc.errors import ErrorKind
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
-from connectors.jdbc.urls.connection_url import Target
+from connectors.jdbc.urls.connection_url import ConnectionTarget
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
-
-    from connectors.jdbc.connection.database import Session
 
 log = logging.getLogger(__name__)
 
 _MOST_PLANS = 256
 _MOST_NAME_BYTES = 63
 
-# Text must look the same whatever the server's, the role's or the database's settings are.
+# Makes the text format independent of settings of the server, the role, or the database.
 _SETTINGS = {
     "client_encoding": "UTF8",
     "datestyle": "ISO, YMD",
@@ -64,27 +62,27 @@ class PostgresDialect(Dialect):
     paramstyle: ClassVar[str] = "format"
     transactional_ddl: ClassVar[bool] = True
 
-    def __init__(self, target: Target, *, quotes: bool = True) -> None:
+    def __init__(self, target: ConnectionTarget, *, quotes: bool = True) -> None:
         super().__init__(target, quotes=quotes)
-        self._types = Types()
-        self._plans: dict[Any, Plan] = {}
+        self._types = PostgresTypeCache()
+        self._plans: dict[Any, PostgresReadPlan] = {}
 
     # --- sessions
 
     def attach(self, engine: Engine, statement_timeout_ms: int) -> None:
-        """Statements are not prepared unless the address asks for it: a prepared one fails once ("cached plan must not change
-        result type") after a column of its table has changed, and poolers (PgBouncer) may not keep it."""
+        """Disables prepared statements unless the URL enables them: one fails once ("cached plan must not change result type")
+        after a column of its table changes, and poolers (PgBouncer) may not preserve it."""
         if "prepare_threshold" not in self.target.connect_args:
             listen(engine, "connect", lambda connection, _: setattr(connection, "prepare_threshold", None))
 
     def session_statements(self, statement_timeout_ms: int) -> Sequence[str]:
-        """A wait for a lock ends at half of the time, so that it shows as one and is tried again."""
+        """Limits lock waits to half of the timeout, so that they are recognized and retried."""
         settings = {
             **_SETTINGS,
             "statement_timeout": str(statement_timeout_ms),
             "lock_timeout": str(statement_timeout_ms // 2),
         }
-        # Servers that lack a setting are not asked for it. COMMIT, for a rollback would take the settings back.
+        # Skips settings that the server does not have. COMMIT, because a rollback would revert the settings.
         each = " UNION ALL ".join(f"SELECT '{name}' AS name, '{value}' AS value" for name, value in settings.items())
         return (
             "SELECT pg_catalog.set_config(s.name, wanted.value, false) FROM pg_catalog.pg_settings s "
@@ -92,65 +90,65 @@ class PostgresDialect(Dialect):
             "COMMIT",
         )
 
-    def blame(self, error: BaseException) -> Blame:
-        return blame_of(error)
+    def classify(self, error: BaseException) -> ErrorKind:
+        return classify_error(error)
 
-    def words(self, error: BaseException) -> str:
-        return words_of(error)
+    def error_message(self, error: BaseException) -> str:
+        return error_message(error)
 
     def cancel(self, driver_connection: Any) -> None:
         libpq.cancel(driver_connection.pgconn)
 
-    # --- the catalogue
+    # --- catalog
 
     def tables(
-        self, session: Session, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
+        self, session: DriverSession, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
     ) -> list[tuple[TableName, str]]:
-        """As the JDBC driver does, an empty pattern narrows nothing."""
+        """Lists tables. As in the JDBC driver, an empty pattern matches all."""
         return system_catalog.tables(session, kinds, catalog, schema)
 
-    def describe(self, session: Session, name: TableName) -> Table | None:
+    def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
         return system_catalog.describe(session, name, self._types)
 
-    def now(self, session: Session) -> int:
-        clock = "getdate()" if libpq.server_of(session) is libpq.Server.REDSHIFT else "pg_catalog.clock_timestamp()"
-        # Not the time of the transaction's begin, which stands still.
+    def now(self, session: DriverSession) -> int:
+        clock = "getdate()" if libpq.server_kind(session) is libpq.ServerKind.REDSHIFT else "pg_catalog.clock_timestamp()"
+        # now() would be the start of the transaction.
         sql = Sql(f"SELECT CAST(extract(epoch FROM {clock}) * 1000000 AS bigint)")
         return int(session.query(sql, "reading the database's clock")[0][0]) * 1000
 
     # --- reading
 
-    def reader(self, session: Session, query: Sql, options: ReadOptions, table: Table | None = None) -> RowReader:
+    def reader(self, session: DriverSession, query: Sql, options: ReadOptions, table: JdbcTable | None = None) -> RowReader:
         doing = f"reading {table.name}" if table is not None else "running the query"
         nested = session.connection.in_transaction()
-        text = inlined(session, query)
+        text = inline_values(session, query)
         with session.guarded(doing):
             pgconn = libpq.begin(session)
         columns = result_columns(session, pgconn, text, self._types, doing)
         plan = self._plan(columns, options, table)
         return open_reader(session, text, plan, options.batch_rows, doing, nested=nested)
 
-    def _plan(self, columns: Sequence[ResultColumn], options: ReadOptions, table: Table | None) -> Plan:
+    def _plan(self, columns: Sequence[PostgresResultColumn], options: ReadOptions, table: JdbcTable | None) -> PostgresReadPlan:
         name = table.name if table is not None else None
         key = (tuple(columns), options, name)
         plan = self._plans.get(key)
         if plan is None:
-            plan = plan_of(columns, options, name)
+            plan = build_read_plan(columns, options, name)
             for message in plan.skipped:
-                log.warning("%s; it is left out", message)
+                log.warning("%s; omitting it", message)
             while len(self._plans) >= _MOST_PLANS:
                 self._plans.pop(next(iter(self._plans)), None)
             self._plans[key] = plan
         return plan
 
-    def timestamp(self, ns: int, column: Column | None, options: ReadOptions) -> Sql:
-        """A time on the clock of ``options.zone`` with its offset from UTC: columns with a zone read the instant, columns
-        without one the clock."""
-        wall = shared.wall_of_instant(ns, options.zone)
+    def timestamp(self, ns: int, column: JdbcColumn | None, options: ReadOptions) -> Sql:
+        """Returns a wall time in ``options.zone`` with its UTC offset: columns with a zone compare the instant, columns without
+        one the wall time."""
+        wall = shared.instant_to_wall_ns(ns, options.zone)
         micros = wall // 1000 * 1000
-        text = moment_text(micros, "The time to compare with", offset_text((wall - ns) // shared.NS_PER_SECOND))
+        text = format_timestamp(micros, "The time to compare with", format_offset((wall - ns) // NS_PER_SECOND))
         native = column.native if column is not None else None
-        if isinstance(native, Native) and native.type.builtin == "date":
+        if isinstance(native, PostgresColumnDetails) and native.type.builtin == "date":
             return Sql(Bind(text), "::timestamp")
         return Sql(Bind(text))
 
@@ -163,16 +161,16 @@ class PostgresDialect(Dialect):
         return ddl.literal(field)
 
     def create_table(self, name: TableName, fields: Sequence[SinkField]) -> Sql:
-        _refuse_long([name.name, *(field.name for field in fields)])
+        _reject_long_names([name.name, *(field.name for field in fields)])
         return super().create_table(name, fields)
 
-    def add_columns(self, table: Table, fields: Sequence[SinkField]) -> list[Sql]:
-        _refuse_long([field.name for field in fields])
+    def add_columns(self, table: JdbcTable, fields: Sequence[SinkField]) -> list[Sql]:
+        _reject_long_names([field.name for field in fields])
         return super().add_columns(table, fields)
 
     # --- writing
 
-    def writer(self, table: Table, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
+    def writer(self, table: JdbcTable, fields: Sequence[SinkField], mode: InsertMode, options: WriteOptions) -> RowWriter:
         written = written_fields(table, fields, options)
         doing = f"writing to {table.name}"
         keys = [field for field in written if field.is_key]
@@ -185,52 +183,52 @@ class PostgresDialect(Dialect):
             return StatementWriter(self._upsert_sql(table, written, keys, values, options), written, doing)
         sets = [f"{self.quote(field.column.name)} = r.c{written.index(field)}" for field in values]
         if not sets:
-            raise DataError(f"insert.mode=update of {table.name} has no columns to set: all fields are part of the key")
-        selected, source = selected_rows(written)
+            raise DataError(f"insert.mode=update of {table.name} has no columns to set because all fields are part of the key")
+        selected, source = select_from_arrays(written)
         statement = (
             f"UPDATE {self.table_ref(table.name)} AS t SET {', '.join(sets)} FROM (SELECT {selected} FROM {source}) AS r "
             f"WHERE {self._matches(written)}"
         )
         return StatementWriter(statement, written, doing, last_of_key=True)
 
-    def deleter(self, table: Table, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
-        written = [_as_key(field) for field in written_fields(table, keys, options)]
-        selected, source = selected_rows(written)
+    def deleter(self, table: JdbcTable, keys: Sequence[SinkField], options: WriteOptions) -> RowWriter:
+        written = [_as_key_field(field) for field in written_fields(table, keys, options)]
+        selected, source = select_from_arrays(written)
         statement = (
             f"DELETE FROM {self.table_ref(table.name)} AS t USING (SELECT {selected} FROM {source}) AS r "
             f"WHERE {self._matches(written)}"
         )
         return StatementWriter(statement, written, f"deleting from {table.name}")
 
-    def keeps(self, column: Column) -> Keeps | None:
+    def column_limits(self, column: JdbcColumn) -> ColumnLimits | None:
         native = column.native
-        return keeps_of(native.type, native.typmod) if isinstance(native, Native) else None
+        return column_limits(native.type, native.typmod) if isinstance(native, PostgresColumnDetails) else None
 
-    def _inserter(self, table: Table, written: Sequence[WrittenField], doing: str, options: WriteOptions) -> RowWriter:
+    def _inserter(self, table: JdbcTable, written: Sequence[WrittenField], doing: str, options: WriteOptions) -> RowWriter:
         target = f"{self.table_ref(table.name)} ({self._names(written)})"
-        selected, source = selected_rows(written)
+        selected, source = select_from_arrays(written)
         few = StatementWriter(
-            f"INSERT INTO {target}{_overriding(written, options)} SELECT {selected} FROM {source}", written, doing
+            f"INSERT INTO {target}{_overriding_clause(written, options)} SELECT {selected} FROM {source}", written, doing
         )
-        # COPY writes to an identity column that is GENERATED ALWAYS, which the server refuses of an INSERT.
+        # COPY writes to identity columns that are GENERATED ALWAYS, which the server rejects in an INSERT.
         refused = not options.overrides_identity and any(field.native.always_identity for field in written)
         copies = isinstance(table, PostgresTable) and table.takes_copy and not refused
         return CopyWriter(target, few, written, doing) if copies else few
 
     def _upsert_sql(
         self,
-        table: Table,
+        table: JdbcTable,
         written: Sequence[WrittenField],
         keys: Sequence[WrittenField],
         values: Sequence[WrittenField],
         options: WriteOptions,
     ) -> str:
-        selected, source = selected_rows(written)
+        selected, source = select_from_arrays(written)
         sets = ", ".join(f"{self.quote(field.column.name)} = EXCLUDED.{self.quote(field.column.name)}" for field in values)
-        # One order of rows for all tasks: none waits for a row of another that waits for one of its own.
+        # All tasks lock rows in the same order, which avoids deadlocks between them.
         order = ", ".join(str(written.index(field) + 1) for field in keys)
         return (
-            f"INSERT INTO {self.table_ref(table.name)} AS t ({self._names(written)}){_overriding(written, options)} "
+            f"INSERT INTO {self.table_ref(table.name)} AS t ({self._names(written)}){_overriding_clause(written, options)} "
             f"SELECT {selected} FROM {source} "
             f"ORDER BY {order} ON CONFLICT ({self._names(keys)}) DO " + (f"UPDATE SET {sets}" if sets else "NOTHING")
         )
@@ -244,17 +242,17 @@ class PostgresDialect(Dialect):
         )  # fmt: skip
 
 
-def _overriding(written: Sequence[WrittenField], options: WriteOptions) -> str:
+def _overriding_clause(written: Sequence[WrittenField], options: WriteOptions) -> str:
     always = options.overrides_identity and any(field.native.always_identity for field in written)
     return " OVERRIDING SYSTEM VALUE" if always else ""
 
 
-def _as_key(field: WrittenField) -> WrittenField:
+def _as_key_field(field: WrittenField) -> WrittenField:
     return WrittenField(field.name, field.column, field.encoder, field.null, True)
 
 
-def _refuse_long(names: Sequence[str]) -> None:
+def _reject_long_names(names: Sequence[str]) -> None:
     for name in names:
         if len(name.encode()) > _MOST_NAME_BYTES:
-            # Two names that begin alike would be one.
-            raise ConfigError(f"{name!r} is too long a name: PostgreSQL cuts names after {_MOST_NAME_BYTES} bytes")
+            # PostgreSQL would truncate two names with the same start to the same name.
+            raise ConfigError(f"{name!r} is too long: PostgreSQL truncates names to {_MOST_NAME_BYTES} bytes")

@@ -1,7 +1,7 @@
-"""libpq beneath psycopg: statements, COPY and streamed results of a session's connection, without a Python call per value.
+"""Uses libpq beneath psycopg for statements, COPY, and streamed results without a Python call per value.
 
-psycopg's connection stays the owner: it begins the transaction (with its isolation level) and is idle between these calls.
-All waiting is on the socket, with the interpreter unlocked. Errors are psycopg's, for the session to translate.
+psycopg's connection remains the owner: it starts the transaction (with its isolation level) and is idle between these calls. All
+waits are on the socket, without the GIL. Errors are psycopg's; the session translates them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import select
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 from psycopg import generators, pq, waiting
@@ -18,66 +18,65 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
+from connectors.jdbc.connection.session import DriverSession
 
 _COPY_CHUNK = 1 << 18
 _END_S = 30.0
 _CANCEL_S = 2.0
 
 
-class Server(Enum):
-    """What is at the other end."""
+class ServerKind(Enum):
+    """The product that speaks PostgreSQL's protocol."""
 
     POSTGRES = "PostgreSQL"
     COCKROACH = "CockroachDB"
     REDSHIFT = "Redshift"
 
 
-def server_of(session: Session) -> Server:
-    """By what the server told when the connection was opened; no query."""
+def server_kind(session: DriverSession) -> ServerKind:
+    """Detects the product by the parameters that the server sent when the connection opened, without a query."""
     pgconn: PGconn = session.driver.pgconn
     if pgconn.parameter_status(b"crdb_version"):
-        return Server.COCKROACH
-    # Redshift went off from PostgreSQL 8 and still says so.
-    return Server.REDSHIFT if pgconn.server_version < 90_000 else Server.POSTGRES
+        return ServerKind.COCKROACH
+    # Redshift is a fork of PostgreSQL 8 and reports that version.
+    return ServerKind.REDSHIFT if pgconn.server_version < 90_000 else ServerKind.POSTGRES
 
 
-def begin(session: Session) -> PGconn:
-    """The connection, inside of a transaction that both SQLAlchemy and psycopg know of."""
+def begin(session: DriverSession) -> PGconn:
+    """Returns the connection within a transaction that both SQLAlchemy and psycopg know about."""
     if not session.connection.in_transaction():
         session.connection.begin()
     driver: psycopg.Connection[Any] = session.driver
     if driver.info.transaction_status == TransactionStatus.IDLE:
-        driver.execute("SELECT 1")  # psycopg sends the BEGIN that fits the isolation level before it
+        driver.execute("SELECT 1")  # psycopg first sends BEGIN with the isolation level
     return driver.pgconn
 
 
 def run(pgconn: PGconn, sql: str) -> None:
     """Runs statements that return no rows. Raises psycopg.Error."""
     pgconn.send_query(sql.encode())
-    _succeeded(results(pgconn))
+    _require_success(results(pgconn))
 
 
 def describe(pgconn: PGconn, sql: str) -> PGresult:
-    """The columns that a query would return, without running it."""
+    """Describes the columns of a query without running it."""
     pgconn.send_prepare(b"", sql.encode())
-    _succeeded(results(pgconn))
+    _require_success(results(pgconn))
     pgconn.send_describe_prepared(b"")
-    return _succeeded(results(pgconn))[0]
+    return _require_success(results(pgconn))[0]
 
 
 def start_copy(pgconn: PGconn, sql: str) -> None:
-    """Runs COPY up to where rows are sent or expected."""
+    """Starts a COPY, so that rows can be read or sent."""
     pgconn.send_query(sql.encode())
     found = results(pgconn)
     if found[-1].status not in (ExecStatus.COPY_IN, ExecStatus.COPY_OUT):
-        _succeeded(found)
+        _require_success(found)
         raise psycopg.ProgrammingError("the server did not take the COPY as one")
 
 
 def send_copy(pgconn: PGconn, rows: bytes) -> int:
-    """Sends all rows of a COPY FROM STDIN and ends it. Returns how many rows the server took."""
+    """Sends all rows of a COPY FROM STDIN and ends it. Returns the number of rows that the server wrote."""
     view = memoryview(rows)
     for at in range(0, len(view), _COPY_CHUNK):
         while pgconn.put_copy_data(view[at : at + _COPY_CHUNK]) == 0:
@@ -85,16 +84,16 @@ def send_copy(pgconn: PGconn, rows: bytes) -> int:
         flush(pgconn)
     while pgconn.put_copy_end() == 0:
         _wait(pgconn, write=True)
-    return _succeeded(results(pgconn))[0].command_tuples or 0
+    return _require_success(results(pgconn))[0].command_tuples or 0
 
 
 def end_copy_out(pgconn: PGconn) -> None:
-    """Takes what follows the last row. Raises the error that ended the COPY early."""
-    _succeeded(results(pgconn))
+    """Reads the result after the last row. Raises the error if one ended the COPY early."""
+    _require_success(results(pgconn))
 
 
 def stream(pgconn: PGconn, sql: str, rows: int) -> None:
-    """Runs a query whose result comes in parts of so many rows: call :func:`next_result` until it gives None."""
+    """Runs a query whose result arrives in chunks of ``rows``: call :func:`next_result` until it returns None."""
     pgconn.send_query(sql.encode())
     if pq.version() >= 170_000 and pq.__build_version__ >= 170_000:
         pgconn.set_chunked_rows_mode(rows)
@@ -103,7 +102,7 @@ def stream(pgconn: PGconn, sql: str, rows: int) -> None:
 
 
 def next_result(pgconn: PGconn) -> PGresult | None:
-    """The next result of what was sent, None after the last. Raises the server's error."""
+    """Returns the next result, None after the last. Raises the server's error."""
     result = _next(pgconn)
     if result is not None and result.status == ExecStatus.FATAL_ERROR:
         raise error_from_result(result)
@@ -111,14 +110,14 @@ def next_result(pgconn: PGconn) -> PGresult | None:
 
 
 def results(pgconn: PGconn) -> list[PGresult]:
-    """All results of what was sent; stops where a COPY begins. Errors of the server are among them."""
+    """Returns all results of what was sent, errors included; stops where a COPY starts."""
     found: list[PGresult] = []
     while True:
         try:
             result = _next(pgconn)
         except psycopg.Error:
             if any(one.status == ExecStatus.FATAL_ERROR for one in found):
-                return found  # the server told why before it hung up
+                return found  # the server reported the cause before it closed the connection
             raise
         if result is None:
             return found
@@ -138,14 +137,14 @@ def _next(pgconn: PGconn) -> PGresult | None:
 
 
 def flush(pgconn: PGconn) -> None:
-    """Sends what libpq still holds back; reads meanwhile, for a server may not take more before it was heard."""
+    """Sends what libpq has buffered. Reads meanwhile, because a server may block until its output is read."""
     while pgconn.flush():
         if _wait(pgconn, write=True) & select.POLLIN:
             pgconn.consume_input()
 
 
 def wait_readable(pgconn: PGconn, seconds: float | None = None) -> bool:
-    """Waits for something to read; False when the time is up."""
+    """Waits for something to read. Returns False on a timeout."""
     return bool(_wait(pgconn, seconds=seconds))
 
 
@@ -156,18 +155,18 @@ def _wait(pgconn: PGconn, *, write: bool = False, seconds: float | None = None) 
     return events[0][1] if events else 0
 
 
-def _succeeded(found: Sequence[PGresult]) -> list[PGresult]:
+def _require_success(found: Sequence[PGresult]) -> list[PGresult]:
     for result in found:
         if result.status in (ExecStatus.FATAL_ERROR, ExecStatus.BAD_RESPONSE):
             raise error_from_result(result)
     if not found:
-        raise psycopg.OperationalError("the server closed the connection without an answer")
+        raise psycopg.OperationalError("the server closed the connection without a response")
     return list(found)
 
 
 def cancel(pgconn: PGconn) -> None:
-    """Asks the server to end what the connection runs, over a connection of its own; from any thread, raises nothing. A server
-    that does not answer is asked no longer than a moment, where libpq can do that (17 and newer)."""
+    """Asks the server, over a new connection, to cancel the running statement. Thread-safe, raises nothing. With libpq 17 and
+    newer, it gives up after a short time if the server does not respond."""
     with contextlib.suppress(Exception):
         if not psycopg.capabilities.has_cancel_safe():
             pgconn.get_cancel().cancel()
@@ -178,8 +177,8 @@ def cancel(pgconn: PGconn) -> None:
 
 
 def discard(pgconn: PGconn) -> None:
-    """Throws away what a statement that was cancelled still sends. Raises psycopg.Error when the connection is gone, or says
-    nothing for so long that it must be."""
+    """Discards the remaining output of a canceled statement. Raises psycopg.Error if the connection is lost or silent for too
+    long."""
     while True:
         while pgconn.is_busy():
             _wait_for_end(pgconn)
@@ -198,5 +197,5 @@ def discard(pgconn: PGconn) -> None:
 
 def _wait_for_end(pgconn: PGconn) -> None:
     if not _wait(pgconn, seconds=_END_S):
-        raise psycopg.OperationalError(f"the server did not end a cancelled query within {_END_S:g} s")
+        raise psycopg.OperationalError(f"the server did not end a canceled query within {_END_S:g} s")
     pgconn.consume_input()

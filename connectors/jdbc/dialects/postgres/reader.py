@@ -1,11 +1,10 @@
-"""Readers of queries: by COPY, or, for what COPY does not take, by results that come in parts."""
+"""Reads queries with COPY, or as a stream of results if COPY does not accept the statement."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import sql as psycopg_sql
@@ -13,46 +12,46 @@ from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from connect.data.schema import Schema
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.dialect import Rows
 from connectors.jdbc.dialects.postgres import libpq
-from connectors.jdbc.dialects.postgres.catalog import Types
-from connectors.jdbc.dialects.postgres.row_decoder import Plan
-from connectors.jdbc.dialects.postgres.types import ResultColumn
+from connectors.jdbc.dialects.postgres.catalog import PostgresTypeCache
+from connectors.jdbc.dialects.postgres.row_decoder import PostgresReadPlan
+from connectors.jdbc.dialects.postgres.types import PostgresResultColumn
 from connectors.jdbc.sql import Sql
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 _COPY_BYTES = 8 << 20
 _FILL_S = 0.05
-"""How long a read that has some rows waits for the server to send more."""
+"""How long a read that already has rows waits for more."""
 
 _SAVEPOINT = "sluice_reading"
 _COPYABLE = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:SELECT|WITH|VALUES|TABLE)\b", re.IGNORECASE | re.DOTALL)
 
 
-def inlined(session: Session, query: Sql) -> str:
-    """The query with its values as literals that libpq quoted: neither COPY nor PREPARE without types takes parameters."""
+def inline_values(session: DriverSession, query: Sql) -> str:
+    """Returns the query with its values as literals quoted by libpq: COPY and untyped PREPARE accept no parameters."""
     text = "".join(
         part if isinstance(part, str) else psycopg_sql.Literal(part.value).as_string(session.driver) for part in query.parts
     )
     return text.strip().rstrip(";").rstrip()
 
 
-def result_columns(session: Session, pgconn: PGconn, text: str, types: Types, doing: str) -> list[ResultColumn]:
-    """The columns of a query's result. Whether they can be null is what the catalogue says of the columns they come from."""
+def result_columns(
+    session: DriverSession, pgconn: PGconn, text: str, types: PostgresTypeCache, doing: str
+) -> list[PostgresResultColumn]:
+    """Returns the columns of a query's result. Their nullability is that of the table columns that they come from."""
     with session.guarded(doing):
         described = libpq.describe(pgconn, text)
     numbers = range(described.nfields)
     names = [(described.fname(i) or b"").decode() for i in numbers]
     known = types.find(session, (described.ftype(i) for i in numbers), doing)
     origins = _origins(session, described, doing)
-    columns: list[ResultColumn] = []
+    columns: list[PostgresResultColumn] = []
     for i, name in enumerate(names):
         type, typmod = known[described.ftype(i)]
         not_null, dimensions = origins.get((described.ftable(i), described.ftablecol(i)), (False, 0))
         columns.append(
-            ResultColumn(name, type, described.fmod(i) if described.fmod(i) >= 0 else typmod, not not_null, dimensions)
+            PostgresResultColumn(name, type, described.fmod(i) if described.fmod(i) >= 0 else typmod, not not_null, dimensions)
         )
     return columns
 
@@ -62,8 +61,8 @@ SELECT a.attrelid, a.attnum, a.attnotnull OR (t.typtype = 'd' AND t.typnotnull),
 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid WHERE """
 
 
-def _origins(session: Session, described: PGresult, doing: str) -> dict[tuple[int, int], tuple[bool, int]]:
-    """By table oid and column number: NOT NULL, and how many dimensions an array was declared with."""
+def _origins(session: DriverSession, described: PGresult, doing: str) -> dict[tuple[int, int], tuple[bool, int]]:
+    """Returns, by table OID and column number, whether the column is NOT NULL and its declared number of array dimensions."""
     wanted: dict[int, set[int]] = {}
     for i in range(described.nfields):
         if described.ftable(i) and described.ftablecol(i) > 0:
@@ -75,10 +74,10 @@ def _origins(session: Session, described: PGresult, doing: str) -> dict[tuple[in
     return {(table, number): (not_null, dimensions) for table, number, not_null, dimensions in rows}
 
 
-class _Reader:
-    """What both readers share: where they began, so that ending early leaves the transaction as it was."""
+class _PostgresReader:
+    """The common part of both readers. It can end a query early without ending the transaction."""
 
-    def __init__(self, session: Session, pgconn: PGconn, plan: Plan, doing: str, *, savepoint: bool) -> None:
+    def __init__(self, session: DriverSession, pgconn: PGconn, plan: PostgresReadPlan, doing: str, *, savepoint: bool) -> None:
         self._session = session
         self._pgconn = pgconn
         self._plan = plan
@@ -88,7 +87,7 @@ class _Reader:
         self.fields: Sequence[tuple[str, Schema]] = plan.fields
 
     def close(self) -> None:
-        """Ends the query; what it still sends is thrown away. May be called twice."""
+        """Cancels the query if it is running and discards its output. May be called twice."""
         if not self._running:
             return
         self._running = False
@@ -114,8 +113,8 @@ class _Reader:
             libpq.run(self._pgconn, f"RELEASE SAVEPOINT {_SAVEPOINT}")
 
 
-class CopyReader(_Reader):
-    """Rows of ``COPY (query) TO STDOUT``, which is already running."""
+class CopyReader(_PostgresReader):
+    """Reads the rows of a running ``COPY (query) TO STDOUT``."""
 
     def read(self, most: int) -> Rows:
         with self._session.guarded(self._doing):
@@ -137,7 +136,7 @@ class CopyReader(_Reader):
                     size += length
                     count += 1
                 elif length == 0:
-                    # The first row may take as long as it takes.
+                    # No limit on the wait for the first row.
                     if deadline is None and count:
                         deadline = time.monotonic() + _FILL_S
                     if not libpq.wait_readable(pgconn, None if deadline is None else deadline - time.monotonic()):
@@ -155,11 +154,11 @@ class CopyReader(_Reader):
         return lines
 
 
-class StreamReader(_Reader):
-    """Rows of a statement that COPY does not take (SHOW, EXPLAIN, or a server without COPY)."""
+class StreamReader(_PostgresReader):
+    """Reads the rows of a statement that COPY does not accept (SHOW, EXPLAIN), or of a server without COPY."""
 
     def __init__(
-        self, session: Session, pgconn: PGconn, plan: Plan, doing: str, *, savepoint: bool, codec: str = "utf-8"
+        self, session: DriverSession, pgconn: PGconn, plan: PostgresReadPlan, doing: str, *, savepoint: bool, codec: str = "utf-8"
     ) -> None:  # fmt: skip
         super().__init__(session, pgconn, plan, doing, savepoint=savepoint)
         self._codec = codec
@@ -188,19 +187,21 @@ class StreamReader(_Reader):
             self._waiting.append([None if (v := get(row, column)) is None else v.decode(codec) for column in columns])
 
 
-def open_reader(session: Session, text: str, plan: Plan, rows: int, doing: str, *, nested: bool) -> CopyReader | StreamReader:
-    """Starts the query. ``nested``: the transaction had begun before, so that an early end must not undo it."""
-    server = libpq.server_of(session)
-    savepoint = nested and server is not libpq.Server.REDSHIFT
-    copies = server is not libpq.Server.REDSHIFT and _COPYABLE.match(text) is not None
+def open_reader(
+    session: DriverSession, text: str, plan: PostgresReadPlan, rows: int, doing: str, *, nested: bool
+) -> CopyReader | StreamReader:
+    """Starts the query. ``nested``: a transaction was already running, so ending early must not roll it back."""
+    server = libpq.server_kind(session)
+    savepoint = nested and server is not libpq.ServerKind.REDSHIFT
+    copies = server is not libpq.ServerKind.REDSHIFT and _COPYABLE.match(text) is not None
     with session.guarded(doing):
         pgconn = libpq.begin(session)
         if savepoint:
             libpq.run(pgconn, f"SAVEPOINT {_SAVEPOINT}")
         if copies:
-            # The line break ends a comment on the query's last line.
+            # The line break ends a comment on the last line of the query.
             libpq.start_copy(pgconn, f"COPY ({text}\n) TO STDOUT")
         else:
             libpq.stream(pgconn, text, rows)
-    made = CopyReader if copies else StreamReader
-    return made(session, pgconn, plan, doing, savepoint=savepoint)
+    reader = CopyReader if copies else StreamReader
+    return reader(session, pgconn, plan, doing, savepoint=savepoint)

@@ -1,7 +1,7 @@
-"""Row decoders generated for the columns of a result: one pass over the lines of a COPY makes lists of Connect's values.
+"""Generates row decoders for the columns of a result: one pass over the lines of a COPY returns lists of Connect values.
 
-Names from the database never enter the code; it refers to columns by number. See connectors/postgres/schema/row_decoder.py for
-why it pays.
+Generated code avoids a call per value (see connectors/postgres/schema/row_decoder.py). Names from the database never enter the
+code; it refers to columns by number.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from typing import Any
 
 from connect.data.schema import Schema
 from connect.errors import DataError
+from connect.generated_code import define_functions
+from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.jdbc.dialects.dialect import Rows
-from connectors.jdbc.dialects.postgres.types import Reading, ResultColumn, exact_code, reading
-from connectors.jdbc.dialects.types import instant_ns, wall_ns
+from connectors.jdbc.dialects.postgres.types import PostgresColumnDecoder, PostgresResultColumn, column_decoder, exact_code
+from connectors.jdbc.dialects.types import datetime_to_instant_ns, datetime_to_wall_ns
 from connectors.jdbc.options import ReadOptions
 from connectors.jdbc.table_name import TableName
-from connectors.postgres.schema.row_decoder import unescape
 
 DecodeLines = Callable[[list[str]], Rows]
 DecodeCells = Callable[[Sequence[Sequence[str | None]]], Rows]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How to read the rows of a result: as lines of a COPY, or cell by cell. ``skipped`` are columns left out."""
+class PostgresReadPlan:
+    """How to decode the rows of a result, as lines of a COPY or cell by cell. ``skipped`` has messages about omitted columns."""
 
     fields: tuple[tuple[str, Schema], ...]
     decode_lines: DecodeLines
@@ -35,45 +36,49 @@ class Plan:
     skipped: tuple[str, ...] = ()
 
 
-def plan_of(columns: Sequence[ResultColumn], options: ReadOptions, table: TableName | None) -> Plan:
-    """Raises DataError for a column without counterpart (unless those are to be skipped), and for a column of
-    ``options.exact`` that is not there or no number or time."""
-    readings: list[Reading | None] = []
+def build_read_plan(columns: Sequence[PostgresResultColumn], options: ReadOptions, table: TableName | None) -> PostgresReadPlan:
+    """Builds the plan for a result. Raises DataError for a column without mapping (unless those are skipped), and for a column of
+    ``options.exact`` that is missing or neither a number nor a time."""
+    decoders: list[PostgresColumnDecoder | None] = []
     skipped: list[str] = []
     for column in columns:
         try:
-            readings.append(reading(column, options, table))
+            decoders.append(column_decoder(column, options, table))
         except DataError as e:
             if not options.skip_unsupported:
                 raise
             skipped.append(e.message)
-            readings.append(None)
-    fields = tuple((column.name, found.schema) for column, found in zip(columns, readings, strict=True) if found is not None)
-    return Plan(
+            decoders.append(None)
+    fields = tuple((column.name, found.schema) for column, found in zip(columns, decoders, strict=True) if found is not None)
+    return PostgresReadPlan(
         fields,
-        _compiled(columns, readings, options, lines=True),
-        _compiled(columns, readings, options, lines=False),
+        _compile_decoder(columns, decoders, options, lines=True),
+        _compile_decoder(columns, decoders, options, lines=False),
         tuple(skipped),
     )
 
 
-def _compiled(
-    columns: Sequence[ResultColumn], readings: Sequence[Reading | None], options: ReadOptions, *, lines: bool
-) -> Any:  # fmt: skip
+def _compile_decoder(
+    columns: Sequence[PostgresResultColumn],
+    decoders: Sequence[PostgresColumnDecoder | None],
+    options: ReadOptions,
+    *,
+    lines: bool,
+) -> Any:
     space: dict[str, Any] = {
         "Rows": Rows,
         "Decimal": Decimal,
-        "unescape": unescape,
+        "unescape": unescape_copy,
         "fromhex": bytes.fromhex,
         "date": dt.date.fromisoformat,
         "time": dt.time.fromisoformat,
         "moment": dt.datetime.fromisoformat,
-        "instant_ns": instant_ns,
-        "wall_ns": wall_ns,
+        "instant_ns": datetime_to_instant_ns,
+        "wall_ns": datetime_to_wall_ns,
         "null": _refuse_null(columns),
     }
     exact = _exact_indexes(columns, options.exact)
-    for i, found in enumerate(readings):
+    for i, found in enumerate(decoders):
         space[f"c{i}"] = None if found is None else found.decode
     exact_codes: list[str] = []
     for i in exact:
@@ -84,7 +89,7 @@ def _compiled(
     def expressions(*, careful: bool) -> list[str]:
         return [
             _expression(i, column, found, careful=careful, escapes=lines)
-            for i, (column, found) in enumerate(zip(columns, readings, strict=True))
+            for i, (column, found) in enumerate(zip(columns, decoders, strict=True))
             if found is not None
         ]
 
@@ -112,11 +117,10 @@ def _compiled(
         code += [f"        {names}= row"] if columns else []
         code += body("        ", careful=True)
     code.append(f"    return Rows(out, {'extra' if exact else 'None'})")
-    exec("\n".join(code), space)
-    return space["decode"]
+    return define_functions(code, space, title="PostgreSQL row decoder")["decode"]
 
 
-def _expression(i: int, column: ResultColumn, found: Reading, *, careful: bool, escapes: bool) -> str:
+def _expression(i: int, column: PostgresResultColumn, found: PostgresColumnDecoder, *, careful: bool, escapes: bool) -> str:
     text = f"f{i}"
     if found.hex:
         # COPY doubles the backslash of \x.
@@ -130,17 +134,17 @@ def _expression(i: int, column: ResultColumn, found: Reading, *, careful: bool, 
     return f"(None if {null} else {value})" if column.optional else f"(null({i}) if {null} else {value})"
 
 
-def _refuse_null(columns: Sequence[ResultColumn]) -> Callable[[int], Any]:
+def _refuse_null(columns: Sequence[PostgresResultColumn]) -> Callable[[int], Any]:
     def null(i: int) -> Any:
         raise DataError(
-            f"Column {columns[i].name} is NOT NULL in the catalogue, but a row of the result has no value (an outer join?); "
-            "select it as an expression, such as coalesce(column, ...), to have it read as optional"
+            f"Column {columns[i].name} is NOT NULL in the catalog, but a row of the result has null (an outer join?); "
+            "select it as an expression, such as coalesce(column, ...), to read it as optional"
         )
 
     return null
 
 
-def _exact_indexes(columns: Sequence[ResultColumn], names: Sequence[str]) -> list[int]:
+def _exact_indexes(columns: Sequence[PostgresResultColumn], names: Sequence[str]) -> list[int]:
     found: list[int] = []
     for name in names:
         same = [i for i, column in enumerate(columns) if column.name == name]

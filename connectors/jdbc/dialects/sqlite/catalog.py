@@ -1,18 +1,15 @@
-"""What SQLite tells of its tables, and of the columns of a query."""
+"""Queries of SQLite's catalog: tables with their columns and keys, and the columns of a query."""
 
 from __future__ import annotations
 
 import itertools
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 _VIRTUAL_HIDDEN = 1
 _GENERATED = (2, 3)
@@ -22,8 +19,8 @@ _AUTOINCREMENT = re.compile(r"\bAUTOINCREMENT\b", re.IGNORECASE)
 _numbers = itertools.count(1)
 
 
-def tables(session: Session, kinds: Collection[str]) -> list[tuple[TableName, str]]:
-    """Tables and views of the main database. There are no catalogs or schemas to narrow them by."""
+def tables(session: DriverSession, kinds: Collection[str]) -> list[tuple[TableName, str]]:
+    """Returns the tables and views of the main database. SQLite has no catalogs or schemas to filter by."""
     found: list[tuple[TableName, str]] = []
     rows = session.query(
         Sql("SELECT name, type FROM main.sqlite_master WHERE type IN ('table', 'view')"), "looking up the tables"
@@ -35,8 +32,8 @@ def tables(session: Session, kinds: Collection[str]) -> list[tuple[TableName, st
     return sorted(found, key=lambda entry: entry[0].name)
 
 
-def describe(session: Session, name: TableName) -> Table | None:
-    """The table or view of that name, in any case of ASCII letters, of the database that ``schema`` names (main without)."""
+def describe(session: DriverSession, name: TableName) -> JdbcTable | None:
+    """Describes a table or view, ignoring the case of ASCII letters, in the database named by ``schema`` (default: main)."""
     database = name.schema or "main"
     doing = f"looking up {name}"
     if name.schema is not None and not session.query(
@@ -58,12 +55,12 @@ def describe(session: Session, name: TableName) -> Table | None:
         doing,
     )
     autoincrement = bool(_AUTOINCREMENT.search(_QUOTED.sub(" ", sql or "")))
-    keys = sorted((place, column) for column, _, _, _, place, _ in columns if place)
-    alias = _rowid_alias(sql, [(column, type_name) for column, type_name, _, _, place, _ in columns if place])
-    return Table(
+    keys = sorted((position, column) for column, _, _, _, position, _ in columns if position)
+    alias = _rowid_alias(sql, [(column, type_name) for column, type_name, _, _, position, _ in columns if position])
+    return JdbcTable(
         TableName(real, name.schema),
         tuple(
-            Column(
+            JdbcColumn(
                 column, type_name, nullable=not notnull, autoincrement=autoincrement and column == alias,
                 has_default=default is not None or column == alias or hidden in _GENERATED, generated=hidden in _GENERATED,
             )
@@ -77,14 +74,14 @@ def describe(session: Session, name: TableName) -> Table | None:
 
 
 def _rowid_alias(sql: str | None, keys: list[tuple[str, str]]) -> str | None:
-    """The column that is another name of the rowid, and so is filled in by SQLite itself."""
+    """Returns the column that is an alias of the rowid, which SQLite fills in."""
     if len(keys) != 1 or keys[0][1].upper() != "INTEGER" or "WITHOUT ROWID" in " ".join((sql or "").upper().split()):
         return None
     return keys[0][0]
 
 
-def _unique_keys(session: Session, table: str, database: str, doing: str) -> tuple[tuple[str, ...], ...]:
-    # An index that covers a part of the rows, or an expression, is no target of ON CONFLICT.
+def _unique_keys(session: DriverSession, table: str, database: str, doing: str) -> tuple[tuple[str, ...], ...]:
+    # A partial index, or one over an expression, cannot be a target of ON CONFLICT.
     of_index = ("pragma_index_info(i.name, ", Bind(database), ") AS c ")
     chosen = """WHERE i."unique" AND NOT i.partial AND i.origin <> 'pk' ORDER BY i.seq, c.seqno"""
     of_table = ("pragma_index_list(", Bind(table), ", ", Bind(database), ") AS i, ")
@@ -95,8 +92,8 @@ def _unique_keys(session: Session, table: str, database: str, doing: str) -> tup
     return tuple(tuple(c for c in columns if c is not None) for columns in found.values() if None not in columns)
 
 
-def query_columns(session: Session, query: Sql) -> list[Column]:
-    """The columns of a query with their declared types, which SQLite tells of views alone. An expression has none."""
+def query_columns(session: DriverSession, query: Sql) -> list[JdbcColumn]:
+    """Returns the columns of a query with their declared types, which SQLite lists only for views. Expressions have no type."""
     name = f"temp.sluice_query_{next(_numbers)}"
     text = "".join(part if isinstance(part, str) else literal(part.value) for part in query.parts)
     session.execute(Sql(f"CREATE TEMP VIEW {name.partition('.')[2]} AS {text}"), "looking up the query's columns")
@@ -107,11 +104,11 @@ def query_columns(session: Session, query: Sql) -> list[Column]:
         )
     finally:
         session.execute(Sql(f"DROP VIEW {name}"), "looking up the query's columns")
-    return [Column(column, type_name) for column, type_name in rows]
+    return [JdbcColumn(column, type_name) for column, type_name in rows]
 
 
 def literal(value: object) -> str:
-    """A value as SQL."""
+    """Returns a value as SQL."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -124,6 +121,6 @@ def literal(value: object) -> str:
         return f"x'{bytes(value).hex()}'"
     text = str(value)
     if "\0" in text:
-        # A literal ends at a zero.
+        # A literal ends at NUL.
         return f"CAST(x'{text.encode().hex()}' AS TEXT)"
     return "'" + text.replace("'", "''") + "'"

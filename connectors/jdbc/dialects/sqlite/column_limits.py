@@ -1,6 +1,6 @@
-"""What SQLite's affinities change: text that looks like a number becomes one, numbers in columns of text become text.
+"""What SQLite's type affinities change: text that looks like a number becomes one; numbers in text columns become text.
 
-https://www.sqlite.org/datatype3.html, section 3. Decimals, dates and times come here as values that stay what they are.
+https://www.sqlite.org/datatype3.html, section 3. Decimals, dates, and times are converted before to values that do not change.
 """
 
 from __future__ import annotations
@@ -8,27 +8,27 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from connectors.jdbc.dialects.lossless import Keeps
-from connectors.jdbc.dialects.sqlite.types import Affinity, Declared
+from connectors.jdbc.dialects.column_limits import ColumnLimits
+from connectors.jdbc.dialects.sqlite.types import Affinity, SqliteColumnType
 
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)[ \t\n\v\f\r]*", re.ASCII)
 
 _WHOLE = re.compile(r"-?\d+", re.ASCII)
 
 
-def keeps_of(declared: Declared) -> Keeps | None:
-    match declared.affinity:
+def column_limits(parse_declared_type: SqliteColumnType) -> ColumnLimits | None:
+    match parse_declared_type.affinity:
         case Affinity.TEXT:
-            return Keeps(changed=_is_cut_as_text)
+            return ColumnLimits(changed=_is_cut_as_text)
         case Affinity.REAL:
-            return Keeps(changed=_is_rounded, float_bits=64)
+            return ColumnLimits(changed=_is_rounded, float_bits=64)
         case Affinity.INTEGER | Affinity.NUMERIC:
-            return Keeps(changed=_is_other_number)
+            return ColumnLimits(changed=_is_other_number)
     return None
 
 
 def _is_cut_as_text(value: Any) -> bool:
-    """A double is written with 15 digits."""
+    """SQLite converts a double to text with 15 digits."""
     return isinstance(value, float) and value - value == 0 and float(f"{value:.15g}") != value
 
 
@@ -39,7 +39,7 @@ def _is_rounded(value: Any) -> bool:
 
 
 def _is_other_number(value: Any) -> bool:
-    """Text such as 007 and 1.50, of which the number does not tell how it was written."""
+    """True for text such as 007 and 1.50 whose spelling the number does not preserve."""
     if not isinstance(value, str) or _NUMBER.fullmatch(value) is None:
         return False
     if value.removeprefix("-").isdigit():

@@ -1,5 +1,5 @@
-"""Reads rows of SQLite. Values can be of any storage class in any column, so each part of a result is looked at by column; a
-value that does not fit is refused by name, never cut."""
+"""Reads rows of SQLite. A column can have values of any storage class, so each batch is checked by column; a value that does
+not fit is rejected with the column's name, never truncated."""
 
 from __future__ import annotations
 
@@ -7,57 +7,54 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connect.data.logical import date_schema
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
-from connectors.jdbc.catalog import Column, Table
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.dialect import Rows
 from connectors.jdbc.dialects.sqlite.catalog import query_columns
-from connectors.jdbc.dialects.sqlite.statement_timeout import Clock
-from connectors.jdbc.dialects.sqlite.temporal import date_reader, dates, instant_of, timestamp_reader, timestamps
-from connectors.jdbc.dialects.sqlite.types import Affinity, Declared, Expected, declared
-from connectors.jdbc.dialects.transactions import begin
+from connectors.jdbc.dialects.sqlite.statement_timeout import SqliteStatementTimer
+from connectors.jdbc.dialects.sqlite.temporal import date_reader, dates, stored_instant_ns, timestamp_reader, timestamps
+from connectors.jdbc.dialects.sqlite.types import Affinity, SqliteColumnType, SqliteValueKind, parse_declared_type
 from connectors.jdbc.dialects.types import (
     EXACT,
-    decimal,
-    exactly_scaled,
-    integer,
-    numeric,
-    of_type,
-    timestamp_schema_of,
-    whole_number,
+    decimal_schema,
+    exact_rescaler,
+    integer_converter,
+    integer_schema,
+    numeric_schema,
+    primitive_schema,
+    timestamp_schema_for,
 )
 from connectors.jdbc.options import ReadOptions
 from connectors.jdbc.sql import Sql, joined
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 _NULL = type(None)
 
 Whole = Callable[[Sequence[Any]], list[Any]]
 _Fast = Mapping[type, Whole]
 
-# What the values of a column need, from least to most: an integer of the narrowest type, a wider one, a real, text, a blob.
+# The widest storage of a column's values, in order: an integer of the narrowest type, a wider one, a real, text, a blob.
 _NARROW, _WIDE, _REAL, _TEXT, _BLOB = range(5)
 _LIMITS: Mapping[int, tuple[int, int]] = {bits: (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (16, 32, 64)}
 
-Needs = dict[tuple[str, str], int]
-"""What was seen of a column so far, by table and column: it never becomes less, or a schema would go back and forth."""
+WidestStorage = dict[tuple[str, str], int]
+"""The widest storage seen so far, by table and column. It never shrinks, so a schema cannot alternate."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """How one column is read: values of the types ``plain`` are as they should be, all others go through ``convert``."""
+class _SqliteColumnDecoder:
+    """How to decode one column: values of types ``plain`` need no conversion; all others go through ``convert``."""
 
     name: str
     schema: Schema
     plain: frozenset[type]
     convert: Callable[[Any], Any]
     fast: Mapping[type, Callable[[Sequence[Any]], list[Any]]] = field(default_factory=dict)
-    """For a part whose values are all of one type, or null. What it cannot do it raises, and ``convert`` says why."""
+    """Converters of whole batches by the type of their values, ignoring nulls. If one raises, ``convert`` reports the cause."""
 
     def column(self, values: Sequence[Any]) -> Sequence[Any]:
         kinds = set(map(type, values))
@@ -73,18 +70,26 @@ class _Plan:
 
 
 class SqliteReader:
-    """A query that runs, on a cursor of the driver's own."""
+    """A running query on a cursor of the driver."""
 
     def __init__(
-        self, session: Session, query: Sql, options: ReadOptions, table: Table | None, needs: Needs, clock: Clock
+        self,
+        session: DriverSession,
+        query: Sql,
+        options: ReadOptions,
+        table: JdbcTable | None,
+        needs: WidestStorage,
+        timer: SqliteStatementTimer,
     ) -> None:
-        self._session, self._clock = session, clock
+        self._session, self._timer = session, timer
         self._doing = f"reading {table.name}" if table is not None else "running the query"
         columns = self._columns(query, table)
         names = [column.name for column in columns]
-        seen = _needs(session, query, columns, str(table.name) if table is not None else query.text, needs)
-        self._plans = [_plan(column, declared(column.type_name), seen.get(column.name), options) for column in columns]
-        self.fields: Sequence[tuple[str, Schema]] = tuple((plan.name, plan.schema) for plan in self._plans)
+        seen = _widest_storage(session, query, columns, str(table.name) if table is not None else query.text, needs)
+        self._decoders = [
+            _column_decoder(column, parse_declared_type(column.type_name), seen.get(column.name), options) for column in columns
+        ]
+        self.fields: Sequence[tuple[str, Schema]] = tuple((plan.name, plan.schema) for plan in self._decoders)
         self._exact = [
             (names.index(name), _exact(columns[names.index(name)], options)) for name in options.exact if name in names
         ]
@@ -92,28 +97,28 @@ class SqliteReader:
             missing = next(name for name in options.exact if name not in names)
             raise DataError(f"The result has no column {missing}; it has {', '.join(names)}")
         text, values = query.render("qmark")
-        begin(session)
+        session.begin()
         with session.guarded(self._doing):
             self._cursor = session.driver.cursor()
-            clock.start(session.driver)
+            timer.start(session.driver)
             self._cursor.execute(text, () if values is None else values)
-        # What looked at the columns before gave those of one name different ones.
-        _require_different([entry[0] for entry in self._cursor.description])
+        # The earlier lookup of columns renamed duplicates.
+        _reject_duplicate_names([entry[0] for entry in self._cursor.description])
 
-    def _columns(self, query: Sql, table: Table | None) -> list[Column]:
+    def _columns(self, query: Sql, table: JdbcTable | None) -> list[JdbcColumn]:
         if table is None:
             return query_columns(self._session, query)
         text, values = query.render("qmark")
-        begin(self._session)
+        self._session.begin()
         with self._session.guarded(self._doing):
-            self._clock.start(self._session.driver)
+            self._timer.start(self._session.driver)
             cursor = self._session.driver.execute(f"SELECT * FROM ({text}) LIMIT 0", () if values is None else values)
             names = [entry[0] for entry in cursor.description]
-        return [table.by_name.get(name) or Column(name, "") for name in names]
+        return [table.by_name.get(name) or JdbcColumn(name, "") for name in names]
 
     def read(self, most: int) -> Rows:
         with self._session.guarded(self._doing):
-            self._clock.start(self._session.driver)
+            self._timer.start(self._session.driver)
             rows = self._cursor.fetchmany(most)
         if not rows:
             return Rows([], [] if self._exact else None)
@@ -121,26 +126,28 @@ class SqliteReader:
         exact = None
         if self._exact:
             exact = list(zip(*([convert(v) for v in columns[i]] for i, convert in self._exact), strict=True))
-        read = [plan.column(values) for plan, values in zip(self._plans, columns, strict=True)]
+        read = [plan.column(values) for plan, values in zip(self._decoders, columns, strict=True)]
         return Rows(list(map(list, zip(*read, strict=True))), exact)
 
     def close(self) -> None:
         self._cursor.close()
 
 
-def _require_different(names: Sequence[str]) -> None:
+def _reject_duplicate_names(names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise DataError(f"The query gives {names.count(name)} columns the name {name}; name each differently with AS")
+            raise DataError(f"The query has {names.count(name)} columns named {name}; rename them with AS")
 
 
-def _needs(session: Session, query: Sql, columns: Sequence[Column], key: str, known: Needs) -> dict[str, int]:
-    """Of the columns whose type says too little: what the values that will be read need. The rows cannot change between this and
-    the reading, for both are in one transaction."""
-    asked = [column.name for column in columns if _is_open(declared(column.type_name), known.get((key, column.name)))]
+def _widest_storage(
+    session: DriverSession, query: Sql, columns: Sequence[JdbcColumn], key: str, known: WidestStorage
+) -> dict[str, int]:
+    """Returns the widest storage of columns whose declared type is ambiguous. The rows cannot change before they are read because
+    both happen in one transaction."""
+    asked = [column.name for column in columns if _is_open(parse_declared_type(column.type_name), known.get((key, column.name)))]
     if asked:
-        by_name = {column.name: declared(column.type_name) for column in columns}
-        parts = [_needed(session.dialect.quote(name), by_name[name]) for name in asked]
+        by_name = {column.name: parse_declared_type(column.type_name) for column in columns}
+        parts = [_widest_storage_sql(session.dialect.quote(name), by_name[name]) for name in asked]
         found = session.query(Sql("SELECT ", joined(", ", parts), " FROM (", query, ")"), "looking at the values")[0]
         for name, need in zip(asked, found, strict=True):
             if need is not None:
@@ -148,57 +155,65 @@ def _needs(session: Session, query: Sql, columns: Sequence[Column], key: str, kn
     return {column.name: known[key, column.name] for column in columns if (key, column.name) in known}
 
 
-def _is_open(type: Declared, known: int | None) -> bool:
-    if type.expected is Expected.ANY:
+def _is_open(type: SqliteColumnType, known: int | None) -> bool:
+    if type.expected is SqliteValueKind.ANY:
         return known != _BLOB
-    return type.expected is Expected.INTEGER and type.bits < 64 and known != _WIDE
+    return type.expected is SqliteValueKind.INTEGER and type.bits < 64 and known != _WIDE
 
 
-def _needed(column: str, type: Declared) -> Sql:
+def _widest_storage_sql(column: str, type: SqliteColumnType) -> Sql:
     low, high = _LIMITS[type.bits]
     fits = f"{column} NOT BETWEEN {low} AND {high}" if type.bits < 64 else "0"
-    if type.expected is Expected.INTEGER:
+    if type.expected is SqliteValueKind.INTEGER:
         return Sql(f"max(CASE typeof({column}) WHEN 'integer' THEN {fits} END)")
     others = f"WHEN 'real' THEN {_REAL} WHEN 'text' THEN {_TEXT} WHEN 'blob' THEN {_BLOB}"
     return Sql(f"max(CASE typeof({column}) WHEN 'integer' THEN {fits} {others} END)")
 
 
-def _plan(column: Column, type: Declared, need: int | None, options: ReadOptions) -> _Plan:
+def _column_decoder(column: JdbcColumn, type: SqliteColumnType, need: int | None, options: ReadOptions) -> _SqliteColumnDecoder:
     name, optional = column.name, column.nullable
     match type.expected:
-        case Expected.INTEGER:
+        case SqliteValueKind.INTEGER:
             return _whole(column, 64 if need == _WIDE else type.bits)
-        case Expected.BOOLEAN:
+        case SqliteValueKind.BOOLEAN:
             fast: _Fast = {} if options.strict else {int: _nonzero}
-            return _Plan(name, of_type(Type.BOOLEAN, optional), frozenset((_NULL,)), _boolean(column, options.strict), fast)
-        case Expected.FLOAT:
-            return _Plan(name, of_type(Type.FLOAT64, optional), frozenset((float, _NULL)), _float(column))
-        case Expected.DECIMAL | Expected.NUMERIC:
+            return _SqliteColumnDecoder(
+                name, primitive_schema(Type.BOOLEAN, optional), frozenset((_NULL,)), _boolean(column, options.strict), fast
+            )
+        case SqliteValueKind.FLOAT:
+            return _SqliteColumnDecoder(name, primitive_schema(Type.FLOAT64, optional), frozenset((float, _NULL)), _float(column))
+        case SqliteValueKind.DECIMAL | SqliteValueKind.NUMERIC:
             assert type.precision is not None
             assert type.scale is not None
-            if type.expected is Expected.NUMERIC:
-                schema = numeric(type.precision, type.scale, optional, options)
+            if type.expected is SqliteValueKind.NUMERIC:
+                schema = numeric_schema(type.precision, type.scale, optional, options)
             else:
-                schema = decimal(type.precision, type.scale, optional, options)
+                schema = decimal_schema(type.precision, type.scale, optional, options)
             return _number(column, schema, type.scale)
-        case Expected.TEXT:
-            return _Plan(name, of_type(Type.STRING, optional), frozenset((str, _NULL)), _text(column))
-        case Expected.BYTES:
-            return _Plan(name, of_type(Type.BYTES, optional), frozenset((bytes, _NULL)), _only(bytes, column, "a blob"))
-        case Expected.DATE:
-            return _Plan(name, date_schema(optional=optional), frozenset((_NULL,)), date_reader(options, name), dates(options))
-        case Expected.TIMESTAMP:
-            schema = timestamp_schema_of(options, optional)
-            return _Plan(name, schema, frozenset((_NULL,)), timestamp_reader(options, name), timestamps(options))
+        case SqliteValueKind.TEXT:
+            return _SqliteColumnDecoder(name, primitive_schema(Type.STRING, optional), frozenset((str, _NULL)), _text(column))
+        case SqliteValueKind.BYTES:
+            return _SqliteColumnDecoder(
+                name, primitive_schema(Type.BYTES, optional), frozenset((bytes, _NULL)), _require_type(bytes, column, "a blob")
+            )
+        case SqliteValueKind.DATE:
+            return _SqliteColumnDecoder(
+                name, date_schema(optional=optional), frozenset((_NULL,)), date_reader(options, name), dates(options)
+            )
+        case SqliteValueKind.TIMESTAMP:
+            schema = timestamp_schema_for(options, optional)
+            return _SqliteColumnDecoder(name, schema, frozenset((_NULL,)), timestamp_reader(options, name), timestamps(options))
     match need:
         case 2:
-            return _Plan(name, of_type(Type.FLOAT64, optional), frozenset((float, _NULL)), _float(column))
+            return _SqliteColumnDecoder(name, primitive_schema(Type.FLOAT64, optional), frozenset((float, _NULL)), _float(column))
         case 3:
-            # A column without a type keeps 5 and '5' apart; one of numbers makes a number of both.
-            others = _only(str, column, "text, as in other rows") if type.affinity is Affinity.BLOB else _text(column)
-            return _Plan(name, of_type(Type.STRING, optional), frozenset((str, _NULL)), others)
+            # A column without a type distinguishes 5 from '5'; one with numeric affinity stores both as a number.
+            others = _require_type(str, column, "text, as in other rows") if type.affinity is Affinity.BLOB else _text(column)
+            return _SqliteColumnDecoder(name, primitive_schema(Type.STRING, optional), frozenset((str, _NULL)), others)
         case 4:
-            return _Plan(name, of_type(Type.BYTES, optional), frozenset((bytes, _NULL)), _only(bytes, column, "a blob"))
+            return _SqliteColumnDecoder(
+                name, primitive_schema(Type.BYTES, optional), frozenset((bytes, _NULL)), _require_type(bytes, column, "a blob")
+            )
     return _whole(column, 64 if need == _WIDE else type.bits)
 
 
@@ -206,70 +221,74 @@ def _nonzero(values: Sequence[Any]) -> list[Any]:
     return [None if v is None else v != 0 for v in values]
 
 
-def _whole(column: Column, bits: int) -> _Plan:
-    # How large the values are was looked at before.
-    return _Plan(column.name, integer(bits, column.nullable), frozenset((int, _NULL)), _only(int, column, "a whole number"))
+def _whole(column: JdbcColumn, bits: int) -> _SqliteColumnDecoder:
+    # The range of the values was checked before.
+    return _SqliteColumnDecoder(
+        column.name, integer_schema(bits, column.nullable), frozenset((int, _NULL)), _require_type(int, column, "a whole number")
+    )
 
 
-def _does_not_fit(column: Column, value: Any, expected: str) -> DataError:
+def _mismatch_error(column: JdbcColumn, value: Any, expected: str) -> DataError:
     shown = f"a blob of {len(value)} bytes" if isinstance(value, bytes) else repr(value)
-    return DataError(f"Column {column.name} is declared {column.type_name or 'without a type'}, which asks for {expected}, "
-                     f"and holds {shown}; read it with a query that casts it")  # fmt: skip
+    return DataError(f"Column {column.name} is declared {column.type_name or 'without a type'}, which requires {expected}, "
+                     f"but contains {shown}; read it with a query that casts it")  # fmt: skip
 
 
-def _only(kind: type, column: Column, expected: str) -> Callable[[Any], Any]:
+def _require_type(kind: type, column: JdbcColumn, expected: str) -> Callable[[Any], Any]:
     def convert(value: Any) -> Any:
         if type(value) is kind:
             return value
-        raise _does_not_fit(column, value, expected)
+        raise _mismatch_error(column, value, expected)
 
     return convert
 
 
-def _boolean(column: Column, strict: bool) -> Callable[[Any], bool]:
+def _boolean(column: JdbcColumn, strict: bool) -> Callable[[Any], bool]:
     def convert(value: Any) -> bool:
         if type(value) is not int or (strict and value not in (0, 1)):
-            raise _does_not_fit(column, value, "0 or 1")
+            raise _mismatch_error(column, value, "0 or 1")
         return value != 0
 
     return convert
 
 
-def _float(column: Column) -> Callable[[Any], float]:
+def _float(column: JdbcColumn) -> Callable[[Any], float]:
     def convert(value: Any) -> float:
         if type(value) is float:
             return value
         if type(value) is int and (number := float(value)) == value:
             return number
-        raise _does_not_fit(column, value, "a number that a double can hold")
+        raise _mismatch_error(column, value, "a number that a double can hold")
 
     return convert
 
 
-def _text(column: Column) -> Callable[[Any], str]:
+def _text(column: JdbcColumn) -> Callable[[Any], str]:
     def convert(value: Any) -> str:
         if isinstance(value, bytes):
-            raise _does_not_fit(column, value, "text")
+            raise _mismatch_error(column, value, "text")
         return value if type(value) is str else repr(value)
 
     return convert
 
 
-def _number(column: Column, schema: Schema, scale: int) -> _Plan:
+def _number(column: JdbcColumn, schema: Schema, scale: int) -> _SqliteColumnDecoder:
     if schema.type is Type.FLOAT64:
-        return _Plan(column.name, schema, frozenset((float, _NULL)), _float(column))
-    finish = exactly_scaled(scale, column.name) if schema.type is Type.BYTES else whole_number(schema.type, column.name)
+        return _SqliteColumnDecoder(column.name, schema, frozenset((float, _NULL)), _float(column))
+    finish = exact_rescaler(scale, column.name) if schema.type is Type.BYTES else integer_converter(schema.type, column.name)
 
     def convert(value: Any) -> Any:
         try:
             number = Decimal(repr(value) if type(value) is float else value)
         except (InvalidOperation, TypeError, ValueError) as e:
-            raise _does_not_fit(column, value, "a number") from e
+            raise _mismatch_error(column, value, "a number") from e
         if not number.is_finite():
-            raise _does_not_fit(column, value, "a number")
+            raise _mismatch_error(column, value, "a number")
         return finish(number)
 
-    return _Plan(column.name, schema, frozenset((_NULL,)), convert, {float: _doubles(scale)} if schema.type is Type.BYTES else {})
+    return _SqliteColumnDecoder(
+        column.name, schema, frozenset((_NULL,)), convert, {float: _doubles(scale)} if schema.type is Type.BYTES else {}
+    )
 
 
 def _doubles(scale: int) -> Callable[[Sequence[Any]], list[Any]]:
@@ -277,9 +296,9 @@ def _doubles(scale: int) -> Callable[[Sequence[Any]], list[Any]]:
     return lambda values: [None if v is None else quantize(Decimal(repr(v)), unit) for v in values]
 
 
-def _exact(column: Column, options: ReadOptions) -> Callable[[Any], int | None]:
-    """The value of an incremental column as it is: int, or ns since 1970 UTC."""
-    temporal = declared(column.type_name).is_temporal
+def _exact(column: JdbcColumn, options: ReadOptions) -> Callable[[Any], int | None]:
+    """Returns a converter of an incrementing or timestamp column to its exact value: int, or ns since 1970 UTC."""
+    temporal = parse_declared_type(column.type_name).is_temporal
     what = f"Column {column.name}"
 
     def convert(value: Any) -> int | None:
@@ -288,13 +307,13 @@ def _exact(column: Column, options: ReadOptions) -> Callable[[Any], int | None]:
         if temporal:
             if type(value) is str and value[-6:-5] in ("+", "-") and value[-3:-2] == ":":
                 raise DataError(
-                    f"{what}: {value!r} has an offset, so SQLite cannot compare it; write such timestamps in UTC with Z"
+                    f"{what}: {value!r} has an offset, so SQLite cannot compare it; store such timestamps in UTC with Z"
                 )
-            return instant_of(value, options.zone, what)
+            return stored_instant_ns(value, options.zone, what)
         if type(value) is float and value.is_integer():
             return int(value)
         if type(value) is not int:
-            raise _does_not_fit(column, value, "a whole number")
+            raise _mismatch_error(column, value, "a whole number")
         return value
 
     return convert

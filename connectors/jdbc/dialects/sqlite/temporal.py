@@ -1,5 +1,5 @@
-"""Dates and timestamps as SQLite keeps them: whole numbers are ms since 1970 UTC (what the Java driver writes), reals are Julian
-days, texts are ISO-8601 and, without an offset, in ``db.timezone``."""
+"""Dates and timestamps as stored in SQLite: integers are ms since 1970 UTC (as the Java driver writes them), reals are Julian
+days, and texts are ISO-8601, in ``db.timezone`` unless they have an offset."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from typing import Any
 
 from connect.data.logical import EPOCH, EPOCH_ORDINAL, MILLIS_PER_DAY, FarInstant, date_of
 from connect.errors import DataError
-from connectors.jdbc.dialects.conversion import parse_moment
+from connectors.databases.calendar import NS_PER_DAY, NS_PER_SECOND
+from connectors.jdbc.dialects.conversion import parse_iso_datetime
 from connectors.jdbc.dialects.types import (
-    NS_PER_DAY,
-    NS_PER_SECOND,
-    date_for_connect,
-    instant_of_wall,
-    legacy_day,
-    text_of_wall,
+    format_wall_ns,
+    instant_to_wall_ns,
     timestamp_from_datetime,
     timestamp_from_ns,
-    wall_of_instant,
+    to_connect_date,
+    to_legacy_day,
+    wall_to_instant_ns,
 )
 from connectors.jdbc.options import Calendar, Granularity, ReadOptions
 from connectors.jdbc.sql import Bind, Sql
@@ -31,26 +30,26 @@ _NS_PER_MS = 1_000_000
 
 
 def julian_ms(day: float) -> int:
-    """The instant of a Julian day, to the millisecond, which is about what a double can tell."""
-    # The same steps as those of _JULIAN_MS, so that both give the same.
+    """Converts a Julian day to ms since 1970, about the precision of a double."""
+    # The same steps as in _JULIAN_MS, so that both have the same result.
     return int((day - _JULIAN_DAY_OF_1970) * 86_400_000.0 + 0.5)
 
 
-def instant_of(value: Any, zone: dt.tzinfo, what: str) -> int:
-    """ns since 1970 UTC of a stored timestamp. Raises DataError for what is none."""
+def stored_instant_ns(value: Any, zone: dt.tzinfo, what: str) -> int:
+    """Converts a stored timestamp to ns since 1970 UTC. Raises DataError for other values."""
     if type(value) is int:
         return value * _NS_PER_MS
     if type(value) is float:
         return julian_ms(value) * _NS_PER_MS
     if type(value) is not str:
-        raise DataError(f"{what}: a blob is no timestamp")
-    moment = parse_moment(value, what)
-    return instant_of_wall(moment.wall, zone) if moment.offset is None else moment.wall - moment.offset * NS_PER_SECOND
+        raise DataError(f"{what}: a blob is not a timestamp")
+    moment = parse_iso_datetime(value, what)
+    return wall_to_instant_ns(moment.wall, zone) if moment.offset is None else moment.wall - moment.offset * NS_PER_SECOND
 
 
 def timestamp_reader(options: ReadOptions, column: str) -> Callable[[Any], Any]:
-    """Stored timestamp -> what ``timestamp.granularity`` wants."""
-    # What is a number already was made with Java's calendar.
+    """Returns a converter of stored timestamps for ``timestamp.granularity``."""
+    # Numbers were computed with Java's calendar.
     from_instant = timestamp_from_ns(replace(options, calendar=Calendar.PROLEPTIC_GREGORIAN), column, zoned=True)
     from_zoned = timestamp_from_ns(options, column, zoned=True)
     from_wall = timestamp_from_ns(options, column)
@@ -60,7 +59,7 @@ def timestamp_reader(options: ReadOptions, column: str) -> Callable[[Any], Any]:
 
     def read(value: Any) -> Any:
         if type(value) is not str:
-            return from_instant(instant_of(value, options.zone, what))
+            return from_instant(stored_instant_ns(value, options.zone, what))
         if len(value) in (19, 23, 26) and value[10] in " T" and value[4] == value[7] == "-":
             try:
                 plain = fromisoformat(value)
@@ -69,7 +68,7 @@ def timestamp_reader(options: ReadOptions, column: str) -> Callable[[Any], Any]:
             else:
                 if plain.tzinfo is None:
                     return from_naive(plain)
-        moment = parse_moment(value, what)
+        moment = parse_iso_datetime(value, what)
         if moment.offset is None:
             return from_wall(moment.wall)
         return from_zoned(moment.wall - moment.offset * NS_PER_SECOND)
@@ -78,7 +77,8 @@ def timestamp_reader(options: ReadOptions, column: str) -> Callable[[Any], Any]:
 
 
 def date_reader(options: ReadOptions, column: str) -> Callable[[Any], dt.date | FarInstant]:
-    """Stored date -> Connect's Date. A time of day that is not midnight is refused, as by the original."""
+    """Returns a converter of stored dates to Connect's Date. It rejects times other than midnight, as Confluent's connector
+    does."""
     what = f"Column {column}"
     legacy = options.calendar is Calendar.LEGACY
 
@@ -86,16 +86,16 @@ def date_reader(options: ReadOptions, column: str) -> Callable[[Any], dt.date | 
         if type(value) is str:
             if len(value) == 10 and value[4] == value[7] == "-":
                 try:
-                    return date_for_connect(dt.date.fromisoformat(value), options.calendar)
+                    return to_connect_date(dt.date.fromisoformat(value), options.calendar)
                 except ValueError:
                     pass
-            moment = parse_moment(value, what)
+            moment = parse_iso_datetime(value, what)
             day, rest = moment.day, moment.ns
-            day = legacy_day(day) if legacy else day
+            day = to_legacy_day(day) if legacy else day
         else:
-            day, rest = divmod(instant_of(value, dt.UTC, what), NS_PER_DAY)
+            day, rest = divmod(stored_instant_ns(value, dt.UTC, what), NS_PER_DAY)
         if rest:
-            raise DataError(f"{what}: {value!r} is not midnight, so it is no date; declare the column TIMESTAMP")
+            raise DataError(f"{what}: {value!r} is not midnight, so it is not a date; declare the column TIMESTAMP")
         return date_of(day)
 
     return read
@@ -105,7 +105,7 @@ Column = Callable[[Sequence[Any]], list[Any]]
 
 
 def timestamps(options: ReadOptions) -> Mapping[type, Column]:
-    """Whole columns of stored timestamps of one type, made Connect's the shortest way; other granularities have none."""
+    """Returns fast converters for columns of stored timestamps of one type; only for Connect's Timestamp."""
     if options.granularity is not Granularity.CONNECT_LOGICAL:
         return {}
     span = dt.timedelta
@@ -113,7 +113,7 @@ def timestamps(options: ReadOptions) -> Mapping[type, Column]:
 
 
 def dates(options: ReadOptions) -> Mapping[type, Column]:
-    """The same for stored dates."""
+    """Returns fast converters for columns of stored dates of one type."""
     fromordinal, fromisoformat, calendar = dt.date.fromordinal, dt.date.fromisoformat, options.calendar
 
     def of_millis(values: Sequence[Any]) -> list[Any]:
@@ -124,20 +124,20 @@ def dates(options: ReadOptions) -> Mapping[type, Column]:
     def of_text(values: Sequence[Any]) -> list[Any]:
         if any(v is not None and (len(v) != 10 or v[4] != "-" or v[7] != "-") for v in values):
             raise ValueError(values)
-        return [None if v is None else date_for_connect(fromisoformat(v), calendar) for v in values]
+        return [None if v is None else to_connect_date(fromisoformat(v), calendar) for v in values]
 
     return {int: of_millis, str: of_text}
 
 
-def comparable(column: str, ns: int, zone: dt.tzinfo) -> Sql:
-    """An instant to compare a quoted column with, in the form that each row's value has.
+def comparable_sql(column: str, ns: int, zone: dt.tzinfo) -> Sql:
+    """Returns an instant to compare a quoted column with, in the storage form of each row's value.
 
-    Texts of one instant can be written in several ways, so a text is not compared with a text: where it means the instant it is
-    compared with itself, where it is earlier with a blob (which sorts after all texts), where it is later with the empty text.
-    The same is done with Julian days. Texts that end in an offset other than Z cannot be compared.
+    The same instant can be written as several texts, so texts are not compared with each other: a text for this instant is
+    compared with itself, an earlier one with a blob (which sorts after all texts), a later one with the empty text. Julian
+    days are compared in the same way. Texts that end in an offset other than Z cannot be compared.
     """
-    wall = text_of_wall(wall_of_instant(ns, zone), 9, " ")
-    utc = text_of_wall(ns, 9, " ")
+    wall = format_wall_ns(instant_to_wall_ns(ns, zone), 9, " ")
+    utc = format_wall_ns(ns, 9, " ")
     text = f"replace({column},'T',' ')"
     bare = f"rtrim({text},'Z')"
     seconds = f"CASE length({bare}) WHEN 10 THEN {bare}||' 00:00:00' WHEN 16 THEN {bare}||':00' ELSE {bare} END"

@@ -1,7 +1,7 @@
-"""What a column's declared type means: SQLite's affinity, and what a reader of it expects.
+"""The meaning of a column's declared type: SQLite's affinity and the values that the reader expects.
 
-The names are those that the Java driver knows (xerial's sqlite-jdbc): what it calls INTEGER is a signed int, and all other whole
-numbers are unsigned to it, which is why INT is read as int64 and TINYINT as int16. Recordings of the original pin this.
+The type names are those of the Java driver (xerial's sqlite-jdbc): it reports INTEGER as a signed int and all other integer
+types as unsigned, so INT is read as int64 and TINYINT as int16. Recordings of Confluent's connector pin this.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Affinity(Enum):
     NUMERIC = "NUMERIC"
 
 
-class Expected(Enum):
-    """What the values of a column are read as."""
+class SqliteValueKind(Enum):
+    """The type as which values of a column are read."""
 
     INTEGER = "whole numbers"
     BOOLEAN = "0 or 1"
@@ -35,79 +35,79 @@ class Expected(Enum):
     DATE = "dates"
     TIMESTAMP = "timestamps"
     ANY = "anything"
-    """The type says nothing of use; the values tell."""
+    """The declared type is ambiguous; the values decide."""
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
-    """A column's declared type."""
+class SqliteColumnType:
+    """The parsed declared type of a column."""
 
     affinity: Affinity
-    expected: Expected
+    expected: SqliteValueKind
     bits: int = 64
-    """The narrowest integer that is given: values that need more make it 64."""
+    """Bits of the narrowest integer type; larger values change it to 64."""
     precision: int | None = None
     scale: int | None = None
 
     @property
     def is_temporal(self) -> bool:
-        return self.expected in (Expected.DATE, Expected.TIMESTAMP)
+        return self.expected in (SqliteValueKind.DATE, SqliteValueKind.TIMESTAMP)
 
 
 _FORM = re.compile(r"\s*([^()]*?)\s*(?:\(\s*([+-]?\d+)\s*(?:,\s*([+-]?\d+)\s*)?\)\s*(.*))?\s*", re.DOTALL)
 
-_BY_NAME: dict[str, tuple[Expected, int]] = {
-    "INTEGER": (Expected.INTEGER, 32),
-    "SMALLINT": (Expected.INTEGER, 32),
-    "INT2": (Expected.INTEGER, 32),
-    "TINYINT": (Expected.INTEGER, 16),
-    "BOOLEAN": (Expected.BOOLEAN, 64),
-    "DATE": (Expected.DATE, 64),
-    "DATETIME": (Expected.TIMESTAMP, 64),
-    "TIMESTAMP": (Expected.TIMESTAMP, 64),
-    "TIMESTAMPTZ": (Expected.TIMESTAMP, 64),
-    "TIMESTAMP WITH TIME ZONE": (Expected.TIMESTAMP, 64),
-    "TIMESTAMP WITHOUT TIME ZONE": (Expected.TIMESTAMP, 64),
-    "STRING": (Expected.TEXT, 64),
-    "JSON": (Expected.TEXT, 64),
-    "UUID": (Expected.TEXT, 64),
-    "XML": (Expected.TEXT, 64),
-    "BINARY": (Expected.BYTES, 64),
-    "VARBINARY": (Expected.BYTES, 64),
+_BY_NAME: dict[str, tuple[SqliteValueKind, int]] = {
+    "INTEGER": (SqliteValueKind.INTEGER, 32),
+    "SMALLINT": (SqliteValueKind.INTEGER, 32),
+    "INT2": (SqliteValueKind.INTEGER, 32),
+    "TINYINT": (SqliteValueKind.INTEGER, 16),
+    "BOOLEAN": (SqliteValueKind.BOOLEAN, 64),
+    "DATE": (SqliteValueKind.DATE, 64),
+    "DATETIME": (SqliteValueKind.TIMESTAMP, 64),
+    "TIMESTAMP": (SqliteValueKind.TIMESTAMP, 64),
+    "TIMESTAMPTZ": (SqliteValueKind.TIMESTAMP, 64),
+    "TIMESTAMP WITH TIME ZONE": (SqliteValueKind.TIMESTAMP, 64),
+    "TIMESTAMP WITHOUT TIME ZONE": (SqliteValueKind.TIMESTAMP, 64),
+    "STRING": (SqliteValueKind.TEXT, 64),
+    "JSON": (SqliteValueKind.TEXT, 64),
+    "UUID": (SqliteValueKind.TEXT, 64),
+    "XML": (SqliteValueKind.TEXT, 64),
+    "BINARY": (SqliteValueKind.BYTES, 64),
+    "VARBINARY": (SqliteValueKind.BYTES, 64),
 }
 _DECIMALS = {
-    "DECIMAL": Expected.DECIMAL,
-    "DEC": Expected.DECIMAL,
-    "NUMERIC": Expected.NUMERIC,
-    "NUMBER": Expected.NUMERIC,
+    "DECIMAL": SqliteValueKind.DECIMAL,
+    "DEC": SqliteValueKind.DECIMAL,
+    "NUMERIC": SqliteValueKind.NUMERIC,
+    "NUMBER": SqliteValueKind.NUMERIC,
 }
 _NARROW_WITHOUT_SCALE = ("NUMERIC", "")
-"""Types whose whole numbers are signed to the Java driver."""
+"""Types whose integers the Java driver reports as signed."""
 
 
 @lru_cache(maxsize=1024)
-def declared(type_name: str) -> Declared:
-    """The meaning of a declared type; "" is a column without one."""
+def parse_declared_type(type_name: str) -> SqliteColumnType:
+    """Parses a declared type; "" is a column without one."""
     upper = type_name.upper()
     match = _FORM.fullmatch(upper)
     name, first, second, rest = match.groups() if match is not None else (upper, None, None, None)
     name = " ".join(f"{name} {rest or ''}".split())
     affinity = _affinity(upper)
     if name in _DECIMALS and first is not None:
-        return Declared(affinity, _DECIMALS[name], precision=int(first), scale=int(second or 0))
+        return SqliteColumnType(affinity, _DECIMALS[name], precision=int(first), scale=int(second or 0))
     if name in _BY_NAME:
         expected, bits = _BY_NAME[name]
-        return Declared(affinity, expected, bits)
+        return SqliteColumnType(affinity, expected, bits)
     match affinity:
         case Affinity.INTEGER:
-            return Declared(affinity, Expected.INTEGER)
+            return SqliteColumnType(affinity, SqliteValueKind.INTEGER)
         case Affinity.TEXT:
-            return Declared(affinity, Expected.TEXT)
+            return SqliteColumnType(affinity, SqliteValueKind.TEXT)
         case Affinity.REAL:
-            return Declared(affinity, Expected.FLOAT)
+            return SqliteColumnType(affinity, SqliteValueKind.FLOAT)
         case Affinity.BLOB if name:
-            return Declared(affinity, Expected.BYTES)
-    return Declared(affinity, Expected.ANY, 32 if name in _NARROW_WITHOUT_SCALE else 64)
+            return SqliteColumnType(affinity, SqliteValueKind.BYTES)
+    return SqliteColumnType(affinity, SqliteValueKind.ANY, 32 if name in _NARROW_WITHOUT_SCALE else 64)
 
 
 def _affinity(upper: str) -> Affinity:

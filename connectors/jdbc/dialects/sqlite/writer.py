@@ -1,90 +1,90 @@
-"""Writes rows into SQLite: one prepared statement for all rows of a batch."""
+"""Writes rows into SQLite with one prepared statement per batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connect.data.logical import MILLIS_PER_DAY, date_to_days, time_to_millis, timestamp_to_millis
 from connect.errors import DataError
+from connect.generated_code import define_functions
+from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.conversion import to_day, to_instant_ns, to_python, to_wall_ns
-from connectors.jdbc.dialects.field_kinds import FLOATS, Form, Kind, Logical, logical_of, struct_of
-from connectors.jdbc.dialects.sqlite.statement_timeout import Clock
-from connectors.jdbc.dialects.sqlite.types import Affinity, Declared
+from connectors.jdbc.dialects.logical_types import FLOATS, FieldKind, LogicalType, TemporalForm, logical_type, struct_type
+from connectors.jdbc.dialects.sqlite.statement_timeout import SqliteStatementTimer
+from connectors.jdbc.dialects.sqlite.types import Affinity, SqliteColumnType
 from connectors.jdbc.dialects.text_values import to_json
-from connectors.jdbc.dialects.transactions import begin
-from connectors.jdbc.dialects.types import Convert, text_of_wall
+from connectors.jdbc.dialects.types import Convert, format_wall_ns
 from connectors.jdbc.options import SinkField, WriteOptions
-
-if TYPE_CHECKING:
-    from connectors.jdbc.connection.database import Session
 
 _NS_PER_MS = 1_000_000
 _MOST_DIGITS = 15
-"""Of a decimal number that SQLite keeps when it makes a double of it."""
+"""Number of decimal digits that a double preserves."""
 
 RowsConverter = Callable[[Sequence[Sequence[Any]]], Sequence[Sequence[Any]]]
 
 
 class SqliteWriter:
-    """One statement, run for each row."""
+    """Runs one statement for each row."""
 
-    def __init__(self, text: str, convert: RowsConverter | None, doing: str, clock: Clock) -> None:
-        self._text, self._convert, self._doing, self._clock = text, convert, doing, clock
+    def __init__(self, text: str, convert: RowsConverter | None, doing: str, timer: SqliteStatementTimer) -> None:
+        self._text, self._convert, self._doing, self._timer = text, convert, doing, timer
 
-    def write(self, session: Session, rows: Sequence[Sequence[Any]]) -> None:
+    def write(self, session: DriverSession, rows: Sequence[Sequence[Any]]) -> None:
         if not rows:
             return
         values = rows if self._convert is None else self._convert(rows)
-        begin(session)
+        session.begin()
         with session.guarded(self._doing):
             cursor = session.driver.cursor()
-            self._clock.start(session.driver)
+            self._timer.start(session.driver)
             try:
                 cursor.executemany(self._text, values)
             finally:
                 cursor.close()
 
 
-def converter(field: SinkField, column: Declared, options: WriteOptions) -> Convert | None:
-    """What makes a field's value the one that is stored; None where it is already. NaN is looked for elsewhere."""
-    logical = logical_of(field.schema, options, field.name)
+def value_converter(field: SinkField, column: SqliteColumnType, options: WriteOptions) -> Convert | None:
+    """Returns the converter of a field's values to stored values; None if they need none. NaN is checked elsewhere."""
+    logical = logical_type(field.schema, options, field.name)
     what = f"Field {field.name}"
-    if logical.kind is Kind.DECIMAL:
+    if logical.kind is FieldKind.DECIMAL:
         return _decimal(logical, column, options, what)
     if logical.is_temporal:
         return _temporal(logical, column, options, field, what)
-    if logical.kind is Kind.GEOMETRY:
-        return to_json(struct_of(field.schema, options), options, what)
-    if logical.kind in (Kind.ARRAY, Kind.MAP, Kind.STRUCT):
+    if logical.kind is FieldKind.GEOMETRY:
+        return to_json(struct_type(field.schema, options), options, what)
+    if logical.kind in (FieldKind.ARRAY, FieldKind.MAP, FieldKind.STRUCT):
         return to_json(logical, options, what)
     return None
 
 
-def _temporal(logical: Logical, column: Declared, options: WriteOptions, field: SinkField, what: str) -> Convert | None:
-    if logical.form is Form.CONNECT:
+def _temporal(
+    logical: LogicalType, column: SqliteColumnType, options: WriteOptions, field: SinkField, what: str
+) -> Convert | None:
+    if logical.form is TemporalForm.CONNECT:
         return _millis(logical)
     asked = field.name in options.string_timestamps
     if not asked and not column.is_temporal:
-        return None  # the original knows Debezium's types as the numbers and texts that they are
-    if logical.kind in (Kind.TIME, Kind.ZONED_TIME):
+        return None  # Confluent's connector stores Debezium's types as plain numbers and texts
+    if logical.kind in (FieldKind.TIME, FieldKind.ZONED_TIME):
         return None
-    if logical.kind is Kind.DATE:
+    if logical.kind is FieldKind.DATE:
         day = to_day(logical, options, what)
         return lambda value: day(value) * MILLIS_PER_DAY
     if (asked and column.affinity is Affinity.INTEGER) or logical.digits <= 3:
         return _exact_millis(to_instant_ns(logical, options, what), what)
     wall = to_wall_ns(logical, options, what)
-    return lambda value: text_of_wall(wall(value), logical.digits, " ")
+    return lambda value: format_wall_ns(wall(value), logical.digits, " ")
 
 
-def _millis(logical: Logical) -> Convert:
-    """ms since 1970, as the Java driver stores java.util.Date, with no zone and no calendar between."""
+def _millis(logical: LogicalType) -> Convert:
+    """Returns a converter to ms since 1970, as the Java driver stores java.util.Date: without zone or calendar."""
     match logical.kind:
-        case Kind.DATE:
+        case FieldKind.DATE:
             return lambda value: date_to_days(value) * MILLIS_PER_DAY
-        case Kind.TIME:
+        case FieldKind.TIME:
             return time_to_millis
     return timestamp_to_millis
 
@@ -93,19 +93,19 @@ def _exact_millis(instant: Callable[[Any], int], what: str) -> Convert:
     def convert(value: Any) -> int:
         ns = instant(value)
         if ns % _NS_PER_MS:
-            raise DataError(f"{what}: {text_of_wall(ns, 9)} is finer than the milliseconds that SQLite keeps as a whole number; "
+            raise DataError(f"{what}: {format_wall_ns(ns, 9)} is finer than a millisecond, which an integer cannot store; "
                             "declare the column TIMESTAMP")  # fmt: skip
         return ns // _NS_PER_MS
 
     return convert
 
 
-def _decimal(logical: Logical, column: Declared, options: WriteOptions, what: str) -> Convert:
+def _decimal(logical: LogicalType, column: SqliteColumnType, options: WriteOptions, what: str) -> Convert:
     number = to_python(logical, options, what)
 
     def exact(value: Decimal) -> Any:
         if not value.is_finite():
-            raise DataError(f"{what}: {value} is no number that SQLite can hold")
+            raise DataError(f"{what}: {value} is not a number that SQLite can store")
         text = format(value, "f")
         if column.affinity is Affinity.TEXT:
             return text
@@ -113,8 +113,8 @@ def _decimal(logical: Logical, column: Declared, options: WriteOptions, what: st
             return int(value)
         double = float(value)
         if Decimal(repr(double)) != value:
-            raise DataError(f"{what}: SQLite keeps a number such as {text} as a double, which holds {_MOST_DIGITS} digits of it; "
-                            "declare the column TEXT to keep all")  # fmt: skip
+            raise DataError(f"{what}: SQLite stores {text} as a double, which preserves only {_MOST_DIGITS} digits; "
+                            "declare the column TEXT to preserve all")  # fmt: skip
         return double
 
     if number is not None:
@@ -127,8 +127,8 @@ def _decimal(logical: Logical, column: Declared, options: WriteOptions, what: st
     return lambda value: float(value) if least < value < most else exact(value)
 
 
-def default_of(field: SinkField, convert: Convert | None, options: WriteOptions) -> Any:
-    """What is stored for a null, by ``replace.null.with.default``."""
+def default_value(field: SinkField, convert: Convert | None, options: WriteOptions) -> Any:
+    """Returns the value to store for a null, by ``replace.null.with.default``."""
     default = field.schema.default
     if default is None or not options.null_as_default:
         return None
@@ -136,23 +136,24 @@ def default_of(field: SinkField, convert: Convert | None, options: WriteOptions)
 
 
 def rows_converter(
-    fields: Sequence[SinkField], order: Sequence[int], columns: Sequence[Declared], options: WriteOptions
+    fields: Sequence[SinkField], order: Sequence[int], columns: Sequence[SqliteColumnType], options: WriteOptions
 ) -> RowsConverter | None:
-    """Makes rows those of the statement, whose marks are the fields ``order``. None where they are already."""
+    """Returns a converter of rows to the parameters of a statement whose marks are the fields ``order``; None if rows need
+    none."""
     space: dict[str, Any] = {}
     parts: list[str] = []
     plain = list(order) == list(range(len(fields)))
     for i in order:
         field, v = fields[i], f"v{i}"
-        convert = converter(field, columns[i], options)
-        logical = logical_of(field.schema, options, field.name)
-        default = default_of(field, convert, options)
+        convert = value_converter(field, columns[i], options)
+        logical = logical_type(field.schema, options, field.name)
+        default = default_value(field, convert, options)
         value = v
         if convert is not None:
             space[f"c{i}"] = convert
             value = f"c{i}({v})"
         elif logical.kind in FLOATS:
-            space["nan"] = _refuse_nan
+            space["nan"] = _reject_nan
             space[f"n{i}"] = field.name
             value = f"({v} if {v} == {v} else nan(n{i}))"
         if default is not None:
@@ -164,34 +165,33 @@ def rows_converter(
     if plain:
         return None
     names = ", ".join(f"v{i}" for i in range(len(fields)))
-    # Only numbers of fields are in this text; names and values come in through the namespace.
+    # The code contains only field numbers; names and values come from the namespace.
     code = f"def convert(rows):\n    return [({', '.join(parts)},) for {names}, in rows]\n"
-    exec(compile(code, "<rows of a sqlite writer>", "exec"), space)
-    made: RowsConverter = space["convert"]
+    convert_rows: RowsConverter = define_functions(code, space, title="SQLite row converter")["convert"]
 
     def checked(rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
         try:
-            return made(rows)
+            return convert_rows(rows)
         except (TypeError, AttributeError, ValueError, ArithmeticError) as e:
-            raise _wrong_value(rows, fields, columns, options, e) from e
+            raise _value_error(rows, fields, columns, options, e) from e
 
     return checked
 
 
-def _refuse_nan(name: str) -> Any:
-    raise DataError(f"Field {name}: SQLite has no NaN, it would store a null")
+def _reject_nan(name: str) -> Any:
+    raise DataError(f"Field {name}: SQLite has no NaN and would store null")
 
 
-def _wrong_value(
+def _value_error(
     rows: Sequence[Sequence[Any]],
     fields: Sequence[SinkField],
-    columns: Sequence[Declared],
+    columns: Sequence[SqliteColumnType],
     options: WriteOptions,
     error: Exception,
 ) -> DataError:
-    """The error that names the field whose value is of the wrong kind."""
+    """Builds the error that names the field whose value does not match its schema."""
     for i, field in enumerate(fields):
-        convert = converter(field, columns[i], options)
+        convert = value_converter(field, columns[i], options)
         for row in rows:
             if len(row) != len(fields):
                 return DataError(f"A row has {len(row)} values for {len(fields)} fields")
@@ -200,5 +200,5 @@ def _wrong_value(
             try:
                 convert(row[i])
             except (TypeError, AttributeError, ValueError, ArithmeticError):
-                return DataError(f"Field {field.name}: {row[i]!r} is no value of {field.schema!r}")
+                return DataError(f"Field {field.name}: {row[i]!r} is not a value of {field.schema!r}")
     return DataError(f"A row cannot be converted: {error}")

@@ -84,7 +84,7 @@ def differing(copy: Copy) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def test_every_type_comes_through_into_a_table_like_the_captured_one(copy: Copy, source: Source) -> None:
+def test_every_type_is_copied_to_a_table_like_the_captured_one(copy: Copy, source: Source) -> None:
     records = captured_types(copy, source)
     copy.run("CREATE TABLE copy.types (LIKE types INCLUDING ALL)")
     with copy.debezium(collection__name__format="copy.${source.table}", schema__evolution="none") as sink:
@@ -92,7 +92,7 @@ def test_every_type_comes_through_into_a_table_like_the_captured_one(copy: Copy,
     assert differing(copy) == {}
 
 
-def test_every_type_comes_through_into_a_table_that_the_sink_makes(copy: Copy, source: Source) -> None:
+def test_every_type_is_copied_to_a_table_that_the_sink_creates(copy: Copy, source: Source) -> None:
     records = captured_types(copy, source)
     with copy.debezium(collection__name__format="copy.${source.table}") as sink:
         sink.put(*records)
@@ -105,7 +105,7 @@ def test_every_type_comes_through_into_a_table_that_the_sink_makes(copy: Copy, s
     }
 
 
-def test_changes_of_a_captured_table_come_through(copy: Copy, source: Source) -> None:
+def test_changes_of_a_captured_table_are_applied(copy: Copy, source: Source) -> None:
     copy.run("CREATE SCHEMA copy")
     copy.run("CREATE TABLE people(id int PRIMARY KEY, name text NOT NULL, big text NOT NULL, note text)")
     copy.run("ALTER TABLE people ALTER big SET STORAGE EXTERNAL, ALTER note SET STORAGE EXTERNAL")

@@ -1,4 +1,4 @@
-"""Debezium's sink on MariaDB: the columns that the original was recorded to make, and changes as events tell them."""
+"""The Debezium sink on MariaDB: columns as recorded from Debezium, and changes of events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def named(name: str, type: Type, **parameters: str) -> Schema:
     return Schema(type, optional=True, name=f"io.debezium.{name}", version=1, parameters=parameters or None)
 
 
-def test_columns_and_values_are_those_of_the_original(copy: MariaDBCopy) -> None:
+def test_columns_and_values_equal_debeziums(copy: MariaDBCopy) -> None:
     builder = SchemaBuilder.struct().field("id", Schema.INT32).field("s", Schema.OPTIONAL_STRING)
     builder.field("by", Schema.OPTIONAL_BYTES).field("b", Schema.OPTIONAL_BOOLEAN)
     builder.field("en", named("data.Enum", Type.STRING, allowed="a,b")).field("bits", named("data.Bits", Type.BYTES, length="12"))

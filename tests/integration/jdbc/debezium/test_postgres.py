@@ -1,4 +1,4 @@
-"""Debezium's sink on PostgreSQL: tables that the original was recorded to make, and updates that keep what they do not know."""
+"""The Debezium sink on PostgreSQL: tables as recorded from Debezium, and updates with unavailable values."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ RECORDED: list[tuple[str, Schema, Any, str, str]] = [
 ]  # fmt: skip
 
 
-def test_columns_and_values_are_those_of_the_original(copy: Copy) -> None:
+def test_columns_and_values_equal_debeziums(copy: Copy) -> None:
     row = Schema(Type.STRUCT, fields=[("id", Schema.INT32), *((name, schema) for name, schema, *_ in RECORDED)])
     events = Events(row=row)
     with copy.debezium() as sink:
@@ -100,7 +100,7 @@ def test_names_without_quotes_are_lower_case_and_nothing_else_changes(copy: Copy
     assert copy.rows('SELECT "Id", "MyCol", "_Under", "select" FROM "Srv_My-Topic"') == [(1, "a", "b", "c")]
 
 
-def test_tables_made_by_others_are_found_in_their_schema(copy: Copy) -> None:
+def test_existing_tables_are_found_in_their_schema(copy: Copy) -> None:
     copy.run("CREATE SCHEMA lake; CREATE TABLE lake.people(id int PRIMARY KEY, name text, notes text, other int DEFAULT 9)")
     events = Events()
     with copy.debezium(schema__evolution="none", collection__name__format="LAKE.${source.table}") as sink:
@@ -108,7 +108,7 @@ def test_tables_made_by_others_are_found_in_their_schema(copy: Copy) -> None:
     assert copy.rows("SELECT * FROM lake.people") == [(2, "b", None, 9)]
 
 
-def test_an_update_of_a_required_column_that_is_not_known_keeps_it(copy: Copy) -> None:
+def test_update_keeps_a_required_unavailable_value(copy: Copy) -> None:
     row = SchemaBuilder.struct().field("id", Schema.INT32).field("big", Schema.STRING).field("n", Schema.INT32).build()
     events = Events(row=row)
     with copy.debezium() as sink:
@@ -119,7 +119,7 @@ def test_an_update_of_a_required_column_that_is_not_known_keeps_it(copy: Copy) -
 
 
 @pytest.mark.parametrize("mode", ["insert", "upsert"])
-def test_columns_that_number_themselves_take_the_numbers_of_the_source(copy: Copy, mode: str) -> None:
+def test_identity_columns_take_the_values_of_the_source(copy: Copy, mode: str) -> None:
     copy.run("CREATE TABLE people(id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text, notes text)")
     events = Events()
     with copy.debezium(insert__mode=mode) as sink:
@@ -128,7 +128,7 @@ def test_columns_that_number_themselves_take_the_numbers_of_the_source(copy: Cop
     assert copy.rows("SELECT count(*), min(id), max(id) FROM people") == [(41, 7, 49)]
 
 
-def test_truncates_and_deletes_keep_their_place_in_one_transaction(copy: Copy) -> None:
+def test_truncates_and_deletes_keep_their_order_in_a_transaction(copy: Copy) -> None:
     events = Events()
     with copy.debezium() as sink:
         sink.put(*[events.create(number, "x", None) for number in range(1000)])
@@ -144,7 +144,7 @@ def test_truncates_and_deletes_keep_their_place_in_one_transaction(copy: Copy) -
     assert copy.rows("SELECT * FROM people") == [(2, "b", None)]
 
 
-def test_columns_are_added_and_a_required_one_is_refused(copy: Copy) -> None:
+def test_columns_are_added_but_a_required_one_is_rejected(copy: Copy) -> None:
     wider = SchemaBuilder.struct().field("id", Schema.INT32).field("age", Schema.INT32.replace(default=5)).build()
     must = SchemaBuilder.struct().field("id", Schema.INT32).field("must", Schema.INT32).build()
     with copy.debezium() as sink:

@@ -1,4 +1,4 @@
-"""The example in a worker process, after our PostgreSQL source in the same: a copy of tables that follows them."""
+"""The example in a worker process with the PostgreSQL source: copies tables and applies their changes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def example(one: Process, file: str, own: dict[str, str]) -> Path:
     return path
 
 
-def test_the_examples_copy_tables_and_follow_them(
+def test_examples_copy_tables_and_apply_changes(
     process: Process, copy: Copy, second: Copy, unique_name: Callable[[str], str]
 ) -> None:
     prefix, dlq = unique_name("shop"), unique_name("dlq")

@@ -72,7 +72,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("mode", [InsertMode.INSERT, InsertMode.UPSERT, InsertMode.UPDATE])
-def test_all_types_come_back_as_they_were(desk: Desk, mode: InsertMode) -> None:
+def test_all_types_round_trip(desk: Desk, mode: InsertMode) -> None:
     columns = [(f"c{i}", type_) for i, type_ in enumerate(TYPES)]
     ddl = f"(id INTEGER PRIMARY KEY, {', '.join(f'{name} {type_}' for name, type_ in columns)})"
     desk.sql(f"CREATE TABLE a {ddl}", f"CREATE TABLE b {ddl}")
@@ -92,7 +92,7 @@ def test_all_types_come_back_as_they_were(desk: Desk, mode: InsertMode) -> None:
     assert desk.sql("SELECT count(*) FROM b") == [(depth + 1,)]
 
 
-def test_timestamps_keep_all_digits_with_a_finer_granularity(desk: Desk) -> None:
+def test_timestamps_preserve_all_digits_with_a_finer_granularity(desk: Desk) -> None:
     desk.sql("CREATE TABLE a (n TIMESTAMP_NS, u TIMESTAMP)",
              "INSERT INTO a VALUES ('2024-02-29 12:34:56.123456789', '2024-02-29 12:34:56.123456')")  # fmt: skip
     assert desk.read("a", ReadOptions(granularity=Granularity.NANOS_LONG))[1] == [[1709210096123456789, 1709210096123456000]]
@@ -100,7 +100,7 @@ def test_timestamps_keep_all_digits_with_a_finer_granularity(desk: Desk) -> None
     assert texts == [["2024-02-29T12:34:56.123456789", "2024-02-29T12:34:56.123456000"]]
 
 
-def test_what_connects_types_cut_is_an_error_when_conversion_is_strict(desk: Desk) -> None:
+def test_values_that_connect_truncates_are_rejected_when_strict(desk: Desk) -> None:
     desk.sql("CREATE TABLE a (u TIMESTAMP)", "INSERT INTO a VALUES ('2024-02-29 12:34:56.123456')")
     cut = dt.datetime(2024, 2, 29, 12, 34, 56, 123000, tzinfo=dt.UTC)
     assert desk.read("a")[1] == [[cut]]
@@ -109,7 +109,7 @@ def test_what_connects_types_cut_is_an_error_when_conversion_is_strict(desk: Des
 
 
 @pytest.mark.parametrize("calendar", list(Calendar))
-def test_zones_and_calendars_are_the_same_on_both_ways(desk: Desk, calendar: Calendar) -> None:
+def test_zones_and_calendars_round_trip(desk: Desk, calendar: Calendar) -> None:
     zone = zoneinfo.ZoneInfo("America/New_York")
     desk.sql("CREATE TABLE a (id INTEGER, t TIMESTAMP, d DATE)", "CREATE TABLE b (id INTEGER, t TIMESTAMP, d DATE)")
     desk.sql("INSERT INTO a VALUES (1, '2024-07-01 12:00', '2024-07-01'), (2, '1500-01-01 03:04', '1500-01-01')")
@@ -119,7 +119,7 @@ def test_zones_and_calendars_are_the_same_on_both_ways(desk: Desk, calendar: Cal
     assert desk.sql("SELECT * FROM a EXCEPT SELECT * FROM b") == []
 
 
-def test_dates_go_over_files_of_two_databases(desk: Desk, tmp_path: Path) -> None:
+def test_dates_are_copied_between_two_files(desk: Desk, tmp_path: Path) -> None:
     other = Desk("duckdb", tmp_path / "other.duckdb")
     try:
         desk.sql("CREATE TABLE a AS SELECT i AS id, DATE '2000-01-01' + i::INTEGER AS d FROM range(5000) t(i)")

@@ -1,4 +1,4 @@
-"""Dates and timestamps that Python has no objects for go from one PostgreSQL table to another, and are the same there."""
+"""Dates and timestamps beyond Python's range are preserved from one PostgreSQL table to another."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS = """
 
 
 @pytest.mark.parametrize("calendar", [{}, {"date.calendar.system": "PROLEPTIC_GREGORIAN"}])
-def test_dates_outside_of_pythons_years_are_equal_behind_a_topic(
+def test_dates_beyond_pythons_range_are_preserved_through_a_topic(
     postgres: EmbeddedPostgres, database: str, calendar: dict[str, str]
 ) -> None:
     keys = {

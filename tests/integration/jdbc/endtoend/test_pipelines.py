@@ -1,4 +1,4 @@
-"""Tables go from one database to another through topics, in one worker process: equal rows at the end."""
+"""Pipelines from one database to another through topics, in one worker process."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ import pymysql
 import pytest
 
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
-from sluice.embedded.registry import EmbeddedRegistry
 from tests.integration.worker.conftest import eventually
 from tests.integration.worker.test_process import Process
+from tests.support.mariadb import EmbeddedMariaDB
+from tests.support.registry import EmbeddedRegistry
 
 Name = Callable[[str], str]
 Row = tuple[Any, ...]

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from connectors.jdbc.catalog import Table
-from connectors.jdbc.connection.database import ConnectionSettings, Database, Session
+from connectors.jdbc.catalog import JdbcTable
+from connectors.jdbc.database import ConnectionSettings, Database, Session
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Sql
 from connectors.jdbc.table_name import TableName
-from connectors.jdbc.urls.connection_url import target_of
-from sluice.embedded.mariadb import EmbeddedMariaDB
+from connectors.jdbc.urls.connection_url import parse_connection_url
+from tests.support.mariadb import EmbeddedMariaDB
 
 Connect = Callable[..., Database]
 READ = ReadOptions()
@@ -37,7 +37,7 @@ class Rig:
         self.session.commit()
         return found
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> JdbcTable:
         found = self.dialect.describe(self.session, TableName(name))
         assert found is not None
         return found
@@ -85,7 +85,7 @@ def connect(mariadb: EmbeddedMariaDB, own_database: str) -> Iterator[Connect]:
 
     def open(driver: str = "mysql", url: str | None = None, user: str | None = None, **settings: Any) -> Database:
         text = url or f"jdbc:{driver}://{mariadb.host}:{mariadb.port}/{own_database}"
-        target = target_of(text, user or mariadb.user, mariadb.password, {})
+        target = parse_connection_url(text, user or mariadb.user, mariadb.password, {})
         opened.append(Database(ConnectionSettings(target, attempts=1, **settings)))
         return opened[-1]
 
@@ -96,7 +96,9 @@ def connect(mariadb: EmbeddedMariaDB, own_database: str) -> Iterator[Connect]:
 
 @pytest.fixture(scope="module")
 def _database(_mariadb: EmbeddedMariaDB, own_database: str) -> Iterator[Database]:
-    target = target_of(f"jdbc:mysql://{_mariadb.host}:{_mariadb.port}/{own_database}", _mariadb.user, _mariadb.password, {})
+    target = parse_connection_url(
+        f"jdbc:mysql://{_mariadb.host}:{_mariadb.port}/{own_database}", _mariadb.user, _mariadb.password, {}
+    )
     database = Database(ConnectionSettings(target, attempts=1, pool_size=4))
     yield database
     database.close()

@@ -1,4 +1,4 @@
-"""Queries as streams: exact values, early ends, cancelled and broken connections."""
+"""Streaming queries: exact values, early close, canceled and broken connections."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 
 from connect.data.schema import Schema
 from connect.errors import ConnectError, DataError
-from connectors.jdbc.dialects.mysql.protocol import INSIDES, RESULT_INSIDES, kill_query
-from connectors.jdbc.errors import DatabaseLostError, LoginError, RowRefusedError, StatementError, TableChangedError
+from connectors.jdbc.dialects.mysql.protocol import CONNECTION_ATTRIBUTES, RESULT_ATTRIBUTES, kill_query
+from connectors.jdbc.errors import AuthenticationError, DatabaseLostError, RowRejectedError, StatementError, TableChangedError
 from connectors.jdbc.options import Calendar, ReadOptions
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
-from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.jdbc.mysql.conftest import Connect, Rig
+from tests.support.mariadb import EmbeddedMariaDB
 
 BIG = "select seq as id, repeat(char(97 + seq % 26), 500) as filler from seq_1_to_60000"
 
@@ -33,7 +33,7 @@ def read_on(reader: Any) -> None:
         pass
 
 
-def test_rows_come_in_parts_of_the_size_that_is_asked_for(rig: Rig) -> None:
+def test_rows_are_read_in_batches_of_the_requested_size(rig: Rig) -> None:
     reader = open_reader(rig, "select seq from seq_1_to_10")
     assert [reader.read(4).values for _ in range(4)] == [[[1], [2], [3], [4]], [[5], [6], [7], [8]], [[9], [10]], []]
     assert reader.read(4).values == []
@@ -41,7 +41,7 @@ def test_rows_come_in_parts_of_the_size_that_is_asked_for(rig: Rig) -> None:
     assert rig.rows("select 1") == [(1,)]
 
 
-def test_the_fields_are_the_same_objects_while_the_columns_are(rig: Rig) -> None:
+def test_fields_are_the_same_objects_until_the_columns_change(rig: Rig) -> None:
     rig.run("drop table if exists fields", "create table fields (a int, b text)")
     first = open_reader(rig, "select * from fields")
     first.close()
@@ -55,14 +55,14 @@ def test_the_fields_are_the_same_objects_while_the_columns_are(rig: Rig) -> None
     assert third.fields[0] == ("a", Schema.INT64)
 
 
-def test_values_of_all_lengths_and_rows_across_blocks_are_whole(rig: Rig) -> None:
+def test_values_of_all_lengths_and_rows_across_blocks_are_complete(rig: Rig) -> None:
     lengths = [0, 1, 249, 250, 251, 252, 255, 256, 65_534, 65_535, 65_536, 262_143, 262_144, 300_000, 1_000_000]
     union = " union all ".join(f"select {n} as n, repeat('x', {n}) as v, {n} as again" for n in lengths)
     _, rows = rig.read(f"{union} order by n", most=3)
     assert rows == [[n, "x" * n, n] for n in lengths]
 
 
-def test_rows_of_more_than_one_packet_are_whole(rig: Rig) -> None:
+def test_rows_of_several_packets_are_complete(rig: Rig) -> None:
     # 16,777,215 bytes and more are cut into packets; the column's type says more than 4 GB, so nothing is cut by the server.
     most = int(rig.rows("select @@max_allowed_packet")[0][0])
     size = min(most, 1 << 24) - 100
@@ -75,7 +75,7 @@ def test_rows_of_more_than_one_packet_are_whole(rig: Rig) -> None:
     assert rig.rows("select 5") == [(5,)]
 
 
-def test_memory_stays_flat_while_a_large_result_is_read(rig: Rig) -> None:
+def test_memory_is_constant_while_a_large_result_is_read(rig: Rig) -> None:
     count = 0
     tracemalloc.start()
     try:
@@ -90,7 +90,7 @@ def test_memory_stays_flat_while_a_large_result_is_read(rig: Rig) -> None:
     assert peak < 4_000_000  # of a result of 30 MB
 
 
-def test_a_query_that_is_closed_early_leaves_the_connection_and_the_transaction(rig: Rig) -> None:
+def test_closing_a_query_early_preserves_connection_and_transaction(rig: Rig) -> None:
     rig.run("drop table if exists kept", "create table kept (a int)")
     rig.session.execute(Sql("insert into kept values (1)"), "writing")
     number = rig.session.query(Sql("select connection_id()"), "looking")
@@ -103,7 +103,7 @@ def test_a_query_that_is_closed_early_leaves_the_connection_and_the_transaction(
     assert rig.rows("select * from kept") == [(1,)]
 
 
-def test_a_short_query_that_is_closed_early_is_read_to_its_end(rig: Rig) -> None:
+def test_a_short_query_that_is_closed_early_is_drained(rig: Rig) -> None:
     reader = open_reader(rig, "select seq from seq_1_to_1000")
     reader.read(1)
     reader.close()
@@ -137,9 +137,7 @@ def test_a_statement_timeout_ends_a_query(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("started", [True, False])
-def test_a_connection_that_is_killed_while_it_reads_is_lost_and_the_next_session_works(
-    connect: Connect, rig: Rig, started: bool
-) -> None:
+def test_a_connection_killed_while_reading_is_lost_and_the_next_session_works(connect: Connect, rig: Rig, started: bool) -> None:
     database = connect()
     session = database.session()
     reader = session.dialect.reader(session, Sql(BIG), ReadOptions())
@@ -155,7 +153,7 @@ def test_a_connection_that_is_killed_while_it_reads_is_lost_and_the_next_session
     again.close()
 
 
-def test_a_server_that_goes_away_while_it_is_read_is_a_lost_database(connect: Connect, rig: Rig) -> None:
+def test_a_server_lost_while_reading_is_a_lost_database(connect: Connect, rig: Rig) -> None:
     session = connect().session()
     reader = session.dialect.reader(session, Sql(BIG), ReadOptions())
     session.driver._sock.shutdown(2)
@@ -207,7 +205,7 @@ def test_an_instant_compares_with_a_column_to_the_microsecond(rig: Rig) -> None:
             assert rig.session.query(sql, "looking") == [(count,)], (name, more)
 
 
-def test_the_databases_clock_is_utc_with_microseconds(rig: Rig) -> None:
+def test_the_databases_time_is_utc_with_microseconds(rig: Rig) -> None:
     rig.session.execute(Sql("set time_zone = '+09:00'"), "preparing")
     before = dt.datetime.now(dt.UTC).timestamp()
     now = rig.dialect.now(rig.session) / 1e9
@@ -215,14 +213,14 @@ def test_the_databases_clock_is_utc_with_microseconds(rig: Rig) -> None:
     rig.session.execute(Sql("set time_zone = '+00:00'"), "preparing")
 
 
-def test_values_of_a_query_are_bound(rig: Rig) -> None:
+def test_query_values_are_bound(rig: Rig) -> None:
     text = "a'\"\\ %s 😀\0"
     reader = rig.dialect.reader(rig.session, Sql("select ", Bind(text), " as a, ", Bind(5), " as b, '%' as c"), ReadOptions())
     assert reader.read(10).values == [[text, 5, "%"]]
     reader.close()
 
 
-def test_a_procedure_gives_its_first_result(rig: Rig) -> None:
+def test_a_procedure_returns_its_first_result(rig: Rig) -> None:
     rig.run("drop procedure if exists two_results")
     rig.run("create procedure two_results() begin select 1 as a; select 2 as b, 3 as c; do 1; end")
     fields, rows = rig.read("call two_results()")
@@ -230,21 +228,21 @@ def test_a_procedure_gives_its_first_result(rig: Rig) -> None:
     assert rig.rows("select 4") == [(4,)]
 
 
-def test_a_statement_without_rows_is_refused(rig: Rig) -> None:
+def test_a_statement_without_rows_is_rejected(rig: Rig) -> None:
     with pytest.raises(ConnectError, match="returns no rows"):
         open_reader(rig, "do 1")
     assert rig.rows("select 1") == [(1,)]
 
 
-def test_an_error_among_the_rows_is_the_servers(rig: Rig) -> None:
+def test_an_error_among_the_rows_has_the_servers_message(rig: Rig) -> None:
     rig.run("drop table if exists numbers", "create table numbers (a varchar(10), b int)")
     rig.run("insert into numbers values ('1', 1), ('2', 2)")
-    with pytest.raises(RowRefusedError, match=r"more than 1 row \(error 1242\)"):
+    with pytest.raises(RowRejectedError, match=r"more than 1 row \(error 1242\)"):
         open_reader(rig, "select (select b from numbers n where n.b >= m.b) from numbers m order by b").read(10)
     assert rig.rows("select 1") == [(1,)]
 
 
-def test_invisible_columns_stay_invisible_beside_floats(rig: Rig) -> None:
+def test_invisible_columns_stay_invisible_next_to_floats(rig: Rig) -> None:
     rig.run("drop table if exists hidden", "create table hidden (a float, `b``c` float not null, z int invisible default 5)")
     rig.run("insert into hidden (a, `b``c`) values (0.1, 0.2)")
     fields, rows = rig.read("hidden")
@@ -252,7 +250,7 @@ def test_invisible_columns_stay_invisible_beside_floats(rig: Rig) -> None:
     assert rows == [[0.1, 0.2]]
 
 
-def test_what_is_missing_is_told_apart(connect: Connect, rig: Rig) -> None:
+def test_missing_tables_and_columns_are_distinguished(connect: Connect, rig: Rig) -> None:
     with pytest.raises(TableChangedError, match=r"doesn't exist \(error 1146\)"):
         rig.rows("select * from nowhere")
     with pytest.raises(TableChangedError, match="Unknown column 'x'"):
@@ -260,27 +258,27 @@ def test_what_is_missing_is_told_apart(connect: Connect, rig: Rig) -> None:
     with pytest.raises(StatementError, match="syntax"):
         rig.rows("selct")
     host, port = rig.dialect.target.url.host, rig.dialect.target.url.port
-    with pytest.raises(LoginError, match="Unknown database"):
+    with pytest.raises(AuthenticationError, match="Unknown database"):
         connect(url=f"jdbc:mysql://{host}:{port}/nowhere").session()
-    with pytest.raises(LoginError, match="Access denied") as refused:
+    with pytest.raises(AuthenticationError, match="Access denied") as refused:
         connect(user="nobody").session()
     assert rig.dialect.target.url.password not in str(refused.value)
-    with pytest.raises(ConnectError, match="There is no table nowhere in"):
+    with pytest.raises(ConnectError, match="Table nowhere does not exist in"):
         rig.dialect.find(rig.session, TableName("nowhere"))
 
 
-def test_pymysql_has_what_is_used_of_its_insides(rig: Rig) -> None:
+def test_pymysql_has_the_internals_that_are_used(rig: Rig) -> None:
     driver = rig.session.driver
-    assert [name for name in INSIDES if not hasattr(driver, name)] == []
+    assert [name for name in CONNECTION_ATTRIBUTES if not hasattr(driver, name)] == []
     driver.query("select 1", unbuffered=True)
-    assert [name for name in RESULT_INSIDES if not hasattr(driver._result, name)] == []
+    assert [name for name in RESULT_ATTRIBUTES if not hasattr(driver._result, name)] == []
     field = driver._result.fields[0]
     assert [name for name in ("name", "type_code", "flags", "charsetnr", "length", "scale") if not hasattr(field, name)] == []
     assert (driver._result.unbuffered_active, hasattr(driver._rfile, "read1")) == (True, True)
     driver._result._finish_unbuffered_query()
 
 
-def test_rows_are_read_packet_by_packet_where_pymysql_hides_its_file(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_read_packet_by_packet_if_pymysql_has_no_file(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     query = "select seq, if(seq = 3, repeat('x', 17000000), 'short') from seq_1_to_5"
     rig.run("set session max_statement_time = 0")
     expected = rig.read(query)
@@ -290,7 +288,7 @@ def test_rows_are_read_packet_by_packet_where_pymysql_hides_its_file(rig: Rig, m
     assert (list(reader.fields), found) == expected
 
 
-def test_kill_needs_a_login(connect: Connect, rig: Rig) -> None:
+def test_kill_needs_credentials(connect: Connect, rig: Rig) -> None:
     target = connect(user="nobody").dialect.target
     with pytest.raises(pymysql.err.MySQLError):
         kill_query(target, rig.session.driver)
@@ -304,7 +302,7 @@ def test_kill_needs_a_login(connect: Connect, rig: Rig) -> None:
         ("round", dt.date(1, 1, 1), dt.datetime(1, 1, 1, tzinfo=dt.UTC)),
     ],
 )
-def test_dates_of_zeros_are_what_the_url_says(
+def test_zero_dates_are_read_as_the_url_configures(
     connect: Connect, mariadb: EmbeddedMariaDB, own_database: str, behaviour: str, day: Any, moment: Any
 ) -> None:
     url = f"jdbc:mysql://{mariadb.host}:{mariadb.port}/{own_database}?zeroDateTimeBehavior={behaviour}"
@@ -318,7 +316,7 @@ def test_dates_of_zeros_are_what_the_url_says(
         session.close()
 
 
-def test_a_date_without_month_or_day_is_told_with_its_own_cure(rig: Rig) -> None:
-    with pytest.raises(DataError, match="2024-00-10 lacks a month or a day") as caught:
+def test_a_date_without_month_or_day_is_rejected_with_a_hint(rig: Rig) -> None:
+    with pytest.raises(DataError, match="2024-00-10 has no month or day") as caught:
         rig.read("select cast('2024-00-10' as date) as d")
     assert "zeroDateTimeBehavior" not in caught.value.message

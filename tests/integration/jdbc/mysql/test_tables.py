@@ -1,4 +1,4 @@
-"""The catalogue, and tables that a sink makes."""
+"""The catalog, and tables that sinks create."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from connect.data.schema import Schema, Type
 from connect.errors import DataError
 from connectors.jdbc.options import InsertMode, SinkField
 from connectors.jdbc.table_name import TableName
-from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.jdbc.mysql.conftest import Connect, Rig
+from tests.support.mariadb import EmbeddedMariaDB
 
 
 def test_tables_are_listed_by_kind_with_their_database(rig: Rig, own_database: str) -> None:
@@ -100,7 +100,7 @@ CREATED = [
 ]
 
 
-def test_created_columns_have_the_originals_types_and_take_their_defaults(rig: Rig) -> None:
+def test_created_columns_have_confluents_types_and_defaults(rig: Rig) -> None:
     plain = [SinkField(f"c{n}", schema) for n, (schema, *_) in enumerate(CREATED)]
     defaults = [
         SinkField(f"d{n}", schema.replace(default=default))
@@ -129,7 +129,7 @@ def test_created_columns_have_the_originals_types_and_take_their_defaults(rig: R
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 6])
-def test_texts_and_bytes_can_be_keys_and_case_tells_them_apart(rig: Rig, count: int) -> None:
+def test_text_and_bytes_can_be_case_sensitive_keys(rig: Rig, count: int) -> None:
     name = TableName("keyed")
     keys = [SinkField(f"k{n}", Schema.BYTES if n % 2 else Schema.STRING, is_key=True) for n in range(count)]
     fields = [*keys, SinkField("v", Schema.OPTIONAL_STRING)]
@@ -140,16 +140,16 @@ def test_texts_and_bytes_can_be_keys_and_case_tells_them_apart(rig: Rig, count: 
     assert rig.rows("select count(*) from keyed") == [(3,)]
 
 
-def test_what_cannot_be_a_column_is_refused(rig: Rig) -> None:
+def test_fields_without_a_column_type_are_rejected(rig: Rig) -> None:
     for field, words in (
-        (SinkField("v", decimal_schema(31)), "Field v: MySQL has decimals with 0 to 30 places"),
-        (SinkField("v", Schema(Type.ARRAY, value_schema=Schema.INT32), is_key=True), "Field v: MySQL has no key over JSON"),
+        (SinkField("v", decimal_schema(31)), "Field v: MySQL supports decimals with 0 to 30 decimal places"),
+        (SinkField("v", Schema(Type.ARRAY, value_schema=Schema.INT32), is_key=True), "Field v: MySQL has no keys of type JSON"),
     ):
         with pytest.raises(DataError, match=words):
             rig.dialect.column_type(field)
 
 
-def test_tables_of_other_databases_are_left_out_where_the_url_says_so(
+def test_tables_of_other_databases_are_excluded_if_the_url_says_so(
     rig: Rig, connect: Connect, mariadb: EmbeddedMariaDB, own_database: str
 ) -> None:
     other = f"{own_database[:-1]}t"
@@ -172,7 +172,7 @@ def test_tables_of_other_databases_are_left_out_where_the_url_says_so(
         mariadb.drop_database(other)
 
 
-def test_an_upsert_that_nothing_can_be_found_by_is_warned_of(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_upsert_without_unique_key_logs_a_warning(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     rig.run("create table keyless (id int, v int)", "create table found_by (id int unique, v int)")
     fields = [SinkField("id", Schema.INT32, is_key=True), SinkField("v", Schema.INT32)]
     rig.write("found_by", fields, [[1, 1], [1, 2]], InsertMode.UPSERT)

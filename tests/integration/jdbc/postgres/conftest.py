@@ -11,13 +11,13 @@ import psycopg
 import pytest
 
 from connect.data.schema import Schema
-from connectors.jdbc.catalog import Table
-from connectors.jdbc.connection.database import ConnectionSettings, Database, Session
+from connectors.jdbc.catalog import JdbcTable
+from connectors.jdbc.database import ConnectionSettings, Database, Session
 from connectors.jdbc.dialects.dialect import Dialect, RowReader
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Sql
 from connectors.jdbc.table_name import TableName
-from connectors.jdbc.urls.connection_url import target_of
+from connectors.jdbc.urls.connection_url import parse_connection_url
 from sluice.embedded.postgres import EmbeddedPostgres
 
 
@@ -33,7 +33,7 @@ class Desk:
 
     def open(self, **settings: Any) -> Database:
         url = f"jdbc:postgresql://{self.server.host}:{self.server.port}/{self.name}"
-        target = target_of(url, self.server.user, self.server.password, {})
+        target = parse_connection_url(url, self.server.user, self.server.password, {})
         return Database(ConnectionSettings(target, attempts=1, pool_size=4, **settings))
 
     @property
@@ -56,11 +56,11 @@ class Desk:
     def table_name(name: str) -> TableName:
         return TableName(name)
 
-    def table(self, name: str, session: Session | None = None) -> Table:
+    def table(self, name: str, session: Session | None = None) -> JdbcTable:
         return self.dialect.find(session or self.session, TableName(name))
 
     def read(
-        self, query: str, options: ReadOptions | None = None, table: Table | None = None
+        self, query: str, options: ReadOptions | None = None, table: JdbcTable | None = None
     ) -> tuple[Sequence[tuple[str, Schema]], list[list[Any]]]:  # fmt: skip
         """The fields and all rows of a query."""
         reader = self.dialect.reader(self.session, Sql(query), options or ReadOptions(), table)

@@ -1,4 +1,4 @@
-"""Whatever rows a table of many types holds, they come back as they were."""
+"""Random rows of many types round-trip."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NAMES = [f"c{i}" for i in range(len(COLUMNS))]
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS, mode=st.sampled_from([InsertMode.INSERT, InsertMode.UPSERT]))
-def test_random_rows_come_back_as_they_were(desk: Desk, rows: list[tuple[Any, ...]], mode: InsertMode) -> None:
+def test_random_rows_round_trip(desk: Desk, rows: list[tuple[Any, ...]], mode: InsertMode) -> None:
     columns = ", ".join(f"{name} {type}" for name, type in zip(NAMES, COLUMNS, strict=True))
     desk.sql(f"DROP TABLE IF EXISTS a, b; CREATE TABLE a (k int PRIMARY KEY, {columns}); CREATE TABLE b (LIKE a INCLUDING ALL)")
     marks = ", ".join(f"%s::{type}" for type in COLUMNS)

@@ -1,4 +1,4 @@
-"""Readers: schemas as the originals', every way to end, and values that are refused."""
+"""Readers: schemas, ways to end, and rejected values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.integration.jdbc.postgres.conftest import Desk
 STRICT = ReadOptions(strict=True)
 
 
-def test_the_schemas_are_those_of_the_originals(desk: Desk) -> None:
+def test_schemas_match_confluents_connector(desk: Desk) -> None:
     desk.sql(
         "CREATE TABLE t (a smallint, b int, c bigint, d real, e float8, f numeric(10,2), g numeric, h bool, i bit, j bit(8), "
         "k bit(9), l char(3), m varchar, n text, o bytea, p date, q time, r timetz, s timestamp, u timestamptz, v json, w uuid, "
@@ -43,7 +43,7 @@ def test_the_schemas_are_those_of_the_originals(desk: Desk) -> None:
     assert all(schema.optional for _, schema in fields)
 
 
-def test_columns_of_a_query_are_optional_unless_the_catalogue_forbids_null(desk: Desk) -> None:
+def test_query_columns_are_optional_unless_the_catalog_forbids_null(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (i int PRIMARY KEY, v text)")
     fields, _ = desk.read("SELECT i, v, i + 1 AS next, 'x' AS word, count(*) OVER () FROM t")
     assert {name: schema.optional for name, schema in fields} == {
@@ -51,13 +51,13 @@ def test_columns_of_a_query_are_optional_unless_the_catalogue_forbids_null(desk:
     }  # fmt: skip
 
 
-def test_a_null_in_a_column_that_has_none_is_refused_by_name(desk: Desk) -> None:
+def test_a_null_in_a_not_null_column_is_rejected_with_its_name(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (i int PRIMARY KEY)")
     with pytest.raises(DataError, match=r"Column right_i is NOT NULL .* outer join"):
         desk.read("SELECT l.i, r.i AS right_i FROM (VALUES (1)) l(i) LEFT JOIN t r ON r.i = l.i")
 
 
-def test_the_fields_are_the_same_objects_as_long_as_the_columns_do_not_change(desk: Desk) -> None:
+def test_fields_are_the_same_objects_until_the_columns_change(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (i int PRIMARY KEY, v text)")
     first, _ = desk.read("SELECT * FROM t", table=desk.table("t"))
     again, _ = desk.read("SELECT * FROM t WHERE i > 5", table=desk.table("t"))
@@ -75,7 +75,7 @@ def test_values_are_bound_and_never_become_sql(desk: Desk) -> None:
         reader.close()
 
 
-def test_exact_values_come_beside_the_rows(desk: Desk) -> None:
+def test_exact_values_are_returned_with_the_rows(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (i int, n numeric(20,0), s timestamp, z timestamptz, d date)")
     desk.sql("INSERT INTO t VALUES (1, 12345678901, '2024-07-01 12:00:00.123456', '2024-07-01 12:00:00.123456+00', '2024-07-01')")
     desk.sql("INSERT INTO t VALUES (2, NULL, '0044-03-15 BC', '20000-01-01+00', NULL)")
@@ -93,12 +93,12 @@ def test_exact_values_come_beside_the_rows(desk: Desk) -> None:
             desk.dialect.reader(desk.session, Sql(query), ReadOptions(exact=("v",)))
 
 
-def test_values_that_a_schema_cannot_hold_are_refused_by_column_with_a_way_out(desk: Desk) -> None:
+def test_values_that_a_schema_cannot_represent_are_rejected_with_a_hint(desk: Desk) -> None:
     refused = {
         "'NaN'::numeric(10,2)": r"Column v: NaN .* casts the column to double precision or text",
         "'1.5'::numeric": r"Column v: 1\.5 has more than the 0 decimal places .* numeric\(p,s\)",
         "'-infinity'::date": r"Column v: -infinity",
-        "'[0:1]={1,2}'::int[]": r"Column v: the array .* bounds of its own",
+        "'[0:1]={1,2}'::int[]": r"Column v: the array .* has explicit bounds",
         "'{{1},{2}}'::int[]": r"Column v: the array .* several dimensions",
         "ARRAY['infinity'::date]": r"Column v: infinity",
     }
@@ -108,7 +108,7 @@ def test_values_that_a_schema_cannot_hold_are_refused_by_column_with_a_way_out(d
         desk.session.rollback()
 
 
-def test_what_the_originals_cut_is_cut_and_refused_when_strict(desk: Desk) -> None:
+def test_values_are_truncated_as_in_confluents_connector_or_rejected_when_strict(desk: Desk) -> None:
     utc = dt.UTC
     cut = {
         "'2024-01-01 00:00:00.123999'::timestamp": dt.datetime(2024, 1, 1, 0, 0, 0, 123_000, utc),
@@ -129,14 +129,14 @@ def test_what_the_originals_cut_is_cut_and_refused_when_strict(desk: Desk) -> No
     assert desk.read(f"SELECT {fine}", STRICT)[1][0][3] is END_OF_DAY
 
 
-def test_far_years_are_far_instants(desk: Desk) -> None:
+def test_years_beyond_pythons_range_are_far_instants(desk: Desk) -> None:
     _, rows = desk.read("SELECT '12345-01-01'::date, '0001-01-01 BC'::timestamp, '294276-12-31 23:59:59.999+00'::timestamptz")
     assert rows[0][0] == FarInstant(327_403_382_400_000)
     assert isinstance(rows[0][1], FarInstant)
     assert rows[0][2] == FarInstant(9_224_318_015_999_999)
 
 
-def test_every_granularity_has_its_form(desk: Desk) -> None:
+def test_every_granularity_has_its_own_representation(desk: Desk) -> None:
     query = "SELECT '2024-07-01 12:00:00.123456'::timestamp, '2024-07-01 12:00:00.5+02'::timestamptz"
     found = {g.name: desk.read(query, ReadOptions(granularity=g))[1][0] for g in Granularity}
     assert found == {
@@ -153,9 +153,9 @@ def test_every_granularity_has_its_form(desk: Desk) -> None:
     }
 
 
-def test_types_without_counterpart_are_refused_or_left_out(desk: Desk) -> None:
+def test_types_without_mapping_are_rejected_or_skipped(desk: Desk) -> None:
     query = "SELECT 1 AS a, ROW(1, 2) AS b"
-    with pytest.raises(DataError, match=r"Column b has type record, which has no counterpart"):
+    with pytest.raises(DataError, match=r"Column b has type record, which has no mapping"):
         desk.read(query)
     desk.session.rollback()
     fields, rows = desk.read(query, ReadOptions(skip_unsupported=True))
@@ -178,14 +178,14 @@ def test_queries_of_every_form_are_read(desk: Desk, query: str) -> None:
     assert (len(fields), sorted(rows)) == (1, [[1], [2], [3]])
 
 
-def test_statements_that_copy_does_not_take_are_streamed(desk: Desk) -> None:
+def test_statements_that_copy_does_not_accept_are_streamed(desk: Desk) -> None:
     fields, rows = desk.read("SHOW server_version", ReadOptions(batch_rows=1))
     assert (fields[0][0], len(rows)) == ("server_version", 1)
     _, plan = desk.read("EXPLAIN SELECT * FROM generate_series(1, 3)", ReadOptions(batch_rows=1))
     assert "generate_series" in plan[0][0]
 
 
-def test_streamed_rows_have_the_values_of_copied_ones(desk: Desk) -> None:
+def test_streamed_rows_equal_copied_ones(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (i int, s text, b bytea, n numeric(5,2), a text[], z timestamptz)")
     desk.sql("INSERT INTO t VALUES (1, E'\\t\\\\N\\n', '\\x00ff', 1.5, ARRAY[E'\\\\', NULL], '2024-01-01 00:00+00')")
     desk.sql("INSERT INTO t (i) VALUES (2)")
@@ -199,7 +199,7 @@ def test_a_result_without_columns_has_rows(desk: Desk) -> None:
     assert desk.read("SELECT FROM generate_series(1, 3)") == ((), [[], [], []])
 
 
-def test_parts_are_as_large_as_asked_and_the_end_is_an_empty_one(desk: Desk) -> None:
+def test_batches_have_the_requested_size_and_the_last_is_empty(desk: Desk) -> None:
     reader = desk.dialect.reader(desk.session, Sql("SELECT generate_series(1, 2500)"), ReadOptions())
     sizes = []
     while part := reader.read(1000).values:
@@ -213,7 +213,7 @@ def test_parts_are_as_large_as_asked_and_the_end_is_an_empty_one(desk: Desk) -> 
 
 @pytest.mark.parametrize("query", ["SELECT generate_series(1, 100000000)", "UPDATE t SET i = i RETURNING i"])
 @pytest.mark.parametrize("nested", [True, False])
-def test_a_reader_closed_early_leaves_the_session_as_it_was(desk: Desk, nested: bool, query: str) -> None:
+def test_closing_a_reader_early_preserves_the_session(desk: Desk, nested: bool, query: str) -> None:
     desk.sql("CREATE TABLE t (i int); INSERT INTO t SELECT generate_series(1, 30000)")
     if nested:
         desk.session.execute(Sql("CREATE TABLE made (i int)"), "making a table")
@@ -233,7 +233,7 @@ SLEEPY = "SELECT i, CASE WHEN i > 5000 THEN pg_sleep(600)::text END AS v FROM ge
 """Sends some rows, then nothing for a long time."""
 
 
-def test_a_reader_closed_while_its_query_sends_nothing_ends_it(desk: Desk) -> None:
+def test_closing_a_reader_cancels_a_silent_query(desk: Desk) -> None:
     reader = desk.dialect.reader(desk.session, Sql(SLEEPY), ReadOptions())
     assert len(reader.read(10).values) == 10
     desk.asleep()
@@ -256,7 +256,7 @@ def test_another_thread_can_cancel_a_read(desk: Desk, query: str) -> None:
     assert desk.session.query(Sql("SELECT 1"), "asking") == [(1,)]
 
 
-def test_a_query_that_takes_too_long_is_ended(desk: Desk) -> None:
+def test_a_query_that_takes_too_long_is_canceled(desk: Desk) -> None:
     database = desk.open(statement_timeout_ms=1000)
     session = database.session()
     with pytest.raises(StatementError, match="statement timeout"):
@@ -265,7 +265,7 @@ def test_a_query_that_takes_too_long_is_ended(desk: Desk) -> None:
     database.close()
 
 
-def test_a_wait_for_a_lock_ends_as_one(desk: Desk) -> None:
+def test_a_lock_wait_times_out_as_a_transient_error(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (i int)")
     database = desk.open(statement_timeout_ms=2000)
     session = database.session()
@@ -277,7 +277,7 @@ def test_a_wait_for_a_lock_ends_as_one(desk: Desk) -> None:
     database.close()
 
 
-def test_a_connection_that_dies_while_it_reads_is_replaced(desk: Desk) -> None:
+def test_a_connection_lost_while_reading_is_replaced(desk: Desk) -> None:
     reader = desk.dialect.reader(desk.session, Sql("SELECT generate_series(1, 100000000)"), ReadOptions())
     reader.read(10)
     desk.sql("SELECT pg_terminate_backend(%s)", desk.session.driver.info.backend_pid)
@@ -289,7 +289,7 @@ def test_a_connection_that_dies_while_it_reads_is_replaced(desk: Desk) -> None:
     assert desk.read("SELECT 1 AS one")[1] == [[1]]
 
 
-def test_errors_say_what_the_server_said(desk: Desk) -> None:
+def test_errors_quote_the_servers_message(desk: Desk) -> None:
     with pytest.raises(
         TableChangedError, match=r'running the query in postgresql://.* failed: relation "nowhere" does not exist'
     ):
@@ -303,7 +303,7 @@ def test_errors_say_what_the_server_said(desk: Desk) -> None:
     desk.session.rollback()
 
 
-def test_a_changed_table_is_read_as_it_is_then(desk: Desk) -> None:
+def test_a_changed_table_is_read_with_its_new_columns(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (i int); INSERT INTO t VALUES (1)")
     for _ in range(10):
         desk.read("SELECT * FROM t")
@@ -311,7 +311,7 @@ def test_a_changed_table_is_read_as_it_is_then(desk: Desk) -> None:
     assert desk.read("SELECT * FROM t")[1] == [["1"]]
 
 
-def test_a_statement_that_was_run_often_takes_a_changed_table(desk: Desk) -> None:
+def test_a_frequent_statement_survives_a_changed_table(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (i int); INSERT INTO t VALUES (1)")
     for _ in range(10):
         assert desk.session.query(Sql("SELECT * FROM t WHERE i = ", Bind(1)), "asking") == [(1,)]
@@ -320,5 +320,5 @@ def test_a_statement_that_was_run_often_takes_a_changed_table(desk: Desk) -> Non
     assert desk.session.query(Sql("SELECT * FROM t WHERE i = ", Bind(1)), "asking") == [(1, None)]
 
 
-def test_the_server_is_known_without_asking(desk: Desk) -> None:
-    assert libpq.server_of(desk.session) is libpq.Server.POSTGRES
+def test_the_server_kind_is_detected_without_a_query(desk: Desk) -> None:
+    assert libpq.server_kind(desk.session) is libpq.ServerKind.POSTGRES

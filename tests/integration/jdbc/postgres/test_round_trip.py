@@ -1,4 +1,4 @@
-"""Every type: from a table, through Connect's values, into a table of the same type."""
+"""Every type: from a table, through Connect values, into a table of the same type."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def create_types(desk: Desk) -> None:
 DIFFERENT = "SELECT k, a.v::text, b.v::text FROM a FULL JOIN b USING (k) WHERE a.v::text IS DISTINCT FROM b.v::text"
 
 
-def test_every_type_comes_back_as_it_was(desk: Desk) -> None:
+def test_every_type_round_trips(desk: Desk) -> None:
     create_types(desk)
     for type, values in TYPES.items():
         desk.sql(
@@ -156,7 +156,7 @@ def test_every_type_comes_back_as_it_was(desk: Desk) -> None:
             assert counts == (len(copies), len(values)), type
 
 
-def test_a_row_can_hold_all_types_and_nothing_but_nulls(desk: Desk) -> None:
+def test_a_row_of_all_types_can_be_null(desk: Desk) -> None:
     create_types(desk)
     columns = ", ".join(f"c{i} {type}" for i, type in enumerate(TYPES))
     desk.sql(f"CREATE TABLE a (k int PRIMARY KEY, {columns}); CREATE TABLE b (LIKE a INCLUDING ALL)")
@@ -169,7 +169,7 @@ def test_a_row_can_hold_all_types_and_nothing_but_nulls(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("mapping", NumericMapping)
-def test_numbers_without_a_scale_are_read_as_the_configuration_says(desk: Desk, mapping: NumericMapping) -> None:
+def test_numbers_without_a_scale_are_read_as_configured(desk: Desk, mapping: NumericMapping) -> None:
     desk.sql("CREATE TABLE a (k int PRIMARY KEY, n numeric)")
     desk.sql("INSERT INTO a VALUES (1, 1.5), (2, 7), (3, null), (4, -12345678901234567890.125)")
     query = "SELECT n FROM a ORDER BY k"
@@ -195,7 +195,7 @@ def test_numbers_without_a_scale_are_read_as_the_configuration_says(desk: Desk, 
         read(2)
 
 
-def test_numbers_come_back_from_every_numeric_mapping(desk: Desk) -> None:
+def test_numbers_round_trip_with_every_numeric_mapping(desk: Desk) -> None:
     desk.sql(
         "CREATE TABLE a (k int PRIMARY KEY, i numeric(2,0), h numeric(3,-3), s numeric(9,0), l numeric(18,0), "
         "d numeric(12,3), n numeric(30,4))"
@@ -214,7 +214,7 @@ def test_numbers_come_back_from_every_numeric_mapping(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("granularity", [g for g in Granularity if g is not Granularity.CONNECT_LOGICAL])
-def test_microseconds_come_back_from_every_granularity_but_connects_own(desk: Desk, granularity: Granularity) -> None:
+def test_microseconds_round_trip_with_every_granularity_but_connects(desk: Desk, granularity: Granularity) -> None:
     desk.sql("CREATE TABLE a (k int PRIMARY KEY, t timestamp, z timestamptz); CREATE TABLE b (LIKE a INCLUDING ALL)")
     desk.sql("INSERT INTO a VALUES (1, '2024-02-29 12:34:56.123456', '1969-12-31 23:59:59.999999+00'), (3, '1950-01-01', 'now')")
     desk.sql("INSERT INTO a (k) VALUES (2)")
@@ -227,7 +227,7 @@ def test_microseconds_come_back_from_every_granularity_but_connects_own(desk: De
 
 @pytest.mark.parametrize("calendar", list(Calendar))
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Australia/Lord_Howe"])
-def test_dates_and_times_come_back_in_every_zone_and_calendar(desk: Desk, zone: str, calendar: Calendar) -> None:
+def test_dates_and_times_round_trip_in_every_zone_and_calendar(desk: Desk, zone: str, calendar: Calendar) -> None:
     desk.sql(
         "CREATE TABLE a (k int PRIMARY KEY, d date, t time, s timestamp, z timestamptz); CREATE TABLE b (LIKE a INCLUDING ALL)"
     )

@@ -1,4 +1,4 @@
-"""Writers: what lands, in which columns, and what is refused and how."""
+"""Writers: stored values, affected columns, and rejected rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from connect.data.logical import END_OF_DAY, FarInstant, date_schema, decimal_sc
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
-from connectors.jdbc.errors import DatabaseLostError, RowRefusedError, StatementError
+from connectors.jdbc.errors import DatabaseLostError, RowRejectedError, StatementError
 from connectors.jdbc.options import InsertMode, SinkField, WriteOptions
 from connectors.jdbc.sql import Sql
 from tests.integration.jdbc.postgres.conftest import Desk, sink_fields
@@ -26,26 +26,26 @@ def semantic(type: Type, name: str, **parameters: str) -> Schema:
     return Schema(type, optional=True, name=name, version=1, parameters=parameters)
 
 
-def test_an_upsert_changes_its_columns_alone(desk: Desk) -> None:
+def test_an_upsert_changes_only_its_columns(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (k int PRIMARY KEY, v text, other text DEFAULT 'new', n int)")
     desk.sql("INSERT INTO t VALUES (1, 'old', 'kept', 7)")
     desk.write("t", (K, V), [[1, "changed"], [2, "added"]])
     assert desk.sql("SELECT * FROM t ORDER BY k") == [(1, "changed", "kept", 7), (2, "added", "new", None)]
 
 
-def test_an_upsert_of_keys_alone_adds_what_is_missing(desk: Desk) -> None:
+def test_an_upsert_of_keys_alone_inserts_missing_rows(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (a int, b text, v text DEFAULT 'x', PRIMARY KEY (b, a)); INSERT INTO t VALUES (1, 'a', 'kept')")
     desk.write("t", (("a", Schema.INT32), ("b", Schema.STRING)), [[1, "a"], [2, "b"]], keys=("a", "b"))
     assert desk.sql("SELECT * FROM t ORDER BY a") == [(1, "a", "kept"), (2, "b", "x")]
 
 
-def test_an_update_changes_rows_that_are_there_and_the_last_of_a_key_counts(desk: Desk) -> None:
+def test_an_update_changes_existing_rows_to_the_last_record_of_a_key(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (k int, v text, other text); INSERT INTO t VALUES (1, 'a', 'kept'), (2, 'b', 'kept')")
     desk.write("t", (K, V), [[1, "first"], [9, "nobody"], [1, "last"]], mode=InsertMode.UPDATE)
     assert desk.sql("SELECT * FROM t ORDER BY k") == [(1, "last", "kept"), (2, "b", "kept")]
 
 
-def test_an_update_needs_something_to_set(desk: Desk) -> None:
+def test_an_update_needs_columns_to_set(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (k int)")
     with pytest.raises(DataError, match="no columns to set"):
         desk.write("t", (K,), [[1]], mode=InsertMode.UPDATE)
@@ -54,7 +54,7 @@ def test_an_update_needs_something_to_set(desk: Desk) -> None:
             desk.write("t", (K,), [[1]], mode=mode, keys=())
 
 
-def test_rows_of_keys_are_deleted_and_missing_ones_are_no_error(desk: Desk) -> None:
+def test_deleting_a_missing_row_is_not_an_error(desk: Desk) -> None:
     desk.sql(
         "CREATE TABLE t (k int, b text, u uuid); INSERT INTO t SELECT i, 'b' || i, gen_random_uuid() FROM generate_series(1, 9) i"
     )
@@ -65,7 +65,7 @@ def test_rows_of_keys_are_deleted_and_missing_ones_are_no_error(desk: Desk) -> N
 
 
 @pytest.mark.parametrize("many", [1, 100])
-def test_nulls_are_the_defaults_of_their_schemas_unless_told_otherwise(desk: Desk, many: int) -> None:
+def test_nulls_are_written_as_schema_defaults_unless_disabled(desk: Desk, many: int) -> None:
     desk.sql("CREATE TABLE t (k int, v text, n numeric(5,2))")
     fields = (K, ("v", Schema(Type.STRING, default="a\tb")), ("n", decimal_schema(2, optional=True, default=Decimal("1.50"))))
     rows = [[i, None, None] for i in range(many)]
@@ -84,7 +84,7 @@ def test_views_and_tables_with_row_security_are_written_without_copy(desk: Desk)
         assert desk.sql(f"SELECT count(*) FROM {name}") == [(50,)]
 
 
-def test_partitioned_tables_take_every_mode(desk: Desk) -> None:
+def test_partitioned_tables_support_every_mode(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (k int PRIMARY KEY, v text) PARTITION BY HASH (k)")
     desk.sql("CREATE TABLE p PARTITION OF t FOR VALUES WITH (MODULUS 2, REMAINDER 0)")
     desk.sql("CREATE TABLE q PARTITION OF t FOR VALUES WITH (MODULUS 2, REMAINDER 1)")
@@ -97,7 +97,7 @@ def test_partitioned_tables_take_every_mode(desk: Desk) -> None:
 # --- values on their way to columns of other types
 
 
-def test_debezium_types_land_in_the_columns_made_for_them(desk: Desk) -> None:
+def test_debezium_types_are_written_to_created_columns(desk: Desk) -> None:
     scaled = (
         SchemaBuilder.struct().name("io.debezium.data.VariableScaleDecimal").version(1).optional()
         .field("scale", Schema.INT32).field("value", Schema.BYTES).build()
@@ -142,7 +142,7 @@ def test_debezium_types_land_in_the_columns_made_for_them(desk: Desk) -> None:
     assert dict(zip(types, found, strict=True)) == {name: text for name, _, _, _, text in cases}
 
 
-def test_values_become_what_their_columns_hold(desk: Desk) -> None:
+def test_values_convert_to_their_columns_types(desk: Desk) -> None:
     members = (
         SchemaBuilder.struct().field("n", decimal_schema(2)).field("b", Schema.BYTES).field("s", Schema.OPTIONAL_STRING).build()
     )
@@ -187,7 +187,7 @@ def test_values_become_what_their_columns_hold(desk: Desk) -> None:
             assert desk.sql("SELECT DISTINCT v::text FROM t") == [(text,)], (schema, type, mode)
 
 
-def test_dates_follow_the_zone_that_is_set_for_them(desk: Desk) -> None:
+def test_dates_use_date_timezone(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (k int PRIMARY KEY, d date, s timestamp, t time)")
     fields = (K, ("d", date_schema()), ("s", timestamp_schema()), ("t", time_schema()))
     west = dt.timezone(dt.timedelta(hours=-5))
@@ -199,11 +199,11 @@ def test_dates_follow_the_zone_that_is_set_for_them(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("many", [1, 50])
-def test_values_that_cannot_be_kept_are_refused_by_field(desk: Desk, many: int) -> None:
+def test_values_that_cannot_be_stored_are_rejected_with_their_field(desk: Desk, many: int) -> None:
     desk.sql("CREATE TABLE t (k int, text text, int int, bits bit(4), ts timestamp, arr int[])")
     fields = {
         "text": (Schema.STRING, "a\0b", "Field text holds the character U\\+0000"),
-        "int": (decimal_schema(1), Decimal("1.5"), "Field int: 1.5 is no whole number"),
+        "int": (decimal_schema(1), Decimal("1.5"), "Field int: 1.5 is not a whole number"),
         "bits": (Schema.INT8, 16, "Field bits: 16 has more bits than the 4"),
         "ts": (semantic(Type.INT64, "io.debezium.time.NanoTimestamp"), 1, "Field ts: .* finer than the microseconds"),
     }
@@ -217,7 +217,7 @@ def test_values_that_cannot_be_kept_are_refused_by_field(desk: Desk, many: int) 
     assert desk.sql("SELECT count(*) FROM t") == [(0,)]
 
 
-def test_fields_without_a_place_are_refused_by_name(desk: Desk) -> None:
+def test_fields_without_a_column_are_rejected_by_name(desk: Desk) -> None:
     desk.sql('CREATE TABLE t (k int PRIMARY KEY, v text, c int GENERATED ALWAYS AS (k) STORED, "Upper" int)')
     with pytest.raises(DataError, match=r"Field w has no column in public\.t, which has k, v, c, Upper"):
         desk.write("t", (K, ("w", Schema.STRING)), [[1, "x"]])
@@ -241,29 +241,29 @@ REFUSED = {
 
 @pytest.mark.parametrize("columns", REFUSED)
 @pytest.mark.parametrize("many", [0, 40])
-def test_refused_rows_come_with_the_databases_words_and_leave_nothing(desk: Desk, columns: str, many: int) -> None:
+def test_rejected_rows_quote_the_database_and_write_nothing(desk: Desk, columns: str, many: int) -> None:
     rows, words = REFUSED[columns]
     desk.sql("CREATE TABLE parent (p int PRIMARY KEY)")
     desk.sql(f"CREATE TABLE t ({columns}, v varchar(20))")
     bad = [*rows, *([100 + i, "more"] for i in range(many))]
     writer = desk.dialect.writer(desk.table("t"), sink_fields((K, V), ()), InsertMode.INSERT, WriteOptions())
-    with pytest.raises(RowRefusedError, match=words), desk.session.savepoint():
+    with pytest.raises(RowRejectedError, match=words), desk.session.savepoint():
         writer.write(desk.session, bad)
     desk.session.commit()
     assert desk.sql("SELECT count(*) FROM t") == [(0,)]
 
 
 @pytest.mark.parametrize("many", [1, 50])
-def test_text_that_is_too_long_is_refused_never_cut(desk: Desk, many: int) -> None:
+def test_text_that_is_too_long_is_rejected_not_truncated(desk: Desk, many: int) -> None:
     desk.sql("CREATE TABLE t (k int PRIMARY KEY, v varchar(3), c char(3), b bit(3), d numeric(3,1))")
     for name, value in (("v", "abcd"), ("c", "abcd"), ("b", "0101"), ("d", "1234.5")):
         for mode in (InsertMode.INSERT, InsertMode.UPSERT):
-            with pytest.raises(RowRefusedError):
+            with pytest.raises(RowRejectedError):
                 desk.write("t", (K, (name, Schema.STRING)), [[i, value] for i in range(many)], mode=mode)
     assert desk.sql("SELECT count(*) FROM t") == [(0,)]
 
 
-def test_a_transaction_goes_on_after_a_savepoint(desk: Desk) -> None:
+def test_a_transaction_continues_after_a_savepoint(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (k int PRIMARY KEY, v text)")
     writer = desk.dialect.writer(desk.table("t"), sink_fields((K, V), ("k",)), InsertMode.UPSERT, WriteOptions())
     copier = desk.dialect.writer(desk.table("t"), sink_fields((K, V), ("k",)), InsertMode.INSERT, WriteOptions())
@@ -276,7 +276,7 @@ def test_a_transaction_goes_on_after_a_savepoint(desk: Desk) -> None:
     assert desk.sql("SELECT k FROM t ORDER BY k") == [(1,), (50,)]
 
 
-def test_what_was_not_committed_is_rolled_back_whichever_way_it_was_written(desk: Desk) -> None:
+def test_uncommitted_rows_are_rolled_back_for_every_writer(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (k int PRIMARY KEY, v text)")
     for mode in (InsertMode.INSERT, InsertMode.UPSERT):
         writer = desk.dialect.writer(desk.table("t"), sink_fields((K, V), ("k",)), mode, WriteOptions())
@@ -287,7 +287,7 @@ def test_what_was_not_committed_is_rolled_back_whichever_way_it_was_written(desk
     assert desk.sql("SELECT count(*) FROM t") == [(0,)]
 
 
-def test_an_identity_that_is_always_generated_is_refused_by_the_database(desk: Desk) -> None:
+def test_the_database_rejects_values_for_a_generated_identity(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v text)")
     for mode in (InsertMode.INSERT, InsertMode.UPSERT):
         with pytest.raises(StatementError, match='cannot insert a non-DEFAULT value into column "k"'):
@@ -296,15 +296,15 @@ def test_an_identity_that_is_always_generated_is_refused_by_the_database(desk: D
     assert desk.sql("SELECT count(*) FROM t") == [(100,)]
 
 
-def test_triggers_refuse_rows(desk: Desk) -> None:
+def test_triggers_reject_rows(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (k int PRIMARY KEY, v text)")
     desk.sql("CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not %', NEW.v; END $$")
     desk.sql("CREATE TRIGGER no BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION no()")
-    with pytest.raises(RowRefusedError, match="not today"):
+    with pytest.raises(RowRejectedError, match="not today"):
         desk.write("t", (K, V), [[1, "today"]])
 
 
-def test_a_conflict_target_that_is_no_key_is_an_error_of_the_statement(desk: Desk) -> None:
+def test_a_conflict_target_without_key_is_a_statement_error(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (k int, v text)")
     with pytest.raises(StatementError, match="no unique or exclusion constraint matching the ON CONFLICT"):
         desk.write("t", (K, V), [[1, "x"]])
@@ -313,7 +313,7 @@ def test_a_conflict_target_that_is_no_key_is_an_error_of_the_statement(desk: Des
 # --- trouble
 
 
-def test_tasks_that_upsert_the_same_rows_in_opposite_orders_do_not_block_each_other(desk: Desk) -> None:
+def test_tasks_that_upsert_the_same_rows_in_opposite_orders_do_not_deadlock(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (k int PRIMARY KEY, v text)")
     rows = [[i, "x"] for i in range(300)]
     writer = desk.dialect.writer(desk.table("t"), sink_fields((K, V), ("k",)), InsertMode.UPSERT, WriteOptions())
@@ -341,7 +341,7 @@ def test_tasks_that_upsert_the_same_rows_in_opposite_orders_do_not_block_each_ot
 
 
 @pytest.mark.parametrize("mode", [InsertMode.INSERT, InsertMode.UPSERT])
-def test_a_connection_that_dies_is_lost_and_the_next_one_writes(desk: Desk, mode: InsertMode) -> None:
+def test_after_a_lost_connection_the_next_one_writes(desk: Desk, mode: InsertMode) -> None:
     desk.sql("CREATE TABLE t (k int PRIMARY KEY, v text)")
     writer = desk.dialect.writer(desk.table("t"), sink_fields((K, V), ("k",)), mode, WriteOptions())
     rows = [[i, "x"] for i in range(100)]
@@ -356,7 +356,7 @@ def test_a_connection_that_dies_is_lost_and_the_next_one_writes(desk: Desk, mode
     assert desk.sql("SELECT count(*) FROM t") == [(100,)]
 
 
-def test_a_standby_is_waited_for(desk: Desk) -> None:
+def test_a_standby_is_a_transient_error(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (k int PRIMARY KEY, v text)")
     writer = desk.dialect.writer(desk.table("t"), sink_fields((K, V), ("k",)), InsertMode.UPSERT, WriteOptions())
     desk.session.rollback()
@@ -366,7 +366,7 @@ def test_a_standby_is_waited_for(desk: Desk) -> None:
     desk.session.rollback()
 
 
-def test_a_server_that_restarts_is_lost_and_found(desk: Desk) -> None:
+def test_a_restarted_server_is_reconnected(desk: Desk) -> None:
     desk.sql("CREATE TABLE t (k int PRIMARY KEY, v text)")
     writer = desk.dialect.writer(desk.table("t"), sink_fields((K, V), ("k",)), InsertMode.UPSERT, WriteOptions())
     writer.write(desk.session, [[1, "x"]])
@@ -384,7 +384,7 @@ def test_a_server_that_restarts_is_lost_and_found(desk: Desk) -> None:
     assert desk.sql("SELECT count(*) FROM t") == [(2,)]
 
 
-def test_tables_may_be_as_wide_as_the_database_allows(desk: Desk) -> None:
+def test_tables_can_be_as_wide_as_the_database_allows(desk: Desk) -> None:
     names = [f"c{i}" for i in range(1500)]
     desk.sql(f"CREATE TABLE t (k int PRIMARY KEY, {', '.join(name + ' int' for name in names)})")
     fields = (K, *((name, Schema.OPTIONAL_INT32) for name in names))

@@ -1,4 +1,4 @@
-"""The sink task on a real PostgreSQL and a real MariaDB: what is the same on both."""
+"""The sink task on PostgreSQL and MariaDB: common behavior."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shop(request: pytest.FixtureRequest) -> Shop:
     return made
 
 
-def test_it_is_a_good_sink(shop: Shop, people: Records) -> None:
+def test_sink_passes_the_conformance_suite(shop: Shop, people: Records) -> None:
     config = {
         "name": "s",
         "topics": "people",
@@ -56,7 +56,7 @@ NASTY = [
 
 
 @pytest.mark.parametrize("name", NASTY)
-def test_names_are_names_and_nothing_else(shop: Shop, name: str) -> None:
+def test_names_with_special_characters_are_safe(shop: Shop, name: str) -> None:
     shop.run("CREATE TABLE victim(a int)")
     topic = Records(name.lstrip('"'))
     schema = SchemaBuilder.struct().field("id", Schema.INT32).field(name, Schema.OPTIONAL_STRING).build()
@@ -91,7 +91,7 @@ def test_the_table_has_the_last_good_change_of_each_key(shop: Shop, changes: Any
     assert {row[0]: row[1:] for row in shop.rows("SELECT id, name, age FROM people")} == expected
 
 
-def test_tasks_that_make_one_table_and_add_columns_at_once_all_go_on(shop: Shop) -> None:
+def test_tasks_can_create_and_alter_the_same_table_concurrently(shop: Shop) -> None:
     tries = 1 if isinstance(shop, PostgresShop) else 10  # CREATE and ALTER end transactions of MariaDB
     failures: list[BaseException] = []
     barrier = threading.Barrier(4)

@@ -1,4 +1,4 @@
-"""The sink task on a real MariaDB, where CREATE and ALTER end transactions."""
+"""The sink task on MariaDB, where CREATE and ALTER end transactions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_table_is_created_altered_upserted_and_deleted_from(shop: MariaDBShop,
 
 
 @pytest.mark.parametrize("mode", ["insert", "upsert"])
-def test_refused_rows_are_reported_and_all_others_land(shop: MariaDBShop, people: Records, mode: str) -> None:
+def test_errant_rows_are_reported_and_the_others_are_written(shop: MariaDBShop, people: Records, mode: str) -> None:
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name varchar(5) NOT NULL, age int CHECK (age < 100))")
     bad = {5: ("longer than five", 1), 77: (None, 1), 78: ("x", 200)}
     reporter = MemoryReporter()
@@ -37,7 +37,7 @@ def test_refused_rows_are_reported_and_all_others_land(shop: MariaDBShop, people
     assert [offset for offset, _ in reported(reporter)] == [5, 77, 78]
 
 
-def test_a_refused_row_that_is_not_tolerated_leaves_nothing(shop: MariaDBShop, people: Records) -> None:
+def test_without_tolerance_an_errant_row_prevents_its_whole_batch(shop: MariaDBShop, people: Records) -> None:
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name text, age int CHECK (age < 100))")
     with shop.sink(**UPSERT) as sink, pytest.raises(ConnectError, match="offset 7 cannot be written") as caught:
         sink.put(*[people.keyed(i, "x", 200 if i == 7 else 1) for i in range(20)])
@@ -45,7 +45,7 @@ def test_a_refused_row_that_is_not_tolerated_leaves_nothing(shop: MariaDBShop, p
     assert shop.rows("SELECT count(*) FROM people") == [(0,)]
 
 
-def test_a_restart_of_the_database_is_survived(shop: MariaDBShop, people: Records) -> None:
+def test_sink_survives_a_database_restart(shop: MariaDBShop, people: Records) -> None:
     with shop.sink(**UPSERT, connection__attempts="1", max__retries="1000000") as sink:
         sink.put(people.keyed(1, "a", 1))
         shop.server.kill()
@@ -59,7 +59,7 @@ def test_a_restart_of_the_database_is_survived(shop: MariaDBShop, people: Record
     assert shop.rows("SELECT id FROM people ORDER BY id") == [(1,), (2,), (3,)]
 
 
-def test_a_table_that_is_dropped_comes_back(shop: MariaDBShop, people: Records) -> None:
+def test_dropped_table_is_created_again(shop: MariaDBShop, people: Records) -> None:
     with shop.sink(**UPSERT) as sink:
         sink.put(people.keyed(1, "x", 1))
         shop.run("DROP TABLE people")
@@ -67,6 +67,6 @@ def test_a_table_that_is_dropped_comes_back(shop: MariaDBShop, people: Records) 
     assert shop.rows("SELECT * FROM people") == [(2, "y", 2)]
 
 
-def test_a_dot_in_a_topic_is_explained_where_its_database_is_not_there(shop: MariaDBShop) -> None:
+def test_error_explains_a_dot_in_a_topic_if_the_database_is_missing(shop: MariaDBShop) -> None:
     with shop.sink(**UPSERT) as sink, pytest.raises(ConnectError, match="a dot separates schema and table"):
         sink.put(Records("nowhere.people").keyed(1, "a", 1))

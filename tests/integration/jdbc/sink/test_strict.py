@@ -1,4 +1,4 @@
-"""``conversion.strict=true``: what each database rounds or cuts in silence is refused, and all else lands."""
+"""``conversion.strict=true``: values that the database would silently round or truncate are rejected; others are written."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import SinkRecord
 from connect.testing.harness import MemoryReporter, SinkContext
-from connectors.jdbc.connection.database import ConnectionSettings, Database, Session
+from connectors.jdbc.database import ConnectionSettings, Database, Session
 from connectors.jdbc.debezium_sink.connector import DebeziumJdbcSinkTask
 from connectors.jdbc.dialects.lossless import strict_writer
 from connectors.jdbc.options import InsertMode, SinkField, WriteOptions
-from connectors.jdbc.sink.database_task import DatabaseSinkTask
-from connectors.jdbc.sink.task import JdbcSinkTask
+from connectors.jdbc.sink.task import BaseJdbcSinkTask, JdbcSinkTask
 from connectors.jdbc.sql import Sql
 from connectors.jdbc.table_name import TableName
-from connectors.jdbc.urls.connection_url import target_of
-from sluice.embedded.mariadb import EmbeddedMariaDB
+from connectors.jdbc.urls.connection_url import parse_connection_url
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.mariadb import EmbeddedMariaDB
 
 
 class Case(NamedTuple):
@@ -174,14 +173,14 @@ def open_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Op
         if kind == "postgres":
             server: EmbeddedPostgres = request.getfixturevalue("postgres")
             url = f"jdbc:postgresql://{server.host}:{server.port}/{request.getfixturevalue('database')}"
-            target = target_of(url, server.user, server.password, {})
+            target = parse_connection_url(url, server.user, server.password, {})
         elif kind == "mariadb":
             maria: EmbeddedMariaDB = request.getfixturevalue("mariadb")
             # Of this test's own, and dropped: a source without a list of tables reads those of all databases.
             url = f"jdbc:mysql://{maria.host}:{maria.port}/{request.getfixturevalue('mariadb_database')}"
-            target = target_of(url, maria.user, maria.password, {})
+            target = parse_connection_url(url, maria.user, maria.password, {})
         else:
-            target = target_of(f"jdbc:{kind}:{tmp_path / 'strict.db'}", None, None, {})
+            target = parse_connection_url(f"jdbc:{kind}:{tmp_path / 'strict.db'}", None, None, {})
         opened.append(Database(ConnectionSettings(target, attempts=1)))
         return opened[-1]
 
@@ -195,7 +194,7 @@ def open_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Op
     [("postgres", POSTGRES), ("mariadb", MARIADB), ("duckdb", DUCKDB), ("sqlite", SQLITE)],
     ids=["postgres", "mariadb", "duckdb", "sqlite"],
 )
-def test_strict_conversion_refuses_what_a_column_would_not_keep(kind: str, cases: list[Case], open_database: Open) -> None:
+def test_strict_conversion_rejects_values_that_a_column_cannot_store(kind: str, cases: list[Case], open_database: Open) -> None:
     database = open_database(kind)
     for column, schema, kept, lost in cases:
         table = Table(database, column)
@@ -218,7 +217,7 @@ def test_strict_conversion_refuses_what_a_column_would_not_keep(kind: str, cases
         ("sqlite", "INTEGER", TEXT, "007", 7),
     ],
 )
-def test_without_strict_conversion_the_database_rounds_as_it_does(
+def test_without_strict_conversion_the_database_rounds(
     kind: str, column: str, schema: Schema, value: Any, stored: Any, open_database: Open
 ) -> None:
     table = Table(open_database(kind), column)
@@ -226,19 +225,19 @@ def test_without_strict_conversion_the_database_rounds_as_it_does(
     assert table.session.query(Sql("SELECT v FROM t"), "testing") == [(stored,)]
 
 
-def test_the_refusal_names_column_type_and_value(open_database: Open) -> None:
+def test_error_names_column_type_and_value(open_database: Open) -> None:
     table = Table(open_database("duckdb"), "FLOAT")
     with pytest.raises(DataError) as refused:
         table.put(DOUBLE, 0.1)
     assert refused.value.message == (
-        "main.t.v is FLOAT, which would not keep all of 0.1 (field v); conversion.strict=true forbids that"
+        "main.t.v is FLOAT, which cannot store 0.1 (field v) without loss; conversion.strict=true forbids that"
     )
 
 
 def test_the_default_of_a_null_is_checked_as_well(open_database: Open) -> None:
     table = Table(open_database("duckdb"), "FLOAT")
     defaulted = DOUBLE.replace(default=0.1)
-    with pytest.raises(DataError, match="all of 0"):
+    with pytest.raises(DataError, match=r"cannot store 0\.1"):
         table.put(defaulted, None)
 
 
@@ -252,8 +251,8 @@ ROW = SchemaBuilder.struct().field("id", Schema.INT32).field("v", TEXT).build()
         (DebeziumJdbcSinkTask, {"primary.key.mode": "none"}),
     ],
 )
-def test_dead_letter_queues_take_what_strict_conversion_refuses(
-    task: type[DatabaseSinkTask], keys: dict[str, str], tmp_path: Path
+def test_values_rejected_by_strict_conversion_go_to_the_dead_letter_queue(
+    task: type[BaseJdbcSinkTask], keys: dict[str, str], tmp_path: Path
 ) -> None:
     path = tmp_path / "strict.db"
     with closing(sqlite3.connect(path)) as own:

@@ -1,4 +1,4 @@
-"""The sink in a worker process: killed where something is at stake, without its database, with a dead letter queue."""
+"""The sink in a worker process: killed during a batch, without its database, with a dead letter queue."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def committed(one: Process, topic: str) -> int | None:
     return offsets[0]["offset"]["kafka_offset"] if offsets else None
 
 
-def test_killed_in_the_middle_of_a_batch_and_right_after_its_commit_nothing_is_lost(
+def test_worker_killed_during_or_after_a_batch_loses_nothing(
     process: Callable[..., Process], shop: PostgresShop, unique_name: Name
 ) -> None:
     one = process()
@@ -108,9 +108,7 @@ def test_killed_in_the_middle_of_a_batch_and_right_after_its_commit_nothing_is_l
     assert one.end() == 0
 
 
-def test_a_restart_of_the_database_in_the_middle_loses_nothing(
-    process: Callable[..., Process], shop: PostgresShop, unique_name: Name
-) -> None:
+def test_database_restart_loses_nothing(process: Callable[..., Process], shop: PostgresShop, unique_name: Name) -> None:
     one = process()
     topic = Topic(one.bootstrap, unique_name("people"))
     one.start(sink(one, shop, topic.name, connection__attempts="1", max__retries="1000")).wait_ready()
@@ -128,7 +126,7 @@ def test_a_restart_of_the_database_in_the_middle_loses_nothing(
     assert shop.server.password not in one.text()
 
 
-def test_the_example_writes_changes_and_sets_aside_what_the_database_refuses(
+def test_example_writes_changes_and_sends_rejected_records_to_the_dead_letter_queue(
     process: Callable[..., Process], shop: PostgresShop, unique_name: Name
 ) -> None:
     one, dlq = process(), unique_name("dlq")
@@ -173,7 +171,7 @@ def dead_letters(bootstrap: str, topic: str) -> list[tuple[int, str]]:
         consumer.close()
 
 
-def test_a_record_that_is_not_tolerated_fails_the_task_and_is_named(
+def test_errant_record_without_tolerance_fails_the_task_and_is_named(
     process: Callable[..., Process], shop: PostgresShop, unique_name: Name
 ) -> None:
     one = process()

@@ -1,4 +1,4 @@
-"""Databases to read, and a connector that reads them as a worker would have it: monitor, tasks, stored offsets."""
+"""Databases to read, and a connector that runs as in a worker: monitor, tasks, stored offsets."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from connect.record import SourceRecord
 from connect.source import SourceTask
 from connect.testing.harness import MemoryOffsets, SourceHarness
 from connectors.jdbc import JdbcSource
-from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.mariadb import EmbeddedMariaDB
 
 
 class Database:
@@ -238,7 +238,7 @@ class Sources:
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sources]:
     # A task that has nothing to read holds up the others here, where one thread polls them all.
-    monkeypatch.setattr("connectors.jdbc.source.task._POLL_S", 0.02)
+    monkeypatch.setattr("connectors.jdbc.source.task._POLL_TIMEOUT_S", 0.02)
     sources = Sources()
     yield sources
     sources.stop()

@@ -1,4 +1,4 @@
-"""Large tables that several tasks read in chunks, and what comes after."""
+"""Large tables that several tasks read in chunks, and the incremental reading that follows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def committed(source: Source, count: int) -> list[SourceRecord]:
 
 
 @pytest.mark.parametrize("keys", [INCREMENTING, BY_TIME, BOTH])
-def test_all_tasks_read_a_table_once_and_then_go_on_with_what_is_new(
+def test_all_tasks_read_a_table_once_and_then_continue_with_new_rows(
     database: Database, start: Sources, keys: dict[str, str]
 ) -> None:
     database.execute(ORDERS, insert(*range(1, 96)), insert(96, 97, 98, time="2024-01-02 03:04:06"))
@@ -68,7 +68,7 @@ def test_all_tasks_read_a_table_once_and_then_go_on_with_what_is_new(
     assert (new[0].source_partition, new[0].source_offset) == (own, source.offsets.offset(own))
 
 
-def test_when_the_chunks_are_read_the_tables_are_dealt_as_ever(database: Database, start: Sources) -> None:
+def test_tables_are_assigned_as_usual_after_their_chunks(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(*range(1, 50)))
     source = begin(start, database, **INCREMENTING)
     committed(source, 49)
@@ -78,7 +78,7 @@ def test_when_the_chunks_are_read_the_tables_are_dealt_as_ever(database: Databas
     assert column(source.read(1), "id") == [50]
 
 
-def test_a_restart_reads_only_what_is_not_done(database: Database, start: Sources) -> None:
+def test_restart_reads_only_unfinished_chunks(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(*range(1, 101)))
     source = begin(start, database, batch_max_rows="4", **INCREMENTING)
     first: list[SourceRecord] = []
@@ -91,7 +91,7 @@ def test_a_restart_reads_only_what_is_not_done(database: Database, start: Source
     assert Counter(column(first + rest, "id")) == Counter(range(1, 101))
 
 
-def test_rows_that_come_and_change_meanwhile_are_not_lost(database: Database, start: Sources) -> None:
+def test_rows_that_change_during_chunked_reading_are_not_lost(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(*range(2, 202, 2)))
     source = begin(start, database, batch_max_rows="3", **BY_TIME)
     seen = source.read(20)
@@ -111,7 +111,7 @@ def test_rows_that_come_and_change_meanwhile_are_not_lost(database: Database, st
     source.read_until(complete)
 
 
-def test_chunks_whose_rows_were_deleted_do_not_keep_the_table_waiting(database: Database, start: Sources) -> None:
+def test_chunks_with_deleted_rows_count_as_done(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(*range(1, 101)))
     source = begin(start, database, tasks=2, **INCREMENTING)
     database.execute("DELETE FROM orders WHERE id BETWEEN 20 AND 60", insert(101))
@@ -119,7 +119,7 @@ def test_chunks_whose_rows_were_deleted_do_not_keep_the_table_waiting(database: 
     assert sorted(column(records, "id")) == [*range(1, 20), *range(61, 102)]
 
 
-def test_keys_with_gaps_and_keys_of_text_are_cut_evenly(database: Database, start: Sources) -> None:
+def test_keys_with_gaps_and_text_keys_are_divided_evenly(database: Database, start: Sources) -> None:
     database.execute("CREATE TABLE gaps (id BIGINT NOT NULL PRIMARY KEY)", "CREATE TABLE texts (id VARCHAR(20) PRIMARY KEY)")
     database.execute(*(f"INSERT INTO gaps VALUES ({n**7})" for n in range(40)))
     database.execute(*(f"INSERT INTO texts VALUES ('it''s {n}')" for n in range(40)))
@@ -130,7 +130,7 @@ def test_keys_with_gaps_and_keys_of_text_are_cut_evenly(database: Database, star
     assert {record.value["id"] for record in records} == {n**7 for n in range(40)} | {f"it's {n}" for n in range(40)}
 
 
-def test_a_copy_in_chunks_goes_on_where_it_was_and_begins_anew_when_it_was_done(database: Database, start: Sources) -> None:
+def test_chunked_bulk_copy_resumes_and_starts_over_when_complete(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(*range(1, 41)))
     keys = {"mode": "bulk", "poll_interval_ms": "60000", "batch_max_rows": "5"}
     source = begin(start, database, tasks=1, **keys)
@@ -156,7 +156,7 @@ def test_progress_counts_chunks_and_rows(database: Database, start: Sources) -> 
     assert task.progress()["rows"] == 100
 
 
-def test_small_tables_and_tables_that_are_under_way_are_read_in_one_piece(database: Database, start: Sources) -> None:
+def test_small_and_partly_read_tables_are_not_chunked(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(*range(1, 101)))
     offsets = MemoryOffsets()
     offsets.store({"protocol": "1", "table": database.name("orders")}, {"incrementing": 90})
@@ -166,7 +166,7 @@ def test_small_tables_and_tables_that_are_under_way_are_read_in_one_piece(databa
     assert len(begin(start, database, snapshot_chunks="auto", **INCREMENTING).harnesses) == 1
 
 
-def test_rows_of_the_plans_own_time_are_not_cut_in_two_by_a_restart(database: Database, start: Sources) -> None:
+def test_restart_does_not_split_rows_with_the_plans_timestamp(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(*range(30)), insert(*range(30, 50), time="2024-01-02 03:04:06"))
     own = {"protocol": "1", "table": database.name("orders")}
     source = begin(start, database, batch_max_rows="5", **BY_TIME)
@@ -181,7 +181,7 @@ def test_rows_of_the_plans_own_time_are_not_cut_in_two_by_a_restart(database: Da
     assert source.offsets.offset(own) == {"timestamp": 1704164646000, "timestamp_nanos": 0}
 
 
-def test_a_table_with_null_in_its_key_is_read_in_one_piece(sqlite: Database, start: Sources) -> None:
+def test_table_with_null_in_its_key_is_not_chunked(sqlite: Database, start: Sources) -> None:
     sqlite.execute("CREATE TABLE t (id TEXT PRIMARY KEY, n INTEGER)")
     sqlite.execute("INSERT INTO t VALUES " + ",".join(f"({'NULL' if n % 10 == 0 else n}, {n})" for n in range(50)))
     assert {*column(begin(start, sqlite, mode="bulk").read(50), "n")} == {*range(50)}

@@ -1,4 +1,4 @@
-"""What interrupts a task: a stop, a server that restarts, a query that takes too long, a process that dies."""
+"""Interruptions of a task: stop, server restart, query timeout, killed process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ENDLESS = {
 }
 
 
-def test_a_stop_ends_a_query_that_runs(database: Database, start: Sources) -> None:
+def test_stop_cancels_a_running_query(database: Database, start: Sources) -> None:
     source = start(database, mode="bulk", query=ENDLESS[database.kind])
     (harness,) = source.harnesses
     polled: list[object] = []
@@ -57,7 +57,7 @@ def test_a_stop_ends_a_query_that_runs(database: Database, start: Sources) -> No
     assert polled == [[]]
 
 
-def test_a_query_over_its_time_fails_the_task_with_the_keys_name(postgres: Database, start: Sources) -> None:
+def test_query_timeout_fails_the_task_and_names_the_key(postgres: Database, start: Sources) -> None:
     source = start(postgres, mode="bulk", query=ENDLESS["postgres"], statement_timeout_ms="50")
     with pytest.raises(ConnectError, match="running the query"):
         source.read(1)
@@ -74,7 +74,7 @@ def test_a_database_that_is_locked_is_read_when_it_is_free(tmp_path: Path, sqlit
     assert column(source.read(1), "id") == [1]
 
 
-def test_a_server_that_restarts_in_the_middle_costs_no_row(tmp_path: Path, start: Sources) -> None:
+def test_server_restart_loses_no_row(tmp_path: Path, start: Sources) -> None:
     server = EmbeddedPostgres(tmp_path / "pg", dies_with_parent=True)
     server.start()
     with postgres_database(server) as database:
@@ -100,7 +100,7 @@ def test_a_server_that_restarts_in_the_middle_costs_no_row(tmp_path: Path, start
     server.stop()
 
 
-def test_a_server_that_stays_away_fails_the_task_after_the_attempts(tmp_path: Path, start: Sources) -> None:
+def test_unavailable_server_fails_the_task_after_all_attempts(tmp_path: Path, start: Sources) -> None:
     server = EmbeddedPostgres(tmp_path / "pg", dies_with_parent=True)
     server.start()
     with postgres_database(server) as database:
@@ -137,7 +137,7 @@ with SourceHarness(connector.task_class()(), task_config, offsets) as harness:
 """
 
 
-def test_a_process_that_is_killed_in_the_middle_of_a_table_loses_and_repeats_nothing(postgres: Database) -> None:
+def test_killed_process_loses_and_repeats_nothing(postgres: Database) -> None:
     fill(postgres, 3_000)
     keys = {"mode": "incrementing", "incrementing.column.name": "id", "topic.prefix": "p-", "batch.max.rows": "100"}
     config = json.dumps({**postgres.config, **keys})
@@ -156,7 +156,7 @@ def test_a_process_that_is_killed_in_the_middle_of_a_table_loses_and_repeats_not
     assert seen == list(range(1, 3_001))
 
 
-def test_offsets_of_a_task_that_was_stopped_in_the_middle_are_continued(database: Database, start: Sources) -> None:
+def test_offsets_of_a_stopped_task_are_continued(database: Database, start: Sources) -> None:
     fill(database, 1_000)
     keys = {"mode": "incrementing", "incrementing_column_name": "id", "batch_max_rows": "100"}
     source = start(database, MemoryOffsets(), **keys)

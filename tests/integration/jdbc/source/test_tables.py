@@ -1,4 +1,4 @@
-"""Which tables are read, also when they come, change and go; and what validation finds in the database."""
+"""Tables that are read, also when they are created, altered and dropped; and validation against the database."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make(*tables: str) -> list[str]:
         ({"table_include_list": r"other\..*", "topic_name_format": "${schema}.${table}"}, {"other.orders"}),
     ],
 )
-def test_lists_and_patterns_choose_the_tables(
+def test_lists_and_patterns_select_the_tables(
     postgres: Database, start: Sources, keys: dict[str, str], expected: set[str]
 ) -> None:
     postgres.execute(
@@ -46,10 +46,10 @@ def test_lists_and_patterns_choose_the_tables(
     assert {record.topic.removeprefix("p-") for record in found} == expected
 
 
-def test_tables_of_one_name_in_two_schemas_are_refused_with_the_way_out(postgres: Database, start: Sources) -> None:
+def test_error_for_tables_with_the_same_name_in_two_schemas_says_what_to_do(postgres: Database, start: Sources) -> None:
     postgres.execute("CREATE SCHEMA other", *make("orders", "other.orders"))
     with pytest.raises(
-        ConnectError, match=r"other\.orders and public\.orders would share the topic p-orders.*topic\.name\.format"
+        ConnectError, match=r"other\.orders and public\.orders would have the same topic p-orders.*topic\.name\.format"
     ):
         start(postgres, mode="bulk")
     keys = {"topic_name_format": "${schema}-${table}"}
@@ -83,7 +83,7 @@ def test_names_that_need_quotes_are_read(database: Database, start: Sources) -> 
     assert record.value.as_dict() == {"i d": 1, "order": 2}
 
 
-def test_new_and_dropped_tables_are_dealt_anew(database: Database, start: Sources) -> None:
+def test_new_and_dropped_tables_cause_reassignment(database: Database, start: Sources) -> None:
     database.execute(*make("a"))
     keys = {"mode": "incrementing", "incrementing_column_name": "id", "table_poll_interval_ms": "30"}
     source = start(database, tasks=3, **keys)
@@ -97,22 +97,20 @@ def test_new_and_dropped_tables_are_dealt_anew(database: Database, start: Source
     source.await_deal(1)
 
 
-def test_a_task_goes_on_without_a_table_that_vanished(
-    database: Database, start: Sources, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_task_continues_without_a_dropped_table(database: Database, start: Sources, caplog: pytest.LogCaptureFixture) -> None:
     database.execute(*make("a", "b"))
     source = start(database, mode="incrementing", incrementing_column_name="id")
     source.read(2)
     database.execute("DROP TABLE a", "INSERT INTO b VALUES (2)")
     with caplog.at_level(logging.WARNING):
         assert [(record.topic, record.value["id"]) for record in source.read(1)] == [("p-b", 2)]
-        source.read_until(lambda _: "There is no table" in caplog.text)
+        source.read_until(lambda _: "does not exist in" in caplog.text)
     assert source.harnesses[0].task.progress()["missing_tables"] == [database.name("a")]
     database.execute("CREATE TABLE a (id INTEGER NOT NULL PRIMARY KEY)", "INSERT INTO a VALUES (7)")
     assert [record.topic for record in source.read(1)] == ["p-a"]
 
 
-def test_columns_that_come_and_go_change_the_schema_of_the_rows_after(database: Database, start: Sources) -> None:
+def test_added_and_dropped_columns_change_the_schema_of_later_rows(database: Database, start: Sources) -> None:
     database.execute("CREATE TABLE a (id INTEGER NOT NULL PRIMARY KEY, old INTEGER)", "INSERT INTO a VALUES (1, 5)")
     source = start(database, mode="incrementing", incrementing_column_name="id")
     first = source.read(1)
@@ -123,7 +121,7 @@ def test_columns_that_come_and_go_change_the_schema_of_the_rows_after(database: 
     assert rows(first + second + third) == [{"id": 1, "old": 5}, {"id": 2, "old": 6, "note": "x"}, {"id": 3, "note": "y"}]
 
 
-def test_a_listing_that_keeps_failing_reaches_the_connector(database: Database, start: Sources) -> None:
+def test_repeated_failure_to_list_tables_fails_the_connector(database: Database, start: Sources) -> None:
     database.execute(*make("a"))
     source = start(database, mode="bulk", table_poll_interval_ms="30", connection_attempts="2", connection_backoff_ms="10")
     monitor = source.connector._monitor
@@ -134,14 +132,14 @@ def test_a_listing_that_keeps_failing_reaches_the_connector(database: Database, 
         calls.release()
         raise ConnectError("no list today")
 
-    monitor._look = fail  # type: ignore[assignment]
+    monitor._discover = fail  # type: ignore[assignment]
     assert source.context.failed.wait(10)
     assert [str(error) for error in source.context.errors] == ["no list today"]
     assert calls.acquire(blocking=False)
     assert calls.acquire(blocking=False)
 
 
-def test_nothing_to_read_is_no_task(database: Database, start: Sources) -> None:
+def test_no_tables_means_no_tasks(database: Database, start: Sources) -> None:
     assert start(database, mode="bulk").harnesses == []
 
 
@@ -167,7 +165,7 @@ def test_validation_suggests_tables(database: Database) -> None:
     assert suggested["table.whitelist"] == suggested["table.blacklist"] == ["items", "orders"]
 
 
-def test_validation_tells_what_is_wrong_with_the_connection(postgres: Database) -> None:
+def test_validation_reports_connection_errors(postgres: Database) -> None:
     for changes in ({"connection.url": "jdbc:postgresql://127.0.0.1:1/x"}, {"connection.password": "wr0ng-pass"}):
         values = JdbcSource().validate({"topic.prefix": "p-", "mode": "bulk", **postgres.config, **changes})
         found = {value.name: value.errors for value in values if value.errors}
@@ -176,7 +174,7 @@ def test_validation_tells_what_is_wrong_with_the_connection(postgres: Database) 
         assert postgres.config["connection.password"] not in str(found)
 
 
-def test_unsupported_columns_are_named_or_left_out(postgres: Database, start: Sources) -> None:
+def test_unsupported_columns_are_errors_or_skipped(postgres: Database, start: Sources) -> None:
     postgres.execute("CREATE TABLE a (id INTEGER NOT NULL, x pg_node_tree)")
     postgres.execute("INSERT INTO a (id) VALUES (1)")
     with pytest.raises(ConnectError, match=r"a\.x has type pg_node_tree"):
@@ -184,16 +182,16 @@ def test_unsupported_columns_are_named_or_left_out(postgres: Database, start: So
     assert column(start(postgres, mode="bulk", unsupported_columns="skip").read(1), "id") == [1]
 
 
-def test_a_file_that_is_not_there_is_an_error_and_is_not_made(tmp_path: Path) -> None:
+def test_missing_database_file_is_an_error_and_is_not_created(tmp_path: Path) -> None:
     config = {"connection.url": f"jdbc:sqlite:{tmp_path}/shp.db", "mode": "bulk", "topic.prefix": "p-"}
     found = {value.name: value.errors for value in JdbcSource().validate(config) if value.errors}
-    assert "there is no file" in found["connection.url"][0]
-    with pytest.raises(ConfigError, match="there is no file"):
+    assert "does not exist" in found["connection.url"][0]
+    with pytest.raises(ConfigError, match="does not exist"):
         JdbcSource().start(config)
     assert not list(tmp_path.iterdir())
 
 
-def test_names_that_need_quotes_are_no_matter_where_they_are_not_read(database: Database, start: Sources) -> None:
+def test_names_that_need_quotes_do_not_matter_if_they_are_not_read(database: Database, start: Sources) -> None:
     database.execute('CREATE TABLE "a,b" (id INTEGER)', "CREATE TABLE orders (id INTEGER)", "INSERT INTO orders VALUES (1)")
     keys = {"mode": "bulk", "quote_sql_identifiers": "never"}
     assert column(start(database, table_whitelist="orders", **keys).read(1), "id")[0] == 1

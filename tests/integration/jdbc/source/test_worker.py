@@ -59,7 +59,7 @@ class Topic:
         self._consumer.close()
 
 
-def test_the_example_reads_all_rows_though_its_worker_is_killed(
+def test_example_reads_all_rows_although_its_worker_is_killed(
     process: Callable[[], Process], postgres: Database, unique_name: Callable[[str], str], broker: EmbeddedBroker
 ) -> None:
     made = "id SERIAL PRIMARY KEY, name TEXT, updated_at TIMESTAMPTZ NOT NULL DEFAULT now() - interval '1 minute'"

@@ -12,13 +12,13 @@ from connect.converters.json.converter import JsonConverter
 from connect.data.logical import FarInstant
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
-from connectors.jdbc.catalog import Table
-from connectors.jdbc.connection.database import ConnectionSettings, Database, Session
+from connectors.jdbc.catalog import JdbcTable
+from connectors.jdbc.database import ConnectionSettings, Database, Session
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.sql import Sql
 from connectors.jdbc.table_name import TableName
-from connectors.jdbc.urls.connection_url import target_of
+from connectors.jdbc.urls.connection_url import parse_connection_url
 
 Row = Sequence[Any]
 
@@ -46,7 +46,7 @@ class Desk:
         self.session.commit()
         return rows
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> JdbcTable:
         return self.dialect.find(self.session, TableName(name))
 
     def reader(self, name: str, options: ReadOptions | None = None, order: str = "") -> RowReader:
@@ -85,7 +85,7 @@ class Desk:
 
 
 def open_database(kind: str, path: Path | str, **settings: Any) -> Database:
-    target = target_of(f"jdbc:{kind}:{path}", None, None, {})
+    target = parse_connection_url(f"jdbc:{kind}:{path}", None, None, {})
     return Database(ConnectionSettings(target, **{"attempts": 1, "pool_size": 4, **settings}))
 
 

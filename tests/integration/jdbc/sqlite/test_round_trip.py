@@ -13,7 +13,7 @@ import pytest
 from connect.data.logical import EPOCH, decimal_schema, timestamp_schema
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
-from connectors.jdbc.errors import RowRefusedError, StatementError
+from connectors.jdbc.errors import RowRejectedError, StatementError
 from connectors.jdbc.options import Calendar, Granularity, InsertMode, NumericMapping, ReadOptions, SinkField, WriteOptions
 from connectors.jdbc.table_name import TableName
 from tests.integration.jdbc.sqlite.desk import Desk, sink_fields, through_json
@@ -84,7 +84,7 @@ def _shown(schema: Schema) -> str:
 
 
 @pytest.mark.parametrize("mode", [InsertMode.INSERT, InsertMode.UPSERT])
-def test_all_types_have_the_originals_schema_and_come_back_as_they_were(desk: Desk, mode: InsertMode) -> None:
+def test_all_types_have_confluents_schema_and_round_trip(desk: Desk, mode: InsertMode) -> None:
     ddl = f"(id INTEGER PRIMARY KEY NOT NULL, {', '.join(f'c{i} {type_}' for i, type_ in enumerate(TYPES))})"
     desk.sql(f"CREATE TABLE a {ddl}", f"CREATE TABLE b {ddl}")
     depth = max(len(values) for _, values in TYPES.values())
@@ -130,9 +130,7 @@ AT = dt.datetime(2024, 2, 29, 12, 34, 56, 789000, tzinfo=dt.UTC)
         ("TIMESTAMP", "'1582-10-10 00:00:00.000'", dt.datetime(1582, 10, 20, tzinfo=dt.UTC)),
     ],
 )
-def test_dates_and_timestamps_are_read_in_every_form_that_sqlite_knows(
-    desk: Desk, type_: str, literal: str, expected: object
-) -> None:
+def test_dates_and_timestamps_are_read_in_every_sqlite_format(desk: Desk, type_: str, literal: str, expected: object) -> None:
     desk.sql(f"CREATE TABLE a (v {type_})", f"INSERT INTO a VALUES ({literal})")
     assert desk.read("a")[1] == [[expected]]
 
@@ -143,7 +141,7 @@ def test_texts_without_an_offset_are_in_db_timezone_and_numbers_are_instants(des
     assert desk.read("a", options)[1] == [[dt.datetime(2024, 7, 1, 16, tzinfo=dt.UTC)]] * 2
 
 
-def test_granularities_keep_the_digits_of_texts(desk: Desk) -> None:
+def test_granularities_preserve_the_digits_of_texts(desk: Desk) -> None:
     desk.sql("CREATE TABLE a (v TIMESTAMP)", "INSERT INTO a VALUES ('2024-02-29 12:34:56.123456')")
     read = {granularity: desk.read("a", ReadOptions(granularity=granularity))[1][0][0] for granularity in Granularity}
     assert read == {
@@ -168,27 +166,27 @@ def test_the_calendar_of_old_dates_can_be_chosen(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("type_", "literal", "words"),
     [
-        ("INTEGER", "'text'", "Column v is declared INTEGER, which asks for a whole number, and holds 'text'"),
-        ("INTEGER", "1.5", "a whole number, and holds 1.5"),
-        ("BOOLEAN", "'true'", "0 or 1, and holds 'true'"),
-        ("TEXT", "x'0102'", "text, and holds a blob of 2 bytes"),
-        ("BLOB", "'text'", "a blob, and holds 'text'"),
-        ("DOUBLE", "'abc'", "holds 'abc'"),
+        ("INTEGER", "'text'", "Column v is declared INTEGER, which requires a whole number, but contains 'text'"),
+        ("INTEGER", "1.5", "a whole number, but contains 1.5"),
+        ("BOOLEAN", "'true'", "0 or 1, but contains 'true'"),
+        ("TEXT", "x'0102'", "text, but contains a blob of 2 bytes"),
+        ("BLOB", "'text'", "a blob, but contains 'text'"),
+        ("DOUBLE", "'abc'", "contains 'abc'"),
         ("NUMERIC(10,2)", "1.255", "Column v: 1.255 has more than the 2 decimal places"),
-        ("NUMERIC(10,2)", "'abc'", "holds 'abc'"),
+        ("NUMERIC(10,2)", "'abc'", "contains 'abc'"),
         ("DATE", "'2024-02-29 12:00:00'", "is not midnight"),
-        ("DATE", "'2024-02-30'", "Column v: '2024-02-30' is no ISO-8601 date|no date"),
-        ("TIMESTAMP", "'soon'", "Column v: 'soon' is no ISO-8601 date or timestamp"),
-        ("TIMESTAMP", "x'00'", "a blob is no timestamp"),
+        ("DATE", "'2024-02-30'", "Column v: '2024-02-30' is not an ISO-8601 date|not a date"),
+        ("TIMESTAMP", "'soon'", "Column v: 'soon' is not an ISO-8601 date or timestamp"),
+        ("TIMESTAMP", "x'00'", "a blob is not a timestamp"),
     ],
 )
-def test_a_value_that_its_column_does_not_ask_for_is_refused_by_name(desk: Desk, type_: str, literal: str, words: str) -> None:
+def test_a_value_that_does_not_match_its_column_is_rejected_by_name(desk: Desk, type_: str, literal: str, words: str) -> None:
     desk.sql(f"CREATE TABLE a (v {type_})", f"INSERT INTO a VALUES ({literal})")
     with pytest.raises(DataError, match=words):
         desk.read("a")
 
 
-def test_numeric_mapping_is_for_numeric_and_not_for_decimal(desk: Desk) -> None:
+def test_numeric_mapping_applies_to_numeric_but_not_decimal(desk: Desk) -> None:
     desk.sql("CREATE TABLE a (n NUMERIC(5), m NUMERIC(5,2), d DECIMAL(5))", "INSERT INTO a VALUES (12345, 1.25, 12345)")
     mapped = {
         mapping: [_shown(schema) for _, schema in desk.read("a", ReadOptions(numeric=mapping))[0]] for mapping in NumericMapping
@@ -202,29 +200,29 @@ def test_numeric_mapping_is_for_numeric_and_not_for_decimal(desk: Desk) -> None:
     assert desk.read("a", ReadOptions(numeric=NumericMapping.BEST_FIT))[1][0][:2] == [12345, 1.25]
 
 
-def test_a_schema_that_had_to_become_wider_stays_so(desk: Desk) -> None:
+def test_a_widened_schema_stays_wide(desk: Desk) -> None:
     desk.sql("CREATE TABLE a (v INTEGER)", "INSERT INTO a VALUES (5000000000)")
     assert _shown(desk.read("a")[0][0][1]) == "int64"
     desk.sql("DELETE FROM a", "INSERT INTO a VALUES (5)")
     assert _shown(desk.read("a")[0][0][1]) == "int64"
 
 
-def test_decimals_that_a_double_cannot_hold_need_a_column_of_text(desk: Desk) -> None:
+def test_decimals_beyond_a_double_need_a_text_column(desk: Desk) -> None:
     desk.sql("CREATE TABLE a (n NUMERIC, t TEXT)")
     exact = Decimal("12345678901234567890.12")
-    with pytest.raises(DataError, match=r"Field n: .* declare the column TEXT to keep all"):
+    with pytest.raises(DataError, match=r"Field n: .* declare the column TEXT to preserve all"):
         desk.write("a", [SinkField("n", decimal_schema(2))], [[exact]])
     desk.write("a", [SinkField("t", decimal_schema(2))], [[exact]])
     assert desk.sql("SELECT t FROM a") == [("12345678901234567890.12",)]
 
 
-def test_nan_is_refused_because_sqlite_would_store_a_null(desk: Desk) -> None:
+def test_nan_is_rejected_because_sqlite_would_store_null(desk: Desk) -> None:
     desk.sql("CREATE TABLE a (v REAL)")
     with pytest.raises(DataError, match="Field v: SQLite has no NaN"):
         desk.write("a", [SinkField("v", Schema.FLOAT64)], [[float("nan")]], options=WriteOptions())
 
 
-def test_columns_are_created_with_the_originals_types_and_defaults(desk: Desk) -> None:
+def test_created_columns_have_confluents_types_and_defaults(desk: Desk) -> None:
     fields = [
         SinkField("id", Schema.INT64, is_key=True),
         SinkField("s", Schema.STRING.replace(default="it's")),
@@ -249,7 +247,7 @@ def test_columns_are_created_with_the_originals_types_and_defaults(desk: Desk) -
     assert desk.sql("SELECT * FROM made WHERE id = 2") == [(2, "it's", 1.5, b"\x00'", 1, 1.0, 5, "[1,null]")]
 
 
-def test_debeziums_types_are_numbers_and_become_timestamps_in_columns_that_are_declared_so(desk: Desk) -> None:
+def test_debezium_types_are_numbers_or_timestamps_in_timestamp_columns(desk: Desk) -> None:
     micros = Schema(Type.INT64, name="io.debezium.time.MicroTimestamp", version=1)
     fields = [
         SinkField("raw", micros),
@@ -261,11 +259,11 @@ def test_debeziums_types_are_numbers_and_become_timestamps_in_columns_that_are_d
     assert desk.sql("SELECT * FROM a") == [(1709210096123456, "2024-02-29 12:34:56.123456", 1709164800000)]
 
 
-def test_a_failed_savepoint_takes_back_only_what_came_after_it(desk: Desk) -> None:
+def test_a_failed_savepoint_rolls_back_only_later_changes(desk: Desk) -> None:
     desk.sql("CREATE TABLE a (id INTEGER PRIMARY KEY)")
     writer = desk.writer("a", [SinkField("id", Schema.INT64, is_key=True)])
     writer.write(desk.session, [[1]])
-    with pytest.raises(RowRefusedError), desk.session.savepoint():
+    with pytest.raises(RowRejectedError), desk.session.savepoint():
         writer.write(desk.session, [[2], [1]])
     with desk.session.savepoint():
         writer.write(desk.session, [[3]])
@@ -273,7 +271,7 @@ def test_a_failed_savepoint_takes_back_only_what_came_after_it(desk: Desk) -> No
     assert desk.sql("SELECT id FROM a ORDER BY id") == [(1,), (3,)]
 
 
-def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported(tmp_path: Path) -> None:
     (tmp_path / "no.db").write_text("this is text " * 100)
     desk = Desk("sqlite", tmp_path / "no.db")
     with pytest.raises(StatementError, match=r"no\.db failed: file is not a database"):

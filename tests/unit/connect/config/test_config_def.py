@@ -56,7 +56,7 @@ def test_text_is_parsed(type: ConfigType, given: Any, value: Any) -> None:
         (ConfigType.LIST, 5, "Expected a comma separated list."),
     ],
 )
-def test_what_is_wrong_is_said_in_kafkas_words(type: ConfigType, given: Any, reason: str) -> None:
+def test_parse_errors_have_kafkas_messages(type: ConfigType, given: Any, reason: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_value("k", given, type)
     shown = "true" if given is True else given
@@ -64,7 +64,7 @@ def test_what_is_wrong_is_said_in_kafkas_words(type: ConfigType, given: Any, rea
     assert caught.value.key == "k"
 
 
-def test_a_secret_is_not_shown_even_when_it_is_wrong() -> None:
+def test_invalid_secret_is_not_shown() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_value("k", 12345, ConfigType.PASSWORD)
     assert "12345" not in caught.value.message
@@ -84,13 +84,13 @@ def test_a_secret_is_not_shown_even_when_it_is_wrong() -> None:
         (AllOf([NonEmpty(), one_of("a")]), "b", "String must be one of: a"),
     ],
 )
-def test_rules_speak_kafkas_words(rule: Any, value: Any, reason: str) -> None:
+def test_validators_have_kafkas_messages(rule: Any, value: Any, reason: str) -> None:
     with pytest.raises(ConfigError) as caught:
         rule("k", value)
     assert caught.value.message.endswith(f"for configuration k: {reason}")
 
 
-def test_rules_tell_themselves() -> None:
+def test_validators_describe_themselves() -> None:
     shown = [str(rule) for rule in (at_least(1), Range(maximum=5), Range(1, 5), Range(), one_of("a", "b"), NonEmpty())]
     assert shown == ["[1,...]", "[...,5]", "[1,...,5]", "[...]", "[a, b]", "non-empty string"]
 
@@ -110,13 +110,13 @@ def test_validation_reports_every_key_and_every_error() -> None:
     assert not found["lost"].visible
 
 
-def test_a_null_is_given_and_a_missing_key_has_its_default() -> None:
+def test_null_counts_as_given_and_missing_key_has_its_default() -> None:
     table = ConfigDef().define("a", ConfigType.INT, 3).define("b", ConfigType.INT, None)
     assert table.parse({}) == {"a": 3, "b": None}
     assert table.parse({"a": None}) == {"a": None, "b": None}
 
 
-def test_repeated_entries_are_dropped_by_parsing_and_refused_by_validation() -> None:
+def test_repeated_entries_are_dropped_by_parsing_and_rejected_by_validation() -> None:
     table = ConfigDef().define("k", ConfigType.LIST, validator=DistinctList())
     assert table.parse({"k": "b, a,b"}) == {"k": ["b", "a"]}
     assert table.validate({"k": "b, a,b"})[0].errors == ["Configuration 'k' values must not be duplicated."]
@@ -152,7 +152,7 @@ class Listed(Recommender):
         return bool(parsed["of"])
 
 
-def test_a_key_that_depends_on_two_is_looked_at_twice_as_in_kafka() -> None:
+def test_key_that_depends_on_two_is_checked_twice_as_in_kafka() -> None:
     table = (
         ConfigDef()
         .define("a", ConfigType.INT, 1, dependents=("b",))
@@ -163,12 +163,12 @@ def test_a_key_that_depends_on_two_is_looked_at_twice_as_in_kafka() -> None:
     assert found == {"a": [], "b": ["Invalid value q for configuration b: Not a number of type INT"] * 2, "c": []}
 
 
-def test_keys_that_depend_on_each_other_in_a_circle_are_not_looked_at() -> None:
+def test_keys_that_depend_on_each_other_in_a_cycle_are_not_checked() -> None:
     table = ConfigDef().define("a", ConfigType.INT, 1, dependents=("b",)).define("b", ConfigType.INT, 1, dependents=("a",))
     assert [(value.value, value.errors) for value in table.validate({"a": "x"})] == [(None, []), (None, [])]
 
 
-def test_a_table_whose_dependents_are_not_defined_parses_nothing() -> None:
+def test_parsing_fails_if_dependents_are_undefined() -> None:
     table = ConfigDef().define("a", ConfigType.INT, 1, dependents=("z", "y"))
     with pytest.raises(ConfigError) as caught:
         table.parse({})
@@ -182,7 +182,7 @@ def test_recommenders_may_raise_and_hide() -> None:
     assert table.validate({"of": None})[1].errors == ["of must be there"]
 
 
-def test_an_embedded_table_is_sorted_prefixed_and_numbered() -> None:
+def test_embedded_config_def_is_sorted_prefixed_and_numbered() -> None:
     inner = (
         ConfigDef()
         .define("z", ConfigType.INT, 1, importance=Importance.LOW)
@@ -204,6 +204,6 @@ def test_an_embedded_table_is_sorted_prefixed_and_numbered() -> None:
     assert [key.name for key in inner.sorted_keys()] == ["y", "z", "of", "b"]
 
 
-def test_values_are_shown_as_rest_shows_them() -> None:
+def test_values_are_formatted_as_in_rest() -> None:
     shown = [to_text(["a", "b"], ConfigType.LIST), to_text(True, ConfigType.BOOLEAN), to_text(1e7, ConfigType.DOUBLE)]
     assert shown == ["a,b", "true", "1.0E7"]

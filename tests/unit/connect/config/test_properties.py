@@ -30,7 +30,7 @@ def test_lines_are_those_of_the_text(pairs: list[tuple[str, str]]) -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_read_or_refused_with_its_line(text: str) -> None:
+def test_any_text_is_read_or_rejected_with_its_line(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^f:"):
         raise refusal_of(text) or ConfigError("f: was read")
 
@@ -43,7 +43,7 @@ def refusal_of(text: str) -> ConfigError | None:
     return None
 
 
-def test_an_entry_over_several_lines_begins_at_its_first() -> None:
+def test_entry_over_several_lines_has_its_first_line() -> None:
     properties = parse_properties("# c\r\na=1\\\n  2\n\nb : x\\u00e9\rb=3\n! end\n", "f.properties")
     assert dict(properties) == {"a": "12", "b": "3"}
     assert [entry.line for entry in properties.entries] == [2, 5, 6]
@@ -53,7 +53,7 @@ def test_an_entry_over_several_lines_begins_at_its_first() -> None:
     assert (first.line, second.line) == (5, 6)
 
 
-def test_a_broken_escape_is_an_error_with_its_line(tmp_path: Path) -> None:
+def test_malformed_escape_is_an_error_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "w.properties"
     file.write_text("a=1\nb=x\\\n  y\\u12\n")
     with pytest.raises(ConfigError) as caught:
@@ -61,7 +61,7 @@ def test_a_broken_escape_is_an_error_with_its_line(tmp_path: Path) -> None:
     assert caught.value.message == f"{file}:3: malformed escape \\u12: \\u takes four hexadecimal digits"
 
 
-def test_utf_8_is_read_as_such_and_other_bytes_as_latin_1(tmp_path: Path) -> None:
+def test_utf_8_is_detected_and_other_bytes_are_latin_1(tmp_path: Path) -> None:
     file = tmp_path / "w.properties"
     file.write_bytes("a=é".encode())
     assert read_properties(file)["a"] == "é"
@@ -81,7 +81,7 @@ def test_values_are_not_shown_by_repr() -> None:
     assert "secret" not in repr(parse_properties("password=secret", "f"))
 
 
-def test_the_three_forms_of_connector_files(tmp_path: Path) -> None:
+def test_three_formats_of_connector_files(tmp_path: Path) -> None:
     forms = {
         "c.properties": "name=n\ntasks.max=1\n",
         "flat.json": '{"name": "n",\n "tasks.max": 1}',
@@ -107,7 +107,7 @@ def test_the_three_forms_of_connector_files(tmp_path: Path) -> None:
         ('{"name": ' + "[" * 100_000, "nested too deeply"),
     ],
 )
-def test_a_wrong_connector_file_says_what_is_wrong_and_where(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_connector_file_is_reported_with_location(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "c.json"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
@@ -116,7 +116,7 @@ def test_a_wrong_connector_file_says_what_is_wrong_and_where(tmp_path: Path, tex
     assert str(file) in caught.value.message
 
 
-def test_numbers_keep_their_text_and_null_stays(tmp_path: Path) -> None:
+def test_numbers_keep_their_text_and_null_remains(tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     file.write_text('{"name": "n", "config": {"a": 1.50, "b": true, "c": null, "d": 12345678901234567890}}')
     config = {"name": "n", "a": "1.50", "b": "true", "c": None, "d": "12345678901234567890"}

@@ -57,7 +57,7 @@ _NULL = "Configuration 'k' values must not be null."
         (AllOf([NonEmpty(), one_of("a")]), "", "Invalid value  for configuration k: String must be non-empty"),
     ],
 )  # fmt: skip
-def test_wrong_values_are_refused_in_kafkas_words(rule: Any, value: Any, message: str) -> None:
+def test_invalid_values_are_rejected_with_kafkas_messages(rule: Any, value: Any, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         rule("k", value)
     assert caught.value.message == message
@@ -80,11 +80,11 @@ def test_wrong_values_are_refused_in_kafkas_words(rule: Any, value: Any, message
         (DistinctList(("a", "b")), ["b"]),
     ],
 )
-def test_right_values_pass(rule: Any, value: Any) -> None:
+def test_valid_values_pass(rule: Any, value: Any) -> None:
     rule("k", value)
 
 
-def test_rules_tell_themselves_as_kafkas_do() -> None:
+def test_validators_describe_themselves_like_kafkas() -> None:
     def check(name: str, value: Any) -> None:
         raise ConfigError(f"{name} is {value}")
 

@@ -26,7 +26,7 @@ TEXTS = st.lists(PIECES, max_size=14).map("".join) | st.text(max_size=30)
 
 @settings(derandomize=True, deadline=None)
 @given(TEXTS)
-def test_any_text_is_read_and_what_it_reads_as_can_be_written(text: str) -> None:
+def test_any_text_is_parsed_and_its_value_can_be_written(text: str) -> None:
     schema, value = parse_string(text)
     written = convert_to_string(schema, value)
     assert (written is None) is (value is None)
@@ -35,14 +35,14 @@ def test_any_text_is_read_and_what_it_reads_as_can_be_written(text: str) -> None
 
 @settings(derandomize=True, deadline=None)
 @given(TEXTS)
-def test_a_text_is_read_strictly_as_ever_or_refused(text: str) -> None:
+def test_strict_parsing_gives_the_same_value_or_fails(text: str) -> None:
     with contextlib.suppress(DataError):
         assert repr(parse_string_strictly(text)) == repr(parse_string(text))
 
 
 @settings(derandomize=True, deadline=None)
 @given(TEXTS)
-def test_any_text_is_converted_or_refused(text: str) -> None:
+def test_any_text_is_converted_or_rejected(text: str) -> None:
     for convert in (
         conversion.convert_to_boolean, conversion.convert_to_long, conversion.convert_to_float, conversion.convert_to_list,
         conversion.convert_to_map, conversion.convert_to_date, conversion.convert_to_time, conversion.convert_to_timestamp,
@@ -57,7 +57,7 @@ def test_any_text_is_converted_or_refused(text: str) -> None:
 @given(st.binary(max_size=40), st.sampled_from(["UTF-8", "UTF-16", "UTF-32", "US-ASCII", "Shift_JIS"]), st.booleans())
 @example(b"\xed\xa0\x80", "UTF-8", True)
 @example(b"\xff\xfe\x00", "UTF-16", True)
-def test_any_bytes_are_text_or_refused(data: bytes, encoding: str, strict: bool) -> None:
+def test_any_bytes_are_decoded_or_rejected(data: bytes, encoding: str, strict: bool) -> None:
     made = StringConverter()
     made.configure({"converter.encoding": encoding, "conversion.strict": str(strict).lower()}, False)
     with contextlib.suppress(DataError):
@@ -86,7 +86,7 @@ BIG = {
 
 
 @pytest.mark.parametrize("text", BIG.values(), ids=BIG.keys())
-def test_large_texts_have_an_end(text: str) -> None:
+def test_large_texts_are_limited(text: str) -> None:
     strict = SimpleHeaderConverter()
     strict.configure({"conversion.strict": "true"})
     readers: tuple[Callable[[], Any], ...] = (
@@ -102,7 +102,7 @@ def test_large_texts_have_an_end(text: str) -> None:
             assert read() is not None
 
 
-def test_a_value_that_is_too_deep_is_refused_when_it_is_written() -> None:
+def test_too_deep_value_is_rejected_in_writing() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]

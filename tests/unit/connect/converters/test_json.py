@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from connect import Schema, Struct, Type
 from connect.converters.json.converter import JsonConverter
 from connect.data.logical import END_OF_DAY, FarInstant, date_schema, decimal_schema, time_schema, timestamp_schema
-from connect.data.sized_numbers import round_to_float32
 from connect.errors import ConfigError, DataError
+from connect.java.sized_numbers import round_to_float32
 from connect.strict import STRICT
 
 
@@ -101,7 +101,7 @@ def test_what_is_written_reads_back_with_its_schema(data: st.DataObject) -> None
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_a_batch_gives_the_bytes_that_single_values_give(data: st.DataObject) -> None:
+def test_batch_gives_the_same_bytes_as_single_values(data: st.DataObject) -> None:
     schema, values = data.draw(schemas_and_values())
     given_values = data.draw(st.lists(values, min_size=4, max_size=8))
     numeric = data.draw(st.sampled_from(["BASE64", "NUMERIC"]))
@@ -118,7 +118,7 @@ json_values = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(json_values.filter(lambda v: v is not None), min_size=1, max_size=5))
-def test_schemaless_values_come_back(values: list[Any]) -> None:
+def test_schemaless_values_round_trip(values: list[Any]) -> None:
     made = converter(**PLAIN)
     written = made.encode_batch("t", None, values)
     assert [json.loads(w) for w in written if w is not None] == values
@@ -127,7 +127,7 @@ def test_schemaless_values_come_back(values: list[Any]) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=60), st.booleans())
-def test_garbage_is_read_or_refused_but_never_crashes(data: bytes, schemas: bool) -> None:
+def test_garbage_is_read_or_rejected_without_crash(data: bytes, schemas: bool) -> None:
     made = converter(schemas_enable=str(schemas).lower())
     with contextlib.suppress(DataError):
         made.decode_batch("t", [data, data])
@@ -135,14 +135,14 @@ def test_garbage_is_read_or_refused_but_never_crashes(data: bytes, schemas: bool
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_any_json_under_any_schema_reads_the_same_alone_and_in_a_batch(data: st.DataObject) -> None:
+def test_any_json_reads_the_same_alone_and_in_a_batch(data: st.DataObject) -> None:
     schema, _ = data.draw(schemas_and_values())
     node = data.draw(json_values)
     payload = json.dumps(node, ensure_ascii=data.draw(st.booleans())).encode()
     made = converter()
     head = made._prefix(schema)  # the envelope up to the payload
     record = head + payload + b"}"
-    assert outcome(lambda: made.decode_batch("t", [record] * 2)) == outcome(lambda: [made._decode_carefully(record)] * 2)
+    assert outcome(lambda: made.decode_batch("t", [record] * 2)) == outcome(lambda: [made._decode_slowly(record)] * 2)
 
 
 def outcome(read: Callable[[], Any]) -> Any:
@@ -183,14 +183,14 @@ def row(**changes: Any) -> Struct:
         ({"many": (1,)}, "inner.many"),
     ],
 )
-def test_a_wrong_value_is_refused_and_its_field_named(changes: dict[str, Any], field: str) -> None:
+def test_invalid_value_is_rejected_and_its_field_named(changes: dict[str, Any], field: str) -> None:
     values = [row() for _ in range(9)] + [row(**changes)]
     with pytest.raises(DataError) as caught:
         converter().encode_batch("t", ROW, values)
     assert caught.value.field == field
 
 
-def test_instants_outside_of_pythons_years_are_written_as_numbers() -> None:
+def test_instants_outside_pythons_years_are_written_as_numbers() -> None:
     struct = Schema(Type.STRUCT, fields=[("d", date_schema()), ("t", timestamp_schema())])
     row = Struct(struct, [FarInstant(-719_164 * 86_400_000), FarInstant(9_223_372_036_825_200_000)])
     text = converter(**PLAIN).from_connect_data("t", struct, row)
@@ -198,7 +198,7 @@ def test_instants_outside_of_pythons_years_are_written_as_numbers() -> None:
     assert converter(**PLAIN).encode_batch("t", struct, [row] * 9) == [text] * 9
 
 
-def test_of_dates_beyond_32_bits_of_days_the_low_bits_are_written() -> None:
+def test_dates_beyond_32_bits_of_days_wrap() -> None:
     struct = Schema(Type.STRUCT, fields=[("d", date_schema())])
     row = Struct(struct, [FarInstant(-36_519_056_921 * 86_400_000)])
     text = converter(**PLAIN).from_connect_data("t", struct, row)
@@ -211,7 +211,7 @@ def test_of_dates_beyond_32_bits_of_days_the_low_bits_are_written() -> None:
         assert caught.value.field == "d"
 
 
-def test_instants_outside_of_pythons_years_come_back_beside_others() -> None:
+def test_instants_outside_pythons_years_round_trip_beside_others() -> None:
     fields = [("d", date_schema(optional=True)), ("t", timestamp_schema(default=FarInstant(1 << 60)))]
     struct = Schema(Type.STRUCT, fields=fields)
     near = Struct(struct, [dt.date(1, 1, 1), dt.datetime(9999, 12, 31, tzinfo=dt.UTC)])
@@ -228,7 +228,7 @@ def test_instants_outside_of_pythons_years_come_back_beside_others() -> None:
         assert [reading.to_connect_data("t", data).value.values for data in datas] == expected
 
 
-def test_a_struct_of_another_schema_is_refused_and_of_an_equal_one_taken() -> None:
+def test_struct_needs_an_equal_schema() -> None:
     other = Schema(Type.STRUCT, fields=[("id", Schema.INT64)])
     with pytest.raises(DataError, match="Mismatching schema"):
         converter().encode_batch("t", ROW, [Struct(other, [1])] * 5)
@@ -238,7 +238,7 @@ def test_a_struct_of_another_schema_is_refused_and_of_an_equal_one_taken() -> No
     assert written == converter().encode_batch("t", ROW, [row()] * 5)
 
 
-def test_rows_that_are_too_short_or_long_are_refused() -> None:
+def test_rows_of_wrong_length_are_rejected() -> None:
     schema = Schema(Type.STRUCT, fields=[("a", Schema.INT32), ("b", Schema.INT32)])
     for cells in ([1], [1, 2, 3]):
         with pytest.raises(DataError, match="2 fields"):
@@ -246,12 +246,12 @@ def test_rows_that_are_too_short_or_long_are_refused() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, 2**63, -(2**63) - 1, dt.datetime.now(dt.UTC), decimal.Decimal(1), 1j])
-def test_schemaless_values_without_a_type_are_refused(value: Any) -> None:
+def test_schemaless_values_of_unknown_type_are_rejected(value: Any) -> None:
     with pytest.raises(DataError):
         converter(**PLAIN).encode_batch("t", None, [{"a": value}] * 3)
 
 
-def test_numbers_and_escapes_are_written_as_jackson_does() -> None:
+def test_numbers_and_escapes_are_written_like_jackson() -> None:
     values = [1e10, 0.0001, float("nan"), float("-inf"), -0.0, 1.5]
     written = converter(**PLAIN).encode_batch("t", Schema.FLOAT64, values)
     assert written == [b"1.0E10", b"1.0E-4", b'"NaN"', b'"-Infinity"', b"-0.0", b"1.5"]
@@ -272,7 +272,7 @@ def test_a_shared_struct_is_written_for_every_row() -> None:
     assert written[599] == b'{"n":599,"in":{"a":7}}'
 
 
-def test_nulls_take_the_default_unless_it_is_switched_off() -> None:
+def test_nulls_become_the_default_unless_disabled() -> None:
     schema = Schema(
         Type.STRUCT, fields=[("a", Schema(Type.INT32, default=5)), ("b", Schema(Type.STRING, optional=True, default="x"))]
     )
@@ -288,7 +288,7 @@ def test_tombstones_pass() -> None:
         assert made.decode_batch("t", [None]) == [(None, None)]
 
 
-def test_the_bytes_after_a_known_schema_must_be_one_whole_payload() -> None:
+def test_bytes_after_a_known_schema_must_be_one_complete_payload() -> None:
     made = converter()
     good = made.encode_batch("t", Schema.OPTIONAL_INT32, [1, 2])
     assert good[0] is not None
@@ -316,7 +316,7 @@ def test_equal_schemas_on_the_wire_are_one_object_and_caches_stay_small() -> Non
     assert len(made._parsed) <= 3
 
 
-def test_numbers_beyond_64_bits_and_deep_nesting_do_no_harm() -> None:
+def test_numbers_beyond_64_bits_and_deep_nesting_are_harmless() -> None:
     made = converter(**PLAIN)
     assert made.decode_batch("t", [b"18446744073709551616", b"9223372036854775808"]) == [(None, 0), (None, -(2**63))]
     assert made.decode_batch("t", [b"1e400"])[0].value == float("inf")
@@ -328,13 +328,13 @@ def test_numbers_beyond_64_bits_and_deep_nesting_do_no_harm() -> None:
 
 
 @pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe"])
-def test_a_byte_order_mark_alone_is_no_value_but_an_error(mark: bytes) -> None:
+def test_byte_order_mark_alone_is_an_error(mark: bytes) -> None:
     with pytest.raises(DataError, match="serialization error"):
         converter(**PLAIN).to_connect_data("t", mark)
     assert converter(**PLAIN).to_connect_data("t", b"\xef\xbb\xbf1").value == 1
 
 
-def test_a_deep_value_is_refused_not_a_crash() -> None:
+def test_too_deep_value_is_rejected_without_crash() -> None:
     value: list[Any] = []
     for _ in range(100_000):
         value = [value]
@@ -348,6 +348,6 @@ def test_a_float32_is_rounded_once(number: float) -> None:
     assert read == round_to_float32(number)
 
 
-def test_a_bad_schema_content_is_a_config_error() -> None:
+def test_invalid_schema_content_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match=r"schema\.content"):
         converter(schema_content='{"type":"int33"}')

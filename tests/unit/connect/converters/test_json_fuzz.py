@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from connect.converters.json.converter import JsonConverter
 from connect.errors import DataError
 
+pytestmark = pytest.mark.slow
+
 FORMS = [
     {"schemas.enable": "true"},
     {"schemas.enable": "false"},

@@ -59,7 +59,7 @@ def message(schema: dict[str, Any], payload: str) -> bytes:
 
 
 @pytest.mark.parametrize(("schema", "payload", "why"), NOT_KEPT)
-def test_what_would_be_lost_is_an_error_that_names_the_field(schema: dict[str, Any], payload: str, why: str) -> None:
+def test_loss_is_an_error_that_names_the_field(schema: dict[str, Any], payload: str, why: str) -> None:
     data = message(schema, payload)
     lenient().to_connect_data("t", data)  # the original's way
     for read in (lambda: converter().to_connect_data("t", data), lambda: converter().decode_batch("t", [data] * 3)):
@@ -70,7 +70,7 @@ def test_what_would_be_lost_is_an_error_that_names_the_field(schema: dict[str, A
 
 
 @pytest.mark.parametrize(("schema", "payload"), KEPT)
-def test_what_is_kept_reads_as_ever(schema: dict[str, Any], payload: str) -> None:
+def test_lossless_values_read_as_without_strict(schema: dict[str, Any], payload: str) -> None:
     data = message(schema, payload)
     assert converter().decode_batch("t", [data] * 3) == lenient().decode_batch("t", [data] * 3)
 
@@ -94,19 +94,19 @@ def test_without_schemas(payload: str, why: str) -> None:
 
 
 @pytest.mark.parametrize("payload", [b'{"a":1.5,"b":"x"}', b'{ "a" : 1e3, "b" : 10000000.0 }', b"0", b'"\\u00e9"', b"[1.10]"])
-def test_without_schemas_what_is_kept_reads_as_ever(payload: bytes) -> None:
+def test_lossless_schemaless_values_read_as_without_strict(payload: bytes) -> None:
     settings = {"schemas.enable": "false"}
     assert converter(**settings).decode_batch("t", [payload, None]) == lenient(**settings).decode_batch("t", [payload, None])
 
 
-def test_a_member_that_the_schema_lacks_is_not_left_out() -> None:
+def test_unknown_member_is_an_error() -> None:
     data = b'{"schema":{"type":"struct","fields":[{"type":"int8","field":"a"}]},"payload":{"a":1,"b":2}}'
     assert lenient().to_connect_data("t", data).value.as_dict() == {"a": 1}
     with pytest.raises(DataError, match='Field "b": 2 has no field in the schema and would be left out'):
         converter().decode_batch("t", [data])
 
 
-def test_a_schema_member_of_another_type_is_not_passed_over() -> None:
+def test_schema_member_of_wrong_type_is_an_error() -> None:
     data = b'{"schema":{"type":"int8","version":"1"},"payload":1}'
     schema = lenient().to_connect_data("t", data).schema
     assert schema is not None
@@ -115,14 +115,14 @@ def test_a_schema_member_of_another_type_is_not_passed_over() -> None:
         converter().to_connect_data("t", data)
 
 
-def test_a_default_is_read_strictly_too() -> None:
+def test_default_is_read_strictly() -> None:
     data = b'{"schema":{"type":"int8","default":300},"payload":1}'
     lenient().to_connect_data("t", data)
     with pytest.raises(DataError, match="300 is not between"):
         converter().to_connect_data("t", data)
 
 
-def test_two_entries_of_one_key_in_a_map_of_pairs() -> None:
+def test_duplicate_key_in_a_map_of_pairs_is_an_error() -> None:
     schema = {"type": "map", "keys": {"type": "int8"}, "values": {"type": "string"}}
     data = message(schema, '[[1,"a"],[1,"b"]]')
     lenient().to_connect_data("t", data)
@@ -132,7 +132,7 @@ def test_two_entries_of_one_key_in_a_map_of_pairs() -> None:
 
 @pytest.mark.parametrize("schema", [None, Schema(Type.FLOAT64), Schema(Type.FLOAT32)])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_float_that_json_has_no_number_for_is_not_made_text(schema: Schema | None, value: float) -> None:
+def test_nan_and_infinity_are_errors_in_strict_writing(schema: Schema | None, value: float) -> None:
     assert lenient(**{"schemas.enable": "false"}).from_connect_data("t", schema, value) in (b'"NaN"', b'"Infinity"')
     strict = converter(**{"schemas.enable": "false"})
     for write in (
@@ -143,13 +143,13 @@ def test_a_float_that_json_has_no_number_for_is_not_made_text(schema: Schema | N
             write()
 
 
-def test_an_error_in_writing_names_the_field() -> None:
+def test_error_in_writing_names_the_field() -> None:
     schema = SchemaBuilder.struct().field("price", Schema(Type.FLOAT64)).build()
     with pytest.raises(DataError, match='for field: "price"'):
         converter().from_connect_data("t", schema, Struct(schema, [float("nan")]))
 
 
-def test_a_null_key_does_not_become_the_text_null() -> None:
+def test_null_key_is_an_error_in_strict_writing() -> None:
     keys = SchemaBuilder.map(Schema.OPTIONAL_STRING, Schema.INT8).build()
     schema = SchemaBuilder.struct().field("m", keys).build()
     row = Struct(schema, [{"a": 1, None: 2}])
@@ -158,7 +158,7 @@ def test_a_null_key_does_not_become_the_text_null() -> None:
         converter(**{"schemas.enable": "false"}).from_connect_data("t", schema, row)
 
 
-def test_bytes_that_are_no_utf_8_are_not_taken() -> None:
+def test_bytes_that_are_not_utf_8_are_rejected() -> None:
     strict = converter(**{"schemas.enable": "false"})
     for data in (b'"a\xc0\x80"', b"{} \xff", '"\ud83dx"'.encode("utf-16-le", "surrogatepass")):
         lenient(**{"schemas.enable": "false"}).to_connect_data("t", data)
@@ -166,6 +166,6 @@ def test_bytes_that_are_no_utf_8_are_not_taken() -> None:
             strict.to_connect_data("t", data)
 
 
-def test_the_key_itself_is_checked() -> None:
+def test_value_of_conversion_strict_is_checked() -> None:
     with pytest.raises(ConfigError, match=r"conversion\.strict"):
         converter(**{"conversion.strict": "perhaps"})

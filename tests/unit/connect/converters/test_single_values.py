@@ -13,8 +13,8 @@ from connect import Schema
 from connect.converters.api import Converter, HeaderConverter
 from connect.converters.boolean import BooleanConverter
 from connect.converters.number import DoubleConverter, FloatConverter, IntegerConverter, LongConverter, ShortConverter
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32
 from connect.errors import ConfigError, DataError
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32
 from connect.plugins import Plugins
 
 ALL = (ShortConverter, IntegerConverter, LongConverter, FloatConverter, DoubleConverter, BooleanConverter)
@@ -43,7 +43,7 @@ def configured(kind: type[Any], is_key: bool = False) -> Any:
         (BooleanConverter, None, False, b"\x00"),
     ],
 )
-def test_a_value_of_the_kind_is_written_as_kafkas_serializer_does(kind: type[Any], schema: Any, value: Any, data: bytes) -> None:
+def test_value_is_written_like_kafkas_serializer(kind: type[Any], schema: Any, value: Any, data: bytes) -> None:
     made = configured(kind)
     assert made.from_connect_data("t", schema, value) == data
     assert made.from_connect_header("t", "h", schema, value) == data
@@ -77,7 +77,7 @@ def test_a_value_of_the_kind_is_written_as_kafkas_serializer_does(kind: type[Any
         (FloatConverter, Schema.FLOAT32, 1e300, "Failed to serialize to float: 1e+300 is too large for 4 bytes"),
     ],
 )
-def test_another_kind_of_value_is_refused(kind: type[Any], schema: Any, value: Any, message: str) -> None:
+def test_value_of_another_type_is_rejected(kind: type[Any], schema: Any, value: Any, message: str) -> None:
     made = configured(kind)
     for refused in (
         lambda: made.from_connect_data("t", schema, value),
@@ -101,7 +101,7 @@ def test_another_kind_of_value_is_refused(kind: type[Any], schema: Any, value: A
         (BooleanConverter, b"\xff", "Failed to deserialize boolean: ", "Unexpected byte received by BooleanDeserializer: -1"),
     ],
 )
-def test_bytes_that_are_no_such_value_are_refused_with_the_reason(kind: type[Any], data: bytes, message: str, cause: str) -> None:
+def test_invalid_bytes_are_rejected_with_the_reason(kind: type[Any], data: bytes, message: str, cause: str) -> None:
     made = configured(kind)
     for refused in (lambda: made.to_connect_data("t", data), lambda: made.decode_batch("t", [data, data])):
         with pytest.raises(DataError) as raised:
@@ -111,7 +111,7 @@ def test_bytes_that_are_no_such_value_are_refused_with_the_reason(kind: type[Any
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_null_stays_a_null(kind: type[Any]) -> None:
+def test_null_remains_null(kind: type[Any]) -> None:
     made = configured(kind)
     assert made.encode_batch("t", None, [None, None]) == [None, None]
     assert [read.value for read in made.decode_batch("t", [None, None])] == [None, None]
@@ -120,7 +120,7 @@ def test_a_null_stays_a_null(kind: type[Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_they_go_by_their_java_names_and_short_names(kind: type[Any]) -> None:
+def test_converters_have_java_names_and_short_names(kind: type[Any]) -> None:
     plugins = Plugins.discover()
     name = kind.__name__
     for written in (f"org.apache.kafka.connect.converters.{name}", name, name.removesuffix("Converter")):
@@ -137,7 +137,7 @@ def test_the_type_of_a_header_converter_is_checked() -> None:
 
 @settings(derandomize=True, deadline=None)
 @given(st.binary(max_size=10))
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+def test_any_bytes_are_read_or_rejected(data: bytes) -> None:
     for kind in ALL:
         made = configured(kind)
         try:
@@ -153,7 +153,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     st.integers() | st.floats() | st.booleans() | st.text(max_size=3) | st.none(),
     st.sampled_from([Schema.INT16, Schema.FLOAT32, None]),
 )
-def test_any_value_is_written_or_refused(value: Any, schema: Schema | None) -> None:
+def test_any_value_is_written_or_rejected(value: Any, schema: Schema | None) -> None:
     for kind in ALL:
         made = configured(kind)
         try:

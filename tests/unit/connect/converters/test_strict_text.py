@@ -37,7 +37,7 @@ def header_converter(strict: str) -> SimpleHeaderConverter:
         ),
     ],
 )
-def test_a_character_that_the_charset_lacks(encoding: str, text: str, written: bytes, message: str) -> None:
+def test_strict_encoding_rejects_characters_outside_the_charset(encoding: str, text: str, written: bytes, message: str) -> None:
     assert string_converter(encoding, "false").encode_batch("t", None, [text]) == [written]
     with pytest.raises(DataError) as raised:
         string_converter(encoding, "true").encode_batch("t", Schema.STRING, ["fine", text])
@@ -48,14 +48,14 @@ def test_a_character_that_the_charset_lacks(encoding: str, text: str, written: b
     ("encoding", "data", "text"),
     [("UTF-8", b"a\xff", "a\ufffd"), ("UTF-16", b"\x00a\x00", "a\ufffd"), ("US-ASCII", b"\xe9", "\ufffd")],
 )
-def test_bytes_that_are_no_text(encoding: str, data: bytes, text: str) -> None:
+def test_strict_decoding_rejects_malformed_bytes(encoding: str, data: bytes, text: str) -> None:
     assert string_converter(encoding, "false").decode_batch("t", [data])[0].value == text
     with pytest.raises(DataError, match=f"The bytes are no text in the charset {encoding}, from position"):
         string_converter(encoding, "true").decode_batch("t", [data])
 
 
 @pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16", "UTF-32", "ISO-8859-1", "windows-1252"])
-def test_text_that_the_charset_has_is_the_same_both_ways(encoding: str) -> None:
+def test_text_within_the_charset_round_trips(encoding: str) -> None:
     strict, lenient = string_converter(encoding, "true"), string_converter(encoding, "false")
     written = strict.encode_batch("t", None, ["é1", "", None])
     assert written == lenient.encode_batch("t", None, ["é1", "", None])
@@ -66,7 +66,7 @@ ROW = Schema(Type.STRUCT, fields=[("a", Schema.BYTES)])
 
 
 @pytest.mark.parametrize("value", [b"x", [1, [b"x"]], {"a": memoryview(b"x")}, Struct(ROW, [b"x"])])
-def test_bytes_have_no_text(value: Any) -> None:
+def test_strict_text_rejects_bytes(value: Any) -> None:
     assert string_converter("UTF-8", "false").from_connect_data("t", None, value) is not None
     with pytest.raises(DataError, match="A value with bytes in it cannot be written as text without loss"):
         string_converter("UTF-8", "true").from_connect_data("t", None, value)
@@ -89,7 +89,7 @@ def test_bytes_have_no_text(value: Any) -> None:
         ('{"a":1,"a":2}', "the key a is there twice, and the first value is dropped"),
     ],
 )
-def test_a_header_that_is_more_than_the_value_guessed_from_it(text: str, loss: str) -> None:
+def test_strict_header_rejects_lossy_inference(text: str, loss: str) -> None:
     assert header_converter("false").to_connect_header("t", "h", text.encode()).schema is not None
     with pytest.raises(DataError) as raised:
         header_converter("true").to_connect_header("t", "h", text.encode())
@@ -101,14 +101,14 @@ def test_a_header_that_is_more_than_the_value_guessed_from_it(text: str, loss: s
     ["300", "1.0", "1e3", "0.1", "+5", "1e400", "true", "", " ", "abc", "NaN", "[1, 2.5]", '{"a":1,"b":[]}', "2024-02-29",
      "0000-01-01", "12:34:56.789Z", "2024-05-06T12:34:56.789Z", '["12:34:56.789Z"]', "[1,5", "[x, 1,5", '"12:30"'],
 )  # fmt: skip
-def test_other_headers_are_read_as_ever(text: str) -> None:
+def test_lossless_headers_read_as_without_strict(text: str) -> None:
     data = text.encode()
     assert header_converter("true").to_connect_header("t", "h", data) == header_converter("false").to_connect_header(
         "t", "h", data
     )
 
 
-def test_headers_that_are_no_utf_8_or_half_a_pair() -> None:
+def test_strict_headers_reject_invalid_utf_8_and_surrogates() -> None:
     assert header_converter("false").to_connect_header("t", "h", b"a\xff").value == "a\ufffd"
     with pytest.raises(DataError, match='Header "h": The bytes are no text in the charset UTF-8, from position 1 on'):
         header_converter("true").to_connect_header("t", "h", b"a\xff")

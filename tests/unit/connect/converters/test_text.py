@@ -44,7 +44,7 @@ STRUCT = Schema(Type.STRUCT, fields=[("a", Schema.INT32), ("f", Schema.OPTIONAL_
         (None, dt.date(2017, 1, 1), "Sun Jan 01 00:00:00 UTC 2017"),
     ],
 )
-def test_values_are_written_as_java_shows_them(schema: Schema | None, value: Any, text: str) -> None:
+def test_values_are_written_like_javas_to_string(schema: Schema | None, value: Any, text: str) -> None:
     assert string_converter().encode_batch("t", schema, [value, None]) == [text.encode(), None]
 
 
@@ -56,7 +56,7 @@ def test_equal_bytes_have_equal_text() -> None:
 
 
 @given(st.text())
-def test_text_survives_except_halves_of_pairs(text: str) -> None:
+def test_text_round_trips_except_unpaired_surrogates(text: str) -> None:
     made = string_converter()
     written = made.encode_batch("t", Schema.STRING, [text])[0]
     expected = "".join("?" if "\ud800" <= c <= "\udfff" else c for c in text)
@@ -78,11 +78,11 @@ def test_text_survives_except_halves_of_pairs(text: str) -> None:
         ("ISO-8859-1", b"\xe9", "é"),
     ],
 )
-def test_bytes_that_do_not_fit_the_charset_are_replaced_as_java_replaces_them(encoding: str, data: bytes, text: str) -> None:
+def test_malformed_bytes_are_replaced_as_in_java(encoding: str, data: bytes, text: str) -> None:
     assert string_converter(encoding).to_connect_data("t", data).value == text
 
 
-def test_utf_16_is_written_with_its_mark_and_nothing_for_nothing() -> None:
+def test_utf_16_has_a_byte_order_mark_unless_empty() -> None:
     assert string_converter("UTF-16").encode_batch("t", None, ["a", ""]) == [b"\xfe\xff\x00a", b""]
 
 
@@ -92,7 +92,7 @@ def test_an_unknown_charset_is_a_config_error(name: str) -> None:
         string_converter(name)
 
 
-def test_bytes_pass_and_nothing_else() -> None:
+def test_byte_array_converter_accepts_only_bytes() -> None:
     made = ByteArrayConverter()
     made.configure({}, False)
     assert made.encode_batch("t", Schema.BYTES, [b"a", None, memoryview(b"b")]) == [b"a", None, b"b"]
@@ -107,12 +107,12 @@ def test_any_header_is_read(data: bytes) -> None:
     SimpleHeaderConverter().to_connect_header("t", "h", data)
 
 
-def test_headers_keep_their_type() -> None:
+def test_headers_round_trip_with_their_type() -> None:
     made = SimpleHeaderConverter()
     for schema, value in ((Schema.INT8, 5), (Schema.BOOLEAN, True), (Schema.STRING, "x y"), (Schema.FLOAT32, 1.5)):
         assert made.to_connect_header("t", "h", made.from_connect_header("t", "h", schema, value)) == (schema, value)
 
 
-def test_a_deep_header_stays_text() -> None:
+def test_too_deep_header_remains_text() -> None:
     text = "[" * 50_000
     assert SimpleHeaderConverter().to_connect_header("t", "h", text.encode()).value == text

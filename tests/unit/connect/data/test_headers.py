@@ -15,24 +15,24 @@ def shown(of: Headers) -> list[tuple[str, object]]:
     return [(header.key, header.value) for header in of]
 
 
-def test_they_keep_their_order_and_names_may_repeat() -> None:
+def test_headers_keep_their_order_and_names_may_repeat() -> None:
     assert shown(headers()) == [("a", 1), ("b", "x"), ("a", 2), ("b", None), ("c", b"")]
     assert headers().all_with_name("a") == [Header("a", Schema.INT32, 1), Header("a", Schema.INT32, 2)]
     assert headers().last_with_name("b") == Header("b", None, None)
     assert headers().last_with_name("none") is None
 
 
-def test_some_or_all_are_taken_out() -> None:
+def test_headers_are_removed_by_name_or_all() -> None:
     assert shown(headers().remove("a")) == [("b", "x"), ("b", None), ("c", b"")]
     assert len(headers().clear()) == 0
 
 
-def test_the_latest_of_a_name_or_of_every_name_is_kept() -> None:
+def test_latest_header_of_a_name_or_of_every_name_is_retained() -> None:
     assert shown(headers().retain_latest("a")) == [("b", "x"), ("a", 2), ("b", None), ("c", b"")]
     assert shown(headers().retain_latest()) == [("a", 2), ("b", None), ("c", b"")]
 
 
-def test_a_function_changes_headers_or_takes_them_out() -> None:
+def test_function_changes_or_removes_headers() -> None:
     def odd_ones(header: Header) -> Header | None:
         return None if header.value == 2 else header.renamed("d").with_value(Schema.INT64, 5)
 
@@ -40,7 +40,7 @@ def test_a_function_changes_headers_or_takes_them_out() -> None:
     assert [h.key for h in headers().apply(odd_ones)] == ["d"] * 4
 
 
-def test_a_function_that_fails_changes_nothing() -> None:
+def test_failing_function_changes_no_header() -> None:
     made = headers()
 
     def fails(header: Header) -> Header | None:
@@ -51,7 +51,7 @@ def test_a_function_that_fails_changes_nothing() -> None:
     assert made == headers()
 
 
-def test_a_copy_is_its_own() -> None:
+def test_copy_is_independent() -> None:
     made = headers()
     copied = made.copy()
     copied.remove("a")

@@ -41,13 +41,13 @@ SOURCE = struct(("a", Schema.INT32), ("b", Schema.OPTIONAL_STRING), ("c", WITH_D
          Schema(Type.MAP, key_schema=Schema.INT16, value_schema=Schema.FLOAT32), {1: 2.0}),
     ],
 )  # fmt: skip
-def test_values_widen_and_nulls_find_their_default(source: Schema, value: Any, target: Schema, expected: Any) -> None:
+def test_values_widen_and_nulls_become_the_default(source: Schema, value: Any, target: Schema, expected: Any) -> None:
     found = project(source, value, target)
     assert found == expected
     assert type(found) is type(expected)
 
 
-def test_fields_go_and_come() -> None:
+def test_projection_drops_and_adds_fields() -> None:
     target = struct(("c", Schema.INT64), ("n", Schema.OPTIONAL_STRING), ("d", Schema(Type.STRING, default="x")), version=2)
     found = project(SOURCE, Struct(SOURCE, [1, "b", None]), target)
     assert found == Struct(target, [7, None, "x"])  # a null of the source is its default before it is projected
@@ -71,16 +71,16 @@ def test_an_optional_field_that_is_missing_stays_null_whatever_its_default() -> 
         (SOURCE, Struct(SOURCE, [1, None, 2]), struct(("z", Schema.INT32)),
          "Required field `z` is missing from source schema: Schema{STRUCT}"),
         (SOURCE, Struct(SOURCE, [1, None, 2]), struct(("a", Schema.INT8)), "Error projecting a"),
-        (array(None), [1], array(Schema.INT8), "The elements of a list or map have no schema, so they cannot be projected"),
+        (array(None), [1], array(Schema.INT8), "The elements of a list or map cannot be projected: they have no schema"),
     ],
 )  # fmt: skip
-def test_schemas_that_do_not_fit_are_refused(source: Schema, value: Any, target: Schema, message: str) -> None:
+def test_incompatible_schemas_are_rejected(source: Schema, value: Any, target: Schema, message: str) -> None:
     with pytest.raises(SchemaError) as raised:
         project(source, value, target)
     assert raised.value.message == message
 
 
-def test_the_cause_says_what_is_wrong_inside() -> None:
+def test_cause_describes_the_nested_error() -> None:
     inner = struct(("a", Schema.INT32))
     source, target = struct(("in", inner)), struct(("in", struct(("a", Schema.STRING))))
     with pytest.raises(SchemaError, match="Error projecting in") as raised:

@@ -9,7 +9,7 @@ import pytest
 
 from connect import Schema, SchemaBuilder, Struct, Type
 from connect.data.logical import date_schema, decimal_schema
-from connect.data.validation import validate_value
+from connect.data.struct import validate_value
 from connect.errors import DataError, SchemaError
 
 NOTHING: Any = None
@@ -60,7 +60,7 @@ def test_a_member_may_be_set_to_the_same_again() -> None:
         (lambda: SchemaBuilder.map(NOTHING, Schema.INT8), "keySchema cannot be null."),
     ],
 )  # fmt: skip
-def test_what_cannot_be_built_is_refused_in_the_words_of_the_original(build: Callable[[], object], message: str) -> None:
+def test_invalid_schemas_are_rejected_with_apaches_messages(build: Callable[[], object], message: str) -> None:
     with pytest.raises(SchemaError) as raised:
         build()
     assert raised.value.message == message
@@ -89,7 +89,7 @@ WITH_DEFAULT = Schema(Type.INT32, default=7)
 ROW = Schema(Type.STRUCT, fields=[("a", Schema.INT32), ("b", Schema.OPTIONAL_STRING), ("c", WITH_DEFAULT)])
 
 
-def test_a_struct_gives_the_default_of_a_null() -> None:
+def test_null_in_a_struct_reads_as_the_default() -> None:
     row = Struct(ROW).put("a", 1)
     assert [row.get("a"), row.get("b"), row.get("c")] == [1, None, 7]
     assert row.get_without_default("c") is None
@@ -121,7 +121,7 @@ def test_structs_are_equal_when_schema_and_values_are() -> None:
         ("z", 1, "z is not a valid field name"),
     ],
 )
-def test_a_value_that_does_not_fit_its_field_is_not_put(field: str, value: Any, message: str) -> None:
+def test_invalid_value_is_not_put(field: str, value: Any, message: str) -> None:
     with pytest.raises(DataError) as raised:
         Struct(ROW).put(field, value)
     assert raised.value.message == message
@@ -148,7 +148,7 @@ def test_a_value_that_does_not_fit_its_field_is_not_put(field: str, value: Any, 
         (ROW, Struct(ROW.replace(name="other"), [1, None, 2]), "Struct schemas do not match."),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_says_where(schema: Schema, value: Any, message: str) -> None:
+def test_validation_error_names_the_path(schema: Schema, value: Any, message: str) -> None:
     with pytest.raises(DataError) as raised:
         validate_value(schema, value)
     assert raised.value.message == message

@@ -15,7 +15,7 @@ def _structs(columns: StructColumns) -> list[Struct]:
     return [Struct(columns.schema, [column[i] for column in columns.columns]) for i in range(columns.size)]
 
 
-def test_they_are_a_sequence_of_structs() -> None:
+def test_struct_columns_are_a_sequence_of_structs() -> None:
     columns = StructColumns(ROW, [[1, 2, 3], ("a", None, "c")], 3)
     assert len(columns) == 3
     assert list(columns) == _structs(columns)
@@ -36,7 +36,7 @@ def test_structs_without_fields_are_counted() -> None:
 @pytest.mark.parametrize("schemas", ["true", "false"])
 @pytest.mark.parametrize("size", [1, 3, 600])
 @pytest.mark.parametrize("schema", [ROW, EMPTY], ids=["row", "empty"])
-def test_json_of_them_is_the_json_of_their_structs(schema: Schema, size: int, schemas: str) -> None:
+def test_json_of_struct_columns_equals_json_of_their_structs(schema: Schema, size: int, schemas: str) -> None:
     converter = JsonConverter()
     converter.configure({"schemas.enable": schemas}, False)
     cells = [list(range(size)), [None if i % 3 else f"ä{i}" for i in range(size)]] if schema is ROW else []
@@ -44,7 +44,7 @@ def test_json_of_them_is_the_json_of_their_structs(schema: Schema, size: int, sc
     assert converter.encode_batch("t", schema, columns) == converter.encode_batch("t", schema, _structs(columns))
 
 
-def test_a_value_that_does_not_fit_is_told_by_its_field() -> None:
+def test_invalid_value_is_reported_with_its_field() -> None:
     converter = JsonConverter()
     converter.configure({"schemas.enable": "false"}, False)
     with pytest.raises(DataError) as raised:

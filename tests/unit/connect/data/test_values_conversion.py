@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from connect import Schema, Struct, Type
 from connect.data import values_conversion as conversion
 from connect.data.logical import END_OF_DAY, FarInstant, date_schema, decimal_schema, instant_of, time_schema, timestamp_schema
-from connect.data.sized_numbers import Float32, Int8, Int16, Int32
 from connect.errors import DataError
+from connect.java.sized_numbers import Float32, Int8, Int16, Int32
 
 D = decimal.Decimal
 STRUCT = Schema(Type.STRUCT, fields=[("a", Schema.INT32)])
@@ -56,7 +56,7 @@ NOON = instant_of(1_700_000_000_000)
         (conversion.convert_to_timestamp, Schema.FLOAT64, -129.9, instant_of(-129)),
     ],
 )
-def test_values_are_converted_as_by_the_original(convert: Any, schema: Schema | None, value: Any, expected: Any) -> None:
+def test_values_are_converted_like_apache(convert: Any, schema: Schema | None, value: Any, expected: Any) -> None:
     found = convert(schema, value)
     assert found == expected
     assert type(found) is type(expected)
@@ -105,7 +105,7 @@ def test_decimals_keep_their_scale_and_numbers_go_through_a_double(schema: Schem
         (conversion.convert_to_double, None, D("NaN"), "Unable to convert NaN: a decimal of Connect is a number"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_converted_is_named(convert: Any, schema: Schema | None, value: Any, message: str) -> None:
+def test_conversion_error_names_the_value(convert: Any, schema: Schema | None, value: Any, message: str) -> None:
     with pytest.raises(DataError) as raised:
         convert(schema, value)
     assert raised.value.message == message
@@ -127,13 +127,13 @@ def test_what_cannot_be_converted_is_named(convert: Any, schema: Schema | None, 
         ("", "An empty text is no number."),  # nor here
     ],
 )
-def test_texts_that_are_no_decimals(text: str, message: str) -> None:
+def test_invalid_decimal_texts_are_rejected(text: str, message: str) -> None:
     with pytest.raises(DataError) as raised:
         conversion.convert_to_decimal(None, text, 0)
     assert raised.value.message == message
 
 
-def test_what_is_finer_than_a_millisecond_is_not_cut() -> None:
+def test_finer_than_a_millisecond_is_an_error() -> None:
     with pytest.raises(DataError, match="more than milliseconds"):
         conversion.convert_to_long(time_schema(), dt.time(0, 0, 0, 1))
 
@@ -150,7 +150,7 @@ CONVERSIONS = [getattr(conversion, name) for name in dir(conversion) if name.sta
 
 @settings(derandomize=True, deadline=None)
 @given(VALUES, SCHEMAS)
-def test_nothing_but_a_data_error_comes_out(value: Any, schema: Schema | None) -> None:
+def test_conversions_raise_only_data_errors(value: Any, schema: Schema | None) -> None:
     for convert in CONVERSIONS:
         with contextlib.suppress(DataError):
             convert(schema, value, *([2] if convert is conversion.convert_to_decimal else []))

@@ -20,7 +20,7 @@ ALL = 1_000_000
         r"([a-z]+[a-z]*)*!", r"((a)\2?)*b|(b+)*", "(?=(a+)+b)a*", "(x?x?)*y",
     ],
 )  # fmt: skip
-def test_a_pattern_whose_time_may_double_with_each_character_is_refused(pattern: str) -> None:
+def test_pattern_with_exponential_run_time_is_rejected(pattern: str) -> None:
     with pytest.raises(ValueError, match="in different ways"):
         compile_regex(pattern)
 
@@ -44,18 +44,18 @@ def test_a_pattern_whose_time_may_double_with_each_character_is_refused(pattern:
         (r"(.+)-(.+)", ALL),
     ],
 )
-def test_usual_patterns_match_texts_of_any_usual_length(pattern: str, whole: int) -> None:
-    assert compile_regex(pattern).longest_whole == whole
+def test_usual_patterns_have_the_maximum_text_length(pattern: str, whole: int) -> None:
+    assert compile_regex(pattern).max_length_whole == whole
 
 
-def test_the_longest_text_falls_with_each_part_that_is_open_to_the_same() -> None:
-    lengths = [compile_regex("-".join([".+"] * parts)).longest_whole for parts in (2, 3, 4, 5, 6)]
+def test_maximum_text_length_decreases_with_each_ambiguous_part() -> None:
+    lengths = [compile_regex("-".join([".+"] * parts)).max_length_whole for parts in (2, 3, 4, 5, 6)]
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[0] == ALL
     assert 100 < lengths[-1] < lengths[1] < ALL
 
 
-def test_a_text_that_is_too_long_for_its_pattern_is_refused_without_matching() -> None:
+def test_text_that_is_too_long_for_the_pattern_is_rejected() -> None:
     expression = compile_expression("topic =~ /.*a.*b.*c.*d.*e/", RECORD_VARIABLES)
     with pytest.raises(DataError, match="might take too long for more than"):
         expression.value(SourceRecord({}, {}, "x" * 10_000)).__bool__()
@@ -63,20 +63,20 @@ def test_a_text_that_is_too_long_for_its_pattern_is_refused_without_matching() -
         compile_expression("topic.matches('.*a.*b.*c.*d.*e')", RECORD_VARIABLES).value(SourceRecord({}, {}, "x" * 10_000))
 
 
-def test_a_pattern_out_of_the_data_is_looked_at_too() -> None:
+def test_pattern_from_the_data_is_checked() -> None:
     expression = compile_expression("topic.matches(key)", RECORD_VARIABLES)
     assert expression.value(SourceRecord({}, {}, "aaa", key="a*")) is True
     with pytest.raises(DataError, match="can double with each character"):
         expression.value(SourceRecord({}, {}, "aaa", key="(a*)*b"))
-    with pytest.raises(DataError, match="2000 are the most"):
+    with pytest.raises(DataError, match="the limit is 2000"):
         expression.value(SourceRecord({}, {}, "aaa", key="a" * 2_001))
 
 
-def test_java_and_not_python_is_spoken() -> None:
+def test_patterns_have_java_semantics() -> None:
     value = compile_expression(r"topic.matches('\\p{Upper}\\w+') && !'é'.matches('\\w')", RECORD_VARIABLES)
     assert value.value(SourceRecord({}, {}, "Ab1")) is True
 
 
-def test_flags_of_javascript() -> None:
+def test_javascript_flags() -> None:
     for source in ("/^A$/i.test(topic)", "/b.$/s.test('b\\n')", "/^c/m.test('b\\nc')", "/x/gu.test('x')"):
         assert compile_expression(source, RECORD_VARIABLES, JAVASCRIPT).value(SourceRecord({}, {}, "a")) is True

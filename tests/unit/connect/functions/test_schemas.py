@@ -11,8 +11,8 @@ import pytest
 from connect import DataError, Schema, SchemaAndValue, SchemaBuilder, SinkRecord, Struct
 from connect.converters.json.converter import JsonConverter
 from connect.data.logical import decimal_schema, timestamp_schema
-from connect.data.sized_numbers import round_to_float32
 from connect.functions.transformation import PythonTransformation
+from connect.java.sized_numbers import round_to_float32
 
 SHOP = "tests.unit.connect.functions.shop"
 INNER = SchemaBuilder.struct().field("city", Schema.STRING).optional().build()
@@ -49,7 +49,7 @@ def order(**changes: Any) -> Struct:
     return struct
 
 
-def test_a_struct_is_shown_as_a_dict_and_comes_back_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_struct_is_passed_as_a_dict_and_returned_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
     schema, value = Applied(lambda value: shown.append(value) or value, monkeypatch)(ORDER, order())
     assert shown == [{"id": 1, "note": None, "price": 2.5, "to": {"city": "Ulm"}, "tags": ["a"]}]
@@ -58,7 +58,7 @@ def test_a_struct_is_shown_as_a_dict_and_comes_back_as_it_was(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("way", ["infer", "keep"])
-def test_changed_values_that_fit_keep_the_schema_itself(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+def test_changed_values_that_fit_keep_the_schema_object(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     def change(value: dict[str, Any]) -> dict[str, Any]:
         value["price"], value["to"]["city"] = 3, "Bonn"
         value["tags"].append("b")
@@ -97,25 +97,25 @@ def test_new_fields_get_the_schema_of_their_value(monkeypatch: pytest.MonkeyPatc
     assert value.as_dict() == {**order().as_dict(), **new}
 
 
-def test_one_shape_has_one_schema_object(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_with_the_same_fields_share_a_schema_object(monkeypatch: pytest.MonkeyPatch) -> None:
     applied = Applied(lambda value: {**value, "n": value["id"]}, monkeypatch)
     assert applied(ORDER, order()).schema is applied(ORDER, order(id=2)).schema
 
 
-def test_fields_that_are_gone_are_gone_from_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removed_fields_are_removed_from_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     schema, value = Applied(lambda value: {"price": value["price"], "id": value["id"]}, monkeypatch)(ORDER, order())
     assert schema is not None
     assert schema.field_names == ("price", "id")
     assert value.values == [2.5, 1]
 
 
-def test_a_result_without_fields_is_a_struct_without_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_result_is_a_struct_without_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     schema, value = Applied(lambda value: {}, monkeypatch)(ORDER, order())
     assert schema is not None
     assert (schema.field_names, value.values) == ((), [])
 
 
-def test_shapes_of_one_stream_do_not_disturb_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_with_different_fields_do_not_affect_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(value: dict[str, Any]) -> dict[str, Any]:
         extra = {1: {}, 2: {"a": 1}, 3: {"a": 1, "b": "x"}, 4: {"id": "four"}, 5: {"a": None}}[value["id"]]
         return {**value, **extra}
@@ -131,7 +131,7 @@ def test_shapes_of_one_stream_do_not_disturb_each_other(monkeypatch: pytest.Monk
         assert (schema == ORDER) is (number == 1)
 
 
-def test_a_field_of_another_type_gets_the_schema_of_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_field_of_another_type_gets_the_schema_of_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     schema, value = Applied(lambda value: {**value, "id": str(value["id"]), "tags": None}, monkeypatch)(ORDER, order())
     assert schema is not None
     assert schema.fields is not None
@@ -141,7 +141,7 @@ def test_a_field_of_another_type_gets_the_schema_of_what_it_is(monkeypatch: pyte
     assert value["tags"] is None
 
 
-def test_a_new_field_that_is_null_is_left_out_until_its_type_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_null_field_is_left_out_until_its_type_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     applied = Applied(lambda value: {**value, "new": value["note"]}, monkeypatch)
     assert applied(ORDER, order()).schema == ORDER
     known = applied(ORDER, order(note="x"))
@@ -149,7 +149,7 @@ def test_a_new_field_that_is_null_is_left_out_until_its_type_is_known(monkeypatc
     assert applied(ORDER, order()).schema is known.schema
 
 
-def test_a_new_field_keeps_the_type_it_had_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_field_keeps_its_first_type(monkeypatch: pytest.MonkeyPatch) -> None:
     applied = Applied(lambda value: {**value, "new": {1: 5, 2: 0.5}[value["id"]]}, monkeypatch)
     applied(ORDER, order())
     with pytest.raises(DataError, match=r'FLOAT64|INT64.*"new"'):
@@ -162,7 +162,7 @@ def test_a_new_field_keeps_the_type_it_had_first(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("new", "expected"),
     [
-        ([], "new is a value of type empty list, from which no schema follows; declare one"),
+        ([], "new is a value of type empty list, from which no schema can be inferred; declare one"),
         ({}, "new is a value of type empty dict"),
         ({"a": [None]}, "new.a[] is null"),
         ([1, "a"], "new[1]"),
@@ -171,23 +171,23 @@ def test_a_new_field_keeps_the_type_it_had_first(monkeypatch: pytest.MonkeyPatch
         (2**63, "new"),
     ],
 )
-def test_what_no_schema_follows_from_is_refused(monkeypatch: pytest.MonkeyPatch, new: Any, expected: str) -> None:
+def test_value_without_inferable_schema_is_rejected(monkeypatch: pytest.MonkeyPatch, new: Any, expected: str) -> None:
     with pytest.raises(DataError) as caught:
         Applied(lambda value: {**value, "new": new}, monkeypatch)(ORDER, order())
     assert expected in caught.value.message
 
 
-def test_keep_refuses_what_does_not_fit_and_names_the_field(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keep_rejects_values_that_do_not_fit_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     def kept(**changes: Any) -> None:
         Applied(lambda value: {**value, **changes}, monkeypatch, **{"function.schema": "keep"})(ORDER, order())
 
     kept(id=7)
     for changes, expected in (
-        ({"new": 1}, "new is no field of its schema, which has id, note, price, to, tags"),
+        ({"new": 1}, "new is not in its schema, which has id, note, price, to, tags"),
         ({"id": "x"}, 'field: "id"'),
         ({"id": None}, 'null used for required field: "id"'),
         ({"to": {"city": 5}}, 'field: "to.city"'),
-        ({"to": {"town": "x"}}, "to.town is no field of its schema, which has city"),
+        ({"to": {"town": "x"}}, "to.town is not in its schema, which has city"),
         ({"to": "x"}, "to is a value of type str, expected a dict for a struct of city"),
         ({"tags": ["a", 1]}, 'field: "tags[1]"'),
     ):
@@ -196,7 +196,7 @@ def test_keep_refuses_what_does_not_fit_and_names_the_field(monkeypatch: pytest.
         assert expected in caught.value.message
 
 
-def test_a_field_of_32_bit_floats_takes_the_nearest_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_float32_field_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
     keep = {"function.schema": "keep"}
     schema, value = Applied(lambda value: {**value, "price": 0.1}, monkeypatch, **keep)(ORDER, order())
     assert schema is ORDER
@@ -205,12 +205,12 @@ def test_a_field_of_32_bit_floats_takes_the_nearest_one(monkeypatch: pytest.Monk
         Applied(lambda value: {**value, "price": 1e300}, monkeypatch, **keep)(ORDER, order())
 
 
-def test_none_takes_the_schema_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_none_removes_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     applied = Applied(lambda value: value, monkeypatch, **{"function.schema": "none"})
     assert applied(ORDER, order()) == SchemaAndValue(None, order().as_dict())
 
 
-def test_a_declared_schema_is_that_of_every_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_declared_schema_applies_to_every_result(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.unit.connect.functions.shop import NAMED
 
     applied = Applied(lambda value: {"name": "x"}, monkeypatch, **{"function.schema": f"{SHOP}:NAMED"})
@@ -218,11 +218,11 @@ def test_a_declared_schema_is_that_of_every_result(monkeypatch: pytest.MonkeyPat
         found = applied(schema, value)
         assert found.schema is NAMED
         assert found.value.as_dict() == {"name": "x", "size": None}
-    with pytest.raises(DataError, match="other is no field of its schema, which has name, size"):
+    with pytest.raises(DataError, match="other is not in its schema, which has name, size"):
         Applied(lambda value: {"other": 1}, monkeypatch, **{"function.schema": f"{SHOP}:NAMED"})(None, {})
 
 
-def test_values_that_are_no_structs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_are_not_structs_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
     upper = Applied(lambda value: value.upper(), monkeypatch)
     assert upper(Schema.STRING, "a") == SchemaAndValue(Schema.STRING, "A")
     assert upper(None, "a") == SchemaAndValue(None, "A")
@@ -232,12 +232,12 @@ def test_values_that_are_no_structs(monkeypatch: pytest.MonkeyPatch) -> None:
         Applied(lambda value: 300, monkeypatch, **{"function.schema": "keep"})(Schema.INT8, 3)
 
 
-def test_a_result_with_a_schema_of_its_own_has_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_with_its_own_schema_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Struct(INNER, ["Ulm"])
     assert Applied(lambda value: made, monkeypatch)(None, {}) == SchemaAndValue(INNER, made)
     assert Applied(lambda value: SchemaAndValue(Schema.INT8, 1), monkeypatch)(None, {}) == SchemaAndValue(Schema.INT8, 1)
 
 
-def test_a_struct_under_another_schema_than_its_record_says_is_a_data_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_struct_with_a_schema_other_than_the_record_schema_is_a_data_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match="has another schema than its record says"):
         Applied(lambda value: value, monkeypatch)(INNER, order())

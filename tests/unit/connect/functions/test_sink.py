@@ -60,26 +60,26 @@ def text_records(count: int) -> list[SinkRecord]:
 
 
 @pytest.mark.parametrize("connector", [lines, append])
-def test_it_is_a_sink_connector_like_any_other(connector: type[FunctionSink], tmp_path: Path) -> None:
+def test_decorated_function_is_a_sink_connector(connector: type[FunctionSink], tmp_path: Path) -> None:
     check_sink_connector(connector, {"path": str(tmp_path / "out")}, text_records(10))
     assert Plugins.discover().resolve(Kind.CONNECTOR, f"{HERE}:{connector.__name__}").type == "sink"
 
 
 @pytest.mark.parametrize("connector", [lines, append])
-def test_a_batch_is_delivered_and_committed(connector: type[FunctionSink], tmp_path: Path) -> None:
+def test_batch_is_delivered_and_committed(connector: type[FunctionSink], tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run_sink(connector, {"path": str(out)}, text_records(4)) == {FIRST: 2, TopicPartition("t", 1): 2}
     assert out.read_text() == "v0\nv1\nv2\nv3\n"
 
 
-def test_tasks_are_as_many_as_make_sense(tmp_path: Path) -> None:
+def test_number_of_tasks_is_limited_by_most_tasks(tmp_path: Path) -> None:
     for connector, expected in ((lines, 1), (append, 3)):
         made = connector()
         made.start({"path": "x"})
         assert len(made.task_configs(3)) == expected
 
 
-def test_a_function_of_values_gets_dicts_for_structs() -> None:
+def test_function_of_values_gets_dicts_for_structs() -> None:
     row = SchemaBuilder.struct().field("id", Schema.INT32).build()
     got: list[Any] = []
 
@@ -92,7 +92,7 @@ def test_a_function_of_values_gets_dicts_for_structs() -> None:
     assert got == [{"id": 1}, None, [TopicPartition("test", 0)]]
 
 
-def test_an_empty_put_calls_nothing() -> None:
+def test_empty_put_does_not_call_the_function() -> None:
     @sink_connector
     def collect(values: list[Any]) -> None:
         raise AssertionError("called")
@@ -101,7 +101,7 @@ def test_an_empty_put_calls_nothing() -> None:
         sink.put([])
 
 
-def test_a_generator_is_set_up_before_records_and_torn_down_at_the_end() -> None:
+def test_generator_is_set_up_before_records_and_closed_at_the_end() -> None:
     events: list[Any] = []
 
     @sink_connector
@@ -121,7 +121,7 @@ def test_a_generator_is_set_up_before_records_and_torn_down_at_the_end() -> None
     assert events == ["set up", [1, 2], [], "torn down"]
 
 
-class Holding:
+class Buffering:
     """A sink that holds its records back until it is asked for them, and fails as told."""
 
     def __init__(self) -> None:
@@ -145,8 +145,8 @@ class Holding:
         self.connector = hold
 
 
-def test_what_a_generator_held_back_when_it_failed_is_read_again() -> None:
-    holding = Holding()
+def test_records_buffered_by_a_failed_generator_are_consumed_again() -> None:
+    holding = Buffering()
     holding.fail_at = 3
     with harness(holding.connector) as sink:
         sink.put_values("t", [1])
@@ -162,8 +162,8 @@ def test_what_a_generator_held_back_when_it_failed_is_read_again() -> None:
     assert holding.stored == [1, 2, 3]
 
 
-def test_a_first_batch_that_fails_is_put_again_without_reading_it_again() -> None:
-    holding = Holding()
+def test_first_failed_batch_is_retried_without_consuming_it_again() -> None:
+    holding = Buffering()
     holding.fail_at = 1
     with harness(holding.connector) as sink:
         with pytest.raises(RetriableError):
@@ -174,8 +174,8 @@ def test_a_first_batch_that_fails_is_put_again_without_reading_it_again() -> Non
     assert holding.stored == [1]
 
 
-def test_a_flush_that_fails_commits_nothing() -> None:
-    holding = Holding()
+def test_failed_flush_commits_nothing() -> None:
+    holding = Buffering()
     with harness(holding.connector) as sink:
         sink.put_values("t", [1])
         holding.fail_at = "flush"
@@ -186,8 +186,8 @@ def test_a_flush_that_fails_commits_nothing() -> None:
     assert holding.stored == [1]
 
 
-def test_partitions_that_went_are_no_longer_waited_for() -> None:
-    holding = Holding()
+def test_revoked_partitions_do_not_block_commits() -> None:
+    holding = Buffering()
     with harness(holding.connector) as sink:
         sink.put_values("t", [1])
         sink.task.close_partitions([FIRST], lost=True)
@@ -197,7 +197,7 @@ def test_partitions_that_went_are_no_longer_waited_for() -> None:
         assert sink.context.requested_offsets == {}
 
 
-def test_retriable_errors_stay_so_and_others_name_function_and_line() -> None:
+def test_retriable_error_stays_retriable_and_other_errors_name_function_and_line() -> None:
     @sink_connector
     def fail(values: list[Any]) -> None:
         if values == [1]:
@@ -211,7 +211,7 @@ def test_retriable_errors_stay_so_and_others_name_function_and_line() -> None:
             sink.put_values("t", [2])
 
 
-def test_what_a_sink_gives_back_is_refused() -> None:
+def test_result_other_than_none_is_rejected() -> None:
     @sink_connector
     def counting(values: list[Any]) -> int:
         return len(values)
@@ -221,13 +221,13 @@ def test_what_a_sink_gives_back_is_refused() -> None:
         while True:
             yield 5
 
-    with harness(counting) as sink, pytest.raises(ConnectError, match="returned a value of type int, expected nothing"):
+    with harness(counting) as sink, pytest.raises(ConnectError, match="returned a value of type int, expected None"):
         sink.put_values("t", [1])
-    with pytest.raises(ConnectError, match="yielded a value of type int, expected nothing"):
+    with pytest.raises(ConnectError, match="yielded a value of type int, expected None"):
         harness(yielding).start()
 
 
-def test_a_generator_that_ends_is_refused() -> None:
+def test_generator_that_ends_is_rejected() -> None:
     @sink_connector
     def once() -> Batches:
         yield
@@ -238,13 +238,13 @@ def test_a_generator_that_ends_is_refused() -> None:
             return
         yield
 
-    with harness(once) as sink, pytest.raises(ConnectError, match="has ended; a sink's generator takes batches"):
+    with harness(once) as sink, pytest.raises(ConnectError, match="has ended; the generator of a sink must take batches"):
         sink.put_values("t", [1])
     with pytest.raises(ConnectError, match="ended before it took a batch"):
         harness(never).start()
 
 
-def test_a_set_up_or_tear_down_that_fails_is_told() -> None:
+def test_failing_setup_or_cleanup_is_reported() -> None:
     @sink_connector(config=Target)
     def opening(config: Target) -> Batches:
         Path(config.path).read_text()
@@ -270,7 +270,7 @@ def test_only_functions_can_be_decorated() -> None:
         sink_connector(print)
 
 
-def test_what_is_no_sink_function_is_refused_at_once() -> None:
+def test_invalid_sink_function_is_rejected_by_the_decorator() -> None:
     async def asynchronous(records: Any) -> None: ...
 
     def without(config: Any) -> None: ...
@@ -284,10 +284,13 @@ def test_what_is_no_sink_function_is_refused_at_once() -> None:
 
     for function, expected in (
         (asynchronous, "is async"),
-        (without, "takes config; a sink function takes records or values, one of them"),
-        (both, "takes records, values; a sink function takes records or values"),
-        (asking, "asks for settings; a sink function gets records, values, config, context"),
-        (generator, "asks for records; a sink function gets config, context (a generator gets its records from yield)"),
+        (without, "takes config; a sink function takes either records or values"),
+        (both, "takes records, values; a sink function takes either records or values"),
+        (asking, "has the parameter settings; a sink function may take records, values, config, context"),
+        (
+            generator,
+            "has the parameter records; a sink function may take config, context (a generator gets its records from yield)",
+        ),
     ):
         with pytest.raises(ConfigError) as caught:
             sink_connector(function)

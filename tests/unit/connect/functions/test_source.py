@@ -66,7 +66,7 @@ def task(connector: type[FunctionSource], **config: str) -> SourceHarness:
     return SourceHarness(connector.tasks(), {**CONFIG, **config})
 
 
-def test_it_is_a_source_connector_like_any_other() -> None:
+def test_decorated_function_is_a_source_connector() -> None:
     check_source_connector(counter, CONFIG, records=25)
     found = Plugins.discover().resolve(Kind.CONNECTOR, f"{HERE}:counter")
     assert found.type == "source"
@@ -74,23 +74,23 @@ def test_it_is_a_source_connector_like_any_other() -> None:
     assert counter().exactly_once_support({}) is ExactlyOnceSupport.SUPPORTED
 
 
-def test_records_come_with_topic_partition_offset_and_schema() -> None:
+def test_records_have_topic_partition_offset_and_schema() -> None:
     record = run_source(counter, {"topic": "numbers", "first": "5"}, records=1)[0]
     assert (record.topic, record.value, record.value_schema) == ("numbers", 5, Schema.INT64)
     assert (record.source_partition, record.source_offset) == ({"source": "main"}, {"next": 6})
 
 
-def test_a_restart_goes_on_behind_the_last_record() -> None:
+def test_restart_continues_after_the_last_record() -> None:
     offsets = MemoryOffsets()
     assert values(run_source(counter, CONFIG, records=13, offsets=offsets)) == list(range(13))
     assert values(run_source(counter, CONFIG, records=3, offsets=offsets)) == [13, 14, 15]
 
 
-def test_pauses_take_no_time_in_tests() -> None:
+def test_waits_take_no_time_in_tests() -> None:
     assert len(run_source(counter, {**CONFIG, "pause.s": "3600"}, records=100)) == 100
 
 
-def test_the_dataclass_is_the_table() -> None:
+def test_dataclass_defines_the_keys() -> None:
     keys = counter().config_def().keys
     assert [(key.name, key.type, key.required, key.importance) for key in keys.values()] == [
         ("topic", ConfigType.STRING, True, Importance.HIGH),
@@ -104,14 +104,14 @@ def test_the_dataclass_is_the_table() -> None:
     assert errors["pause.s"] == ["Invalid value x for configuration pause.s: Not a number of type DOUBLE"]
 
 
-def test_what_the_dataclass_refuses_is_found_by_validation() -> None:
+def test_validation_reports_errors_of_the_dataclass() -> None:
     errors = {value.name: value.errors for value in counter().validate({**CONFIG, "first": "13"})}
     assert errors == {"topic": [], "first": ["first is 13, which is bad luck"], "pause.s": []}
     with pytest.raises(ConfigError, match="bad luck"):
         counter().start({**CONFIG, "first": "13"})
 
 
-def test_a_config_def_gives_a_dict() -> None:
+def test_function_with_config_def_gets_a_dict() -> None:
     table = ConfigDef().define("topic", ConfigType.STRING, doc="Where.").define("x.y", ConfigType.INT, 4, doc="A number.")
 
     @source_connector(config=table)
@@ -121,7 +121,7 @@ def test_a_config_def_gives_a_dict() -> None:
     assert values(run_source(read, CONFIG, records=1)) == [{"topic": "numbers", "x.y": 4}]
 
 
-def test_without_configuration_a_record_needs_a_topic() -> None:
+def test_record_needs_a_topic_without_configuration() -> None:
     @source_connector
     def read(context: SourceFunctionContext) -> Iterator[Any]:
         yield context.record("a", topic="t")
@@ -133,7 +133,7 @@ def test_without_configuration_a_record_needs_a_topic() -> None:
             harness.poll()
 
 
-def test_the_parts_of_a_record() -> None:
+def test_record_has_all_given_parts() -> None:
     row = SchemaBuilder.struct().field("id", Schema.INT32).field("name", Schema.OPTIONAL_STRING).build()
 
     @source_connector
@@ -156,7 +156,7 @@ def test_the_parts_of_a_record() -> None:
             harness.poll()
 
 
-def test_nothing_now_and_nothing_ever() -> None:
+def test_generator_without_records_and_finished_generator_return_nothing() -> None:
     @source_connector
     def read(context: SourceFunctionContext) -> Iterator[Any]:
         yield None
@@ -169,7 +169,7 @@ def test_nothing_now_and_nothing_ever() -> None:
     assert clock == [1.0, 1.0]  # idle for good: it waits, a second at a time
 
 
-def test_partitions_are_shared_out_and_read_in_turn() -> None:
+def test_partitions_are_distributed_and_polled_in_turn() -> None:
     @source_connector(config=Counting, partitions=lambda config: [{"file": name} for name in "abc"])
     def read(config: Counting, context: SourceFunctionContext) -> Iterator[Any]:
         for number in range(context.offset.get("next", 0), 2):
@@ -185,11 +185,11 @@ def test_partitions_are_shared_out_and_read_in_turn() -> None:
     with task(read, **{PARTITIONS: '[{"file": "b"}]'}) as harness:
         assert values(harness.poll_records(2)) == ["b0", "b1"]
     assert connector.alter_offsets(CONFIG, {(("file", "a"),): {"next": 1}, (("file", "gone"),): None})
-    with pytest.raises(BadRequestError, match=r"\{'file': 'x'\} is no source partition of .*read, which has"):
+    with pytest.raises(BadRequestError, match=r"\{'file': 'x'\} is not a source partition of .*read, which has"):
         connector.alter_offsets(CONFIG, {(("file", "x"),): {"next": 1}})
 
 
-def test_a_waiting_partition_does_not_hold_up_the_others() -> None:
+def test_waiting_partition_does_not_block_the_others() -> None:
     @source_connector(partitions=[{"p": "slow"}, {"p": "quick"}])
     def read(context: SourceFunctionContext) -> Iterator[Any]:
         for number in range(3):
@@ -206,15 +206,15 @@ def test_a_waiting_partition_does_not_hold_up_the_others() -> None:
 @pytest.mark.parametrize(
     ("partitions", "expected"),
     [
-        ([{"a": [1]}], "is no source partition, expected a flat dict of plain values"),
-        (["a"], "'a' is no source partition"),
+        ([{"a": [1]}], "is not a source partition, expected a flat dict of plain values"),
+        (["a"], "'a' is not a source partition"),
         ([{"a": 1}, {"a": 1}], "the source partition {'a': 1} is listed twice"),
         (lambda config: 1 / 0, "ZeroDivisionError: division by zero (in function"),
         (lambda config: sys.exit("no places"), "SystemExit: no places (in function"),
         (partial(int, "x"), "TypeError"),
     ],
 )
-def test_wrong_partitions_are_refused(partitions: Any, expected: str) -> None:
+def test_invalid_partitions_are_rejected(partitions: Any, expected: str) -> None:
     @source_connector(partitions=partitions)
     def read(context: SourceFunctionContext) -> Iterator[Any]:
         yield None
@@ -224,7 +224,7 @@ def test_wrong_partitions_are_refused(partitions: Any, expected: str) -> None:
     assert expected in caught.value.message
 
 
-def test_the_function_sees_what_is_committed() -> None:
+def test_context_has_the_committed_offset() -> None:
     seen: list[dict[str, Any]] = []
 
     @source_connector
@@ -245,7 +245,7 @@ def test_the_function_sees_what_is_committed() -> None:
     assert seen == [{}, {"next": 2}, {"next": 3}]
 
 
-def test_a_stop_ends_a_wait_at_once_and_close_runs_the_finally_blocks() -> None:
+def test_stop_ends_a_wait_and_close_runs_finally_blocks() -> None:
     events: list[str] = []
     waits = threading.Event()
 
@@ -270,7 +270,7 @@ def test_a_stop_ends_a_wait_at_once_and_close_runs_the_finally_blocks() -> None:
     assert events == ["closed, stopping: True"]
 
 
-def test_a_retriable_error_calls_the_function_anew_behind_the_last_record() -> None:
+def test_function_is_called_again_after_a_retriable_error() -> None:
     failures = [RetriableError("the server is away"), None]
 
     @source_connector
@@ -288,18 +288,18 @@ def test_a_retriable_error_calls_the_function_anew_behind_the_last_record() -> N
         assert values(harness.poll_records(2)) == [2, 3]
 
 
-def test_any_other_error_names_function_and_line() -> None:
+def test_other_errors_name_function_and_line() -> None:
     @source_connector
     def read(context: SourceFunctionContext) -> Iterator[Any]:
         yield {}["missing"]
 
     with task(read) as harness, pytest.raises(ConnectError) as caught:
         harness.poll()
-    assert caught.value.message.startswith(f"KeyError: 'missing' (in function {HERE}:test_any_other_error")
+    assert caught.value.message.startswith(f"KeyError: 'missing' (in function {HERE}:test_other_errors")
     assert f"{__file__}, line " in caught.value.message
 
 
-def test_an_error_while_it_is_closed_is_told() -> None:
+def test_error_while_closing_is_reported() -> None:
     @source_connector
     def read(context: SourceFunctionContext) -> Iterator[Any]:
         try:
@@ -321,7 +321,7 @@ def test_an_error_while_it_is_closed_is_told() -> None:
         (5, "yielded a value of type int"),
     ],
 )
-def test_what_is_no_record_is_refused(given: Any, expected: str) -> None:
+def test_value_that_is_not_a_record_is_rejected(given: Any, expected: str) -> None:
     @source_connector
     def read(context: SourceFunctionContext) -> Iterator[Any]:
         yield given
@@ -331,18 +331,18 @@ def test_what_is_no_record_is_refused(given: Any, expected: str) -> None:
     assert expected in caught.value.message
 
 
-def test_a_wait_that_is_not_yielded_is_refused() -> None:
+def test_wait_that_is_not_yielded_is_rejected() -> None:
     @source_connector
     def read(context: SourceFunctionContext) -> Iterator[Any]:
         context.wait(5)
         yield None
 
-    with task(read) as harness, pytest.raises(ConnectError, match=r"did not yield what it gives: yield context.wait"):
+    with task(read) as harness, pytest.raises(ConnectError, match=r"without yielding the result: yield context.wait"):
         harness.poll()
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan")])
-def test_a_wait_has_a_length(seconds: float) -> None:
+def test_invalid_wait_is_rejected(seconds: float) -> None:
     @source_connector
     def read(context: SourceFunctionContext) -> Iterator[Any]:
         yield context.wait(seconds)
@@ -351,7 +351,7 @@ def test_a_wait_has_a_length(seconds: float) -> None:
         harness.poll()
 
 
-def test_an_offset_that_the_function_counts_on_in_is_each_records_own() -> None:
+def test_each_record_has_its_own_copy_of_the_offset() -> None:
     @source_connector
     def read(context: SourceFunctionContext) -> Iterator[Any]:
         position = {"next": 0}
@@ -365,16 +365,16 @@ def test_an_offset_that_the_function_counts_on_in_is_each_records_own() -> None:
         assert [record.source_offset for record in harness.poll()] == [{"next": 1}, {"next": 2}, {"next": 3}]
 
 
-def test_an_offset_is_a_dict() -> None:
+def test_offset_must_be_a_dict() -> None:
     @source_connector
     def read(context: SourceFunctionContext) -> Iterator[Any]:
         yield context.record("a", 5, topic="t")
 
-    with task(read) as harness, pytest.raises(ConnectError, match="5 is no source offset, expected a flat dict"):
+    with task(read) as harness, pytest.raises(ConnectError, match="5 is not a source offset, expected a flat dict"):
         harness.poll()
 
 
-def test_what_is_no_source_function_is_refused_at_once() -> None:
+def test_invalid_source_function_is_rejected_by_the_decorator() -> None:
     async def asynchronous(context: Any) -> Any:
         yield 1
 
@@ -387,7 +387,7 @@ def test_what_is_no_source_function_is_refused_at_once() -> None:
     for function, expected in (
         (asynchronous, "is async; expected a plain generator function"),
         (plain, "is not a generator"),
-        (asking, "asks for offsets; a source function gets config and context"),
+        (asking, "has the parameter offsets; a source function may take config and context"),
     ):
         with pytest.raises(ConfigError) as caught:
             source_connector(function)
@@ -401,7 +401,7 @@ def test_only_functions_can_be_decorated() -> None:
         source_connector(partial(counter.function, context=None))
 
 
-def test_a_hint_that_cannot_be_read_is_refused() -> None:
+def test_unreadable_type_hint_is_rejected() -> None:
     @dataclass
     class Odd:
         when: NoSuchType = 1  # noqa: F821
@@ -410,12 +410,12 @@ def test_a_hint_that_cannot_be_read_is_refused() -> None:
         source_connector(config=Odd)(counter.function)
 
 
-def test_a_field_that_no_key_can_be_is_refused() -> None:
+def test_unsupported_field_type_is_rejected() -> None:
     @dataclass
     class Odd:
         when: complex = 1j
 
-    with pytest.raises(ConfigError, match=r"class Odd: a setting cannot be of type complex, as when is; expected str, int"):
+    with pytest.raises(ConfigError, match=r"class Odd: when has type complex, which a setting cannot have; expected str, int"):
 
         @source_connector(config=Odd)
         def read(config: Odd) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 from cryptography.hazmat.primitives.serialization import NoEncryption as Open
 
 from connect.errors import ConfigError
-from connect.tls import Store, identity_of, store_of, trusted_of
+from connect.tls import Store, parse_store, read_identity, read_trusted_certificates
 from tests import keytool
 from tests.integration.rest.certificates import Authority
 
@@ -43,28 +43,30 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
 
 
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
-def test_a_trust_store_gives_its_certificates(kind: str, stores: Stores) -> None:
-    assert x509.load_pem_x509_certificates(trusted_of(stores.store(f"trust.{kind}")).encode()) == [AUTHORITY.certificate]
+def test_trust_store_certificates_are_read(kind: str, stores: Stores) -> None:
+    assert x509.load_pem_x509_certificates(read_trusted_certificates(stores.store(f"trust.{kind}")).encode()) == [
+        AUTHORITY.certificate
+    ]
 
 
 def test_certificates_of_jks_are_read_without_a_password_as_in_java(stores: Stores) -> None:
-    assert trusted_of(stores.store("trust.JKS", None)) == trusted_of(stores.store("trust.JKS"))
+    assert read_trusted_certificates(stores.store("trust.JKS", None)) == read_trusted_certificates(stores.store("trust.JKS"))
 
 
 @pytest.mark.parametrize(
     ("name", "key_password"), [("key.JKS", None), ("key.JKS", PASSWORD), ("key.own.JKS", OTHER), ("worker.p12", None)]
 )
-def test_a_key_store_gives_its_key_and_chain(name: str, key_password: str | None, stores: Stores) -> None:
-    identity = identity_of(stores.store(name, PASSWORD, key_password))
+def test_key_store_key_and_chain_are_read(name: str, key_password: str | None, stores: Stores) -> None:
+    identity = read_identity(stores.store(name, PASSWORD, key_password))
     key = load_pem_private_key(identity.key.encode(), None)
     assert _der(key) == _der(WORKER.key)
     assert x509.load_pem_x509_certificates(identity.chain.encode()) == [WORKER.certificate]
     assert identity.password is None
 
 
-def test_secrets_are_in_no_representation(stores: Stores) -> None:
+def test_secrets_are_not_in_any_repr(stores: Stores) -> None:
     store = stores.store("key.own.JKS", PASSWORD, OTHER)
-    shown = repr(store) + repr(identity_of(store))
+    shown = repr(store) + repr(read_identity(store))
     assert not [secret for secret in (PASSWORD, OTHER, "PRIVATE") if secret in shown]
 
 
@@ -87,34 +89,32 @@ def test_secrets_are_in_no_representation(stores: Stores) -> None:
         ("absent", PASSWORD, None, "cannot be read: No such file"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_the_reason(
+def test_unusable_store_is_rejected_with_the_reason(
     name: str, password: str | None, key_password: str | None, said: str, stores: Stores
 ) -> None:
     with pytest.raises(ConfigError) as told:
-        identity_of(stores.store(name, password, key_password))
+        read_identity(stores.store(name, password, key_password))
     assert said in told.value.message
     assert not [secret for secret in (PASSWORD, OTHER, "wr0ng") if secret in told.value.message]
 
 
 @pytest.mark.parametrize("password", [PASSWORD, None])
 @pytest.mark.parametrize("name", ["key.JKS", "trust.JKS"])
-def test_a_half_written_store_is_refused_wherever_it_ends(
-    name: str, password: str | None, stores: Stores, tmp_path: Path
-) -> None:
+def test_truncated_store_is_rejected(name: str, password: str | None, stores: Stores, tmp_path: Path) -> None:
     whole = (stores.folder / name).read_bytes()
     cut = tmp_path / "cut.jks"
     for size in range(4, len(whole) - 20):
         cut.write_bytes(whole[:size])
         with pytest.raises(ConfigError):
-            trusted_of(Store("ssl.truststore", str(cut), password))
+            read_trusted_certificates(Store("ssl.truststore", str(cut), password))
 
 
-def test_a_changed_byte_is_noticed_with_the_password(stores: Stores, tmp_path: Path) -> None:
+def test_password_reveals_a_changed_byte(stores: Stores, tmp_path: Path) -> None:
     whole = bytearray((stores.folder / "trust.JKS").read_bytes())
     whole[len(whole) // 2] ^= 1
     (tmp_path / "changed.jks").write_bytes(whole)
     with pytest.raises(ConfigError, match="or the file is damaged"):
-        trusted_of(Store("ssl.truststore", str(tmp_path / "changed.jks"), PASSWORD))
+        read_trusted_certificates(Store("ssl.truststore", str(tmp_path / "changed.jks"), PASSWORD))
 
 
 @pytest.mark.parametrize(
@@ -127,11 +127,11 @@ def test_a_changed_byte_is_noticed_with_the_password(stores: Stores, tmp_path: P
         ({"ssl.keystore.location": "/nowhere"}, "listeners.https.ssl.keystore.location"),
     ],
 )
-def test_messages_name_the_settings_as_they_are_written(given: Mapping[str, str], said: str) -> None:
-    store = store_of(given, "ssl.keystore", "listeners.https.")
+def test_messages_name_the_settings_with_their_prefix(given: Mapping[str, str], said: str) -> None:
+    store = parse_store(given, "ssl.keystore", "listeners.https.")
     assert store.key_password_key == "listeners.https.ssl.key.password"
     with pytest.raises(ConfigError) as told:
-        identity_of(store)
+        read_identity(store)
     assert said in str(told.value)
 
 

@@ -23,7 +23,7 @@ def _record(schema: Schema | None, value: object) -> SourceRecord:
     return SourceRecord({"p": 1}, {"o": 2}, "t", 3, None, None, schema, value, 4)
 
 
-def test_a_batch_may_mix_schemas_maps_and_nulls() -> None:
+def test_batch_with_different_schemas_maps_and_nulls_is_converted() -> None:
     cast = CastValue()
     cast.configure({"spec": "id:int32"})
     records = [
@@ -38,7 +38,7 @@ def test_a_batch_may_mix_schemas_maps_and_nulls() -> None:
     assert results[3] is records[3]
 
 
-def test_records_of_one_schema_share_the_new_schema() -> None:
+def test_records_of_one_schema_share_the_new_schema_object() -> None:
     insert = InsertFieldValue()
     insert.configure({"static.field": "s", "static.value": "x"})
     first, second = insert.apply_batch([_record(ONE, Struct(ONE, [1])), _record(ONE, Struct(ONE, [2]))])
@@ -47,7 +47,7 @@ def test_records_of_one_schema_share_the_new_schema() -> None:
     assert len({id(record.value_schema) for record in (first, second, third) if record is not None}) == 1
 
 
-def test_plans_are_bounded_when_every_record_has_its_own_schema() -> None:
+def test_plan_cache_is_bounded() -> None:
     hoist = HoistFieldValue()
     hoist.configure({"field": "w"})
     for i in range(500):
@@ -58,7 +58,7 @@ def test_plans_are_bounded_when_every_record_has_its_own_schema() -> None:
     assert len(hoist._plans) <= 64
 
 
-def test_the_first_bad_record_of_a_batch_is_told_and_good_ones_can_be_done_again() -> None:
+def test_first_bad_record_of_a_batch_is_reported_and_good_ones_can_be_retried() -> None:
     cast = CastValue()
     cast.configure({"spec": "id:int32"})
     good, bad = _record(None, {"id": "1"}), _record(None, {"id": "x"})
@@ -77,7 +77,7 @@ def test_the_first_bad_record_of_a_batch_is_told_and_good_ones_can_be_done_again
     ],
     ids=["source", "sink"],
 )
-def test_a_copy_has_every_member_and_headers_of_its_own(record: ConnectRecord) -> None:
+def test_copy_record_copies_all_slots_and_the_headers(record: ConnectRecord) -> None:
     record.headers = Headers().add("h", 1)
     copied = copy_record(record)
     slots = [slot for cls in type(record).__mro__ for slot in getattr(cls, "__slots__", ())]
@@ -86,7 +86,7 @@ def test_a_copy_has_every_member_and_headers_of_its_own(record: ConnectRecord) -
     assert len(record.headers) == 1
 
 
-def test_a_record_class_of_a_connector_stays_its_own() -> None:
+def test_subclass_of_source_record_is_preserved() -> None:
     class Tagged(SourceRecord):
         __slots__ = ("tag",)
 
@@ -99,14 +99,14 @@ def test_a_record_class_of_a_connector_stays_its_own() -> None:
     assert (result.tag, record.headers) == ("x", None)
 
 
-def test_a_struct_of_another_schema_than_its_record_says_is_refused() -> None:
+def test_struct_with_a_schema_other_than_the_record_schema_is_rejected() -> None:
     cast = CastValue()
     cast.configure({"spec": "id:int32"})
     with pytest.raises(DataError, match="another schema than its record says"):
         cast.apply_batch([_record(ONE, Struct(ONE, [1])), _record(ONE, Struct(TWO, ["1", None]))])
 
 
-def test_a_null_is_refused_under_a_schema_that_was_seen_before_as_under_a_new_one() -> None:
+def test_null_is_rejected_for_known_and_new_schemas() -> None:
     mask = MaskFieldValue()
     mask.configure({"fields": "id"})
     good, null = _record(ONE, Struct(ONE, [7])), _record(ONE, None)
@@ -121,7 +121,7 @@ def test_a_null_is_refused_under_a_schema_that_was_seen_before_as_under_a_new_on
             mask.apply_batch(records)
 
 
-def test_a_header_of_a_null_without_default_is_refused_in_batches_too() -> None:
+def test_header_from_rejects_null_in_required_field_in_batches() -> None:
     schema = Schema(Type.STRUCT, fields=[("id", Schema(Type.INT64, default=5))])
     header_from = HeaderFromValue()
     header_from.configure({"fields": "id", "headers": "h", "operation": "copy", "replace.null.with.default": "false"})
@@ -131,14 +131,14 @@ def test_a_header_of_a_null_without_default_is_refused_in_batches_too() -> None:
             header_from.apply_batch(records)
 
 
-def test_a_null_in_a_required_field_is_refused_by_name() -> None:
+def test_null_in_required_field_is_rejected_by_name() -> None:
     insert = InsertFieldValue()
     insert.configure({"topic.field": "t"})
     with pytest.raises(DataError, match='null used for required field: "id", schema type: INT64'):
         insert.apply(_record(ONE, Struct(ONE, [None])))
 
 
-def test_the_key_variant_leaves_the_value_alone() -> None:
+def test_key_variant_does_not_change_the_value() -> None:
     extract = ExtractFieldKey()
     extract.configure({"field": "id"})
     record = SourceRecord({}, {}, "t", None, ONE, Struct(ONE, [7]), None, {"v": 1})
@@ -147,7 +147,7 @@ def test_the_key_variant_leaves_the_value_alone() -> None:
     assert (result.key_schema, result.key, result.value) == (Schema.INT64, 7, {"v": 1})
 
 
-def test_every_class_of_the_table_can_be_loaded_under_its_java_name() -> None:
+def test_every_apache_class_loads_by_its_java_name_and_documents_its_keys() -> None:
     plugins = Plugins.discover()
     apache = "org.apache.kafka.connect.transforms."
     found = [d for kind in (Kind.TRANSFORMATION, Kind.PREDICATE) for d in plugins.of(kind) if d.class_name.startswith(apache)]

@@ -11,12 +11,12 @@ PLUGINS = Plugins.discover()
 HOIST = "org.apache.kafka.connect.transforms.HoistField$Value"
 
 
-def _applied(config: dict[str, str | None], record: SourceRecord) -> object:
+def _apply(config: dict[str, str | None], record: SourceRecord) -> object:
     result = apply_steps(build_steps(config, PLUGINS), record)
     return None if result is None else (result.topic, result.value)
 
 
-def test_steps_run_in_the_order_listed_and_see_what_the_one_before_made() -> None:
+def test_steps_run_in_listed_order_on_the_result_of_the_previous_step() -> None:
     config: dict[str, str | None] = {
         "transforms": " route , wrap ",
         "transforms.wrap.type": HOIST,
@@ -29,11 +29,11 @@ def test_steps_run_in_the_order_listed_and_see_what_the_one_before_made() -> Non
         "predicates.routed.type": "TopicNameMatches",
         "predicates.routed.pattern": "b.*",
     }
-    assert _applied(config, SourceRecord({}, {}, "a1", value=1)) == ("b1", {"w": 1})
-    assert _applied(config, SourceRecord({}, {}, "c1", value=1)) == ("c1", 1)
+    assert _apply(config, SourceRecord({}, {}, "a1", value=1)) == ("b1", {"w": 1})
+    assert _apply(config, SourceRecord({}, {}, "c1", value=1)) == ("c1", 1)
 
 
-def test_a_negated_filter_keeps_what_the_predicate_finds() -> None:
+def test_negated_filter_keeps_records_that_match_the_predicate() -> None:
     config: dict[str, str | None] = {
         "transforms": "f",
         "transforms.f.type": "Filter",
@@ -42,8 +42,8 @@ def test_a_negated_filter_keeps_what_the_predicate_finds() -> None:
         "predicates": "p",
         "predicates.p.type": "RecordIsTombstone",
     }
-    assert _applied(config, SourceRecord({}, {}, "t")) == ("t", None)
-    assert _applied(config, SourceRecord({}, {}, "t", value=1)) is None
+    assert _apply(config, SourceRecord({}, {}, "t")) == ("t", None)
+    assert _apply(config, SourceRecord({}, {}, "t", value=1)) is None
 
 
 @pytest.mark.parametrize(
@@ -70,18 +70,18 @@ def test_a_negated_filter_keeps_what_the_predicate_finds() -> None:
         ({"type": "ValueToKey", "fields": "a,a"}, "Configuration 'fields' values must not be duplicated."),
     ],
 )
-def test_what_is_wrong_is_told_as_the_original_tells_it(config: dict[str, str], message: str) -> None:
+def test_config_errors_have_the_texts_of_apache(config: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         build_steps({"transforms": "a", **{f"transforms.a.{key}": value for key, value in config.items()}}, PLUGINS)
     assert raised.value.message == message
 
 
-def test_an_alias_counts_once() -> None:
+def test_duplicate_alias_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"Invalid value \[a, a\] for configuration transforms: Duplicate alias provided\."):
         build_steps({"transforms": "a,a", "transforms.a.type": "Filter"}, PLUGINS)
 
 
-def test_what_only_a_stage_can_tell_comes_wrapped() -> None:
+def test_error_from_configure_is_wrapped_in_connect_error() -> None:
     config = {"transforms": "a", "transforms.a.type": "org.apache.kafka.connect.transforms.SetSchemaMetadata$Value"}
     with pytest.raises(ConnectError) as raised:
         build_steps(config, PLUGINS)

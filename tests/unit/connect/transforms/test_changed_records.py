@@ -37,14 +37,14 @@ def _records(*topics: str, headers: bool = False) -> list[SourceRecord]:
     ]
 
 
-def _changed(config: dict[str, str], records: list[SourceRecord]) -> ChangedRecords:
+def _apply_batch(config: dict[str, str], records: list[SourceRecord]) -> ChangedRecords:
     changed = apply_steps_batch(build_steps(config, Plugins.discover()), records)
     assert isinstance(changed, ChangedRecords)
     return changed
 
 
-def test_they_are_a_sequence_of_records() -> None:
-    changed = _changed(HOIST, _records("t", "t", "u", "t"))
+def test_changed_records_behave_as_a_sequence_of_records() -> None:
+    changed = _apply_batch(HOIST, _records("t", "t", "u", "t"))
     schema = Schema(Type.STRUCT, fields=[("w", Schema.STRING)])
     assert len(changed) == 4
     assert [r.value for r in changed] == [Struct(schema, [str(i)]) for i in range(4)]
@@ -57,12 +57,14 @@ def test_they_are_a_sequence_of_records() -> None:
 @pytest.mark.parametrize("config", [HOIST, ROUTE], ids=["one side", "topics"])
 @pytest.mark.parametrize("headers", [False, True])
 @pytest.mark.parametrize("topics", [("t",) * 6, ("t", "t", "t1", "t1", "u", "t")], ids=["one topic", "several"])
-def test_they_are_written_as_their_records_are(config: dict[str, str], headers: bool, topics: tuple[str, ...]) -> None:
+def test_changed_records_encode_to_the_same_bytes_as_their_records(
+    config: dict[str, str], headers: bool, topics: tuple[str, ...]
+) -> None:
     converter = JsonConverter()
     converter.configure({"schemas.enable": "false"}, False)
     converters = Converters(converter, converter, converter)
     records = _records(*topics, headers=headers)
-    from_columns = encode(converters, _changed(config, records), BatchFailures())
-    from_records = encode(converters, list(_changed(config, records)), BatchFailures())
+    from_columns = encode(converters, _apply_batch(config, records), BatchFailures())
+    from_records = encode(converters, list(_apply_batch(config, records)), BatchFailures())
     assert from_columns == from_records
     assert [value for run, _ in from_columns for value in run.values] == [b'{"w":"%d"}' % i for i in range(6)]

@@ -23,7 +23,7 @@ _CASES = [
 ]
 
 
-def _transformed(case: dict[str, Any]) -> Any:
+def _transform(case: dict[str, Any]) -> Any:
     try:
         transformation = Plugins.discover().new_transformation(case["class"])
         transformation.configure(case["config"])
@@ -36,5 +36,5 @@ def _transformed(case: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("case", _CASES)
-def test_a_record_becomes_what_the_case_says(case: dict[str, Any]) -> None:
-    assert _transformed(case) == case["expected"]
+def test_result_is_as_expected(case: dict[str, Any]) -> None:
+    assert _transform(case) == case["expected"]

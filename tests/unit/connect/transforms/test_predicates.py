@@ -8,14 +8,14 @@ from connect.record import SourceRecord
 from connect.transforms.predicates import HasHeaderKey, RecordIsTombstone, TopicNameMatches
 
 
-def test_the_whole_topic_name_must_match() -> None:
+def test_topic_name_matches_requires_a_full_match() -> None:
     predicate = TopicNameMatches()
     predicate.configure({"pattern": r"orders-\d+"})
     topics = ("orders-1", "my-orders-1", "orders-1x", "orders-1")
     assert [predicate.test(SourceRecord({}, {}, topic)) for topic in topics] == [True, False, False, True]
 
 
-def test_a_header_is_found_by_name() -> None:
+def test_has_header_key_finds_header_by_name() -> None:
     predicate = HasHeaderKey()
     predicate.configure({"name": "h"})
     record = SourceRecord({}, {}, "t")
@@ -24,7 +24,7 @@ def test_a_header_is_found_by_name() -> None:
     assert predicate.test(record)
 
 
-def test_a_tombstone_has_no_value() -> None:
+def test_record_is_tombstone_if_its_value_is_null() -> None:
     predicate = RecordIsTombstone()
     predicate.configure({})
     assert predicate.test(SourceRecord({}, {}, "t"))
@@ -32,6 +32,6 @@ def test_a_tombstone_has_no_value() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["", "(", "a{,3}", "(?P<n>a)"])
-def test_a_pattern_that_java_refuses_is_refused(pattern: str) -> None:
+def test_pattern_that_java_rejects_is_rejected(pattern: str) -> None:
     with pytest.raises(ConfigError, match="for configuration pattern"):
         TopicNameMatches().configure({"pattern": pattern})

@@ -1,4 +1,4 @@
-"""The data generator: equal seeds, equal records; the wished rate and count."""
+"""The data generator: reproducible records, rate, and count."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from connectors.datagen.quickstarts import QUICKSTARTS
 FAST = {"kafka.topic": "t", "quickstart": "users", "rate": "0"}
 
 
-def made(count: int, **config: str) -> list[Any]:
+def generated(count: int, **config: str) -> list[Any]:
     with SourceHarness(DatagenSourceTask(), {**FAST, **config}) as harness:
         return [(r.key, r.value.values) for r in harness.poll_records(count)[:count]]
 
 
 @pytest.mark.parametrize("quickstart", list(QUICKSTARTS))
-def test_every_quickstart_is_a_good_source(quickstart: str) -> None:
+def test_every_quickstart_passes_the_source_conformance_checks(quickstart: str) -> None:
     check_source_connector(DatagenSource, {**FAST, "quickstart": quickstart, "seed": "5"}, records=1500)
 
 
-def test_equal_seeds_make_equal_records_and_others_do_not() -> None:
-    assert made(50, seed="1") == made(50, **{"random.seed": "1"})
-    assert made(50, seed="1") != made(50, seed="2")
+def test_only_equal_seeds_generate_equal_records() -> None:
+    assert generated(50, seed="1") == generated(50, **{"random.seed": "1"})
+    assert generated(50, seed="1") != generated(50, seed="2")
 
 
 def test_the_key_is_the_quickstarts_or_the_chosen_field_or_none() -> None:
@@ -38,8 +38,8 @@ def test_the_key_is_the_quickstarts_or_the_chosen_field_or_none() -> None:
     assert record.source_partition == {"task.id": 0}
     assert record.source_offset == {"task.generation": 0, "current.iteration": 1, "random.seed": 0}
     assert [h.key for h in record.headers or ()] == ["task.generation", "task.id", "current.iteration"]
-    assert made(1, **{"schema.keyfield": "gender"})[0][0] in ("MALE", "FEMALE", "OTHER")
-    assert made(1, **{"schema.keyfield": ""})[0][0] is None
+    assert generated(1, **{"schema.keyfield": "gender"})[0][0] in ("MALE", "FEMALE", "OTHER")
+    assert generated(1, **{"schema.keyfield": ""})[0][0] is None
 
 
 def test_counts_are_kept_over_tasks_and_restarts() -> None:
@@ -56,7 +56,7 @@ def test_counts_are_kept_over_tasks_and_restarts() -> None:
         assert again.poll() == []
 
 
-def test_the_rate_is_kept() -> None:
+def test_records_are_generated_at_the_configured_rate() -> None:
     clock = ManualClock()
     with SourceHarness(DatagenSourceTask(clock.monotonic), {**FAST, "rate": "1000"}) as harness:
         clock.advance(0.5)
@@ -75,7 +75,7 @@ def test_the_rate_is_kept() -> None:
         ({"iterations": "x"}, "Not a number"),
     ],
 )
-def test_wrong_settings_are_refused(config: dict[str, str], message: str) -> None:
+def test_invalid_settings_are_rejected(config: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         DatagenSource().start({**FAST, **config})
 

@@ -1,4 +1,4 @@
-"""File connectors: lines in, lines out, nothing lost or repeated."""
+"""File connectors: no line is lost or repeated."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_lines_and_positions_do_not_depend_on_the_blocks(parts: list[str], data:
     assert (lines, positions) == lines_as_java_cuts_them(raw)
 
 
-def test_lines_become_records_with_the_byte_after_them(tmp_path: Path) -> None:
+def test_lines_become_records_with_the_position_after_them(tmp_path: Path) -> None:
     file = tmp_path / "in"
     file.write_bytes("föö\r\nbar\n\nlast".encode())
     with source(file) as harness:
@@ -71,14 +71,14 @@ def test_lines_become_records_with_the_byte_after_them(tmp_path: Path) -> None:
         assert [r.value for r in harness.poll_records(1)] == ["last line"]
 
 
-def test_a_poll_gives_no_more_than_batch_size(tmp_path: Path) -> None:
+def test_a_poll_returns_at_most_batch_size_records(tmp_path: Path) -> None:
     file = tmp_path / "in"
     file.write_text("x\n" * 25)
     with source(file, **{"batch.size": "10"}) as harness:
         assert [len(harness.poll()) for _ in range(3)] == [10, 10, 5]
 
 
-def test_a_restart_goes_on_after_the_last_stored_line(tmp_path: Path) -> None:
+def test_a_restart_continues_after_the_last_stored_line(tmp_path: Path) -> None:
     file = tmp_path / "in"
     file.write_text("ä1\nä2\nä3\n")
     with source(file, **{"batch.size": "2"}) as harness:
@@ -88,14 +88,14 @@ def test_a_restart_goes_on_after_the_last_stored_line(tmp_path: Path) -> None:
         assert [r.value for r in again.poll_records(1)] == ["ä3"]
 
 
-def test_a_missing_file_is_waited_for(tmp_path: Path) -> None:
+def test_the_task_waits_for_a_missing_file(tmp_path: Path) -> None:
     file = tmp_path / "in"
     with source(file) as harness:
         threading.Timer(0.2, file.write_text, ["x\n"]).start()
         assert [r.value for r in harness.poll_records(1)] == ["x"]
 
 
-def test_a_file_that_was_cut_is_read_from_its_start(tmp_path: Path) -> None:
+def test_a_truncated_file_is_read_from_its_start(tmp_path: Path) -> None:
     file = tmp_path / "in"
     file.write_text("long line one\nlong line two\n")
     with source(file) as harness:
@@ -130,21 +130,21 @@ def test_standard_input_has_no_positions(monkeypatch: pytest.MonkeyPatch) -> Non
             assert (record.value, record.source_partition, record.source_offset) == ("a", {"filename": None}, {"position": None})
 
 
-def test_a_stop_ends_a_waiting_poll_at_once(tmp_path: Path) -> None:
+def test_a_stop_ends_a_waiting_poll_immediately(tmp_path: Path) -> None:
     with source(tmp_path / "none") as harness:
         harness.task.stop()
         assert harness.poll() == []
 
 
-def test_a_directory_is_named_with_the_way_out(tmp_path: Path) -> None:
+def test_the_error_for_a_directory_suggests_a_fix(tmp_path: Path) -> None:
     with source(tmp_path) as harness, pytest.raises(ConnectError) as raised:
         harness.poll()
     assert raised.value.message == (
-        f"Cannot read {tmp_path}: it is a directory; set file to one file in it, and make a connector for each"
+        f"Cannot read {tmp_path}: it is a directory; set file to a file in it, and create a connector for each file"
     )
 
 
-def test_a_file_that_became_a_directory_is_named(tmp_path: Path) -> None:
+def test_a_file_replaced_by_a_directory_raises_an_error(tmp_path: Path) -> None:
     file = tmp_path / "in"
     file.write_text("a\n")
     with source(file) as harness:
@@ -155,7 +155,7 @@ def test_a_file_that_became_a_directory_is_named(tmp_path: Path) -> None:
             harness.poll()
 
 
-def test_a_stored_position_that_is_no_number_fails_the_task(tmp_path: Path) -> None:
+def test_an_invalid_stored_position_fails_the_task(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("x\n")
     with source(tmp_path / "in") as harness:
         harness.offsets.store({"filename": str(tmp_path / "in")}, {"position": "1"})
@@ -175,7 +175,7 @@ def test_a_stored_position_that_is_no_number_fails_the_task(tmp_path: Path) -> N
         ({"position": -1}, "The value for the 'position' key in the offset should be a non-negative value"),
     ],
 )
-def test_offsets_are_checked_in_apaches_words(offset: dict[str, Any] | None, message: str | None) -> None:
+def test_offsets_are_checked_with_apaches_messages(offset: dict[str, Any] | None, message: str | None) -> None:
     connector = FileStreamSource()
     config = {"file": "f", "topic": "t"}
     if message is None:
@@ -198,19 +198,19 @@ def test_exactly_once_needs_a_file() -> None:
     assert FileStreamSource().exactly_once_support({"topic": "t"}) is ExactlyOnceSupport.UNSUPPORTED
 
 
-def test_a_topic_must_be_given(tmp_path: Path) -> None:
+def test_a_topic_is_required(tmp_path: Path) -> None:
     for topic in ({}, {"topic": ""}):
         with pytest.raises(ConfigError):
             FileStreamSource().start({"file": "f", **topic})
 
 
-def test_it_is_a_good_source(tmp_path: Path) -> None:
+def test_the_source_passes_the_conformance_checks(tmp_path: Path) -> None:
     file = tmp_path / "in"
     file.write_text("".join(f"zeile ü{i}\n" for i in range(50)))
     check_source_connector(FileStreamSource, {"file": str(file), "topic": "t", "batch.size": "7"}, records=50)
 
 
-def test_it_is_a_good_sink(tmp_path: Path) -> None:
+def test_the_sink_passes_the_conformance_checks(tmp_path: Path) -> None:
     records = [SinkRecord(f"t{i % 2}", 0, None, None, Schema.STRING, f"v{i}", i) for i in range(10)]
     check_sink_connector(FileStreamSink, {"file": str(tmp_path / "out")}, records)
 
@@ -225,7 +225,7 @@ def test_values_are_appended_as_lines(tmp_path: Path) -> None:
     assert file.read_text() == "before\na\né\n{a=1}\nnull\n[1.5]\n"
 
 
-def test_undecoded_batches_give_the_lines_that_decoded_ones_give(tmp_path: Path) -> None:
+def test_raw_batches_give_the_same_lines_as_records(tmp_path: Path) -> None:
     values = [b"a", None, "é".encode(), b"\xff\xed\xa0\x80", b""]
     converter = StringConverter()
     paths = [tmp_path / "raw", tmp_path / "decoded"]
@@ -240,7 +240,7 @@ def test_undecoded_batches_give_the_lines_that_decoded_ones_give(tmp_path: Path)
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def test_undecoded_batches_are_for_utf_8_text_only(tmp_path: Path) -> None:
+def test_raw_batches_are_requested_only_for_utf_8_text(tmp_path: Path) -> None:
     latin = StringConverter()
     latin.configure({"converter.encoding": "ISO-8859-1"}, False)
     for converter, allowed in ((latin, True), (JsonConverter(), True), (StringConverter(), False)):

@@ -1,4 +1,4 @@
-"""File sources that have nothing to read: they sleep until there is something, or until they are stopped."""
+"""Idle file sources: they sleep until there are new lines or until they are stopped."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from connect.testing import SourceHarness
 from connectors.file import FileStreamSourceTask
 from connectors.file import source as file_source
 from connectors.file import watch as file_watch
-from connectors.file.source import IDLE_S, LOOK_FIRST_S, LOOK_MOST_S
-from connectors.file.watch import LOOK_EVERY_S, SHARED_WATCH, FileState, FileWatch, SharedWatch, file_state
+from connectors.file.source import IDLE_TIMEOUT_S, MAX_POLL_INTERVAL_S, MIN_POLL_INTERVAL_S
+from connectors.file.watch import SHARED_WATCH, WATCH_INTERVAL_S, FileState, FileWatch, SharedFileWatch, read_file_state
 from tests.within import LIMIT_S, within_limits
 
 
@@ -36,7 +36,7 @@ class Watched:
         if file.exists():
             self.harness.poll_records(len(file.read_bytes().splitlines()))
         # As after some polls without a line.
-        self.harness.task._look_again_s = LOOK_MOST_S  # type: ignore[attr-defined]  # the task's own
+        self.harness.task._poll_interval_s = MAX_POLL_INTERVAL_S  # type: ignore[attr-defined]  # the task's own
         self.found: list[SourceRecord] = []
         self.ended_s = 0.0
         self._thread = threading.Thread(target=self._poll, name="polling")
@@ -63,7 +63,7 @@ class Watched:
 @pytest.fixture
 def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes | None], Watched]]:
     """Their polls wait for so long that only the watch, or a stop, can end them in time."""
-    monkeypatch.setattr(file_source, "IDLE_S", 10 * LIMIT_S)
+    monkeypatch.setattr(file_source, "IDLE_TIMEOUT_S", 10 * LIMIT_S)
     made: list[Watched] = []
 
     def make(content: bytes | None) -> Watched:
@@ -84,24 +84,24 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 Watch = Callable[[bytes | None], Watched]
 
 
-def test_a_line_is_seen_soon_after_a_silence(watched: Watch) -> None:
-    assert LOOK_EVERY_S < IDLE_S / 2
+def test_a_line_is_read_soon_after_a_quiet_period(watched: Watch) -> None:
+    assert WATCH_INTERVAL_S < IDLE_TIMEOUT_S / 2
     one = watched(b"old\n")
     with one.file.open("ab") as more:
         more.write(b"new\n")
     one.join()
     assert one.values() == ["new"]
-    assert one.harness.task._look_again_s == LOOK_FIRST_S  # type: ignore[attr-defined]  # the next is looked for at once
+    assert one.harness.task._poll_interval_s == MIN_POLL_INTERVAL_S  # type: ignore[attr-defined]  # the next is looked for at once
 
 
-def test_a_file_that_comes_at_last_is_seen_soon(watched: Watch) -> None:
+def test_a_new_file_is_detected_soon(watched: Watch) -> None:
     one = watched(None)
     one.file.write_bytes(b"first\n")
     one.join()
     assert one.values() == ["first"]
 
 
-def test_a_file_that_is_replaced_by_one_of_the_same_size_is_read_anew(watched: Watch, tmp_path: Path) -> None:
+def test_a_replacement_of_the_same_size_is_read_from_its_start(watched: Watch, tmp_path: Path) -> None:
     one = watched(b"one\n")
     (tmp_path / "other").write_bytes(b"two\n")
     os.replace(tmp_path / "other", one.file)
@@ -109,41 +109,41 @@ def test_a_file_that_is_replaced_by_one_of_the_same_size_is_read_anew(watched: W
     assert one.values() == ["two"]
 
 
-def test_a_file_that_is_cut_is_read_anew(watched: Watch) -> None:
+def test_a_truncated_file_is_read_again(watched: Watch) -> None:
     one = watched(b"one\ntwo\n")
     one.file.write_bytes(b"1\n")
     one.join()
     assert one.values() == ["1"]
 
 
-def test_a_line_without_its_end_is_waited_for(watched: Watch) -> None:
+def test_an_incomplete_line_is_returned_after_its_end(watched: Watch) -> None:
     one = watched(b"old\n")
     with one.file.open("ab") as more:
         more.write(b"ne")
         more.flush()
-        eventually(lambda: one.harness.task._splitter.waiting_bytes == 2, "the beginning is read")  # type: ignore[attr-defined]  # its own
+        eventually(lambda: one.harness.task._splitter.pending_bytes == 2, "the beginning is read")  # type: ignore[attr-defined]  # its own
         more.write(b"w\n")
     one.join()
     assert one.values() == ["new"]
 
 
-def test_a_file_without_news_ends_the_poll_after_about_a_second(watched: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_source, "IDLE_S", IDLE_S)
-    began_s = time.monotonic()
+def test_a_poll_without_new_lines_ends_after_about_a_second(watched: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_source, "IDLE_TIMEOUT_S", IDLE_TIMEOUT_S)
+    started_s = time.monotonic()
     one = watched(b"old\n")
-    assert IDLE_S == 1.0
-    assert one.join() - began_s > IDLE_S * 0.8
+    assert IDLE_TIMEOUT_S == 1.0
+    assert one.join() - started_s > IDLE_TIMEOUT_S * 0.8
     assert one.found == []
 
 
-def test_polls_of_a_file_that_has_been_quiet_for_long_last_longer(watched: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_source, "IDLE_S", IDLE_S)
+def test_polls_of_a_quiet_file_last_longer(watched: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_source, "IDLE_TIMEOUT_S", IDLE_TIMEOUT_S)
     one = watched(b"old\n")
     one.join()
     one.harness.task._last_line_s -= file_source.QUIET_AFTER_S  # type: ignore[attr-defined]  # the task's own
-    began_s = time.monotonic()
+    started_s = time.monotonic()
     assert one.harness.poll() == []
-    assert time.monotonic() - began_s > file_source.QUIET_IDLE_S * 0.8
+    assert time.monotonic() - started_s > file_source.QUIET_IDLE_TIMEOUT_S * 0.8
 
 
 def test_stop_wakes_a_task_whose_file_is_watched(watched: Watch) -> None:
@@ -153,7 +153,7 @@ def test_stop_wakes_a_task_whose_file_is_watched(watched: Watch) -> None:
     assert one.harness.poll() == []
 
 
-def test_a_task_that_reads_on_looks_again_at_once_and_then_ever_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_poll_interval_grows_while_a_file_is_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
     class Wake(threading.Event):
@@ -161,28 +161,28 @@ def test_a_task_that_reads_on_looks_again_at_once_and_then_ever_later(tmp_path: 
             waits.append(timeout or 0.0)
             return False
 
-    monkeypatch.setattr(file_source, "IDLE_S", 0.05)
+    monkeypatch.setattr(file_source, "IDLE_TIMEOUT_S", 0.05)
     (tmp_path / "in").write_text("x\n")
     with SourceHarness(FileStreamSourceTask(), {"file": str(tmp_path / "in"), "topic": "t"}) as harness:
         harness.task._wake = Wake()  # type: ignore[attr-defined]  # the task's own
         harness.poll()
         harness.poll()
-    assert waits[:6] == [LOOK_FIRST_S * 2**n for n in range(6)]
+    assert waits[:6] == [MIN_POLL_INTERVAL_S * 2**n for n in range(6)]
 
 
-def test_the_state_of_a_file_tells_changes(tmp_path: Path) -> None:
+def test_the_file_state_reveals_changes(tmp_path: Path) -> None:
     file = tmp_path / "f"
-    assert file_state(str(file)) is None
+    assert read_file_state(str(file)) is None
     file.write_text("a")
-    first = file_state(str(file))
-    assert first == file_state(str(file))
+    first = read_file_state(str(file))
+    assert first == read_file_state(str(file))
     file.write_text("ab")
-    second = file_state(str(file))
+    second = read_file_state(str(file))
     (tmp_path / "g").write_text("ab")
-    assert len({first, second, file_state(str(tmp_path / "g"))}) == 3
+    assert len({first, second, read_file_state(str(tmp_path / "g"))}) == 3
 
 
-def test_a_look_that_hangs_holds_nobody_up_beyond_the_time_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_check_delays_no_task_beyond_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     hanging, go_on = threading.Event(), threading.Event()
 
     def state(path: str) -> FileState:
@@ -190,8 +190,8 @@ def test_a_look_that_hangs_holds_nobody_up_beyond_the_time_given(monkeypatch: py
         go_on.wait(120)
         return None
 
-    monkeypatch.setattr(file_watch, "file_state", state)
-    watch = FileWatch(every_s=0.001)
+    monkeypatch.setattr(file_watch, "read_file_state", state)
+    watch = FileWatch(interval_s=0.001)
     watch.wait("away", None, threading.Event(), 0.05)
     assert hanging.wait(10)
     within_limits(lambda: watch.wait("here", None, threading.Event(), 0.05), "a wait beside the look that hangs")
@@ -199,18 +199,18 @@ def test_a_look_that_hangs_holds_nobody_up_beyond_the_time_given(monkeypatch: py
     watch.close()
 
 
-def test_the_last_user_ends_the_watch_and_the_next_gets_another() -> None:
+def test_the_last_user_closes_the_watch_and_the_next_gets_a_new_one() -> None:
     made: list[FileWatch] = []
 
     def make() -> FileWatch:
         made.append(FileWatch())
         return made[-1]
 
-    shared = SharedWatch(make)
-    assert shared.take() is shared.take() is made[0]
-    shared.give_back()
+    shared = SharedFileWatch(make)
+    assert shared.acquire() is shared.acquire() is made[0]
+    shared.release()
     assert made[0]._thread.is_alive()
-    shared.give_back()
+    shared.release()
     eventually(lambda: not made[0]._thread.is_alive(), "the watch ends")
-    assert shared.take() is made[1]
-    shared.give_back()
+    assert shared.acquire() is made[1]
+    shared.release()

@@ -1,4 +1,4 @@
-"""Change events, and a task of Debezium's JDBC sink for them."""
+"""Change events, and a started task of the Debezium JDBC sink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sink task over a database, and records for it."""
+"""A started sink task on a database, and records for it."""
 
 from __future__ import annotations
 

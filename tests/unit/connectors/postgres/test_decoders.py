@@ -14,15 +14,19 @@ from hypothesis import strategies as st
 from connect.data.logical import bytes_to_decimal
 from connect.data.struct import Struct
 from connect.errors import DataError
-from connectors.postgres.config import TypeSettings, parse_settings
+from connectors.databases.calendar import epoch_day_of_date
+from connectors.databases.postgresql.dates import parse_time_micros
+from connectors.databases.postgresql.text_format import unescape_copy
+from connectors.postgres.config import TypeSettings, parse_config
 from connectors.postgres.schema import envelope
-from connectors.postgres.schema.catalog import Column, PgType, Table
+from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
 from connectors.postgres.schema.filters import Filters
-from connectors.postgres.schema.row_decoder import TableRows, snapshot_decoder, unescape
+from connectors.postgres.schema.row_decoder import TableRows, snapshot_decoder
 from connectors.postgres.types import column_type, numbers, temporal, text
 from connectors.postgres.types.arrays import parse_array
+from connectors.postgres.types.column_type import CatalogType
 
-SETTINGS = parse_settings({"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"})
+SETTINGS = parse_config({"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"})
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=60)
 nasty = texts | st.text("\\N\tnrb\n{}\",'\r \b", max_size=20)
 
@@ -38,13 +42,15 @@ def copy_field(value: str | None) -> str:
 
 @given(nasty)
 def test_unescape_undoes_copy(value: str) -> None:
-    assert unescape(copy_field(value)) == value
+    assert unescape_copy(copy_field(value)) == value
 
 
 @given(st.lists(st.lists(st.none() | nasty, min_size=3, max_size=3), max_size=8))
 def test_copy_lines_become_rows(rows: list[list[str | None]]) -> None:
-    types = {25: PgType(25, "pg_catalog", "text", "b", 0, 0, -1)}
-    table = Table(1, "public", "t", tuple(Column(f"c{i}", 25, -1, False, None) for i in range(3)), (), "d", "r", -1)
+    types = {25: CatalogType(25, "pg_catalog", "text", "b", 0, 0, -1)}
+    table = CapturedTable(
+        1, "public", "t", tuple(CapturedColumn(f"c{i}", 25, -1, False, None) for i in range(3)), (), "d", "r", -1
+    )
     decode = snapshot_decoder(TableRows(table, types, SETTINGS, Filters(SETTINGS.capture)))
     lines = ["\t".join(copy_field(v) for v in row) for row in rows]
     records = decode(lines, Struct(envelope.SOURCE, []), {"server": "p"}, {"lsn": 1}, 1, 2, 3)
@@ -59,23 +65,23 @@ def array_text(values: list[str | None]) -> str:
 
 
 @given(st.lists(st.none() | nasty, max_size=8))
-def test_arrays_are_read_back(values: list[str | None]) -> None:
+def test_arrays_round_trip(values: list[str | None]) -> None:
     assert parse_array(array_text(values)) == values
 
 
 @given(st.lists(st.none() | st.text("abcxyz0123456789.-", min_size=1), max_size=8))
-def test_unquoted_arrays_are_read_back(values: list[str | None]) -> None:
+def test_unquoted_arrays_round_trip(values: list[str | None]) -> None:
     assert parse_array("{" + ",".join("NULL" if v is None else v for v in values) + "}") == values
 
 
 @pytest.mark.parametrize("value", ["{{1,2},{3,4}}", '{{"a"},{"b"}}', "{", "x"])
-def test_what_is_no_flat_array_is_refused(value: str) -> None:
+def test_nested_arrays_are_rejected(value: str) -> None:
     with pytest.raises(DataError):
         parse_array(value)
 
 
 @given(st.dictionaries(nasty, st.none() | nasty, max_size=6))
-def test_hstore_is_read_back(values: dict[str, str | None]) -> None:
+def test_hstore_round_trips(values: dict[str, str | None]) -> None:
     def quoted(word: str) -> str:
         return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
@@ -108,7 +114,7 @@ def test_numeric_with_a_negative_scale() -> None:
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
-def test_numbers_that_no_decimal_holds_are_refused(value: str) -> None:
+def test_numbers_that_do_not_fit_a_decimal_are_rejected(value: str) -> None:
     for typmod in (-1, ((6 << 16) | 2) + 4):
         with pytest.raises(DataError, match=r"decimal\.handling\.mode"):
             numbers.numeric(typmod, TypeSettings()).decode(value)
@@ -118,7 +124,7 @@ def test_numbers_that_no_decimal_holds_are_refused(value: str) -> None:
 def test_dates_count_from_1970(value: dt.date) -> None:
     expected = (value - dt.date(1970, 1, 1)).days
     assert temporal.days(value.isoformat()) == expected
-    assert temporal.days_from_civil(value.year, value.month, value.day) == expected
+    assert epoch_day_of_date(value.year, value.month, value.day) == expected
 
 
 def printed(value: dt.datetime) -> str:
@@ -133,7 +139,7 @@ def test_timestamps_are_micros_and_zoned_ones_iso_text(value: dt.datetime) -> No
     micros = (value - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
     assert temporal.timestamp_micros(printed(value)) == micros
     assert temporal.zoned_timestamp(printed(value) + "+00") == printed(value).replace(" ", "T") + "Z"
-    assert temporal.time_micros(printed(value)[11:]) == micros % 86_400_000_000
+    assert parse_time_micros(printed(value)[11:]) == micros % 86_400_000_000
 
 
 @pytest.mark.parametrize(
@@ -145,7 +151,7 @@ def test_timestamps_are_micros_and_zoned_ones_iso_text(value: dt.datetime) -> No
         ("P-1DT-0.5S", -86_400_500_000, "P0Y0M-1DT0H0M-0.5S"),
     ],
 )
-def test_intervals(value: str, micros: int, shown: str) -> None:
+def test_intervals_are_converted(value: str, micros: int, shown: str) -> None:
     assert temporal.interval_micros(value) == micros
     assert temporal.interval_text(value) == shown
 
@@ -154,12 +160,12 @@ MONEY = {"$1,234.50": "1234.50", "-$0.01": "-0.01", "$0.00": "0.00", "-$92,233,7
 
 
 @pytest.mark.parametrize(("value", "expected"), MONEY.items())
-def test_money(value: str, expected: str) -> None:
+def test_money_is_exact(value: str, expected: str) -> None:
     assert numbers.money(TypeSettings()).decode(value) == Decimal(expected)
 
 
 def type_of(name: str, schema: str = "pg_catalog", **settings: Any) -> Any:
-    return column_type({1: PgType(1, schema, name, "b", 0, 0, -1)}, 1, -1, TypeSettings(**settings))
+    return column_type({1: CatalogType(1, schema, name, "b", 0, 0, -1)}, 1, -1, TypeSettings(**settings))
 
 
 def test_extension_types_are_known_in_any_schema() -> None:

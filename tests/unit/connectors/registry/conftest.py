@@ -1,4 +1,4 @@
-"""A registry in memory in the place of the client, so that converters are tested without a network."""
+"""An in-memory registry that replaces the client, to test converters without a network."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 import connectors.registry.converter as shared
 from connect.errors import DataError
 from connectors.registry.client import RegisteredSchema, SchemaRegistry
-from connectors.registry.config import RegistrySettings
+from connectors.registry.config import RegistryConfig
 
 
 class MemoryRegistry(SchemaRegistry):
     """Keeps schemas by id and subject, as a registry does, in lists that tests read and write."""
 
-    def __init__(self, settings: RegistrySettings) -> None:
+    def __init__(self, settings: RegistryConfig) -> None:
         self._settings = settings
         self._schemas: list[RegisteredSchema] = []
         self.subjects: dict[str, list[int]] = {}
@@ -73,7 +73,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> MemoryRegistry:
     """The registry that every converter of the test talks to."""
     made: list[MemoryRegistry] = []
 
-    def connect(settings: RegistrySettings) -> MemoryRegistry:
+    def connect(settings: RegistryConfig) -> MemoryRegistry:
         if not made:
             made.append(MemoryRegistry(settings))
         return made[0]

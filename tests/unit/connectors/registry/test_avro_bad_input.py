@@ -1,4 +1,4 @@
-"""AvroConverter reads anything: a value, or DataError. Never a crash, a hang, or more memory than the payload is worth."""
+"""Any input of AvroConverter gives a value or DataError: no crash, no hang, and memory in proportion to the payload."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from connect.errors import DataError
 from connect.record import SchemaAndValue
-from connectors.registry.avro.config import AvroOptions
+from connectors.registry.avro.config import AvroConfig
 from connectors.registry.avro.converter import AvroConverter
 from connectors.registry.avro.decode import compile_decoder
 from connectors.registry.avro.schemaless import decode_anything
@@ -49,7 +49,7 @@ _GOOD = (
 
 def _decoder(text: object, strict: bool = False) -> Callable[[bytes, int], SchemaAndValue]:
     avro = parse_avro(json.dumps(text))
-    schema = connect_schema(avro, AvroOptions())
+    schema = connect_schema(avro, AvroConfig())
     assert schema is not None
     return compile_decoder(avro, schema, strict)
 
@@ -59,7 +59,7 @@ def _only_data_errors(decode: Callable[[bytes, int], SchemaAndValue], data: byte
         decode(data, 0)
 
 
-def test_the_good_payload_is_good() -> None:
+def test_the_valid_payload_is_decoded() -> None:
     value = _decoder(_RECORD, strict=True)(_GOOD, 0).value
     unions = [{name: union.as_dict() for name, union in one.items()} for one in value["list"]]
     nothing = {"int": None, "string": None, "boolean": None}
@@ -72,7 +72,7 @@ _PLAIN, _STRICT = _decoder(_RECORD), _decoder(_RECORD, strict=True)
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=80))
-def test_random_bytes(data: bytes) -> None:
+def test_random_bytes_raise_only_data_errors(data: bytes) -> None:
     _only_data_errors(_PLAIN, data)
     _only_data_errors(_STRICT, data)
     _only_data_errors(decode_anything, data)
@@ -80,7 +80,7 @@ def test_random_bytes(data: bytes) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, len(_GOOD) - 1), st.integers(0, 7), st.integers(0, len(_GOOD)))
-def test_flipped_bits_and_cut_payloads(place: int, bit: int, end: int) -> None:
+def test_flipped_bits_and_truncated_payloads_raise_only_data_errors(place: int, bit: int, end: int) -> None:
     broken = bytearray(_GOOD)
     broken[place] ^= 1 << bit
     _only_data_errors(_PLAIN, bytes(broken))
@@ -88,7 +88,7 @@ def test_flipped_bits_and_cut_payloads(place: int, bit: int, end: int) -> None:
 
 
 @pytest.mark.parametrize("end", range(len(_GOOD)))
-def test_a_cut_payload_names_the_field_it_ends_in(end: int) -> None:
+def test_the_error_for_a_truncated_payload_names_the_field(end: int) -> None:
     with pytest.raises(DataError, match=r"^field \w+.*: the data ends before the value does"):
         _PLAIN(_GOOD[:end], 0)
 
@@ -116,12 +116,12 @@ _NEGATIVE = b"\x01"
         (["null", {"type": "bytes", "logicalType": "decimal", "precision": 4}], b"\x02\x00", "a decimal without bytes"),
     ],
 )
-def test_numbers_that_lie_are_refused(text: object, data: bytes, message: str) -> None:
+def test_false_lengths_and_numbers_are_rejected(text: object, data: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         _decoder(text)(data, 0)
 
 
-def test_lies_about_sizes_take_no_memory() -> None:
+def test_false_sizes_allocate_no_memory() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for items in ("int", "string", {"type": "map", "values": "bytes"}, {"type": "record", "name": "N", "fields": []}):
         _only_data_errors(_decoder({"type": "array", "items": items}), _HUGE + b"\x02" * 1000)
@@ -151,7 +151,7 @@ def test_schemaless_data_cannot_be_nested_without_end() -> None:
         ('{"type": "int", "connect.parameters": {"a": 1}}', "must be an object of texts"),
     ],
 )
-def test_schemas_that_make_no_sense_are_refused(configured: Any, registry: Any, text: str, message: str) -> None:
+def test_invalid_schemas_are_rejected(configured: Any, registry: Any, text: str, message: str) -> None:
     number = registry.add(RegisteredSchema(-1, text, "AVRO"))
     with pytest.raises(DataError, match=message):
         configured(AvroConverter).to_connect_data("t", b"\0" + struct.pack(">i", number) + b"\0")
@@ -163,12 +163,12 @@ def test_a_small_schema_cannot_ask_for_millions_of_parts() -> None:
         inner = {"type": "record", "name": f"L{level}", "fields": fields}
         fields = [{"name": "a", "type": inner}, {"name": "b", "type": f"L{level}"}]
     with pytest.raises(DataError, match="has more than 100000 parts"):
-        connect_schema(parse_avro(json.dumps({"type": "record", "name": "Top", "fields": fields})), AvroOptions())
+        connect_schema(parse_avro(json.dumps({"type": "record", "name": "Top", "fields": fields})), AvroConfig())
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=20))
-def test_any_message_on_a_topic(configured: Any, registry: Any, data: bytes) -> None:
+def test_any_message_on_a_topic_is_a_value_or_a_data_error(configured: Any, registry: Any, data: bytes) -> None:
     registry.add(RegisteredSchema(-1, json.dumps(_RECORD), "AVRO"))
     converter = configured(AvroConverter)
     for payload in (data, b"\0\0\0\0\1" + data):

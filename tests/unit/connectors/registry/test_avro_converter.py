@@ -1,4 +1,4 @@
-"""AvroConverter: what is written is read again, in Confluent's wire format and with Confluent's schemas."""
+"""AvroConverter: values round-trip in Confluent's wire format with Confluent's schemas."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import pytest
 from connect.data.headers import Headers
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, SchemaBuilder, Type
-from connect.data.sized_numbers import Float32, Int32
 from connect.data.struct import Struct
 from connect.errors import DataError
+from connect.java.sized_numbers import Float32, Int32
 from connectors.registry.avro.converter import AvroConverter
 from connectors.registry.client import Reference, RegisteredSchema
 
@@ -65,7 +65,7 @@ def _all_in_one() -> tuple[Schema, Struct]:
 
 
 @pytest.mark.parametrize(("schema", "value"), CASES)
-def test_a_value_comes_back_as_it_was(configured: Make, schema: Schema, value: Any) -> None:
+def test_values_round_trip(configured: Make, schema: Schema, value: Any) -> None:
     converter = configured(AvroConverter)
     data = converter.from_connect_data("t", schema, value)
     back = converter.to_connect_data("t", data)
@@ -76,7 +76,7 @@ def test_a_value_comes_back_as_it_was(configured: Make, schema: Schema, value: A
     assert back.schema == (schema.replace(version=1) if schema.version is None and not schema.optional else schema)
 
 
-def test_every_type_as_a_field_comes_back_with_its_schema(configured: Make) -> None:
+def test_every_type_round_trips_as_a_field_with_its_schema(configured: Make) -> None:
     converter = configured(AvroConverter)
     schema, value = _all_in_one()
     back = converter.to_connect_data("t", converter.from_connect_data("t", schema, value))
@@ -128,7 +128,7 @@ def test_a_null_stays_null_with_ignore_default_for_nullables(configured: Make) -
 
 
 @pytest.mark.parametrize("value", [1, 1.5, True, "text", [1, ["a", None], {}], {"a": {"b": [2]}}, {1: "x", "y": None}, Int32(7)])
-def test_data_without_schema_comes_back(configured: Make, value: Any) -> None:
+def test_data_without_a_schema_round_trips(configured: Make, value: Any) -> None:
     converter = configured(AvroConverter)
     back = converter.to_connect_data("t", converter.from_connect_data("t", None, value))
     assert back == (None, value)
@@ -140,7 +140,7 @@ def test_narrow_numbers_without_schema_keep_their_width(configured: Make) -> Non
     assert [type(v) for v in back.value] == [Int32, Float32, int]
 
 
-def test_null_is_a_tombstone_and_asks_nobody(configured: Make, registry: Any) -> None:
+def test_null_becomes_a_tombstone_without_a_request(configured: Make, registry: Any) -> None:
     converter = configured(AvroConverter)
     assert converter.from_connect_data("t", None, None) is None
     assert converter.from_connect_data("t", Schema.OPTIONAL_STRING, None) is None
@@ -161,7 +161,7 @@ def test_a_batch_keeps_its_order_and_its_nulls(configured: Make, registry: Any) 
     assert registry.asked == asked
 
 
-def test_bytes_at_the_top_have_no_length_before_them(configured: Make) -> None:
+def test_bytes_as_the_whole_value_have_no_length_prefix(configured: Make) -> None:
     converter = configured(AvroConverter)
     assert converter.from_connect_data("t", Schema.BYTES, b"abc") == b"\0\0\0\0\1abc"
     assert converter.from_connect_data("t", Schema.OPTIONAL_BYTES, b"abc") == b"\0\0\0\0\2\x02\x06abc"
@@ -180,7 +180,7 @@ _UNION = (
 
 
 @pytest.mark.parametrize("position", range(4))
-def test_a_union_is_a_struct_of_which_one_field_is_set(configured: Make, registry: Any, position: int) -> None:
+def test_a_union_becomes_a_struct_with_one_field_set(configured: Make, registry: Any, position: int) -> None:
     converter = configured(AvroConverter)
     values: list[Any] = [None] * 4
     values[position] = [1, 1, "s", Struct(_INNER.as_optional(), [1, "x"])][position]
@@ -197,7 +197,7 @@ def _read(make: Make, registry: Any, text: object, data: bytes, **configs: str) 
     return converter.to_connect_data("t", b"\0" + struct.pack(">i", number) + data)
 
 
-def test_an_enum_is_text_with_its_symbols_as_parameters(configured: Make, registry: Any) -> None:
+def test_an_enum_becomes_a_string_with_its_symbols_as_parameters(configured: Make, registry: Any) -> None:
     enum = {"type": "enum", "name": "Color", "namespace": "a", "symbols": ["RED", "GREEN"], "default": "RED", "doc": "d"}
     schema, value = _read(configured, registry, enum, b"\x02")
     assert value == "GREEN"
@@ -229,7 +229,7 @@ def test_generalized_sum_types_number_their_symbols(configured: Make, registry: 
     assert schema.parameters == {prefix: "Color", f"{prefix}.RED": "0", f"{prefix}.GREEN": "1"}
 
 
-def test_docs_and_defaults_of_plain_avro_are_kept_as_confluent_keeps_them(configured: Make, registry: Any) -> None:
+def test_docs_and_defaults_of_plain_avro_are_read_as_by_confluent(configured: Make, registry: Any) -> None:
     text = {
         "type": "record",
         "name": "R",
@@ -261,12 +261,12 @@ def test_docs_and_defaults_of_plain_avro_are_kept_as_confluent_keeps_them(config
     assert only_fields.field("a").schema.doc == "of a"
 
 
-def test_a_singleton_union_is_flattened_unless_told_otherwise(configured: Make, registry: Any) -> None:
+def test_a_singleton_union_is_flattened_by_default(configured: Make, registry: Any) -> None:
     assert _read(configured, registry, ["int"], b"\0\x04").value == 2
     assert _read(configured, registry, ["int"], b"\0\x04", **{"flatten.singleton.unions": "false"}).value.values == [2]
 
 
-def test_optional_text_keys_make_a_map_only_when_allowed(configured: Make, registry: Any) -> None:
+def test_optional_string_keys_become_a_map_only_when_allowed(configured: Make, registry: Any) -> None:
     schema = SchemaBuilder.map(Schema.OPTIONAL_STRING, Schema.INT32).build()
     configured(AvroConverter).from_connect_data("a", schema, {"x": 1})
     configured(AvroConverter, **{"allow.optional.map.keys": "true"}).from_connect_data("b", schema, {"x": 1})
@@ -274,7 +274,7 @@ def test_optional_text_keys_make_a_map_only_when_allowed(configured: Make, regis
     assert json.loads(registry.latest("b-value").text)["type"] == "map"
 
 
-def test_invalid_names_are_refused_or_scrubbed(configured: Make, registry: Any) -> None:
+def test_invalid_names_are_rejected_or_scrubbed(configured: Make, registry: Any) -> None:
     schema = SchemaBuilder.struct().name("my-ns.Re cord").field("a-b", Schema.INT32).field("9", Schema.INT32).build()
     value = Struct(schema, [1, 2])
     with pytest.raises(DataError, match=r"The schema name 'my-ns\.Re cord' is no name that Avro allows"):
@@ -287,7 +287,7 @@ def test_invalid_names_are_refused_or_scrubbed(configured: Make, registry: Any) 
     assert converter.to_connect_data("t", data).value.values == [1, 2]
 
 
-def test_a_name_with_two_meanings_is_refused(configured: Make) -> None:
+def test_two_schemas_with_the_same_name_are_rejected(configured: Make) -> None:
     one = SchemaBuilder.struct().name("n.X").field("a", Schema.INT32).build()
     other = SchemaBuilder.struct().name("n.X").field("a", Schema.STRING).build()
     both = SchemaBuilder.struct().name("n.Y").field("one", one).field("other", other).build()
@@ -312,10 +312,10 @@ def test_before_and_after_of_one_schema_define_it_once(configured: Make, registr
         ([True, None], "field n: a whole number .* not bool True"),
         ([None, None], "field n: null used for a required value"),
         ([1, 5], "field s: text is needed, not int 5"),
-        ([1, "\ud800"], "field s: the text has half of a surrogate pair"),
+        ([1, "\ud800"], "field s: the text contains an unpaired surrogate"),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_field(configured: Make, value: list[Any], message: str) -> None:
+def test_the_error_for_an_invalid_value_names_its_field(configured: Make, value: list[Any], message: str) -> None:
     outer = SchemaBuilder.struct().name("n.O").field("list", SchemaBuilder.array(_INNER).build()).build()
     with pytest.raises(DataError, match=message.replace("field ", r"field list\.")):
         configured(AvroConverter).from_connect_data("t", outer, Struct(outer, [[Struct(_INNER, value)]]))
@@ -373,7 +373,7 @@ def test_without_auto_register_the_schema_must_be_known(configured: Make, regist
     assert converter.from_connect_data("t", Schema.INT32, 1) == b"\0\0\0\0\1\x02"
 
 
-def test_an_id_can_be_prescribed(configured: Make, registry: Any) -> None:
+def test_a_schema_id_can_be_configured(configured: Make, registry: Any) -> None:
     number = registry.add(RegisteredSchema(-1, '"long"', "AVRO"))
     converter = configured(AvroConverter, **{"auto.register.schemas": "false", "use.schema.id": str(number)})
     assert converter.from_connect_data("t", Schema.INT32, 1) == b"\0\0\0\0\1\x02"
@@ -401,7 +401,7 @@ def test_the_schema_may_be_named_in_a_header(configured: Make, registry: Any) ->
         converter.to_connect_data("t", b"\x04", Headers().add("__value_schema_id", b"\7"))
 
 
-def test_rules_and_other_formats_are_refused(configured: Make, registry: Any) -> None:
+def test_rule_sets_and_other_formats_are_rejected(configured: Make, registry: Any) -> None:
     ruled = registry.add(RegisteredSchema(-1, '"int"', "AVRO", has_rules=True))
     other = registry.add(RegisteredSchema(-1, "{}", "JSON"))
     converter = configured(AvroConverter)
@@ -411,13 +411,13 @@ def test_rules_and_other_formats_are_refused(configured: Make, registry: Any) ->
         converter.to_connect_data("t", b"\0" + struct.pack(">i", other) + b"{}")
 
 
-def test_recursion_is_refused(configured: Make, registry: Any) -> None:
+def test_recursive_schemas_are_rejected(configured: Make, registry: Any) -> None:
     text = {"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}
     with pytest.raises(DataError, match="The Avro schema of L refers to itself"):
         _read(configured, registry, text, b"\0")
 
 
-def test_what_is_lost_in_silence_is_an_error_when_strict(configured: Make, registry: Any) -> None:
+def test_silent_losses_are_errors_when_strict(configured: Make, registry: Any) -> None:
     strict = {"conversion.strict": "true"}
     assert _read(configured, registry, '"string"', b"\x04\xff\xfe").value == "\ufffd\ufffd"
     with pytest.raises(DataError, match="the text is not UTF-8"):

@@ -1,4 +1,4 @@
-"""JsonSchemaConverter: what is written is read again, with Confluent's schemas, and bad JSON is refused."""
+"""JsonSchemaConverter: values round-trip with Confluent's schemas, and invalid JSON is rejected."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ CASES: list[tuple[Schema, Any]] = [
 
 
 @pytest.mark.parametrize(("schema", "value"), CASES)
-def test_a_value_comes_back_as_it_was(configured: Make, schema: Schema, value: Any) -> None:
+def test_values_round_trip(configured: Make, schema: Schema, value: Any) -> None:
     converter = configured(JsonSchemaConverter)
     back = converter.to_connect_data("t", converter.from_connect_data("t", schema, value))
     assert back.schema is not None
@@ -64,7 +64,7 @@ def test_a_value_comes_back_as_it_was(configured: Make, schema: Schema, value: A
     assert back.value == (Struct(back.schema, value.values) if isinstance(value, Struct) else value)
 
 
-def test_every_type_as_a_field_comes_back_with_its_schema(configured: Make) -> None:
+def test_every_type_round_trips_as_a_field_with_its_schema(configured: Make) -> None:
     schema = Schema(Type.STRUCT, name="shop.All", version=2, fields=[(f"f{i}", s) for i, (s, _) in enumerate(CASES)])
     value = Struct(schema, [0.5 if v == math.inf else v for _, v in CASES])  # infinity is valid under no JSON schema
     converter = configured(JsonSchemaConverter, **{"json.fail.invalid.schema": "true"})
@@ -115,7 +115,7 @@ _UNION = Schema(
 
 
 @pytest.mark.parametrize("position", range(3))
-def test_a_one_of_is_a_struct_of_which_one_field_is_set(configured: Make, position: int) -> None:
+def test_a_one_of_becomes_a_struct_with_one_field_set(configured: Make, position: int) -> None:
     values: list[Any] = [None] * 3
     values[position] = ["x", 5, Struct(_INNER.as_optional(), [1, "x"])][position]
     converter = configured(JsonSchemaConverter)
@@ -167,7 +167,7 @@ def test_references_to_other_schemas_are_followed(configured: Make, registry: An
         converter.to_connect_data("t", head + b'{"a":"x"}')
 
 
-def test_without_schema_there_is_another_converter(configured: Make) -> None:
+def test_data_without_a_schema_is_rejected(configured: Make) -> None:
     converter = configured(JsonSchemaConverter)
     assert converter.from_connect_data("t", None, None) is None
     with pytest.raises(DataError, match="JsonConverter writes it"):
@@ -195,7 +195,7 @@ def test_the_latest_version_checks_what_is_written(configured: Make, registry: A
         ([5], "field l: a list is needed, not int 5"),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_field(configured: Make, value: Any, message: str) -> None:
+def test_the_error_for_an_invalid_value_names_its_field(configured: Make, value: Any, message: str) -> None:
     schema = Schema(Type.STRUCT, name="O", fields=[("l", SchemaBuilder.array(_INNER).build())])
     with pytest.raises(DataError, match=message):
         configured(JsonSchemaConverter).from_connect_data("t", schema, Struct(schema, value))
@@ -210,7 +210,7 @@ def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_field(configure
         ({"type": "number"}, b'"x"', 0.0),
     ],
 )
-def test_loose_reading_is_an_error_when_strict(configured: Make, registry: Any, node: Any, data: bytes, loose: Any) -> None:
+def test_lenient_conversions_are_errors_when_strict(configured: Make, registry: Any, node: Any, data: bytes, loose: Any) -> None:
     assert _read(configured, registry, node, data).value == loose
     with pytest.raises(DataError):
         _read(configured, registry, node, data, **{"conversion.strict": "true"})
@@ -233,7 +233,7 @@ def test_loose_reading_is_an_error_when_strict(configured: Make, registry: Any, 
         ({"type": "integer", "default": [1]}, "does not fit its JSON schema|Invalid"),
     ],
 )
-def test_schemas_that_make_no_sense_are_refused(configured: Make, registry: Any, node: Any, message: str) -> None:
+def test_invalid_schemas_are_rejected(configured: Make, registry: Any, node: Any, message: str) -> None:
     strict = {"conversion.strict": "true"}  # so that a default of another type is not read loosely
     with pytest.raises(DataError, match=message):
         _read(configured, registry, node, b"1", **strict)
@@ -272,7 +272,7 @@ def test_any_payload_is_a_value_or_a_data_error(configured: Make, registry: Any,
 @pytest.mark.parametrize(
     "payload", [b"[" * 100_000, b'{"l":' + b"[" * 100_000 + b"]" * 100_000 + b"}", b'{"i":1e999999999}', b'{"d":1e999999999}']
 )
-def test_hostile_json_ends_quickly(configured: Make, registry: Any, payload: bytes) -> None:
+def test_hostile_json_is_rejected_quickly(configured: Make, registry: Any, payload: bytes) -> None:
     with contextlib.suppress(DataError):
         _read(configured, registry, _ANY, payload)
 

@@ -1,4 +1,4 @@
-"""ProtobufConverter: what is written is read again, .proto text is understood, and broken bytes are refused."""
+"""ProtobufConverter: values round-trip, .proto files are parsed, and malformed messages are rejected."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("configs", [{}, _OPTIONAL, _WRAPPED])
-def test_every_type_as_a_field_comes_back(configured: Make, configs: dict[str, str]) -> None:
+def test_every_type_round_trips_as_a_field(configured: Make, configs: dict[str, str]) -> None:
     schema = Schema(Type.STRUCT, name="shop.All", fields=[(f"f{i}", s) for i, (s, _) in enumerate(FIELDS)])
     value = Struct(schema, [v for _, v in FIELDS])
     converter = configured(ProtobufConverter, **configs)
@@ -76,7 +76,7 @@ def test_every_type_as_a_field_comes_back(configured: Make, configs: dict[str, s
 
 
 @pytest.mark.parametrize("configs", [_OPTIONAL, _WRAPPED])
-def test_nulls_of_optional_fields_come_back(configured: Make, configs: dict[str, str]) -> None:
+def test_nulls_of_optional_fields_round_trip(configured: Make, configs: dict[str, str]) -> None:
     schema = Schema(Type.STRUCT, name="All", fields=[(f"f{i}", s.as_optional()) for i, (s, _) in enumerate(FIELDS[:13])])
     value = Struct(schema, [None] * 13)
     converter = configured(ProtobufConverter, **configs)
@@ -96,7 +96,7 @@ def test_without_presence_a_null_is_the_types_zero(configured: Make) -> None:
     [(Schema.INT32, 5, 4), (Schema.INT64, 2**40, 2), (Schema.STRING, "x", 7), (Schema.BYTES, b"x", 8), (Schema.BOOLEAN, True, 6),
      (Schema.FLOAT64, 0.5, 0), (Schema.FLOAT32, 0.5, 1)],
 )  # fmt: skip
-def test_a_primitive_is_a_wrapper_message(configured: Make, schema: Schema, value: Any, index: int) -> None:
+def test_a_primitive_becomes_a_wrapper_message(configured: Make, schema: Schema, value: Any, index: int) -> None:
     converter = configured(ProtobufConverter)
     data = converter.from_connect_data("t", schema, value)
     assert data is not None
@@ -157,7 +157,7 @@ def _read(make: Make, registry: Any, text: str, data: bytes, **configs: str) -> 
     return make(ProtobufConverter, **configs).to_connect_data("t", b"\0" + struct.pack(">i", number) + data)
 
 
-def test_a_proto_file_is_read(configured: Make, registry: Any) -> None:
+def test_a_proto_file_is_parsed(configured: Make, registry: Any) -> None:
     schema, value = _read(configured, registry, _PROTO, b"\0" + _ORDER)
     assert _plain(value) == {
         "payer_0": {"card": "c", "voucher": None},
@@ -197,7 +197,7 @@ def test_keys_change_how_a_proto_file_is_read(configured: Make, registry: Any) -
         _read(configured, registry, _PROTO, b"\0" + _ORDER, **{"conversion.strict": "true"})
 
 
-def test_what_was_read_from_a_proto_file_can_be_written(configured: Make, registry: Any) -> None:
+def test_schemas_read_from_a_proto_file_can_be_written(configured: Make, registry: Any) -> None:
     schema, value = _read(configured, registry, _PROTO, b"\0" + _ORDER)
     converter = configured(ProtobufConverter)
     data = converter.from_connect_data("u", schema, value)
@@ -250,9 +250,7 @@ _DATES = 'syntax = "proto3"; import "google/type/date.proto"; message M { google
         ((5_881_580, 7, 11), 2**31 - 1),
     ],
 )
-def test_dates_are_of_the_calendar_that_the_original_has(
-    configured: Make, registry: Any, date: tuple[int, int, int], day: int
-) -> None:
+def test_dates_use_the_calendar_of_the_original(configured: Make, registry: Any, date: tuple[int, int, int], day: int) -> None:
     data = _message_of(*date)
     schema, value = _read(configured, registry, _DATES, data)
     assert value.values == [date_of(day)]
@@ -262,18 +260,18 @@ def test_dates_are_of_the_calendar_that_the_original_has(
 @pytest.mark.parametrize(
     "date", [(0, 1, 1), (-1, 1, 1), (1582, 10, 10), (2023, 2, 29), (2023, 13, 1), (2023, 0, 1), (5_881_580, 7, 12)]
 )
-def test_what_is_no_date_is_refused(configured: Make, registry: Any, date: tuple[int, int, int]) -> None:
+def test_invalid_dates_are_rejected(configured: Make, registry: Any, date: tuple[int, int, int]) -> None:
     with pytest.raises(DataError, match=f"field d: {date[0]}-{date[1]}-{date[2]} is no date"):
         _read(configured, registry, _DATES, _message_of(*date))
 
 
-def test_a_date_before_the_year_1_is_refused_as_the_format_has_none(configured: Make) -> None:
+def test_a_date_before_year_1_is_rejected(configured: Make) -> None:
     struct = _of("d", date_schema())
     with pytest.raises(DataError, match=r"field d: google\.type\.Date has no years before the year 1, and 1 BC is one"):
         configured(ProtobufConverter).from_connect_data("t", struct, Struct(struct, [date_of(-719_165)]))
 
 
-def test_a_timestamp_beyond_64_bits_of_milliseconds_is_refused(configured: Make, registry: Any) -> None:
+def test_a_timestamp_beyond_64_bits_of_milliseconds_is_rejected(configured: Make, registry: Any) -> None:
     text = 'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message M { google.protobuf.Timestamp t = 1; }'
     with pytest.raises(DataError, match=r"field t: .* do not fit into 64 bits"):
         _read(configured, registry, text, _message_of(2**62))
@@ -309,14 +307,12 @@ _NESTED = SchemaBuilder.array(SchemaBuilder.array(Schema.INT8).build()).build()
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_by_the_name_of_its_field(
-    configured: Make, schema: Schema, value: Any, message: str
-) -> None:
+def test_errors_for_invalid_values_name_the_field(configured: Make, schema: Schema, value: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         configured(ProtobufConverter).from_connect_data("t", schema, Struct(schema, value))
 
 
-def test_roots_that_are_no_message_are_refused(configured: Make) -> None:
+def test_unsupported_root_types_are_rejected(configured: Make) -> None:
     converter = configured(ProtobufConverter)
     assert converter.from_connect_data("t", None, None) is None
     with pytest.raises(DataError, match="Unsupported root schema of type ARRAY"):
@@ -342,7 +338,7 @@ def test_roots_that_are_no_message_are_refused(configured: Make) -> None:
         ("message M {" * 100, "nested more than 64 levels deep"),
     ],
 )
-def test_files_that_make_no_sense_are_refused(configured: Make, registry: Any, text: str, message: str) -> None:
+def test_invalid_proto_files_are_rejected(configured: Make, registry: Any, text: str, message: str) -> None:
     syntax = "" if text.startswith("edition") else 'syntax = "proto3"; '
     with pytest.raises(DataError, match=message):
         _read(configured, registry, syntax + text, b"\0")
@@ -358,7 +354,7 @@ def test_files_that_make_no_sense_are_refused(configured: Make, registry: Any, t
         (b"\0\x12" + b"\x0a\x80" * 1000, "the data is no message shop.Order"),
     ],
 )
-def test_broken_messages_are_refused(configured: Make, registry: Any, data: bytes, message: str) -> None:
+def test_malformed_messages_are_rejected(configured: Make, registry: Any, data: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         _read(configured, registry, _PROTO, data)
 

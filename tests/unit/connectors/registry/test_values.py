@@ -1,4 +1,4 @@
-"""Values of logical types are what they are called, in every format."""
+"""Values of logical types in every format."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NOW = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
         (decimal_schema(2), Decimal("NaN"), r"field x: a finite Decimal is needed, not Decimal Decimal\('NaN'\)"),
     ],
 )
-def test_another_type_is_refused_by_the_name_of_its_field(
+def test_the_error_for_another_type_names_the_field(
     configured: Make, kind: type[Any], schema: Schema, value: Any, message: str
 ) -> None:
     struct = Schema(Type.STRUCT, name="S", fields=[("x", schema)])
@@ -46,14 +46,14 @@ def test_another_type_is_refused_by_the_name_of_its_field(
 
 
 @pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter])
-def test_a_decimal_of_another_scale_is_refused(configured: Make, kind: type[Any]) -> None:
+def test_a_decimal_of_another_scale_is_rejected(configured: Make, kind: type[Any]) -> None:
     struct = Schema(Type.STRUCT, name="S", fields=[("x", decimal_schema(2))])
     with pytest.raises(DataError, match=r"field x: .*Schema has scale 2, value has scale 1"):
         configured(kind).from_connect_data("t", struct, Struct(struct, [Decimal("1.5")]))
 
 
 @pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter])
-def test_the_end_of_the_day_comes_back(configured: Make, kind: type[Any]) -> None:
+def test_the_end_of_the_day_round_trips(configured: Make, kind: type[Any]) -> None:
     struct = Schema(Type.STRUCT, name="S", fields=[("a", time_schema())])
     converter = configured(kind)
     back = converter.to_connect_data("t", converter.from_connect_data("t", struct, Struct(struct, [END_OF_DAY])))
@@ -62,7 +62,7 @@ def test_the_end_of_the_day_comes_back(configured: Make, kind: type[Any]) -> Non
 
 @pytest.mark.parametrize("day", [-719_162, -719_163, -719_164, 2_932_896, 2_932_897, 2**31 - 1])
 @pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter, ProtobufConverter])
-def test_dates_outside_of_pythons_years_come_back(configured: Make, kind: type[Any], day: int) -> None:
+def test_dates_outside_pythons_years_round_trip(configured: Make, kind: type[Any], day: int) -> None:
     struct = Schema(Type.STRUCT, name="S", fields=[("a", date_schema())])
     converter = configured(kind)
     back = converter.to_connect_data("t", converter.from_connect_data("t", struct, Struct(struct, [date_of(day)])))
@@ -71,7 +71,7 @@ def test_dates_outside_of_pythons_years_come_back(configured: Make, kind: type[A
 
 @pytest.mark.parametrize("millis", [-62_135_596_800_001, 253_402_300_800_000, -9_223_372_036_832_400_000, 2**63 - 1])
 @pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter, ProtobufConverter])
-def test_timestamps_outside_of_pythons_years_come_back(configured: Make, kind: type[Any], millis: int) -> None:
+def test_timestamps_outside_pythons_years_round_trip(configured: Make, kind: type[Any], millis: int) -> None:
     struct = Schema(Type.STRUCT, name="S", fields=[("a", timestamp_schema())])
     converter = configured(kind)
     back = converter.to_connect_data("t", converter.from_connect_data("t", struct, Struct(struct, [FarInstant(millis)])))
@@ -79,7 +79,7 @@ def test_timestamps_outside_of_pythons_years_come_back(configured: Make, kind: t
 
 
 @pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter])
-def test_schemas_keep_defaults_outside_of_pythons_years(configured: Make, kind: type[Any]) -> None:
+def test_schemas_keep_defaults_outside_pythons_years(configured: Make, kind: type[Any]) -> None:
     fields = [("d", date_schema(default=date_of(-719_164))), ("t", timestamp_schema(default=FarInstant(1 << 60)))]
     struct = Schema(Type.STRUCT, name="S", fields=fields)
     converter = configured(kind)
@@ -89,13 +89,13 @@ def test_schemas_keep_defaults_outside_of_pythons_years(configured: Make, kind: 
 
 
 @pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter, ProtobufConverter])
-def test_a_far_instant_that_is_no_midnight_is_no_date(configured: Make, kind: type[Any]) -> None:
+def test_a_far_instant_with_a_time_is_not_a_date(configured: Make, kind: type[Any]) -> None:
     struct = Schema(Type.STRUCT, name="S", fields=[("x", date_schema())])
     with pytest.raises(DataError, match=r"field x: .*should not have any time fields"):
         configured(kind).from_connect_data("t", struct, Struct(struct, [FarInstant((1 << 60) + 1)]))
 
 
-def test_what_a_null_is_depends_on_the_format(configured: Make) -> None:
+def test_the_encoding_of_null_depends_on_the_format(configured: Make) -> None:
     assert configured(AvroConverter).from_connect_data("t", Schema.OPTIONAL_STRING, None) is None
     assert configured(ProtobufConverter).from_connect_data("t", Schema.OPTIONAL_STRING, None) is None
     converter = configured(JsonSchemaConverter)

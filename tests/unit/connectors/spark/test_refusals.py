@@ -1,4 +1,4 @@
-"""Bad records in batches: which are found, what of the others lands, and what commits and reports say."""
+"""Errant records in batches: which are found, which others are written, and what commits and reports contain."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from connect.errors import ConnectError, DataError, RetriableError, SchemaError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import RawRecord
 from connect.testing.harness import MemoryReporter, SinkContext
+from connectors.sink_support.batch_isolation import find_bad_records
 from connectors.spark import errant_records
-from connectors.spark.batch_bisection import find_refused
-from connectors.spark.tables.committed_offsets import Commit, read_commit
+from connectors.spark.tables.committed_offsets import TableCommit, parse_commit
 from connectors.spark.task import SparkSinkTask
 
 TP = TopicPartition("t", 0)
@@ -27,7 +27,7 @@ KEY_SCHEMA = {"type": "struct", "optional": False, "fields": [{"field": "id", "t
 
 
 @given(st.integers(0, 200), st.sets(st.integers(0, 199)))
-def test_what_fails_alone_is_found_and_nothing_else(size: int, bad: set[int]) -> None:
+def test_exactly_the_bad_records_are_found(size: int, bad: set[int]) -> None:
     tried: list[range] = []
 
     def attempt(part: range) -> None:
@@ -35,13 +35,13 @@ def test_what_fails_alone_is_found_and_nothing_else(size: int, bad: set[int]) ->
         if wrong := bad.intersection(part):
             raise DataError(f"{min(wrong)}")
 
-    found = find_refused([range(size // 3), range(size // 3, size)], attempt)
+    found = find_bad_records([range(size // 3), range(size // 3, size)], attempt)
     assert list(found) == sorted(b for b in bad if b < size)
     assert all(str(at) == error.message for at, error in found.items())
     assert len(tried) <= 2 + 2 * len(found) * (size.bit_length() + 1)
 
 
-def test_the_many_decide_what_is_wrong() -> None:
+def test_the_majority_decides_which_records_are_bad() -> None:
     kinds = ["a", *"bbbbbbbb"]
     known: list[str] = []
 
@@ -51,7 +51,7 @@ def test_the_many_decide_what_is_wrong() -> None:
             raise DataError("mixed")
         known[:] = seen
 
-    assert list(find_refused([range(len(kinds))], attempt)) == [0]
+    assert list(find_bad_records([range(len(kinds))], attempt)) == [0]
 
 
 class Sink:
@@ -95,9 +95,9 @@ class Sink:
         files = sorted((self.folder / table).glob("*.parquet"))
         return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
-    def commits(self) -> list[Commit]:
+    def commits(self) -> list[TableCommit]:
         texts = [pq.read_metadata(file).metadata[b"sluice"].decode() for file in sorted((self.folder / "t").glob("*.parquet"))]
-        return [commit for text in texts if (commit := read_commit(text)) is not None]
+        return [commit for text in texts if (commit := parse_commit(text)) is not None]
 
 
 def refused(reporter: MemoryReporter) -> dict[int, str]:
@@ -108,7 +108,7 @@ def envelope(id_: int, **source: Any) -> dict[str, Any]:
     return {"before": None, "after": {"id": id_}, "op": "c", "source": {"ts_ms": 1, **source}}
 
 
-def test_records_that_cannot_be_decoded_are_reported_and_the_others_land_in_order(tmp_path: Path) -> None:
+def test_undecodable_records_are_reported_and_the_others_are_written_in_order(tmp_path: Path) -> None:
     reporter = MemoryReporter()
     sink = Sink(tmp_path, reporter=reporter)
     values: list[Any] = [{"id": i, "name": f"n{i}"} for i in range(100)]
@@ -131,7 +131,7 @@ def test_records_that_cannot_be_decoded_are_reported_and_the_others_land_in_orde
     assert sink.task.progress()["refused"] == 5
 
 
-def test_one_that_is_no_change_event_does_not_make_the_others_plain(tmp_path: Path) -> None:
+def test_a_plain_record_does_not_turn_change_events_into_plain_rows(tmp_path: Path) -> None:
     reporter = MemoryReporter()
     sink = Sink(tmp_path, reporter=reporter)
     sink.put({"hello": 1}, *(envelope(i) for i in range(9)))
@@ -141,7 +141,7 @@ def test_one_that_is_no_change_event_does_not_make_the_others_plain(tmp_path: Pa
     assert "offset 0: no op field" in refused(reporter)[0]
 
 
-def test_what_the_table_cannot_hold_is_found_when_it_is_committed(tmp_path: Path) -> None:
+def test_values_that_the_table_cannot_hold_are_found_at_the_commit(tmp_path: Path) -> None:
     def message(type_: str, value: Any, name: str = "n") -> dict[str, Any]:
         fields = [{"field": name, "type": type_, "optional": True}]
         return {"schema": {"type": "struct", "optional": False, "fields": fields}, "payload": {name: value}}
@@ -156,7 +156,7 @@ def test_what_the_table_cannot_hold_is_found_when_it_is_committed(tmp_path: Path
     assert [row["n"] for row in sink.rows()] == [*range(1, 20), 5]
     found = refused(reporter)
     assert list(found) == [19, 20, 22]
-    assert "column n is INT in the table, and the records bring STRING" in found[19]
+    assert "column n is INT in the table, but STRING in the records" in found[19]
     assert "topic t, partition 0, offset 20: column n: 1099511627776 does not fit INT" in found[20]
     assert "field __offset" in found[22]
     assert sink.commits()[-1].ends == {TP: 23}
@@ -165,7 +165,7 @@ def test_what_the_table_cannot_hold_is_found_when_it_is_committed(tmp_path: Path
     assert sink.rows()[-1]["n"] == 99
 
 
-def test_what_was_refused_is_not_read_again_even_if_nothing_else_came(tmp_path: Path) -> None:
+def test_errant_records_are_not_read_again_even_without_other_records(tmp_path: Path) -> None:
     reporter = MemoryReporter()
     sink = Sink(tmp_path, reporter=reporter)
     sink.put({"id": 1})
@@ -178,7 +178,7 @@ def test_what_was_refused_is_not_read_again_even_if_nothing_else_came(tmp_path: 
     assert sink.rows() == [{"id": 1, "__offset": 0}]
 
 
-def test_batches_that_are_given_again_in_other_cuts_are_reported_by_their_own_bytes(tmp_path: Path) -> None:
+def test_redelivered_batches_of_other_sizes_are_reported_with_their_own_bytes(tmp_path: Path) -> None:
     reporter = MemoryReporter()
     sink = Sink(tmp_path, reporter=reporter)
     values: list[Any] = [{"id": 0}, b"{1", {"id": 2}, b"{3", {"id": 4}, b"{5"]
@@ -192,7 +192,7 @@ def test_batches_that_are_given_again_in_other_cuts_are_reported_by_their_own_by
     assert [row["id"] for row in sink.rows()] == [0, 2, 4]
 
 
-def test_a_source_block_without_the_table_s_name_is_the_record_s_fault(tmp_path: Path) -> None:
+def test_a_record_without_a_table_name_in_its_source_block_is_errant(tmp_path: Path) -> None:
     reporter = MemoryReporter()
     sink = Sink(tmp_path, reporter=reporter, table_name_format="${schema}.${table}")
     sink.put(envelope(1, schema="s", table="a"), envelope(2, schema="s"), envelope(3, schema="s", table="b"))
@@ -212,7 +212,7 @@ def test_without_tolerance_the_first_bad_record_is_the_error(tmp_path: Path, bad
     assert sink.rows() == []
 
 
-def test_a_report_that_is_not_tolerated_ends_the_batch(tmp_path: Path) -> None:
+def test_a_report_beyond_the_tolerance_fails_the_batch(tmp_path: Path) -> None:
     class Intolerant(MemoryReporter):
         def report_raw(self, record: RawRecord, error: Exception) -> Future[None]:
             super().report_raw(record, error)
@@ -227,14 +227,14 @@ def test_a_report_that_is_not_tolerated_ends_the_batch(tmp_path: Path) -> None:
     assert sink.rows() == []
 
 
-def test_with_tolerance_and_nobody_to_tell_records_are_counted_and_said_once(
+def test_tolerated_records_without_a_reporter_are_counted_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     sink = Sink(tmp_path)
     sink.put({"id": 1}, b"{", b"{")
     assert sink.commit() == 3
     assert sink.task.progress()["refused"] == 2
-    assert next(r.getMessage() for r in caplog.records if "left out" in r.getMessage()).startswith("2 records were left out")
+    assert next(r.getMessage() for r in caplog.records if "Skipped" in r.getMessage()).startswith("Skipped 2 errant records")
     assert [row["id"] for row in sink.rows()] == [1]
 
 
@@ -252,13 +252,13 @@ class Slow(MemoryReporter):
 
 
 @pytest.mark.parametrize("end", ["acknowledged", "failed"])
-def test_nothing_is_committed_before_the_reports_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+def test_offsets_are_committed_only_after_the_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     monkeypatch.setattr(errant_records, "_SETTLE_S", 0.01)
     reporter = Slow()
     sink = Sink(tmp_path, reporter=reporter)
     sink.put({"id": 1}, b"{")
     for _ in range(2):
-        with pytest.raises(RetriableError, match="has not taken 1 of the records"):
+        with pytest.raises(RetriableError, match="did not take 1 errant records"):
             sink.commit()
     assert sink.rows() == []
     assert len(reporter.open) == 1  # tried again, reported once
@@ -274,7 +274,7 @@ def test_nothing_is_committed_before_the_reports_are_there(tmp_path: Path, monke
     assert [row["id"] for row in sink.rows()] == [1]
 
 
-def test_what_is_wrong_with_the_table_is_no_record_s_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_the_table_are_not_errant_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reporter = MemoryReporter()
     sink = Sink(tmp_path, reporter=reporter, schema_evolution="fail")
     sink.put({"id": 1})
@@ -282,13 +282,13 @@ def test_what_is_wrong_with_the_table_is_no_record_s_fault(tmp_path: Path, monke
     sink.put({"id": 2, "new": 3})
     with pytest.raises(SchemaError, match=r"schema\.evolution=fail"):
         sink.commit()
-    monkeypatch.setattr(sink.task._writer("t")._table, "columns", _refuse)
+    monkeypatch.setattr(sink.task._writer("t")._table, "columns", fail)
     with pytest.raises(ConnectError, match="no such bucket"):
         sink.commit()
     assert not reporter.reported_raw
 
 
-def _refuse() -> None:
+def fail() -> None:
     raise OSError("no such bucket")
 
 
@@ -302,7 +302,7 @@ def test_lost_partitions_are_neither_reported_nor_committed(tmp_path: Path) -> N
     assert sink.rows() == []
 
 
-def test_decoded_records_are_reported_as_they_were_given(tmp_path: Path) -> None:
+def test_decoded_records_are_reported_unchanged(tmp_path: Path) -> None:
     reporter = MemoryReporter()
     sink = Sink(tmp_path, reporter=reporter)
     values = [{"id": 1}, {"id": "x"}, {"id": 3}, {"id": 4}]

@@ -1,4 +1,4 @@
-"""The placeholder for a value that the source left out, in every form in which it reaches a column."""
+"""Placeholders of unavailable values, in every form in which they reach a column."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.record import SinkRecord
 from connectors.postgres.config import TypeSettings
-from connectors.postgres.schema.catalog import PgType
 from connectors.postgres.types import registry
-from connectors.postgres.types.column_type import ColumnType
+from connectors.postgres.types.column_type import CatalogType, ColumnType
 from connectors.spark.config import UNAVAILABLE
-from connectors.spark.decode.raw_buffer import Raw
+from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.toast import placeholders
 from connectors.spark.decode.topic_decoder import TopicDecoder
 
@@ -65,7 +64,7 @@ def mask_of(values: list[Any], type_: pa.DataType, word: str = UNAVAILABLE) -> l
     ],
     ids=str,
 )  # fmt: skip
-def test_a_form_is_found_and_what_is_like_it_is_not(type_: pa.DataType, form: Any, others: list[Any]) -> None:
+def test_placeholders_are_found_and_similar_values_are_not(type_: pa.DataType, form: Any, others: list[Any]) -> None:
     assert mask_of([None, form, *others], type_) == [False, True, *[False] * len(others)]
     assert mask_of([None, *others], type_) is None
 
@@ -82,11 +81,11 @@ def test_a_form_is_found_and_what_is_like_it_is_not(type_: pa.DataType, form: An
     ],
     ids=str,
 )
-def test_other_types_have_none(type_: pa.DataType, value: Any) -> None:
+def test_other_types_have_no_placeholder(type_: pa.DataType, value: Any) -> None:
     assert mask_of([value], type_, "é" * 14) is None
 
 
-def test_a_word_of_its_own_takes_the_place_of_the_usual_one() -> None:
+def test_a_custom_placeholder_replaces_the_default() -> None:
     assert mask_of([WORD, UNAVAILABLE], pa.string(), WORD) == [True, False]
     assert mask_of([list(WORD.encode()), NUMBERS], pa.list_(pa.int16()), WORD) == [True, False]
 
@@ -105,7 +104,7 @@ def settings_of_the_source(word: str) -> Iterator[TypeSettings]:
 def columns_of_the_source(settings: TypeSettings) -> Iterator[tuple[str, ColumnType]]:
     names = [("pg_catalog", name) for name in registry._BUILT_IN] + [("public", name) for name in registry._EXTENSIONS]
     for schema, name in [*names, ("public", "unheard_of")]:
-        types = {1: PgType(1, schema, name, "b", 0, 0, -1), 2: PgType(2, schema, f"_{name}", "b", 1, 0, -1)}
+        types = {1: CatalogType(1, schema, name, "b", 0, 0, -1), 2: CatalogType(2, schema, f"_{name}", "b", 1, 0, -1)}
         for oid, typmod in itertools.product((1, 2), (-1, 3, (10 << 16 | 2) + 4, (5 << 16 | 0x7FE) + 4)):
             found = registry.column_type(types, oid, typmod, settings)
             if found is not None and found.placeholder is not None:
@@ -132,10 +131,10 @@ def images(column: ColumnType, *, schemas: bool) -> Iterator[pa.ChunkedArray]:
     def decoder() -> TopicDecoder:
         return TopicDecoder(
             "t", converter, converter, key_schemas=schemas, value_schemas=schemas, fill_defaults=False, key_name=None,
-            names_wanted=False, keys_wanted=False,
+            needs_names=False, needs_keys=False,
         )  # fmt: skip
 
-    raw = Raw("t", [0, 0], [0, 1], [None, None], lines)
+    raw = RawBuffer("t", [0, 0], [0, 1], [None, None], lines)
     read = [converter.to_connect_data("t", line) for line in lines]
     records = [SinkRecord("t", 0, None, None, r.schema, r.value, i) for i, r in enumerate(read)]
     shared = read[0].schema
@@ -146,7 +145,7 @@ def images(column: ColumnType, *, schemas: bool) -> Iterator[pa.ChunkedArray]:
 
 
 @pytest.mark.parametrize("schemas", [True, False])
-def test_every_form_of_the_postgres_source_is_found(schemas: bool) -> None:
+def test_every_placeholder_of_the_postgres_source_is_found(schemas: bool) -> None:
     forms = forms_of_the_source(UNAVAILABLE)
     assert {"text", "bytea", "hstore", "uuid[]", "int4[]", "numeric[]", "timestamptz[]", "date[]", "time[]"} <= {
         k[0] for k in forms
@@ -158,7 +157,7 @@ def test_every_form_of_the_postgres_source_is_found(schemas: bool) -> None:
             assert mask.to_pylist() == [True, False], f"{name} as {image.type}: {image}"
 
 
-def test_every_form_of_a_word_of_its_own_is_found_but_for_arrays_of_instants() -> None:
+def test_every_form_of_a_custom_placeholder_is_found_except_arrays_of_instants() -> None:
     for name, column in forms_of_the_source(WORD).items():
         if name[0] == "timestamptz[]":
             continue

@@ -1,4 +1,4 @@
-"""Mock connectors: one task, and a failure where and when it is asked for."""
+"""Mock connectors: one task, and configured failures."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_there_is_one_task_with_the_connectors_configuration(connector_class: ty
 
 
 @BOTH
-def test_the_connector_fails_after_the_delay(connector_class: type[SourceConnector | SinkConnector]) -> None:
+def test_the_connector_fails_after_its_delay(connector_class: type[SourceConnector | SinkConnector]) -> None:
     began = time.monotonic()
     connector, context = started(connector_class, {"mock_mode": "connector-failure", "delay_ms": "30"})
     assert context.raised.wait(10)
@@ -59,7 +59,7 @@ def test_the_connector_fails_after_the_delay(connector_class: type[SourceConnect
 
 
 @BOTH
-def test_a_connector_that_is_stopped_before_does_not_fail(connector_class: type[SourceConnector | SinkConnector]) -> None:
+def test_a_stopped_connector_does_not_fail(connector_class: type[SourceConnector | SinkConnector]) -> None:
     connector, context = started(connector_class, {"mock_mode": "connector-failure"})
     assert any(thread.name == "mock-failure-mock" for thread in threading.enumerate())
     connector.stop()
@@ -77,16 +77,16 @@ def test_other_modes_leave_the_connector_alone(connector_class: type[SourceConne
     assert not context.errors
 
 
-def test_a_delay_that_is_no_number_fails_the_start() -> None:
+def test_an_invalid_delay_fails_the_start() -> None:
     with pytest.raises(ConfigError, match="delay_ms"):
         started(MockSource, {"mock_mode": "connector-failure", "delay_ms": "soon"})
 
 
 @pytest.mark.parametrize(("delay", "due_s"), [({}, 15.0), ({"delay_ms": "250"}, 0.25)])
-def test_a_task_fails_when_the_delay_is_over_and_not_before(delay: dict[str, str], due_s: float) -> None:
+def test_a_task_fails_exactly_after_the_delay(delay: dict[str, str], due_s: float) -> None:
     now_s = 1000.0
     failure = TaskFailure({"mock_mode": "task-failure", **delay}, lambda: now_s)
-    assert failure.left_s() == due_s
+    assert failure.remaining_s() == due_s
     now_s += due_s - 0.01
     failure.raise_if_due()
     now_s += 0.01
@@ -99,7 +99,7 @@ def test_a_source_task_fails_in_poll() -> None:
         harness.poll()
 
 
-def test_a_source_task_gives_nothing_and_waits_until_it_is_stopped() -> None:
+def test_a_source_task_returns_nothing_and_waits_until_it_is_stopped() -> None:
     with SourceHarness(MockSourceTask(), {"mock_mode": "connector-failure", "delay_ms": "0"}) as harness:
         polling = threading.Thread(target=harness.poll, name="polling")
         polling.start()
@@ -109,7 +109,7 @@ def test_a_source_task_gives_nothing_and_waits_until_it_is_stopped() -> None:
         assert within_limits(harness.poll, "a poll after the stop") == []
 
 
-def test_a_sink_task_fails_in_put_and_asks_for_it_in_time() -> None:
+def test_a_sink_task_requests_a_put_and_fails_in_it() -> None:
     with SinkHarness(MockSinkTask(), {**FAIL_TASK, "delay_ms": "60000"}) as harness:
         assert 30_000 < (harness.context.requested_timeout_ms or 0) <= 60_001
         harness.context.requested_timeout_ms = None
@@ -121,7 +121,7 @@ def test_a_sink_task_fails_in_put_and_asks_for_it_in_time() -> None:
             harness.put([])
 
 
-def test_a_sink_task_that_is_not_to_fail_takes_everything() -> None:
+def test_a_sink_task_without_a_failure_accepts_all_records() -> None:
     with SinkHarness(MockSinkTask(), {}) as harness:
         harness.put_values("t", [1, 2, 3])
         assert harness.context.requested_timeout_ms is None

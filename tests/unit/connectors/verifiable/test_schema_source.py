@@ -1,4 +1,4 @@
-"""SchemaSource: the structs of Apache's."""
+"""SchemaSource: structs as in Apache Kafka."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_two_versions_of_the_schema_take_turns() -> None:
     assert second.schema.field("string").schema.default == "abc"
 
 
-def test_each_start_makes_its_number_of_messages_after_those_before() -> None:
+def test_each_start_produces_its_number_of_messages() -> None:
     offsets = MemoryOffsets()
     with source(offsets) as harness:
         assert len(harness.poll()) == 3
@@ -64,6 +64,6 @@ def test_each_start_makes_its_number_of_messages_after_those_before() -> None:
     assert [record.value.schema.version for record in records] == [1, 2, 1]
 
 
-def test_a_wrong_key_fails_the_task_in_apaches_words() -> None:
+def test_an_invalid_key_fails_the_task_with_apaches_message() -> None:
     with pytest.raises(ConnectError, match=r"Invalid SchemaSourceTask configuration: num\.messages is missing"):
         SourceHarness(SchemaSourceTask(), {k: v for k, v in CONFIG.items() if k != "num.messages"}).start()

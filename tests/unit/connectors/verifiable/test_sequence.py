@@ -1,4 +1,4 @@
-"""When records are made, by a clock that the test turns."""
+"""Rate limiting, with a manual clock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.verifiable.sequence import SHORTEST_WAIT_S, Pace
+from connectors.verifiable.sequence import MIN_WAIT_S, RateLimiter
 
 
 class Clock:
@@ -20,60 +20,60 @@ class Clock:
 
 
 def test_without_a_limit_every_poll_is_a_whole_batch() -> None:
-    pace = Pace(-1)
-    assert [pace.due(500) for _ in range(3)] == [500, 500, 500]
+    limiter = RateLimiter(-1)
+    assert [limiter.wait_for_due(500) for _ in range(3)] == [500, 500, 500]
 
 
-def test_the_first_record_is_made_at_once() -> None:
-    assert Pace(2, Clock()).due(500) == 1
+def test_the_first_record_is_due_immediately() -> None:
+    assert RateLimiter(2, Clock()).wait_for_due(500) == 1
 
 
-def test_what_a_pause_held_up_is_made_up_for() -> None:
+def test_records_delayed_by_a_pause_are_produced_afterwards() -> None:
     # As in Apache's: recording exactly_once, 13 records at once after a pause at two a second.
     clock = Clock()
-    pace = Pace(2, clock)
-    assert pace.due(500) == 1
+    limiter = RateLimiter(2, clock)
+    assert limiter.wait_for_due(500) == 1
     clock.now_s += 6.6
-    assert pace.due(500) == 13
+    assert limiter.wait_for_due(500) == 13
     clock.now_s += 100
-    assert (pace.due(150), pace.due(150)) == (150, 50)
+    assert (limiter.wait_for_due(150), limiter.wait_for_due(150)) == (150, 50)
 
 
 @given(st.integers(1, 100_000), st.lists(st.floats(0.02, 3.0), min_size=1, max_size=40))
-def test_the_rate_is_kept_whenever_it_is_asked(rate: int, steps: list[float]) -> None:
+def test_the_rate_does_not_depend_on_the_time_of_calls(rate: int, steps: list[float]) -> None:
     clock = Clock()
-    pace = Pace(rate, clock)
-    made = pace.due(10**9)
+    limiter = RateLimiter(rate, clock)
+    made = limiter.wait_for_due(10**9)
     for step in steps:
         clock.now_s += max(step, 1.1 / rate)
-        made += pace.due(10**9)
+        made += limiter.wait_for_due(10**9)
         assert abs(made - (clock.now_s - 1000.0) * rate) <= 1.001
 
 
 def test_it_waits_for_the_next_record() -> None:
     began = time.monotonic()
-    pace = Pace(20)
-    made = [pace.due(500) for _ in range(3)]
+    limiter = RateLimiter(20)
+    made = [limiter.wait_for_due(500) for _ in range(3)]
     assert min(made) >= 1
     # As many as there was time for: a machine that wakes it late has it make up for that.
     assert sum(made) <= (time.monotonic() - began) * 20 + 1
 
 
-def test_at_a_high_rate_records_come_in_batches() -> None:
+def test_high_rates_produce_records_in_batches() -> None:
     began = time.monotonic()
-    pace = Pace(100_000)
-    pace.due(500)
-    assert pace.due(10**6) >= 100_000 * SHORTEST_WAIT_S * 0.8
-    assert time.monotonic() - began >= SHORTEST_WAIT_S * 0.8
+    limiter = RateLimiter(100_000)
+    limiter.wait_for_due(500)
+    assert limiter.wait_for_due(10**6) >= 100_000 * MIN_WAIT_S * 0.8
+    assert time.monotonic() - began >= MIN_WAIT_S * 0.8
 
 
-def test_nothing_is_made_at_a_rate_of_zero_and_stop_ends_the_wait() -> None:
-    pace = Pace(0)
+def test_a_rate_of_zero_produces_no_records_and_stop_ends_the_wait() -> None:
+    limiter = RateLimiter(0)
     found: list[int] = []
-    waiting = threading.Thread(target=lambda: found.append(pace.due(500)), name="waiting")
+    waiting = threading.Thread(target=lambda: found.append(limiter.wait_for_due(500)), name="waiting")
     waiting.start()
-    pace.stop()
+    limiter.stop()
     waiting.join(30)
     assert found == [0]
-    assert Pace(-1).due(5) == 5
-    assert pace.due(5) == 0
+    assert RateLimiter(-1).wait_for_due(5) == 5
+    assert limiter.wait_for_due(5) == 0

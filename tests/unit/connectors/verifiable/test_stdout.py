@@ -1,4 +1,4 @@
-"""Lines of many tasks and processes on one standard output stay whole."""
+"""Tasks and processes write whole lines to a shared standard output."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _use(monkeypatch: pytest.MonkeyPatch, fd: int) -> None:
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.FileIO(fd, "w", closefd=False)))
 
 
-def test_a_batch_is_one_write(capfd: pytest.CaptureFixture[str], writes: list[bytes]) -> None:
+def test_a_batch_is_written_by_one_write(capfd: pytest.CaptureFixture[str], writes: list[bytes]) -> None:
     batch = b"".join(b"%d\n" % n for n in range(10_000))
     write_lines(batch)
     write_lines(b"")
@@ -54,7 +54,7 @@ def test_to_a_pipe_each_write_is_whole_lines_that_nobody_can_mix_with_others(
     assert len(writes) < 20
 
 
-def test_a_reader_that_is_slow_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_wait_for_a_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     _use(monkeypatch, writing)
@@ -68,12 +68,12 @@ def test_a_reader_that_is_slow_is_waited_for(monkeypatch: pytest.MonkeyPatch) ->
     os.close(writing)
 
 
-def test_a_closed_standard_output_is_noted_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(stdout, "_told", threading.Event())
+def test_a_closed_standard_output_is_logged_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(stdout, "_failure_logged", threading.Event())
     reading, writing = os.pipe()
     os.close(reading)
     _use(monkeypatch, writing)
     write_lines(b"one\n")
     write_lines(b"two\n")
     os.close(writing)
-    assert [record.message[:53] for record in caplog.records] == ["The standard output cannot be written to, lines of ve"]
+    assert [record.message[:53] for record in caplog.records] == ["Cannot write to the standard output; lines of verifia"]

@@ -1,4 +1,4 @@
-"""VerifiableSink: the lines of Apache's."""
+"""VerifiableSink: lines as in Apache Kafka."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_each_task_has_the_configuration_and_its_number() -> None:
     assert connector.alter_offsets({}, {TopicPartition("t", 0): 5}) is False
 
 
-def test_a_line_for_what_was_put_and_one_when_it_is_flushed(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_line_is_printed_for_each_put_record_and_each_flush(capfd: pytest.CaptureFixture[str]) -> None:
     with SinkHarness(VerifiableSinkTask(), CONFIG) as harness:
         harness.put([record(7, 70), record(8, 71)])
         put = lines(capfd)
@@ -61,7 +61,7 @@ def test_only_partitions_that_are_committed_are_flushed(capfd: pytest.CaptureFix
         assert [line["seqno"] for line in lines(capfd)] == [1]
 
 
-def test_what_was_lost_to_another_task_is_never_said_to_be_flushed(capfd: pytest.CaptureFixture[str]) -> None:
+def test_records_of_lost_partitions_are_never_reported_as_flushed(capfd: pytest.CaptureFixture[str]) -> None:
     with SinkHarness(VerifiableSinkTask(), CONFIG) as harness:
         harness.put([record(1, 0)])
         harness.task.close_partitions([TopicPartition("t", 0)], lost=True)
@@ -91,6 +91,6 @@ def test_keys_and_values_are_shown_whatever_they_are(value: Any, shown: Any, cap
     assert (found["task"], found["seqno"]) == (shown, shown)
 
 
-def test_a_task_without_its_number_fails_in_apaches_words() -> None:
+def test_a_task_without_a_number_fails_with_apaches_message() -> None:
     with pytest.raises(ConnectError, match="Invalid VerifiableSinkTask configuration: id is missing, expected an integer"):
         SinkHarness(VerifiableSinkTask(), {"name": "reader"}).start()

@@ -1,4 +1,4 @@
-"""VerifiableSource: the task configurations, records, offsets and lines of Apache's (recordings tasks-get-two, life_cycle)."""
+"""VerifiableSource: task configs, records, offsets, and lines as in Apache Kafka (recordings tasks-get-two, life_cycle)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_each_task_has_the_configuration_and_its_number() -> None:
     assert connector.task_configs(0) == []
 
 
-def test_it_can_be_exactly_once() -> None:
+def test_the_source_supports_exactly_once() -> None:
     assert VerifiableSource().exactly_once_support(CONFIG) is ExactlyOnceSupport.SUPPORTED
 
 
@@ -56,7 +56,7 @@ def test_offsets_are_left_to_the_worker() -> None:
     assert VerifiableSource().alter_offsets(CONFIG, {(("id", 0),): {"seqno": 5}}) is False
 
 
-def test_records_count_up_under_the_number_of_the_task() -> None:
+def test_records_count_up_with_the_tasks_number_as_key() -> None:
     with source() as harness:
         records = harness.poll()
     assert len(records) == BATCH
@@ -67,7 +67,7 @@ def test_records_count_up_under_the_number_of_the_task() -> None:
     assert [(r.value, r.source_offset) for r in records] == [(n, {"seqno": n}) for n in range(BATCH)]
 
 
-def test_a_restart_goes_on_after_the_stored_number() -> None:
+def test_a_restart_continues_after_the_stored_number() -> None:
     offsets = MemoryOffsets()
     with source(offsets) as harness:
         harness.poll()
@@ -77,21 +77,21 @@ def test_a_restart_goes_on_after_the_stored_number() -> None:
         assert [r.value for r in harness.poll()] == [r.value for r in uncommitted]
 
 
-def test_offsets_of_apaches_worker_are_gone_on_from() -> None:
+def test_offsets_of_apaches_worker_are_continued() -> None:
     offsets = MemoryOffsets()
     offsets.store({"id": 1}, {"seqno": 125})
     with source(offsets) as harness:
         assert harness.poll()[0].value == 126
 
 
-def test_an_offset_that_is_none_of_ours_is_refused() -> None:
+def test_an_invalid_stored_offset_is_rejected() -> None:
     offsets = MemoryOffsets()
     offsets.store({"id": 1}, {"position": 5})
     with pytest.raises(ConnectError, match=r"offset of \{'id': 1\} is \{'position': 5\}, expected an integer 'seqno'"):
         source(offsets).start()
 
 
-def test_a_line_is_printed_for_each_record_and_another_once_it_is_acknowledged(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_line_is_printed_for_each_record_and_each_acknowledgment(capfd: pytest.CaptureFixture[str]) -> None:
     before_ms = time.time_ns() // 1_000_000
     with source() as harness:
         harness.poll()
@@ -105,7 +105,7 @@ def test_a_line_is_printed_for_each_record_and_another_once_it_is_acknowledged(c
     assert committed[0] == {"name": "numbers", "task": 1, "topic": "t", "seqno": 0, "committed": True}
 
 
-def test_members_stand_in_the_order_of_apaches_lines(capfd: pytest.CaptureFixture[str]) -> None:
+def test_members_are_in_the_order_of_apaches_lines(capfd: pytest.CaptureFixture[str]) -> None:
     # The order in which Java's HashMap goes through these keys.
     with source() as harness:
         harness.poll()
@@ -115,7 +115,7 @@ def test_members_stand_in_the_order_of_apaches_lines(capfd: pytest.CaptureFixtur
     assert list(found[-1]) == ["committed", "task", "seqno", "time_ms", "name", "topic"]
 
 
-def test_acknowledgements_are_told_with_the_next_batch(capfd: pytest.CaptureFixture[str]) -> None:
+def test_acknowledgments_are_printed_with_the_next_batch(capfd: pytest.CaptureFixture[str]) -> None:
     with source() as harness:
         for record in harness.poll():
             harness.task.commit_record(record, None)
@@ -130,7 +130,7 @@ def test_names_are_escaped_in_lines(capfd: pytest.CaptureFixture[str]) -> None:
     assert lines(capfd)[0]["name"] == 'say "ü"\n'
 
 
-def test_complete_records_carry_what_the_line_says(capfd: pytest.CaptureFixture[str]) -> None:
+def test_complete_records_contain_the_members_of_the_line(capfd: pytest.CaptureFixture[str]) -> None:
     with source(complete_record_data="TRUE") as harness:
         record = harness.poll()[3]
         line = lines(capfd)[3]
@@ -155,14 +155,14 @@ def test_complete_records_carry_what_the_line_says(capfd: pytest.CaptureFixture[
         ({"id": ""}, "Invalid value  for configuration id: Not a number of type INT"),
     ],
 )
-def test_a_wrong_key_fails_the_task_in_apaches_words_and_is_named(config: dict[str, str], what: str) -> None:
+def test_an_invalid_key_fails_the_task_with_apaches_message_and_its_name(config: dict[str, str], what: str) -> None:
     with pytest.raises(ConnectError) as caught:
         source(**config).start()
     assert caught.value.message == f"Invalid VerifiableSourceTask configuration: {what}"
 
 
 @pytest.mark.parametrize("key", ["id", "topic", "throughput"])
-def test_a_missing_key_is_named(key: str) -> None:
+def test_the_error_for_a_missing_key_names_it(key: str) -> None:
     config = {k: v for k, v in CONFIG.items() if k != key}
     with pytest.raises(ConnectError, match=f"Invalid VerifiableSourceTask configuration: {key} is missing"):
         SourceHarness(VerifiableSourceTask(), config).start()

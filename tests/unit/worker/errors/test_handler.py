@@ -16,8 +16,8 @@ from connect.testing import ManualClock, MemorySinkTask
 from worker.errors.config import ErrorSettings, error_settings
 from worker.errors.dead_letter import ConsumedRecord
 from worker.errors.handler import DeadLetterQueue, ErrorHandler
-from worker.errors.stages import Stage, StageError, ToleranceExceededError
-from worker.model import Stopped, TaskId
+from worker.errors.stages import RecordStage, StageError, ToleranceExceededError
+from worker.model import TaskId, TaskStopped
 from worker.sink.errant_reporter import ErrantReporter
 from worker.tasks.converters import Converters
 
@@ -43,8 +43,8 @@ class Letters:
     """Stands in for the producer of a dead letter queue, and for who makes its topic."""
 
     topic = "dlq"
-    unsettled = 0
-    most_bytes = 1_000_000
+    unacknowledged = 0
+    max_record_bytes = 1_000_000
 
     def __init__(self) -> None:
         self.sent: list[tuple[Any, ...]] = []
@@ -53,11 +53,11 @@ class Letters:
 
     def send(self, *letter: Any) -> Future[None]:
         if self.full:
-            raise Stopped
+            raise TaskStopped
         self.sent.append(letter[:-1])
         return Future()
 
-    def settle(self, timeout_s: float) -> bool:
+    def flush(self, timeout_s: float) -> bool:
         return True
 
     def check(self) -> None: ...
@@ -85,7 +85,7 @@ def failing(times: int, error: Exception) -> Callable[[], str]:
     return operation
 
 
-def failure(error: BaseException, stage: Stage = Stage.VALUE_CONVERTER) -> StageError:
+def failure(error: BaseException, stage: RecordStage = RecordStage.VALUE_CONVERTER) -> StageError:
     return StageError(stage, StringConverter(), "topic orders, partition 2, offset 77", error)
 
 
@@ -129,7 +129,7 @@ def test_a_stop_ends_the_wait_and_the_record_is_neither_done_nor_failed() -> Non
     waits = Waits()
     waits.stop_at = 2
     handler = handler_of(waits, ErrorSettings(tolerant=True, retry_timeout_ms=-1))
-    with pytest.raises(Stopped):
+    with pytest.raises(TaskStopped):
         handler.attempt(failing(9, RetriableError("not yet")))
     assert handler.counts.skipped == 0
 
@@ -142,7 +142,7 @@ def test_a_failure_that_is_not_tolerated_is_reported_and_ends_the_task_whoever_s
     handler = handler_of(Waits(), ErrorSettings(), letters)
     error = failure(DataError("wrong"))
     with pytest.raises(ToleranceExceededError) as raised:
-        handler.failed(error, RECORD)
+        handler.handle_failure(error, RECORD)
     assert raised.value.message == (
         "Tolerance exceeded in error handler: wrong (in value converter StringConverter, topic orders, partition 2, offset 77)"
     )
@@ -156,7 +156,7 @@ def test_a_failure_that_is_not_tolerated_is_reported_and_ends_the_task_whoever_s
 def test_a_tolerated_failure_is_counted_as_skipped() -> None:
     waits = Waits()
     handler = handler_of(waits, ErrorSettings(tolerant=True))
-    assert handler.failed(failure(DataError("wrong")), RECORD).done()
+    assert handler.handle_failure(failure(DataError("wrong")), RECORD).done()
     handler.check()
     counts = handler.counts
     assert (counts.failures, counts.errors, counts.skipped, counts.last_error_ms) == (1, 1, 1, waits.clock.time_ms())
@@ -167,14 +167,14 @@ def test_a_retriable_error_whose_retries_are_used_up_is_counted_once() -> None:
     error = RetriableError("not yet")
     with pytest.raises(RetriableError):
         handler.attempt(failing(9, error))
-    handler.failed(failure(error), RECORD)
+    handler.handle_failure(failure(error), RECORD)
     assert (handler.counts.failures, handler.counts.errors, handler.counts.skipped) == (3, 1, 1)
 
 
 def test_what_a_task_reports_is_a_failure_but_not_skipped_by_the_worker() -> None:
     letters = Letters()
     handler = handler_of(Waits(), ErrorSettings(tolerant=True), letters)
-    handler.failed(failure(DataError("wrong"), Stage.TASK_PUT), RECORD)
+    handler.handle_failure(failure(DataError("wrong"), RecordStage.TASK_PUT), RECORD)
     counts = handler.counts
     assert (counts.failures, counts.errors, counts.skipped, counts.dead_letters) == (1, 0, 0, 1)
 
@@ -182,14 +182,14 @@ def test_what_a_task_reports_is_a_failure_but_not_skipped_by_the_worker() -> Non
 def test_no_offset_is_committed_once_a_report_could_not_be_made() -> None:
     letters = Letters()
     handler = handler_of(Waits(), ErrorSettings(tolerant=True), letters)
-    handler.failed(failure(DataError("wrong")), RECORD)
-    assert handler.settle(1.0)
+    handler.handle_failure(failure(DataError("wrong")), RECORD)
+    assert handler.flush(1.0)
     letters.full = True
-    with pytest.raises(Stopped):
-        handler.failed(failure(DataError("wrong")), RECORD)
+    with pytest.raises(TaskStopped):
+        handler.handle_failure(failure(DataError("wrong")), RECORD)
     letters.full = False
-    assert not handler.settle(1.0)
-    with pytest.raises(Stopped):
+    assert not handler.flush(1.0)
+    with pytest.raises(TaskStopped):
         handler.check()
 
 
@@ -202,7 +202,7 @@ def test_the_dead_letter_topic_is_made_before_anything_else() -> None:
 def test_the_log_tells_of_the_record_only_where_that_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
     for include in (False, True):
         handler = handler_of(Waits(), ErrorSettings(tolerant=True, log=True, log_messages=include))
-        handler.failed(failure(DataError("wrong")), RECORD)
+        handler.handle_failure(failure(DataError("wrong")), RECORD)
         assert handler.counts.logged == 1
     plain, whole = caplog.records
     assert plain.levelno == logging.ERROR

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from connect.errors import ConnectError, UnreachableError
-from sluice.embedded.locations import free_ports
+from sluice.embedded.ports import free_ports
 from worker.group.oauth_tokens import OAuthTokens, TokenEndpoint
 
 

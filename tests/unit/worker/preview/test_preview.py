@@ -161,4 +161,4 @@ def test_a_json_file_tells_lines_and_repeated_keys_of_its_own_object(tmp_path: P
     file.write_text('{"name": "a", "config": {\n"x": "name", "name": "a",\n"y": "1", "x": 2}, "more": {"x": [{"y": 1}, "x"]}}')
     parsed = parse_connector_file(file)
     assert dict(parsed.lines) == {"name": 2, "x": 3, "y": 3}
-    assert [(one.key, one.line, one.later_line) for one in parsed.repeated] == [("x", 2, 3)]
+    assert [(one.key, one.line, one.later_line) for one in parsed.duplicates] == [("x", 2, 3)]

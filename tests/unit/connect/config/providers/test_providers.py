@@ -32,7 +32,7 @@ def secrets(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_file_gives_the_keys_asked_for(secrets: Path) -> None:
+def test_file_provider_returns_the_requested_keys(secrets: Path) -> None:
     provider = configured(FileConfigProvider())
     path = str(secrets / "db.properties")
     assert provider.get(path, {"password", "nope"}) == ConfigData({"password": "päss"}, None, restarts_only_if_changed=True)
@@ -40,7 +40,7 @@ def test_a_file_gives_the_keys_asked_for(secrets: Path) -> None:
     assert provider.get("", {"password"}).data == {}
 
 
-def test_a_directory_gives_its_files_whole(secrets: Path) -> None:
+def test_directory_provider_returns_whole_files(secrets: Path) -> None:
     provider = configured(DirectoryConfigProvider())
     assert provider.get(str(secrets), {"key", "sub", "nope"}).data == {"key": "-----BEGIN\nabc\n"}
     assert set(provider.get(str(secrets)).data) == {"key", "db.properties"}
@@ -50,7 +50,7 @@ def test_a_directory_gives_its_files_whole(secrets: Path) -> None:
     assert provider.get("", {"key"}).data == {}
 
 
-def test_a_file_that_cannot_be_read_is_told(secrets: Path) -> None:
+def test_unreadable_file_is_reported(secrets: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         configured(FileConfigProvider()).get(f"{secrets}/nope", {"x"})
     assert caught.value.message == f"Could not read properties from file {secrets}/nope: No such file or directory"
@@ -60,14 +60,14 @@ def test_a_file_that_cannot_be_read_is_told(secrets: Path) -> None:
 
 
 @pytest.mark.parametrize("provider", [FileConfigProvider, DirectoryConfigProvider])
-def test_allowed_paths_must_be_absolute_and_there(provider: type[ConfigProvider], tmp_path: Path) -> None:
+def test_allowed_paths_must_be_absolute_and_exist(provider: type[ConfigProvider], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^Path relative is not absolute$"):
         configured(provider(), allowed_paths="relative")
     with pytest.raises(ConfigError, match=f"^Path {tmp_path}/nope does not exist$"):
         configured(provider(), allowed_paths=f"{tmp_path},{tmp_path}/x/../nope")
 
 
-def test_nothing_outside_of_allowed_paths_is_read(secrets: Path, tmp_path: Path) -> None:
+def test_nothing_outside_allowed_paths_is_read(secrets: Path, tmp_path: Path) -> None:
     provider = configured(FileConfigProvider(), allowed_paths=f"{tmp_path}/unused/..//secrets,{secrets}")
     assert provider.get(f"{secrets}/db.properties", {"user"}).data == {"user": "u"}
     assert provider.get(f"{secrets}/sub/../db.properties", {"user"}).data == {"user": "u"}
@@ -78,7 +78,7 @@ def test_nothing_outside_of_allowed_paths_is_read(secrets: Path, tmp_path: Path)
     assert provider.get("secrets/db.properties", {"user"}).data == {}
 
 
-def test_links_are_followed_as_long_as_they_stay_inside(secrets: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_links_are_followed_only_within_allowed_paths(secrets: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     # As Kubernetes mounts a secret.
     (secrets / "..2026").mkdir()
     (secrets / "..2026" / "db").write_text("pw=1\n")
@@ -88,14 +88,14 @@ def test_links_are_followed_as_long_as_they_stay_inside(secrets: Path, tmp_path:
     files = configured(FileConfigProvider(), allowed_paths=str(secrets))
     assert files.get(f"{secrets}/db", {"pw"}).data == {"pw": "1"}
     assert files.get(f"{secrets}/out", {"x"}).data == {}
-    assert f"{secrets}/out is a link to {tmp_path}/outside.properties, outside of allowed.paths" in caplog.text
+    assert f"{secrets}/out is a link to {tmp_path}/outside.properties, outside allowed.paths" in caplog.text
     folder = configured(DirectoryConfigProvider(), allowed_paths=str(secrets))
     assert folder.get(str(secrets), {"db"}).data == {"db": "pw=1\n"}
     with pytest.raises(ConfigError, match=r"for property out: it is a link out of allowed.paths"):
         folder.get(str(secrets), {"out"})
 
 
-def test_values_may_run_out(secrets: Path) -> None:
+def test_values_may_expire(secrets: Path) -> None:
     data = configured(FileConfigProvider(), ttl_ms="5000").get(f"{secrets}/db.properties")
     assert (data.ttl_ms, data.restarts_only_if_changed) == (5000, True)
     assert configured(DirectoryConfigProvider(), ttl_ms="5000").get(str(secrets)).ttl_ms == 5000
@@ -103,7 +103,7 @@ def test_values_may_run_out(secrets: Path) -> None:
         configured(FileConfigProvider(), ttl_ms="5")
 
 
-def test_the_environment_has_no_paths_and_may_be_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_provider_rejects_paths_and_honors_the_allowlist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("APP_TOKEN", "t")
     monkeypatch.setenv("OTHER", "o")
     everything = configured(EnvVarConfigProvider())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.config.providers.api import ConfigData, ConfigProvider
-from connect.config.providers.references import Expiry, is_reference, references_in, resolve_references
+from connect.config.providers.references import Expiry, find_references, is_reference, resolve_references
 from connect.errors import ConfigError
 
 # Kafka's own expression; it is not what the code uses, for it takes cubic time on hostile text.
@@ -45,17 +45,17 @@ class Told(ConfigProvider):
         ("${p:k", []),
     ],
 )
-def test_what_is_a_reference(text: str, found: list[tuple[str, str, str]]) -> None:
-    assert [(r.provider, r.path, r.key) for r in references_in(text)] == found
+def test_references_are_recognized(text: str, found: list[tuple[str, str, str]]) -> None:
+    assert [(r.provider, r.path, r.key) for r in find_references(text)] == found
 
 
 @given(st.text(alphabet="${}:ab", max_size=30))
-def test_references_are_those_that_kafkas_expression_finds(text: str) -> None:
+def test_references_match_kafkas_expression(text: str) -> None:
     expected = [(m[1], m[3] or "", m[4], m.start(), m.end()) for m in _KAFKAS.finditer(text)]
-    assert [(r.provider, r.path, r.key, r.start, r.end) for r in references_in(text)] == expected
+    assert [(r.provider, r.path, r.key, r.start, r.end) for r in find_references(text)] == expected
 
 
-def test_values_take_the_place_of_references_and_are_not_looked_at_again() -> None:
+def test_references_are_replaced_once_by_their_values() -> None:
     provider = Told({"": {"k": "${p:other}", "other": "no"}, "a": {"x": "1", "y": "2"}})
     config = {"one": "<${p:k}>", "two": "${p:a:x}-${p:a:y}", "three": "${q:a:b} ${p:a:z}", "four": None, "five": "plain"}
     found = resolve_references(config, {"p": provider})
@@ -67,18 +67,18 @@ def test_values_take_the_place_of_references_and_are_not_looked_at_again() -> No
     assert "p:other" not in repr(found)
 
 
-def test_values_that_run_out_are_told_once_a_path() -> None:
+def test_expiring_values_are_reported_once_per_path() -> None:
     config = {"one": "${p:a:x}", "two": "${p:a:x}", "three": "${q:b:y}"}
     providers = {"p": Told({"a": {"x": "1"}}, 500), "q": Told({"b": {"y": "1"}}, -1)}
     assert resolve_references(config, providers).expiries == (Expiry("p", "a", 500, restarts_only_if_changed=False),)
 
 
-def test_a_provider_that_fails_is_named_with_the_key() -> None:
+def test_failing_provider_is_named_with_the_key() -> None:
     with pytest.raises(ConfigError) as caught:
         resolve_references({"db.password": "${vault:a:x}"}, {"vault": Told({})})
     assert caught.value.message == "KeyError: 'a' (config provider 'vault', for ${vault:a:x} of db.password)"
     assert caught.value.key == "db.password"
 
 
-def test_a_value_that_is_one_reference_is_told_from_one_that_has_some() -> None:
+def test_single_reference_is_distinguished_from_text_with_references() -> None:
     assert [is_reference(text) for text in ("${p:k}", "${p:k}x", "${p:k}${p:l}", "p:k", "")] == [True, False, False, False, False]

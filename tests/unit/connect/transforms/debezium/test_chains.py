@@ -19,7 +19,7 @@ PLUGINS = Plugins.discover()
 DEBEZIUM = "io.debezium.transforms"
 
 
-def _ran(config: dict[str, str | None], records: list[SourceRecord]) -> list[ConnectRecord | None]:
+def _run(config: dict[str, str | None], records: list[SourceRecord]) -> list[ConnectRecord | None]:
     """Each record through the chain; a batch must give the same."""
     steps = build_steps(config, PLUGINS)
     results = [apply_steps(steps, record) for record in records]
@@ -78,7 +78,7 @@ def _mysql_event(op: str, before: dict[str, Any] | None, after: dict[str, Any] |
 ANNE = {"id": 1004, "first_name": "Anne", "email": "annek@noanswer.org"}
 
 
-def test_the_metadata_example_of_the_documentation() -> None:
+def test_metadata_example_of_the_documentation_works() -> None:
     """The event flattening page: metadata in fields and headers, rewritten deletes."""
     config: dict[str, str | None] = {
         "transforms": "unwrap",
@@ -87,7 +87,7 @@ def test_the_metadata_example_of_the_documentation() -> None:
         "transforms.unwrap.add.headers": "db",
         "transforms.unwrap.delete.tombstone.handling.mode": "rewrite",
     }
-    added, gone = _ran(config, [_mysql_event("c", None, ANNE), _mysql_event("d", ANNE, None)])
+    added, gone = _run(config, [_mysql_event("c", None, ANNE), _mysql_event("d", ANNE, None)])
     assert added is not None
     assert gone is not None
     metadata = {"__op": "c", "__table": "customers", "__pos": 484, "__source_ts_ms": 1_465_491_411_815}
@@ -96,18 +96,18 @@ def test_the_metadata_example_of_the_documentation() -> None:
     assert headers_of(added) == {"__db": "inventory"}
 
 
-def test_old_events_can_be_read_with_the_oldest_name() -> None:
+def test_unwrap_from_envelope_is_an_alias() -> None:
     config: dict[str, str | None] = {
         "transforms": "unwrap",
         "transforms.unwrap.type": f"{DEBEZIUM}.UnwrapFromEnvelope",
         "transforms.unwrap.drop.tombstones": "false",
     }
-    results = _ran(config, [_mysql_event("u", ANNE, ANNE), _mysql_event("d", ANNE, None), tombstone()])
+    results = _run(config, [_mysql_event("u", ANNE, ANNE), _mysql_event("d", ANNE, None), tombstone()])
     assert [None if r is None else r.value and r.value.as_dict() for r in results] == [ANNE, None, None]
     assert results[2] is None
 
 
-def test_changed_fields_go_through_a_header_into_the_row() -> None:
+def test_changed_field_names_reach_the_row_through_a_header() -> None:
     """The page on changed fields: three transformations one after the other."""
     config: dict[str, str | None] = {
         "transforms": "changes,move,unwrap",
@@ -120,14 +120,14 @@ def test_changed_fields_go_through_a_header_into_the_row() -> None:
         "transforms.unwrap.type": f"{DEBEZIUM}.ExtractNewRecordState",
         "transforms.unwrap.add.fields": "changed",
     }
-    read, updated = _ran(config, [event("r", None, row(1, "a", 1, None)), event("u", row(1, "a", 1, None), row(1, "b", 1, None))])
+    read, updated = _run(config, [event("r", None, row(1, "a", 1, None)), event("u", row(1, "a", 1, None), row(1, "b", 1, None))])
     assert read is not None
     assert updated is not None
     assert (read.value.get("__changed"), updated.value.get("__changed")) == ([], ["name"])
     assert headers_of(updated) == {}
 
 
-def test_a_chain_with_a_predicate_for_change_events_alone() -> None:
+def test_chain_with_predicate_applies_to_change_events_only() -> None:
     config: dict[str, str | None] = {
         "transforms": "keep,route,zone,logical,unwrap",
         "predicates": "isCustomers",
@@ -149,7 +149,7 @@ def test_a_chain_with_a_predicate_for_change_events_alone() -> None:
         "transforms.unwrap.type": "ExtractNewRecordState",
     }
     heartbeat = SourceRecord({}, {}, "__debezium-heartbeat.shop", value={"ts_ms": 1})
-    results = _ran(
+    results = _run(
         config,
         [
             event("c", None, row(1, "Anne", 1, None)),
@@ -170,7 +170,7 @@ def test_a_chain_with_a_predicate_for_change_events_alone() -> None:
     assert isinstance(updated.value, Struct)
 
 
-def test_filter_still_means_the_transformation_of_apache() -> None:
+def test_alias_filter_means_the_apache_transformation() -> None:
     paths = {
         "Filter": "connect.transforms.filter:Filter",
         "org.apache.kafka.connect.transforms.Filter": "connect.transforms.filter:Filter",
@@ -187,7 +187,7 @@ def test_filter_still_means_the_transformation_of_apache() -> None:
         "ToLogicalTopicRouter", "HeaderToValue", "TimezoneConverter", "Filter", "ContentBasedRouter",
     ],
 )  # fmt: skip
-def test_every_name_of_debezium_is_known_and_its_table_is_documented(name: str) -> None:
+def test_every_debezium_name_resolves_and_its_keys_are_documented(name: str) -> None:
     transformation = PLUGINS.new_transformation(f"{DEBEZIUM}.{name}")
     keys = transformation.config_def().keys.values()
     assert keys

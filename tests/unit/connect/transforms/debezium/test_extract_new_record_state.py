@@ -19,13 +19,13 @@ BOB = (1, "Bob", None, None)
 MODES = ["drop", "tombstone", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone"]
 
 
-def _made(**config: str) -> ExtractNewRecordState:
+def _configured(**config: str) -> ExtractNewRecordState:
     made = ExtractNewRecordState()
     made.configure({name.replace("_", "."): value for name, value in config.items()})
     return made
 
 
-def _with(config: dict[str, str]) -> ExtractNewRecordState:
+def _configured_with(config: dict[str, str]) -> ExtractNewRecordState:
     made = ExtractNewRecordState()
     made.configure(config)
     return made
@@ -37,9 +37,9 @@ def _value(record: ConnectRecord | None) -> Any:
 
 
 @pytest.mark.parametrize("op", ["c", "u", "r"])
-def test_the_row_after_the_change_is_left_under_a_required_schema(op: str) -> None:
+def test_event_becomes_the_row_after_with_a_required_schema(op: str) -> None:
     record = event(op, None, row(*ANNE))
-    result = _made().apply(record)
+    result = _configured().apply(record)
     assert _value(result) == {"id": 1, "name": "Anne", "level": 3, "note": "x"}
     assert result is not None
     assert (result.value_schema.name, result.value_schema.optional) == (f"{TOPIC}.Value", False)
@@ -48,17 +48,17 @@ def test_the_row_after_the_change_is_left_under_a_required_schema(op: str) -> No
     assert record.value.schema is SCHEMAS.envelope
 
 
-def test_a_null_is_left_null_unless_the_row_is_rewritten() -> None:
+def test_null_stays_null_unless_the_row_is_rewritten() -> None:
     record = event("c", None, row(1, None, 3, None))
-    assert _value(_made().apply(record))["note"] is None
+    assert _value(_configured().apply(record))["note"] is None
     mode = {"delete.tombstone.handling.mode": "rewrite"}
-    assert _value(_with(mode).apply(record))["note"] == "none"
-    assert _value(_with({**mode, "replace.null.with.default": "false"}).apply(record))["note"] is None
+    assert _value(_configured_with(mode).apply(record))["note"] == "none"
+    assert _value(_configured_with({**mode, "replace.null.with.default": "false"}).apply(record))["note"] is None
 
 
-def test_a_null_that_the_schema_does_not_allow_is_refused_by_name() -> None:
+def test_null_in_required_field_is_rejected_by_name() -> None:
     with pytest.raises(DataError, match='"id"'):
-        _made().apply(event("c", None, row(None, "x", 1, None)))
+        _configured().apply(event("c", None, row(None, "x", 1, None)))
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_a_null_that_the_schema_does_not_allow_is_refused_by_name() -> None:
         ("rewrite-with-tombstone", "rewritten", True),
     ],
 )
-def test_deletes_and_tombstones(mode: str, of_delete: Any, keeps_tombstone: bool) -> None:
-    transformation = _with({"delete.tombstone.handling.mode": mode})
+def test_deletes_and_tombstones_are_handled_by_mode(mode: str, of_delete: Any, keeps_tombstone: bool) -> None:
+    transformation = _configured_with({"delete.tombstone.handling.mode": mode})
     result = transformation.apply(event("d", row(*ANNE)))
     if of_delete is None:
         assert result is None
@@ -88,8 +88,8 @@ def test_deletes_and_tombstones(mode: str, of_delete: Any, keeps_tombstone: bool
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_truncates_are_dropped_and_what_is_no_change_event_passes(mode: str) -> None:
-    transformation = _with({"delete.tombstone.handling.mode": mode, "add.headers": "op"})
+def test_truncates_are_dropped_and_other_records_pass(mode: str) -> None:
+    transformation = _configured_with({"delete.tombstone.handling.mode": mode, "add.headers": "op"})
     assert transformation.apply(event("t")) is None
     heartbeat = SchemaBuilder.struct().name("io.debezium.connector.common.Heartbeat").field("ts_ms", Schema.INT64).build()
     for schema, value in [(heartbeat, Struct(heartbeat, [1])), (None, {"a": 1}), (Schema.STRING, "x"), (None, [1])]:
@@ -97,8 +97,8 @@ def test_truncates_are_dropped_and_what_is_no_change_event_passes(mode: str) -> 
         assert transformation.apply(record) is record
 
 
-def test_added_fields_and_headers_come_from_envelope_blocks_and_take_names() -> None:
-    transformation = _with(
+def test_added_fields_and_headers_come_from_envelope_blocks_and_can_be_renamed() -> None:
+    transformation = _configured_with(
         {
             "add.fields": "op,table,source.ts_ms, lsn:LSN,before.name:old,nothing",
             "add.headers": "db,op:operation,transaction.id",
@@ -116,45 +116,45 @@ def test_added_fields_and_headers_come_from_envelope_blocks_and_take_names() -> 
     assert _value(created)["__old"] is None
 
 
-def test_the_default_of_an_added_field_is_not_taken_over() -> None:
+def test_default_of_an_added_field_is_dropped() -> None:
     record = event("c", None, row(*ANNE), source=source_block(snapshot=None))
-    result = _with({"add.fields": "snapshot"}).apply(record)
+    result = _configured_with({"add.fields": "snapshot"}).apply(record)
     assert result is not None
     assert _value(result)["__snapshot"] is None
     assert result.value_schema.field("__snapshot").schema.default is None
 
 
-def test_tombstones_get_the_operation_as_header() -> None:
+def test_tombstone_gets_the_operation_header() -> None:
     config = {"delete.tombstone.handling.mode": "rewrite-with-tombstone", "add.headers": "table,op"}
     record = tombstone()
-    assert headers_of(_with(config).apply(record)) == {"__op": "d"}
+    assert headers_of(_configured_with(config).apply(record)) == {"__op": "d"}
     assert record.headers is None
 
 
-def test_a_block_that_the_event_lacks_is_named() -> None:
-    with pytest.raises(DataError, match="no block patch; there are: before, after, source, transaction"):
-        _with({"add.fields": "patch.x"}).apply(event("c", None, row(*ANNE)))
+def test_missing_block_is_named() -> None:
+    with pytest.raises(DataError, match="no block patch; blocks: before, after, source, transaction"):
+        _configured_with({"add.fields": "patch.x"}).apply(event("c", None, row(*ANNE)))
 
 
-def test_rows_that_are_no_structs_are_refused() -> None:
+def test_row_that_is_not_a_struct_is_rejected() -> None:
     schema = SchemaBuilder.struct().name("m.Envelope").field("before", Schema.STRING).field("after", Schema.STRING).build()
     with pytest.raises(DataError, match=r"rows of m\.Envelope are of type STRING"):
-        _made().apply(SourceRecord({}, {}, "m", value_schema=schema, value=Struct(schema, ["{}", "{}"])))
+        _configured().apply(SourceRecord({}, {}, "m", value_schema=schema, value=Struct(schema, ["{}", "{}"])))
 
 
-def test_a_field_cannot_be_added_twice() -> None:
+def test_adding_a_field_twice_is_rejected() -> None:
     with pytest.raises(SchemaError, match="duplication __op"):
-        _with({"add.fields": "op,op"}).apply(event("c", None, row(*ANNE)))
+        _configured_with({"add.fields": "op,op"}).apply(event("c", None, row(*ANNE)))
 
 
 @pytest.mark.parametrize("spec", ["a:b:c", "a..b", ".a", "a.b.c"])
-def test_a_field_that_cannot_be_meant_is_refused_at_start(spec: str) -> None:
+def test_invalid_field_reference_is_rejected_at_start(spec: str) -> None:
     with pytest.raises(ConfigError, match=r"add\.fields"):
-        _with({"add.fields": spec})
+        _configured_with({"add.fields": spec})
 
 
-def test_the_topic_comes_from_a_column_of_either_row() -> None:
-    transformation = _with({"route.by.field": "name", "delete.tombstone.handling.mode": "rewrite"})
+def test_topic_is_read_from_a_column_of_the_row_after_or_before() -> None:
+    transformation = _configured_with({"route.by.field": "name", "delete.tombstone.handling.mode": "rewrite"})
     assert [
         result.topic
         for result in transformation.apply_batch(
@@ -163,39 +163,41 @@ def test_the_topic_comes_from_a_column_of_either_row() -> None:
         if result is not None
     ] == ["Anne", "Bob", TOPIC]
     with pytest.raises(DataError, match="no field town"):
-        _with({"route.by.field": "town"}).apply(event("c", None, row(*ANNE)))
+        _configured_with({"route.by.field": "town"}).apply(event("c", None, row(*ANNE)))
     with pytest.raises(DataError, match="INT64, and STRING"):
-        _with({"route.by.field": "id"}).apply(event("c", None, row(*ANNE)))
+        _configured_with({"route.by.field": "id"}).apply(event("c", None, row(*ANNE)))
 
 
-def test_fields_in_a_header_are_dropped_from_the_value() -> None:
+def test_fields_listed_in_a_header_are_dropped_from_the_value() -> None:
     listed = Schema(Type.ARRAY, value_schema=Schema.OPTIONAL_STRING)
     headers = Headers().add("drop", ["name", "level", "__op"], listed)
     config = {"drop.fields.header.name": "drop", "add.fields": "op"}
-    result = _with(config).apply(event("u", None, row(*ANNE), headers=headers))
+    result = _configured_with(config).apply(event("u", None, row(*ANNE), headers=headers))
     assert _value(result) == {"id": 1, "level": 3, "note": "x"}
     every = {**config, "drop.fields.keep.schema.compatible": "false"}
-    assert _value(_with(every).apply(event("u", None, row(*ANNE), headers=headers))) == {"id": 1, "note": "x"}
+    assert _value(_configured_with(every).apply(event("u", None, row(*ANNE), headers=headers))) == {"id": 1, "note": "x"}
     rewrite = {**config, "delete.tombstone.handling.mode": "rewrite"}
-    assert _value(_with(rewrite).apply(event("d", row(*ANNE), headers=headers))) == {
+    assert _value(_configured_with(rewrite).apply(event("d", row(*ANNE), headers=headers))) == {
         "id": 1, "level": 3, "note": "x", "__deleted": "true", "__op": "d",
     }  # fmt: skip
 
 
-def test_fields_in_a_header_are_dropped_from_the_key_where_asked() -> None:
+def test_fields_listed_in_a_header_are_dropped_from_the_key_if_configured() -> None:
     headers = Headers().add("drop", ["id"], None)
     config = {"drop.fields.header.name": "drop", "drop.fields.keep.schema.compatible": "false"}
-    result = _with({**config, "drop.fields.from.key": "true"}).apply(event("u", None, row(*ANNE), headers=headers))
+    result = _configured_with({**config, "drop.fields.from.key": "true"}).apply(event("u", None, row(*ANNE), headers=headers))
     assert result is not None
     assert (result.key.as_dict(), list(_value(result))) == ({}, ["name", "level", "note"])
-    kept = _with(config).apply(event("u", None, row(*ANNE), headers=headers))
+    kept = _configured_with(config).apply(event("u", None, row(*ANNE), headers=headers))
     assert kept is not None
     assert kept.key.as_dict() == {"id": 1}
 
 
-def test_a_header_that_is_no_list_is_named() -> None:
-    with pytest.raises(DataError, match="The header drop lists"):
-        _with({"drop.fields.header.name": "drop"}).apply(event("u", None, row(*ANNE), headers=Headers().add("drop", "a")))
+def test_drop_header_that_is_not_a_list_is_named() -> None:
+    with pytest.raises(DataError, match="The header drop must be a list"):
+        _configured_with({"drop.fields.header.name": "drop"}).apply(
+            event("u", None, row(*ANNE), headers=Headers().add("drop", "a"))
+        )
 
 
 @pytest.mark.parametrize(
@@ -210,13 +212,11 @@ def test_a_header_that_is_no_list_is_named() -> None:
         ({"drop.tombstones": "false", "delete.tombstone.handling.mode": "rewrite"}, "rewrite"),
     ],
 )
-def test_settings_of_earlier_releases_are_read_with_a_note(
-    old: dict[str, str], mode: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_deprecated_delete_keys_are_read_with_a_warning(old: dict[str, str], mode: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        transformation = _with(old)
+        transformation = _configured_with(old)
     assert f"delete.tombstone.handling.mode={mode}" in caplog.text
-    same = _with({"delete.tombstone.handling.mode": mode})
+    same = _configured_with({"delete.tombstone.handling.mode": mode})
     for record in (event("d", row(*ANNE)), event("c", None, row(*ANNE)), tombstone()):
         results = [one.apply(record) for one in (transformation, same)]
         assert [None if r is None else (r.value, r.value_schema) for r in results[:1]] == [
@@ -224,17 +224,17 @@ def test_settings_of_earlier_releases_are_read_with_a_note(
         ]
 
 
-def test_older_names_of_additions_are_read() -> None:
-    result = _with({"operation.header": "true", "add.source.fields": "table,lsn"}).apply(event("c", None, row(*ANNE)))
+def test_deprecated_addition_keys_are_read() -> None:
+    result = _configured_with({"operation.header": "true", "add.source.fields": "table,lsn"}).apply(event("c", None, row(*ANNE)))
     assert headers_of(result) == {"__op": "c"}
     assert list(_value(result))[4:] == ["__table", "__lsn"]
 
 
-def test_an_old_mode_that_never_was_is_refused() -> None:
+def test_unknown_deprecated_mode_is_rejected() -> None:
     with pytest.raises(ConfigError, match="drop, rewrite, none"):
-        _with({"delete.handling.mode": "keep"})
+        _configured_with({"delete.handling.mode": "keep"})
     with pytest.raises(ConfigError, match="DELETE-TO-TOMBSTONE"):
-        _with({"delete.tombstone.handling.mode": "keep"})
+        _configured_with({"delete.tombstone.handling.mode": "keep"})
 
 
 def _plain(record: SourceRecord) -> SourceRecord:
@@ -243,7 +243,7 @@ def _plain(record: SourceRecord) -> SourceRecord:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_events_without_schema_are_taken_apart_as_those_with_one(mode: str) -> None:
+def test_events_without_schema_are_unwrapped_as_those_with_schema(mode: str) -> None:
     config = {
         "delete.tombstone.handling.mode": mode, "add.fields": "op,source.ts_ms,lsn:LSN", "add.headers": "table",
         "route.by.field": "name", "replace.null.with.default": "false",
@@ -254,7 +254,7 @@ def test_events_without_schema_are_taken_apart_as_those_with_one(mode: str) -> N
         event("d", row(*ANNE)),
         event("t"),
     ]:
-        typed, plain = _with(config).apply(record), _with(config).apply(_plain(record))
+        typed, plain = _configured_with(config).apply(record), _configured_with(config).apply(_plain(record))
         if typed is None:
             assert plain is None
         else:
@@ -262,32 +262,32 @@ def test_events_without_schema_are_taken_apart_as_those_with_one(mode: str) -> N
             assert (_value(plain), plain.topic, headers_of(plain)) == (_value(typed), typed.topic, headers_of(typed))
 
 
-def test_without_schema_an_added_field_takes_the_place_of_one_of_its_name_or_is_refused() -> None:
+def test_added_field_replaces_one_of_its_name_without_schema_or_is_rejected_if_strict() -> None:
     record = SourceRecord({}, {}, "t", value={"op": "c", "source": {}, "before": None, "after": {"__op": "mine"}})
     config = {"add.fields": "op"}
-    assert _value(_with(config).apply(record)) == {"__op": "c"}
+    assert _value(_configured_with(config).apply(record)) == {"__op": "c"}
     with pytest.raises(DataError, match="a field __op, which would be lost"):
-        _with({**config, "conversion.strict": "true"}).apply(record)
+        _configured_with({**config, "conversion.strict": "true"}).apply(record)
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("extra", [{}, {"add.fields": "op,table"}, {"add.headers": "op"}, {"route.by.field": "name"}])
-def test_a_batch_gives_what_each_record_alone_gives(mode: str, extra: dict[str, str]) -> None:
+def test_batch_gives_the_same_results_as_single_records(mode: str, extra: dict[str, str]) -> None:
     records = [
         event("c", None, row(*ANNE)), tombstone(), event("d", row(*ANNE)), _plain(event("u", None, row(*ANNE))), event("t"),
         SourceRecord({}, {}, "t", value=1), event("u", row(*ANNE), row(1, None, 2, None)),
     ]  # fmt: skip
     config = {"delete.tombstone.handling.mode": mode, **extra}
-    batch = _with(config).apply_batch(records)
-    alone = [_with(config).apply(record) for record in records]
+    batch = _configured_with(config).apply_batch(records)
+    alone = [_configured_with(config).apply(record) for record in records]
     shown = [
         [None if r is None else (r.topic, r.value_schema, r.value, headers_of(r)) for r in results] for results in (batch, alone)
     ]
     assert shown[0] == shown[1]
 
 
-def test_records_of_one_schema_share_the_new_schema_and_plans_are_bounded() -> None:
-    transformation = _made()
+def test_records_of_one_schema_share_the_new_schema_and_the_plan_cache_is_bounded() -> None:
+    transformation = _configured()
     first, second = transformation.apply_batch([event("c", None, row(*ANNE)), event("c", None, row(*ANNE))])
     assert first is not None
     assert second is not None
@@ -299,9 +299,9 @@ def test_records_of_one_schema_share_the_new_schema_and_plans_are_bounded() -> N
     assert len(transformation._plans) <= 64
 
 
-def test_a_row_whose_struct_has_an_equal_schema_object_is_taken() -> None:
+def test_row_with_an_equal_schema_is_accepted() -> None:
     other = SCHEMAS.value.replace()
     assert other is not SCHEMAS.value
-    assert _value(_made().apply(event("c", None, row(*ANNE, schema=other))))["name"] == "Anne"
+    assert _value(_configured().apply(event("c", None, row(*ANNE, schema=other))))["name"] == "Anne"
     with pytest.raises(DataError, match="another schema"):
-        _made().apply(event("c", None, row(*ANNE, schema=SCHEMAS.value.replace(name="else"))))
+        _configured().apply(event("c", None, row(*ANNE, schema=SCHEMAS.value.replace(name="else"))))

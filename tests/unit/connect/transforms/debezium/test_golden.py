@@ -44,7 +44,7 @@ def _outcome(case: dict[str, Any], given: ConnectRecord, plugins: Plugins) -> tu
 
 
 @pytest.mark.parametrize("case", _CASES)
-def test_a_record_becomes_what_debezium_makes_of_it(case: dict[str, Any], plugins: Plugins) -> None:
+def test_result_is_the_same_as_from_debezium(case: dict[str, Any], plugins: Plugins) -> None:
     expected, given = case["expected"], record_from_json(case["input"])
     before = record_to_json(given)
     stage, outcome = _outcome(case, given, plugins)
@@ -59,5 +59,5 @@ def test_a_record_becomes_what_debezium_makes_of_it(case: dict[str, Any], plugin
         assert record_to_json(outcome) == {**case["input"], **expected}
 
 
-def test_there_are_cases() -> None:
+def test_golden_files_have_cases() -> None:
     assert len(_CASES) > 200

@@ -31,7 +31,7 @@ def _moved(headers: str, fields: str, record: SourceRecord, **more: str) -> Any:
     return made.apply(record)
 
 
-def test_changed_and_unchanged_fields_are_told() -> None:
+def test_changed_and_unchanged_fields_are_listed_in_headers() -> None:
     record = event("u", row(1, "Anne", 2, None), row(1, "Anna", 2, "x"))
     result = _changes(BOTH, record)
     assert headers_of(result) == {"Changed": ["name", "note"], "Unchanged": ["id", "level"]}
@@ -40,7 +40,7 @@ def test_changed_and_unchanged_fields_are_told() -> None:
     assert record.headers is None
 
 
-def test_the_lists_are_empty_without_two_rows() -> None:
+def test_lists_are_empty_if_a_row_is_missing() -> None:
     for record in (event("c", None, row(1, "x", 1, None)), event("d", row(1, "x", 1, None))):
         assert headers_of(_changes(BOTH, record)) == {"Changed": [], "Unchanged": []}
     assert headers_of(_changes({"header.changed.name": "C"}, event("c", None, row(1, "x", 1, None)))) == {"C": []}
@@ -53,13 +53,13 @@ def test_other_records_get_no_headers() -> None:
     assert _changes({}, event("u")).headers is None
 
 
-def test_not_a_number_is_no_change() -> None:
+def test_nan_equals_nan() -> None:
     event_map = {"op": "u", "source": {}, "before": {"a": float("nan"), "b": 1}, "after": {"a": float("nan"), "b": 2, "c": None}}
     result = _changes(BOTH, SourceRecord({}, {}, "t", value=event_map))
     assert headers_of(result) == {"Changed": ["b", "c"], "Unchanged": ["a"]}
 
 
-def test_headers_become_fields_of_the_value_and_of_inner_structs() -> None:
+def test_headers_become_fields_of_the_value_and_of_nested_structs() -> None:
     headers = Headers().add("at", 5, Schema.INT64).add("key", 100, Schema.INT32).add("other", "o", Schema.STRING)
     record = event("c", None, row(1, "x", 1, None), headers=headers)
     result = _moved("at,key", "event_timestamp,source.id", record, operation="move")
@@ -72,14 +72,14 @@ def test_headers_become_fields_of_the_value_and_of_inner_structs() -> None:
     assert record.value.schema.field("event_timestamp") is None
 
 
-def test_a_struct_comes_to_be_where_a_path_leads_into_none() -> None:
+def test_missing_struct_on_a_path_is_created() -> None:
     headers = Headers().add("a", 1, Schema.INT32).add("b", "t", Schema.STRING)
     result = _moved("a,b", "meta.one,meta.deep.two", event("c", None, row(1, "x", 1, None), headers=headers))
     assert result.value.get("meta").as_dict() == {"one": 1, "deep": {"two": "t"}}
     assert result.value_schema.field("meta").schema.optional
 
 
-def test_a_field_of_that_name_is_set_and_its_type_counts() -> None:
+def test_existing_field_is_set_if_the_type_matches() -> None:
     headers = Headers().add("op", "x", Schema.STRING)
     record = event("c", None, row(1, "x", 1, None), headers=headers)
     assert _moved("op", "op", record).value.get("op") == "x"
@@ -87,13 +87,13 @@ def test_a_field_of_that_name_is_set_and_its_type_counts() -> None:
         _moved("op", "ts_ms", record)
 
 
-def test_nulls_become_defaults_on_the_way() -> None:
+def test_nulls_are_replaced_by_defaults() -> None:
     headers = Headers().add("h", "x", Schema.STRING)
     result = _moved("h", "after.h", event("c", None, row(1, "x", 1, None), headers=headers))
     assert result.value.get_without_default("after").values == [1, "x", 1, "none", "x"]
 
 
-def test_a_header_for_a_struct_that_is_null_is_lost_or_refused() -> None:
+def test_header_for_a_null_struct_is_lost_or_rejected_if_strict() -> None:
     headers = Headers().add("h", "x", Schema.STRING)
     record = event("d", row(1, "x", 1, None), headers=headers)
     lost = _moved("h", "after.h", record, operation="move")
@@ -102,12 +102,12 @@ def test_a_header_for_a_struct_that_is_null_is_lost_or_refused() -> None:
         _moved("h", "after.h", record, **{"conversion.strict": "true"})
 
 
-def test_what_cannot_take_a_header_is_told() -> None:
+def test_value_that_cannot_take_a_header_is_rejected() -> None:
     with pytest.raises(DataError, match=r"Only Struct objects supported for \[Header field insertion\], found"):
         _moved("h", "h", SourceRecord({}, {}, "t", value={"a": 1}, headers=Headers().add("h", 1)))
     with pytest.raises(DataError, match="h has no schema"):
         _moved("h", "h", event("c", None, row(1, "x", 1, None), headers=Headers().add("h", 1)))
-    with pytest.raises(DataError, match="op is of type STRING and no struct"):
+    with pytest.raises(DataError, match="op is of type STRING, not a struct"):
         _moved("h", "op.h", event("c", None, row(1, "x", 1, None), headers=Headers().add("h", 1, Schema.INT32)))
 
 
@@ -116,7 +116,7 @@ def test_records_without_value_or_headers_pass() -> None:
         assert _moved("h", "h", record) is record
 
 
-def test_records_with_some_of_the_headers_get_those() -> None:
+def test_record_with_some_of_the_headers_gets_those_fields() -> None:
     schema = SchemaBuilder.struct().field("a", Schema.INT32).build()
     made = HeaderToValue()
     made.configure({"headers": "h,i", "fields": "x,y", "operation": "copy"})
@@ -139,7 +139,7 @@ def test_records_with_some_of_the_headers_get_those() -> None:
         ({"headers": "", "fields": "", "operation": "copy"}, "Empty list"),
     ],
 )
-def test_bad_settings_are_refused_at_start(config: dict[str, str], named: str) -> None:
+def test_invalid_config_is_rejected_at_start(config: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigError) as caught:
         HeaderToValue().configure(config)
     assert named in caught.value.message

@@ -56,7 +56,7 @@ def _after(zone: str, **values: Any) -> dict[str, Any]:
     return after
 
 
-def test_each_type_under_an_offset() -> None:
+def test_each_type_is_converted_by_an_offset() -> None:
     after = _after(
         "+05:30",
         micros=1_529_507_596_945_104,
@@ -87,15 +87,15 @@ def test_each_type_under_an_offset() -> None:
         ("+00:00:30", "2024-01-01T00:00:00Z", "2024-01-01T00:00:30+00:00:30"),
     ],
 )
-def test_texts_with_an_offset_stay_the_same_instant(zone: str, text: str, expected: str) -> None:
+def test_text_with_an_offset_keeps_its_instant(zone: str, text: str, expected: str) -> None:
     assert _after(zone, zoned=text)["zoned"] == expected
 
 
-def test_a_time_of_day_gets_the_offset_of_the_present_day() -> None:
+def test_time_of_day_gets_the_current_offset() -> None:
     assert _after("Europe/Berlin", zoned_time="23:30:00Z")["zoned_time"] == "00:30:00+01:00"
 
 
-def test_local_times_of_a_place_are_found_by_its_rules() -> None:
+def test_local_times_are_converted_by_the_rules_of_the_region() -> None:
     winter, summer = 1_704_067_200_000, 1_719_792_000_000
     assert _after("Europe/Berlin", millis=winter)["millis"] == winter - 3_600_000
     assert _after("Europe/Berlin", millis=summer)["millis"] == summer - 7_200_000
@@ -103,22 +103,22 @@ def test_local_times_of_a_place_are_found_by_its_rules() -> None:
     assert _after("Africa/Cairo", connect=FarInstant(1 << 55))["connect"] == FarInstant((1 << 55) - 7_200_000)
 
 
-def test_a_local_time_that_is_no_certain_instant_takes_the_offset_before_or_is_refused() -> None:
+def test_ambiguous_local_time_uses_the_earlier_offset_or_is_rejected_if_strict() -> None:
     never = int(dt.datetime(2024, 3, 31, 2, 30, tzinfo=dt.UTC).timestamp()) * 1000
     assert _after("Europe/Berlin", millis=never)["millis"] == never - 3_600_000
     twice = int(dt.datetime(2024, 10, 27, 2, 30, tzinfo=dt.UTC).timestamp()) * 1000
     assert _after("Europe/Berlin", millis=twice)["millis"] == twice - 7_200_000
-    with pytest.raises(DataError, match="The field millis cannot be converted: Clocks in Europe/Berlin show"):
+    with pytest.raises(DataError, match=r"The field millis cannot be converted: .* occurs never or twice in Europe/Berlin"):
         _converted("Europe/Berlin", _event(millis=twice), conversion_strict="true")
 
 
-def test_dates_and_times_of_day_stay_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_dates_and_times_of_day_are_not_converted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     after = _after("+05:30", day=dt.date(2024, 1, 1), clock=5)
     assert (after["day"], after["clock"]) == (dt.date(2024, 1, 1), 5)
-    assert "io.debezium.time.MicroTime is in no time zone" in caplog.text
+    assert "io.debezium.time.MicroTime has no time zone" in caplog.text
 
 
-def test_the_record_itself_is_not_changed() -> None:
+def test_original_record_is_not_changed() -> None:
     record = _event(millis=5)
     result = _converted("+01:00", record)
     assert result.value_schema is record.value_schema
@@ -142,7 +142,7 @@ def test_the_record_itself_is_not_changed() -> None:
         ({"exclude_list": "orders:before.millis"}, {"before.micros", "after.millis", "after.micros"}),
     ],
 )
-def test_rules_choose_topics_tables_and_fields(rules: dict[str, str], changed: set[str]) -> None:
+def test_rules_select_topics_tables_and_fields(rules: dict[str, str], changed: set[str]) -> None:
     record = _event(millis=5, micros=5)
     result = _converted("+01:00", record, **rules)
     found = {
@@ -165,7 +165,7 @@ def test_other_records_pass() -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "2018-13-02T11:15:30Z", "2018-01-02T25:15:30Z", "2018-01-02T11:15:30"])
-def test_a_text_that_is_no_timestamp_names_the_field(text: str) -> None:
+def test_text_that_is_not_a_timestamp_names_the_field(text: str) -> None:
     with pytest.raises(DataError, match="The field zoned cannot be converted"):
         _after("+01:00", zoned=text)
 
@@ -183,7 +183,7 @@ def test_a_text_that_is_no_timestamp_names_the_field(text: str) -> None:
         ({"converted.timezone": "UTC", "exclude.list": "source::b"}, "topic:<topic>:<field>"),
     ],
 )
-def test_bad_settings_are_refused_at_start(config: dict[str, str], named: str) -> None:
+def test_invalid_config_is_rejected_at_start(config: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigError) as caught:
         TimezoneConverter().configure(config)
     assert named in caught.value.message

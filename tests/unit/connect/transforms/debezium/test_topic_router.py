@@ -9,7 +9,7 @@ from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError, SchemaError
 from connect.record import SourceRecord
 from connect.transforms.debezium.logical_topic_router import ByLogicalTableRouter, ToLogicalTopicRouter
-from connect.transforms.debezium.schema_names import name_adjuster
+from connect.transforms.debezium.schema_name_adjuster import name_adjuster
 
 from .change_events import SCHEMAS, event, row, tombstone
 
@@ -46,26 +46,26 @@ def test_topic_schemas_and_key_are_those_of_the_logical_table() -> None:
     assert record.value.schema is SCHEMAS.envelope
 
 
-def test_the_newer_class_has_another_default_name() -> None:
+def test_to_logical_topic_router_has_another_default_key_field() -> None:
     result = _made(SHARDS, ToLogicalTopicRouter).apply(_insert())
     assert result is not None
     assert result.key_schema is not None
     assert result.key_schema.field_names == ("id", "__dbz__sourceIdentifier")
 
 
-def test_the_key_field_can_be_a_part_of_the_topic() -> None:
+def test_key_field_can_be_a_part_of_the_topic() -> None:
     config = {"key.field.name": "shard", "key.field.regex": r"(.*)shard(.*)", "key.field.replacement": "$2"}
     assert _routed(config, _insert(4)).key.as_dict() == {"id": 1, "shard": "4"}
     other = {**config, "key.field.regex": "no"}
     assert _routed(other, _insert(4)).key.as_dict() == {"id": 1, "shard": "db.customers_shard4"}
 
 
-def test_the_key_can_stay_as_it_is() -> None:
+def test_key_stays_without_enforced_uniqueness() -> None:
     result = _routed({"key.enforce.uniqueness": "false"}, _insert())
     assert (result.key.as_dict(), result.key_schema.name) == ({"id": 1}, "db.customers_all.Key")
 
 
-def test_an_envelope_may_lack_the_row_before() -> None:
+def test_envelope_without_before_is_renamed() -> None:
     rows = SchemaBuilder.struct().name("m.s.Value").field("_id", Schema.STRING).optional().build()
     schema = SchemaBuilder.struct().name("m.s.Envelope").field("after", rows).field("op", Schema.STRING).build()
     value = Struct(schema, [Struct(rows, ["1"]), "c"])
@@ -73,7 +73,7 @@ def test_an_envelope_may_lack_the_row_before() -> None:
     assert result.value.get("after").schema.name == "db.customers_all.Value"
 
 
-def test_tombstones_and_records_without_key_go_too() -> None:
+def test_tombstones_and_records_without_key_are_routed() -> None:
     gone = _routed({}, tombstone("db.customers_shard2"))
     assert (gone.topic, gone.value) == ("db.customers_all", None)
     assert gone.key.values == [1, "db.customers_shard2"]
@@ -90,7 +90,7 @@ def test_other_topics_pass_and_an_empty_name_leaves_the_topic(caplog: pytest.Log
     assert "empty name" in caplog.text
 
 
-def test_tables_with_one_schema_and_several_logical_topics_stay_apart() -> None:
+def test_tables_with_the_same_schema_get_different_schema_names() -> None:
     router = _made({"topic.regex": r"(.*)_shard\d", "topic.replacement": "$1"})
     for name in ("a", "b", "a"):
         result = router.apply(event("c", None, row(1, "x", 2, None), topic=f"{name}_shard1"))
@@ -112,20 +112,20 @@ def test_tables_with_one_schema_and_several_logical_topics_stay_apart() -> None:
         ({**SHARDS, "schema.name.adjustment.mode": "latin"}, "schema.name.adjustment.mode: String must be one of"),
     ],
 )
-def test_bad_settings_are_refused_at_start(config: dict[str, str], named: str) -> None:
+def test_invalid_config_is_rejected_at_start(config: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigError) as caught:
         _made(config)
     assert named in caught.value.message
 
 
-def test_a_key_field_that_is_there_already_and_a_key_that_is_no_struct_are_refused() -> None:
+def test_existing_key_field_and_key_that_is_not_a_struct_are_rejected() -> None:
     with pytest.raises(SchemaError, match="duplication id"):
         _routed({"key.field.name": "id"}, _insert())
     with pytest.raises(DataError, match="Only Struct objects"):
         _routed({}, SourceRecord({}, {}, "db.customers_shard1", key_schema=Schema.STRING, key="k", value="v"))
 
 
-def test_names_become_names_for_avro() -> None:
+def test_schema_names_are_adjusted_for_avro() -> None:
     assert [name_adjuster("avro")(name) for name in ("a-b.c", "1a", "-a", "ok_1", "")] == ["a_b.c", "_1a", "_a", "ok_1", ""]
     assert [name_adjuster("avro_unicode")(name) for name in ("a-b_c", "1")] == ["a_u002db_u005fc", "_u0031"]
     adjust = name_adjuster("avro")
@@ -137,7 +137,7 @@ def test_names_become_names_for_avro() -> None:
     ).key_schema.name == ("d_b.customers_all.Key")
 
 
-def test_records_that_are_no_change_events_keep_their_value() -> None:
+def test_records_that_are_not_change_events_keep_their_value() -> None:
     schema = SchemaBuilder.struct().name("Heartbeat").field("ts_ms", Schema.INT64).build()
     value = Struct(schema, [1])
     result = _routed({}, SourceRecord({}, {}, "db.customers_shard1", value_schema=schema, value=value))

@@ -1,0 +1,18 @@
+"""Suggests the known name that the user probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def nearest(name: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Returns the candidate most similar to the name; None if no similarity, from 0 to 1, reaches the cutoff."""
+    found = get_close_matches(name, list(candidates), n=1, cutoff=cutoff)
+    return found[0] if found else None
+
+
+def did_you_mean(name: str, candidates: Iterable[str], before: str = "") -> str:
+    """Returns ``did you mean X?``, preceded by a text; an empty text if no candidate is similar."""
+    found = nearest(name, candidates)
+    return "" if found is None else f"{before}did you mean {found}?"

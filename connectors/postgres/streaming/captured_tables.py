@@ -1,0 +1,122 @@
+"""Tracks versions of captured tables by relation ID, so that each streamed row is decoded with its version.
+
+The server sends a Relation message before the first row of a table, and again after the table has changed. It contains names and
+types; NOT NULL, defaults, and the order of the primary key come from the current catalog, which may be newer than the row. So the
+message determines columns and types, and the catalog only adds to them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from connectors.postgres.config import PostgresConfig
+from connectors.postgres.connection import Connection
+from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable, read_table, read_types
+from connectors.postgres.schema.filters import Filters
+from connectors.postgres.schema.row_decoder import TableRows
+from connectors.postgres.streaming.pgoutput import Relation
+from connectors.postgres.types.column_type import CatalogType
+
+log = logging.getLogger(__name__)
+
+_FIRST_USER_OID = 16_384
+
+
+class CapturedTables:
+    """Versions of captured tables. ``connect`` returns a connection for catalog queries; it may raise ConnectionLostError."""
+
+    def __init__(self, settings: PostgresConfig, filters: Filters, connect: Callable[[], Connection]) -> None:
+        self._settings = settings
+        self._filters = filters
+        self.connect = connect
+        self._types: dict[int, CatalogType] | None = None
+        self._rows: dict[tuple[str, str], TableRows] = {}
+        self._nullable: dict[tuple[str, str], set[str]] = {}
+
+    def invalidate_types(self) -> None:
+        """Forces a new read of the types at their next use."""
+        self._types = None
+
+    def rows_of(self, table: CapturedTable) -> TableRows:
+        """Schemas and decoders of this version; the same object as long as the version does not change."""
+        name = (table.schema, table.name)
+        if relaxed := self._nullable.get(name):
+            columns = tuple(replace(c, not_null=False) if c.name in relaxed else c for c in table.columns)
+            table = replace(table, columns=columns)
+        known = self._rows.get(name)
+        types = self._known_types(table)
+        if known is not None and known.table == table and known.types is types:
+            return known
+        rows = TableRows(table, types, self._settings, self._filters)
+        if known is not None and known.table == table and known.schemas == rows.schemas:
+            known.types = types
+            return known
+        self._rows[name] = rows
+        return rows
+
+    def _known_types(self, table: CapturedTable) -> dict[int, CatalogType]:
+        if self._types is None or any(column.type_oid not in self._types for column in table.columns):
+            self._types = read_types(self.connect())
+        return self._types
+
+    def bind_relation(self, relation: Relation) -> TableRows | None:
+        """Starts a new version of a relation; returns None when the table is not captured."""
+        if not self._filters.captures_table(relation.schema, relation.name):
+            return None
+        if any(column.type_oid >= _FIRST_USER_OID for column in relation.columns):
+            self.invalidate_types()  # labels may have been added to an enum
+        current = read_table(self.connect(), relation.oid)
+        known = self._rows.get((relation.schema, relation.name))
+        table = merge_relation(relation, current, known.table if known else None)
+        rows = self.rows_of(table)
+        if known is not None and rows is not known:
+            log.info("table %s has changed: its events have a new schema from now on", table)
+        return rows
+
+    def make_nullable(self, rows: TableRows, column: str) -> TableRows:
+        """Makes a column nullable, for a row that was written before the column became NOT NULL."""
+        table = rows.table
+        self._nullable.setdefault((table.schema, table.name), set()).add(column)
+        log.warning("%s.%s is NOT NULL now, but an earlier change has no value; making its schema optional", table, column)
+        return self.rows_of(table)
+
+
+def merge_relation(relation: Relation, current: CapturedTable | None, known: CapturedTable | None) -> CapturedTable:
+    """Combines the Relation message with NOT NULL, defaults, and key of the catalog where columns still match."""
+    catalog = {column.name: column for column in current.columns} if current else {}
+    before = {column.name: column for column in known.columns} if known else {}
+    key = _key(relation, current, known)
+    columns: list[CapturedColumn] = []
+    for column in relation.columns:
+        same = catalog.get(column.name) or before.get(column.name)
+        if same is not None and same.type_oid != column.type_oid:
+            same = replace(same, default=None)
+        columns.append(
+            CapturedColumn(
+                column.name,
+                column.type_oid,
+                column.typmod,
+                not_null=same.not_null if same else column.name in key,
+                default=same.default if same else None,
+            )
+        )
+    return CapturedTable(
+        relation.oid, relation.schema, relation.name, tuple(columns), key, relation.identity, current.kind if current else "r", -1
+    )
+
+
+def _key(relation: Relation, current: CapturedTable | None, known: CapturedTable | None) -> tuple[str, ...]:
+    names = {column.name for column in relation.columns}
+    flagged = tuple(column.name for column in relation.columns if column.is_key)
+    for table in (current, known):
+        # With replica identity DEFAULT, the flags are the primary key at the time of the row, which decides. A table without a
+        # primary key uses a unique index, which the message does not contain.
+        if table is None or not table.key or not names.issuperset(table.key):
+            continue
+        if relation.identity != "d" or not flagged or set(table.key) == set(flagged):
+            return table.key
+    if relation.identity == "d":
+        return flagged
+    return ()

@@ -1,0 +1,1 @@
+"""Code that sink connectors share: isolating and reporting errant records."""

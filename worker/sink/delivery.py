@@ -1,0 +1,105 @@
+"""Puts batches into a sink task, and repeats a put that failed with RetriableError."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from connect.backoff import Backoff
+from connect.errors import RetriableError
+from connect.record import TopicPartition
+from connect.sink import SinkTask
+from worker.errors.handler import ErrorHandler
+from worker.errors.stages import TaskPutError
+from worker.kafka.sink_consumer import ConsumerClosed
+from worker.model import TaskId, TaskStopped
+from worker.sink.batch import PutBatch
+from worker.sink.pauses import ConsumptionPauses
+from worker.sink.positions import SinkPositions
+
+log = logging.getLogger(__name__)
+
+_RETRY_FIRST_S, _RETRY_MAX_S = 0.1, 5.0
+NEVER = float("inf")
+
+
+class SinkDelivery:
+    """Used on the task's thread only."""
+
+    def __init__(
+        self, task_id: TaskId, task: SinkTask, errors: ErrorHandler, positions: SinkPositions, pauses: ConsumptionPauses
+    ) -> None:
+        self._task_id = task_id
+        self._task = task
+        self._errors = errors
+        self._positions = positions
+        self._pauses = pauses
+        self._unfinished: PutBatch | None = None  # the batch whose put failed with RetriableError
+        self._backoff = Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
+        self._retry_delay_s = 0.0
+        self._put_by = NEVER
+        self.is_raw = False
+        """Whether the task takes undecoded batches."""
+
+    @property
+    def is_retrying(self) -> bool:
+        return self._unfinished is not None
+
+    def request_put(self, by: float) -> None:
+        """Plans the next put for ``time.monotonic()`` ``by`` at the latest, with or without records."""
+        self._put_by = by
+
+    def is_put_due(self, now: float) -> bool:
+        """Whether the task must be called although there are no records."""
+        return now >= self._put_by
+
+    def next_put_at(self, now: float) -> float:
+        """Returns ``time.monotonic()`` of the next put that does not wait for records."""
+        return self._put_by if self._unfinished is None else min(self._put_by, now + self._retry_delay_s)
+
+    def put(self, batch: PutBatch | None) -> bool:
+        """Puts a batch together with the unfinished one. Returns True if the task took it.
+
+        Raises TaskPutError, and errors of records that the task reported.
+        """
+        if self._unfinished is not None:
+            if batch is not None:
+                self._unfinished.add(batch)
+            batch = self._unfinished
+        if batch is None:
+            return False
+        self._put_by = NEVER
+        try:
+            if self.is_raw:
+                self._task.put_raw(batch.raw)
+            else:
+                self._task.put(batch.records)
+        except RetriableError as e:
+            if self._unfinished is None:
+                log.warning("put() of task %s failed and will be retried: %s", self._task_id, e.message)
+                self._pauses.set_for_retry(True)
+                self._backoff.reset()
+            self._retry_delay_s = self._backoff.next_delay_s()
+            self._unfinished = batch
+            return False
+        except (ConsumerClosed, TaskStopped):
+            raise
+        except Exception as e:
+            raise TaskPutError(self._task, batch.describe(), e) from e
+        # An error that put() caught, or a dead letter that was rejected meanwhile, is not a failure of put().
+        self._errors.check()
+        self._positions.set_delivered(batch.ends)
+        if self._unfinished is not None:
+            self._unfinished = None
+            self._pauses.set_for_retry(False)
+        return True
+
+    def rewind(self, partition: TopicPartition, offset: int) -> None:
+        """Continues the partition from an offset: its unfinished records are read again from there."""
+        self._positions.seeks[partition] = offset
+        self.drop([partition])
+
+    def drop(self, partitions: Collection[TopicPartition]) -> None:
+        """Drops the unfinished records of these partitions."""
+        if self._unfinished is not None:
+            self._unfinished.drop(partitions)
