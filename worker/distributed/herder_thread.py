@@ -113,7 +113,7 @@ class HerderThread:
 
     def _shut_down(self) -> None:
         deadline = time.monotonic() + self._graceful_s + _STOP_MARGIN_S
-        self._instances.cancel_all_awaited(not_restarted())
+        self._instances.refuse_awaiting(not_restarted())
         self._reconciler.suspend()  # what has stopped is not restarted while the rest still stops
         self._reconciler.stop_all()
         while self._reconciler.is_stopping and time.monotonic() < deadline:

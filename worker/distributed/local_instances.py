@@ -48,6 +48,7 @@ class LocalInstances:
         self._runs = count(1)
         self._latest_runs: dict[Instance, int] = {}
         self._awaited: dict[Instance, list[Future[None]]] = {}
+        self._refusal: Exception | None = None
 
     def add_connector(self, name: str, target: TargetState) -> RunningConnector:
         """Registers a new run of a connector."""
@@ -87,10 +88,12 @@ class LocalInstances:
         """Returns a future of the current start of an instance or, if it does not run, of the next one."""
         outcome: Future[None] = Future()
         running = self.find(instance)
-        if running is None:
-            self._awaited.setdefault(instance, []).append(outcome)
-        else:
+        if running is not None:
             pass_on(running.started, outcome, lambda _: None)
+        elif self._refusal is not None:
+            fail(outcome, self._refusal)
+        else:
+            self._awaited.setdefault(instance, []).append(outcome)
         return outcome
 
     def cancel_awaited(self, instance: Instance, outcome: Future[None], error: Exception) -> None:
@@ -100,8 +103,9 @@ class LocalInstances:
             waiting.remove(outcome)
             fail(outcome, error)
 
-    def cancel_all_awaited(self, error: Exception) -> None:
-        """Fails all futures of starts that have not been requested yet."""
+    def refuse_awaiting(self, error: Exception) -> None:
+        """Fails all present and future :meth:`await_start` of instances that do not run, because nothing starts any more."""
+        self._refusal = error
         awaited, self._awaited = self._awaited, {}
         for outcomes in awaited.values():
             for outcome in outcomes:

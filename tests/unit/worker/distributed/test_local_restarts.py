@@ -44,9 +44,10 @@ def test_restart_fails_when_the_instance_is_revoked_meanwhile(worker: FakeWorker
 
 def test_shutdown_fails_pending_restarts(worker: FakeWorker) -> None:
     restarted = worker.restarts.restart(T0)
-    worker.instances.cancel_all_awaited(ConnectError("shutting down"))
-    with pytest.raises(ConnectError, match="shutting down"):
-        restarted.result(0)
+    worker.instances.refuse_awaiting(ConnectError("shutting down"))
+    for refused in (restarted, worker.restarts.restart(T1)):
+        with pytest.raises(ConnectError, match="shutting down"):
+            refused.result(0)
     worker.run(100)
 
 
