@@ -20,7 +20,7 @@ from worker.sink.delivery import SinkDelivery
 from worker.sink.errant_reporter import ErrantReporter
 from worker.sink.pauses import ConsumptionPauses
 from worker.sink.positions import SinkPositions
-from worker.sink.rebalance import RebalanceCallbacks, PartitionHandler
+from worker.sink.rebalance import PartitionHandler, RebalanceCallbacks
 from worker.sink.runtime import SinkTaskHandle, SinkTaskRuntime
 from worker.sink.topic_discovery import TopicDiscovery
 
