@@ -101,9 +101,10 @@ def test_reconciler_is_stopping_until_the_last_stop_has_finished() -> None:
     worker = running()
     worker.executor.hold_stops = True
     worker.assign(revoked_connectors=("a",))
-    assert worker.reconciler.is_stopping
+    states = [worker.reconciler.is_stopping]
     worker.finish_stops()
-    assert not worker.reconciler.is_stopping
+    states.append(worker.reconciler.is_stopping)
+    assert states == [True, False]
     assert worker.events == ["stopped a"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -73,7 +73,7 @@ class Fencing:
         self.store.configure(ConnectorRecord("a", {"name": "a"}))
         self.fenced: list[str] = []
         self.failure: ConnectError | None = None
-        self.leader = Leader(settings, self.store, self._fence, pool)
+        self.leader = Leader(settings, cast(Any, self.store), self._fence, pool)
         self.leader.take_over()
         self.loop = HerderLoop()
 

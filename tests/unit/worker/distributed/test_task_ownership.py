@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any, cast
 
 import pytest
 
@@ -23,11 +24,11 @@ class Scene:
         self.run = worker.instances.tasks[T0].run
         self._ownership = TaskOwnership(
             "g",
-            worker.loop,
+            cast(Any, worker.loop),
             worker.config,
             worker.instances,
             worker.reconciler,
-            worker.member.confirm,  # type: ignore[arg-type]
+            worker.member.confirm,
         )
 
     def confirm(self, run: int | None = None, *, with_coordinator: bool = False) -> None:
