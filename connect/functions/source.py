@@ -19,8 +19,8 @@ import inspect
 import json
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, ClassVar, overload
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, cast, overload
 
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import ExactlyOnceSupport, SourceConnector
@@ -36,7 +36,8 @@ PARTITIONS = "task.source.partitions"
 ONE_PARTITION: tuple[Mapping[str, Any], ...] = ({"source": "main"},)
 LONGEST_WAIT_S = 1.0
 
-SourceFunction = Callable[..., Generator[Any, None, None]]
+SourceFunction = Callable[..., Iterator[Any]]
+"""A generator function. Its return type may be written as Generator or, as usual if nothing is sent, as Iterator."""
 Partitions = Sequence[Mapping[str, Any]] | Callable[[Any], Sequence[Mapping[str, Any]]]
 _PARAMETERS = ("config", "context")
 
@@ -189,7 +190,8 @@ class _PartitionRun:
         context, code = self.context, self._connector.code
         try:
             if self._generator is None:
-                self._generator = self._connector.function(**self._arguments)
+                # source_connector accepts only generator functions.
+                self._generator = cast("Generator[Any, None, None]", self._connector.function(**self._arguments))
             yielded = next(self._generator)
         except StopIteration:
             self.resumes_at = float("inf")

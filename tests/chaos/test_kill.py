@@ -89,7 +89,7 @@ def settle_and_check(pipeline: Pipeline, changes: Changes, postgres: EmbeddedPos
             row = connection.execute("SELECT max(n) FROM events").fetchone()
         values = pipeline.topic_values("events")
         newest = orjson.loads(values[-1])["payload"]["after"]["n"] if values and values[-1] else 0
-        return bool(row) and newest == row[0] and caught_up(pipeline)
+        return row is not None and newest == row[0] and caught_up(pipeline)
 
     try:
         pipeline.wait_for(everything_there, 240, "everything to arrive")

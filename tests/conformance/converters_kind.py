@@ -6,11 +6,10 @@ import base64
 import json
 from typing import Any
 
-from compare import comparable_data, expected_error, raised_error
-
 from connect.errors import ConnectError
 from connect.plugins import Plugins
 from connect.record_format import data_from_json, data_to_json
+from tests.conformance.compare import comparable_data, expected_error, raised_error
 
 PLUGINS = Plugins.discover()
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from compare import comparable_data, expected_error, raised_error
-
 from connect.data.projector import project
 from connect.errors import ConnectError
 from connect.record_format import data_from_json, payload_to_json, schema_from_json
+from tests.conformance.compare import comparable_data, expected_error, raised_error
 
 
 def matches(case: dict[str, Any]) -> bool:

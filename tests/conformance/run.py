@@ -13,30 +13,25 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Protocol
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import converters_kind
-import projector_kind
-import transforms_kind
-import validate_kind
-import values_kind
+from tests.conformance import converters_kind, projector_kind, transforms_kind, validate_kind, values_kind
 
 
 class Kind(Protocol):
-    """How the cases of one kind are told and run."""
+    """Recognizes and runs the cases of one kind."""
 
     def matches(self, case: dict[str, Any]) -> bool: ...
 
     def run(self, case: dict[str, Any]) -> tuple[Any, Any]:
-        """Expected and actual, in a form in which they are equal when the case passes."""
+        """Returns the expected and the actual result, equal if the case passes."""
 
 
 KINDS: tuple[Kind, ...] = (converters_kind, projector_kind, transforms_kind, validate_kind, values_kind)
 
 
 def run_case(case: dict[str, Any]) -> tuple[Any, Any] | None:
-    """Expected and actual of one case; None when no kind knows it."""
+    """Returns the expected and the actual result of a case; None if no kind matches it."""
     for kind in KINDS:
         if kind.matches(case):
             try:

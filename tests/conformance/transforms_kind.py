@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from compare import comparable, comparable_data, expected_error, raised_error
-
 from connect.errors import ConnectError
 from connect.plugins import Plugins
 from connect.record import ConnectRecord
 from connect.record_format import record_from_json, record_to_json
 from connect.transforms.chain import apply_steps, build_steps, close_steps
+from tests.conformance.compare import comparable, comparable_data, expected_error, raised_error
 
 PLUGINS = Plugins.discover()
 

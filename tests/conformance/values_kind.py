@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from compare import comparable, comparable_data, expected_error, raised_error
-
 from connect.data import values_conversion as conversion
 from connect.data.values import convert_to_string, infer_schema, parse_string
 from connect.errors import ConnectError
 from connect.record_format import data_from_json, data_to_json, payload_to_json, schema_to_json
+from tests.conformance.compare import comparable, comparable_data, expected_error, raised_error
 
 CONVERSIONS: dict[str, Callable[..., Any]] = {
     "convertToBoolean": conversion.convert_to_boolean,

@@ -12,7 +12,7 @@ from tests.unit.connectors.jdbc.sink_rig import Sink
 
 
 def dotted(config: Mapping[str, str]) -> dict[str, str]:
-    """Keys of a configuration that were written as keyword arguments: ``__`` for a dot."""
+    """Replaces ``__`` in key names with a dot, so that keyword arguments can name keys."""
     return {key.replace("__", "."): value for key, value in config.items()}
 
 
@@ -24,7 +24,7 @@ class Shop:
     list_tables = ""
 
     def __init__(self, server: EmbeddedPostgres | EmbeddedMariaDB, database: str) -> None:
-        self.server = server
+        self.server: EmbeddedPostgres | EmbeddedMariaDB = server
         self.database = database
         self.connection: Any = server.connect(database)
 
@@ -57,11 +57,15 @@ class Shop:
             "connection.password": self.server.password,
         }
 
-    def sink(self, *, reporter: ErrantRecordReporter | None = None, **config: str) -> Sink:
-        return Sink({**self.keys, **dotted(config)}, reporter=reporter)
+    def sink(
+        self, config: Mapping[str, str] = {}, /, *, reporter: ErrantRecordReporter | None = None, **more_config: str
+    ) -> Sink:
+        """Creates a sink; key names have ``__`` for ``.``."""
+        return Sink({**self.keys, **dotted({**config, **more_config})}, reporter=reporter)
 
 
 class PostgresShop(Shop):
+    server: EmbeddedPostgres
     scheme = "postgresql"
     list_tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
 
@@ -74,6 +78,7 @@ class PostgresShop(Shop):
 
 
 class MariaDBShop(Shop):
+    server: EmbeddedMariaDB
     scheme = "mysql"
     list_tables = "SHOW TABLES"
 

@@ -28,7 +28,7 @@ class StoredOffsets:
 
 
 class Context:
-    """What the worker gives a task."""
+    """The context that a worker gives a task."""
 
     transaction_context = None
 
@@ -66,7 +66,7 @@ class Source:
         """Starts a task; keyword names have ``_`` for ``.``."""
         self.config.update({key.replace("_", "."): value for key, value in changes.items()})
         self.task = PostgresSourceTask()
-        self.task.initialize(Context(self.offsets))  # type: ignore[arg-type]
+        self.task.initialize(Context(self.offsets))
         self.task.start(self.config)
         return self.task
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from connect.record import SourceRecord
+
 
 def fill(db: Any) -> None:
     db.execute(
@@ -178,7 +180,7 @@ def test_an_interrupted_catch_up_continues_and_still_takes_the_snapshot(source: 
         db.execute("delete from a where id = 2")
         source.start(max_batch_size="1")
         source.until("catching up")
-        records = []
+        records: list[SourceRecord] = []
         while not records:
             records = source.poll()
         source.store(records[-1])

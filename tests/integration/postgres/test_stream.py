@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from connect.errors import ConnectError
+from connect.record import SourceRecord
 
 
 def test_insert_update_delete_and_tombstone(source: Any, show: Any) -> None:
@@ -317,7 +318,7 @@ def test_heartbeats_carry_the_position_and_run_the_query(source: Any, show: Any)
             heartbeat_action_query="insert into beats values (now())",
         )  # fmt: skip
         source.until("streaming")
-        records = []
+        records: list[SourceRecord] = []
         while len(records) < 3:
             records += source.poll()
         assert {r.topic for r in records} == {"__debezium-heartbeat.shop"}

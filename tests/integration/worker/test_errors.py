@@ -71,7 +71,11 @@ def counts(worker: Worker, name: str) -> ErrorCounts:
 
 
 def committed(worker: Worker, name: str) -> dict[int, Any]:
-    return {e.partition["kafka_partition"]: e.offset["kafka_offset"] for e in worker.herder.offsets(name) if e.offset}
+    return {
+        (entry.partition or {})["kafka_partition"]: entry.offset["kafka_offset"]
+        for entry in worker.herder.offsets(name)
+        if entry.offset
+    }
 
 
 def members(worker: Worker, name: str) -> list[str]:

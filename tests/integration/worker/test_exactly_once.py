@@ -154,7 +154,7 @@ def test_both_ends_for_one_record_fail_the_task(setting: Setting) -> None:
 def test_records_are_confirmed_once_they_are_committed(setting: Setting) -> None:
     setting.script.batches = [setting.records("a", "drop", "b")]
     transform = {"transforms": "up", "transforms_up_type": f"{FAKES}:Upper"}
-    setting.tasks.start(setting.name, confirming=True, **transform)
+    setting.tasks.start(setting.name, transform, confirming=True)
     eventually(lambda: len(setting.script.confirmed) == 3, "commit_record")
     setting.wait_for_markers()
     assert setting.read() == ["A", "B"]
@@ -186,10 +186,10 @@ def test_a_task_that_fails_leaves_nothing_of_its_open_transaction(setting: Setti
 def test_a_task_that_was_replaced_commits_nothing_any_more(setting: Setting) -> None:
     gathering = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "600000"}
     setting.script.batches = [setting.records("a")]
-    first = setting.tasks.start(setting.name, **gathering)
+    first = setting.tasks.start(setting.name, gathering)
     eventually(lambda: setting.read(committed=False) == ["a"], "the record, not committed")
     # As after a rebalance that the first worker has not heard of. Both read from where nothing is committed.
-    second = setting.tasks.start(setting.name, run=2, **gathering)
+    second = setting.tasks.start(setting.name, gathering, run=2)
     second.wait_until_running()
     first.stop()  # which would commit
     assert setting.read() == []
@@ -257,7 +257,7 @@ def test_a_record_that_the_topic_refuses_fails_the_task_also_where_failures_are_
 def test_overrides_that_would_end_exactly_once_are_ignored(setting: Setting) -> None:
     setting.script.batches = [setting.records("a")]
     overrides = {"producer_override_transactional_id": "mine", "producer_override_enable_idempotence": "false"}
-    setting.tasks.start(setting.name, **overrides)
+    setting.tasks.start(setting.name, overrides)
     eventually(lambda: setting.offset() == 0, "the transaction")
     # The id is the worker's: taking over the other one fences nobody.
     fence_producers({"bootstrap.servers": setting.bootstrap}, ["mine"], 20)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -41,8 +41,8 @@ def test_a_broker_that_is_away_for_longer_than_a_transaction_may_last_is_waited_
     number, goes_on, given = setting.script.poll, threading.Event(), 0
     assert number is not None
 
-    def poll() -> list[SourceRecord] | None:
-        """One transaction, when it goes on another one that does not end, and one a number when the task begins again."""
+    def poll() -> Sequence[SourceRecord] | None:
+        """Commits one transaction, then leaves another one open; after a restart, commits one transaction per record."""
         nonlocal given
         if given == 1 and not goes_on.wait(0.02):
             return None
@@ -53,7 +53,7 @@ def test_a_broker_that_is_away_for_longer_than_a_transaction_may_last_is_waited_
 
     setting.script.poll = poll
     short = {"producer_override_transaction_timeout_ms": "4000", "producer_override_reconnect_backoff_max_ms": "200"}
-    run = setting.tasks.start(setting.name, transaction_boundary="connector", **short)
+    run = setting.tasks.start(setting.name, short, transaction_boundary="connector")
     eventually(lambda: bool(setting.script.commits), "the first transaction")
     setting.wait_for_markers()  # Kafka 4.3 may forget those that it still had to write when it was killed (KAFKA-20734)
     goes_on.set()
@@ -81,7 +81,7 @@ def test_transactions_that_always_last_too_long_fail_the_task_and_it_says_what_h
     done = threading.Event()
     count_up(setting.name, setting.topic, 1000, done.set, 0.02)
     endless = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "600000"}
-    run = setting.tasks.start(setting.name, producer_override_transaction_timeout_ms="1000", **endless)
+    run = setting.tasks.start(setting.name, endless, producer_override_transaction_timeout_ms="1000")
     assert run.failure().startswith(
         f"The task {setting.name}-0 was unable to finish writing records to Kafka before its producer transaction expired. "
         "It may be necessary to reconfigure this connector"

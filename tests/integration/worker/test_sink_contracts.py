@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from connect import TopicPartition
+from connect import SinkRecord, TopicPartition
 from tests.integration.worker.conftest import StartWorker, Worker, eventually
 from tests.integration.worker.fakes import SCRIPTS, Offsets, ScriptedSinkTask
 from tests.integration.worker.test_sink_task import committed, config_of, create_topic, values
@@ -117,8 +117,8 @@ def test_a_task_may_hold_partitions_up_and_let_them_go_on(worker: Worker, unique
         task.context.pause(TopicPartition(topic, 0))
         held.append(task)
 
-    def put(records: list[object], task: ScriptedSinkTask) -> None:
-        if any(getattr(record, "value", None) == "go" for record in records):
+    def put(records: list[SinkRecord], task: ScriptedSinkTask) -> None:
+        if any(record.value == "go" for record in records):
             task.context.resume(TopicPartition(topic, 0))
 
     script.on_open, script.put = on_open, put

@@ -30,7 +30,11 @@ def values(records: list[SinkRecord]) -> list[object]:
 
 
 def committed(worker: Worker, name: str) -> dict[int, int]:
-    return {e.partition["kafka_partition"]: e.offset["kafka_offset"] for e in worker.herder.offsets(name) if e.offset}
+    return {
+        (entry.partition or {})["kafka_partition"]: entry.offset["kafka_offset"]
+        for entry in worker.herder.offsets(name)
+        if entry.offset
+    }
 
 
 def test_records_are_delivered_in_order_and_committed(worker: Worker, unique_name: Name) -> None:
@@ -183,10 +187,11 @@ def test_a_payload_that_cannot_be_converted_is_named(worker: Worker, unique_name
 def test_a_failing_pre_commit_goes_back_to_the_last_commit(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
     worker.produce(topic, ["a", "b"])
-    script, failures = SCRIPTS[name], iter([True])
+    script, failing = SCRIPTS[name], iter([True])
 
     def pre_commit(offsets: Offsets) -> Offsets:
-        if offsets and next(failures, False):
+        fails = next(failing, False) if offsets else False
+        if fails:
             raise RuntimeError("disk full")
         return offsets
 
@@ -199,13 +204,14 @@ def test_a_failing_pre_commit_goes_back_to_the_last_commit(worker: Worker, uniqu
 def test_a_task_may_say_where_to_read_on_in_open_and_in_put(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
     worker.produce(topic, [str(i) for i in range(6)])
-    script, rewound = SCRIPTS[name], iter([True])
+    script, rewinding = SCRIPTS[name], iter([True])
 
     def on_open(task: ScriptedSinkTask, partitions: list[TopicPartition]) -> None:
         task.context.offset(dict.fromkeys(partitions, 3))
 
     def put(records: list[SinkRecord], task: ScriptedSinkTask) -> None:
-        if records and next(rewound, False):
+        rewinds = next(rewinding, False) if records else False
+        if rewinds:
             task.context.offset({TopicPartition(topic, 0): 1})
 
     script.on_open, script.put = on_open, put

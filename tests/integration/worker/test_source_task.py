@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
@@ -89,7 +89,7 @@ def test_two_partition_objects_that_are_equal_are_one_partition(worker: Worker, 
     worker.create(name, config_of(name))
 
     def stored() -> dict[str, object]:
-        return {entry.partition["source"]: entry.offset for entry in worker.herder.offsets(name)}
+        return {(entry.partition or {})["source"]: entry.offset for entry in worker.herder.offsets(name)}
 
     eventually(lambda: stored() == {"a": {"offset": 48}, "b": {"offset": 49}}, "the offsets of all records")
 
@@ -156,7 +156,9 @@ def test_what_is_no_batch_fails_the_task_and_says_what_poll_returned(
 
 def test_a_retriable_error_of_poll_is_followed_by_another_poll(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("source"), unique_name("topic")
-    calls = iter([RetriableError("not yet"), RetriableError("not yet"), [source_record(topic, "x", 1)]])
+    calls: Iterator[RetriableError | list[SourceRecord]] = iter(
+        [RetriableError("not yet"), RetriableError("not yet"), [source_record(topic, "x", 1)]]
+    )
 
     def poll() -> list[SourceRecord] | None:
         result = next(calls, None)
@@ -170,7 +172,7 @@ def test_a_retriable_error_of_poll_is_followed_by_another_poll(worker: Worker, u
     assert worker.state(name) is State.RUNNING
 
 
-def test_commit_record_is_called_for_each_record_with_its_place(worker: Worker, unique_name: Name) -> None:
+def test_commit_record_is_called_for_each_record_with_its_position(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("source"), unique_name("topic")
     script = SCRIPTS[name]
     script.batches = [[source_record(topic, value, i) for i, value in enumerate(("a", "drop", "b"))]]
@@ -184,10 +186,11 @@ def test_commit_record_is_called_for_each_record_with_its_place(worker: Worker, 
         },
     )
     eventually(lambda: len(script.confirmed) == 3, "three confirmations")
-    places = {
-        record.source_offset["offset"]: metadata and (metadata.topic, metadata.offset) for record, metadata in script.confirmed
+    positions = {
+        (record.source_offset or {})["offset"]: metadata and (metadata.topic, metadata.offset)
+        for record, metadata in script.confirmed
     }
-    assert places == {0: (topic, 0), 1: None, 2: (topic, 1)}
+    assert positions == {0: (topic, 0), 1: None, 2: (topic, 1)}
 
 
 def test_a_record_too_large_fails_the_task_with_topic_key_and_size(worker: Worker, unique_name: Name) -> None:

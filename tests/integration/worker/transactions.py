@@ -175,13 +175,22 @@ class Tasks:
         }
         self._runs: list[Run] = []
 
-    def start(self, name: str, *, confirming: bool = False, run: int = 1, **config: str) -> Run:
-        """``name`` is that of connector, script and transactional id; the settings have underscores for dots."""
+    def start(
+        self,
+        name: str,
+        config: Mapping[str, str] = {},
+        /,
+        *,
+        confirming: bool = False,
+        run: int = 1,
+        **more_config: str,
+    ) -> Run:
+        """Starts a task. ``name`` names the connector, the script, and the transactional id; keys have ``_`` for ``.``."""
         worker = WorkerConfig.standalone(self.worker_properties)
         factory = TaskFactory(worker, Plugins.discover(), self.services, SecretMask())
         connector: type[ScriptedSource] = ConfirmingSource if confirming else ScriptedSource
         task: type[SourceTask] = ConfirmingSourceTask if confirming else ScriptedSourceTask
-        settings = {key.replace("_", "."): value for key, value in config.items()}
+        settings = {key.replace("_", "."): value for key, value in {**config, **more_config}.items()}
         of_connector = {"connector.class": f"{_FAKES}:{connector.__name__}", "script": name, **settings}
         request = TaskRequest(
             TaskId(name, 0), connector, task, of_connector, {"script": name}, None, False, f"group-{name}-0", run

@@ -41,8 +41,8 @@ class Desk:
         return self.database.dialect
 
     def sql(self, text: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Runs SQL of the test's own; the rows, if it has some."""
-        cursor = self.own.execute(text, parameters or None)  # type: ignore[arg-type]
+        """Runs SQL in a connection of the test; returns the rows, if any."""
+        cursor = self.own.execute(text, parameters or None)
         return cursor.fetchall() if cursor.description else []
 
     def asleep(self) -> None:

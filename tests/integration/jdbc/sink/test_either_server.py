@@ -60,7 +60,7 @@ def test_names_with_special_characters_are_safe(shop: Shop, name: str) -> None:
     shop.run("CREATE TABLE victim(a int)")
     topic = Records(name.lstrip('"'))
     schema = SchemaBuilder.struct().field("id", Schema.INT32).field(name, Schema.OPTIONAL_STRING).build()
-    with shop.sink(**UPSERT, auto__evolve="true") as sink:
+    with shop.sink(UPSERT, auto__evolve="true") as sink:
         sink.put(topic.keyed(1, "v", schema=OLDER))
         sink.put(topic.keyed(1, "w", schema=schema), topic.keyed(2, "w", schema=schema), topic.tombstone(1))
     assert shop.tables() == sorted(["victim", topic.topic])
@@ -86,7 +86,7 @@ def test_the_table_has_the_last_good_change_of_each_key(shop: Shop, changes: Any
         if name != "too long" and age != 200:
             expected[key] = (name, expected.get(key, (None, None))[1] if without_age else age)
     reporter = MemoryReporter()
-    with shop.sink(**UPSERT, errors__tolerance="all", reporter=reporter, batch__size=str(batch_size)) as sink:
+    with shop.sink(UPSERT, errors__tolerance="all", reporter=reporter, batch__size=str(batch_size)) as sink:
         put_all(sink, records, most)
     assert {row[0]: row[1:] for row in shop.rows("SELECT id, name, age FROM people")} == expected
 
@@ -103,7 +103,7 @@ def test_tasks_can_create_and_alter_the_same_table_concurrently(shop: Shop) -> N
 
     def run(number: int) -> None:
         try:
-            with shop.sink(**UPSERT, auto__evolve="true") as sink:
+            with shop.sink(UPSERT, auto__evolve="true") as sink:
                 schema = schemas[number]
                 one = Records().record(KEY, Struct(KEY, [number]), schema, Struct(schema, [number, "x", "y"]))
                 barrier.wait(20)

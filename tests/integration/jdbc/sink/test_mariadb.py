@@ -17,7 +17,7 @@ def shop(mariadb_shop: MariaDBShop) -> MariaDBShop:
 
 
 def test_a_table_is_created_altered_upserted_and_deleted_from(shop: MariaDBShop, people: Records) -> None:
-    with shop.sink(**UPSERT, auto__evolve="true") as sink:
+    with shop.sink(UPSERT, auto__evolve="true") as sink:
         sink.put(people.keyed(1, "a", schema=OLDER))
         sink.put(
             people.keyed(1, "b", 2), people.keyed(2, "c", schema=OLDER), people.tombstone(7), people.keyed(1, "d", schema=OLDER)
@@ -31,7 +31,7 @@ def test_errant_rows_are_reported_and_the_others_are_written(shop: MariaDBShop, 
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name varchar(5) NOT NULL, age int CHECK (age < 100))")
     bad = {5: ("longer than five", 1), 77: (None, 1), 78: ("x", 200)}
     reporter = MemoryReporter()
-    with shop.sink(**(UPSERT | {"insert__mode": mode}), errors__tolerance="all", reporter=reporter) as sink:
+    with shop.sink(UPSERT | {"insert__mode": mode}, errors__tolerance="all", reporter=reporter) as sink:
         sink.put(*[people.keyed(i, *bad.get(i, ("x", 1))) for i in range(300)])
     assert shop.rows("SELECT count(*) FROM people") == [(297,)]
     assert [offset for offset, _ in reported(reporter)] == [5, 77, 78]
@@ -39,14 +39,14 @@ def test_errant_rows_are_reported_and_the_others_are_written(shop: MariaDBShop, 
 
 def test_without_tolerance_an_errant_row_prevents_its_whole_batch(shop: MariaDBShop, people: Records) -> None:
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name text, age int CHECK (age < 100))")
-    with shop.sink(**UPSERT) as sink, pytest.raises(ConnectError, match="offset 7 cannot be written") as caught:
+    with shop.sink(UPSERT) as sink, pytest.raises(ConnectError, match="offset 7 cannot be written") as caught:
         sink.put(*[people.keyed(i, "x", 200 if i == 7 else 1) for i in range(20)])
     assert shop.server.password not in caught.value.message
     assert shop.rows("SELECT count(*) FROM people") == [(0,)]
 
 
 def test_sink_survives_a_database_restart(shop: MariaDBShop, people: Records) -> None:
-    with shop.sink(**UPSERT, connection__attempts="1", max__retries="1000000") as sink:
+    with shop.sink(UPSERT, connection__attempts="1", max__retries="1000000") as sink:
         sink.put(people.keyed(1, "a", 1))
         shop.server.kill()
         with pytest.raises(RetriableError):
@@ -60,7 +60,7 @@ def test_sink_survives_a_database_restart(shop: MariaDBShop, people: Records) ->
 
 
 def test_dropped_table_is_created_again(shop: MariaDBShop, people: Records) -> None:
-    with shop.sink(**UPSERT) as sink:
+    with shop.sink(UPSERT) as sink:
         sink.put(people.keyed(1, "x", 1))
         shop.run("DROP TABLE people")
         sink.put(people.keyed(2, "y", 2))
@@ -68,5 +68,5 @@ def test_dropped_table_is_created_again(shop: MariaDBShop, people: Records) -> N
 
 
 def test_error_explains_a_dot_in_a_topic_if_the_database_is_missing(shop: MariaDBShop) -> None:
-    with shop.sink(**UPSERT) as sink, pytest.raises(ConnectError, match="a dot separates schema and table"):
+    with shop.sink(UPSERT) as sink, pytest.raises(ConnectError, match="a dot separates schema and table"):
         sink.put(Records("nowhere.people").keyed(1, "a", 1))

@@ -28,7 +28,7 @@ def test_validation_tries_the_connection(shop: PostgresShop) -> None:
 
 def test_a_table_is_created_altered_and_upserted_in_a_schema(shop: PostgresShop, people: Records) -> None:
     shop.run("CREATE SCHEMA crm")
-    with shop.sink(**UPSERT, auto__evolve="true", table__name__format="crm.${topic}") as sink:
+    with shop.sink(UPSERT, auto__evolve="true", table__name__format="crm.${topic}") as sink:
         sink.put(people.keyed(1, "a", schema=OLDER))
         sink.put(people.keyed(1, "b", 2), people.keyed(2, "c", schema=OLDER), people.tombstone(7))
         sink.put(people.tombstone(2), people.keyed(3, "d", 4))
@@ -44,7 +44,7 @@ def test_partitioned_tables_and_updatable_views_are_written_to(shop: PostgresSho
     shop.run("CREATE TABLE people_1 PARTITION OF people FOR VALUES FROM (0) TO (10)")
     shop.run("CREATE VIEW folk AS SELECT * FROM people")
     folk = Records("folk")
-    with shop.sink(**UPSERT, table__types="PARTITIONED TABLE,VIEW") as sink:
+    with shop.sink(UPSERT, table__types="PARTITIONED TABLE,VIEW") as sink:
         sink.put(people.keyed(1, "a", 1), folk.keyed(2, "b", 2))
     assert shop.rows("SELECT * FROM people ORDER BY id") == [(1, "a", 1), (2, "b", 2)]
 
@@ -54,7 +54,7 @@ def test_errant_rows_are_reported_and_the_others_are_written(shop: PostgresShop,
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name varchar(5) NOT NULL, age int CHECK (age < 100))")
     bad = {5: ("longer than five", 1), 77: (None, 1), 78: ("x", 200), 299: ("x\0", 1)}
     reporter = MemoryReporter()
-    with shop.sink(**(UPSERT | {"insert__mode": mode}), errors__tolerance="all", reporter=reporter) as sink:
+    with shop.sink(UPSERT | {"insert__mode": mode}, errors__tolerance="all", reporter=reporter) as sink:
         sink.put(*[people.keyed(i, *bad.get(i, ("x", 1))) for i in range(300)])
     assert shop.rows("SELECT count(*), min(id), max(id) FROM people") == [(296, 0, 298)]
     told = dict(reported(reporter))
@@ -66,7 +66,7 @@ def test_errant_rows_are_reported_and_the_others_are_written(shop: PostgresShop,
 
 def test_without_tolerance_an_errant_row_prevents_its_whole_batch(shop: PostgresShop, people: Records) -> None:
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name text, age int CHECK (age < 100))")
-    with shop.sink(**UPSERT) as sink, pytest.raises(ConnectError) as caught:
+    with shop.sink(UPSERT) as sink, pytest.raises(ConnectError) as caught:
         sink.put(*[people.keyed(i, "x", 200 if i == 7 else 1) for i in range(20)])
     assert caught.value.message.startswith("Record of topic people, partition 0, offset 7 cannot be written: ")
     assert "people_age_check" in caught.value.message
@@ -75,7 +75,7 @@ def test_without_tolerance_an_errant_row_prevents_its_whole_batch(shop: Postgres
 
 
 def test_broken_connection_is_reopened(shop: PostgresShop, people: Records) -> None:
-    with shop.sink(**UPSERT) as sink:
+    with shop.sink(UPSERT) as sink:
         sink.put(people.keyed(1, "a", 1))
         shop.end_sessions()
         sink.put(people.keyed(2, "b", 2))  # the broken one was idle: nobody notices
@@ -92,7 +92,7 @@ def test_broken_connection_is_reopened(shop: PostgresShop, people: Records) -> N
 
 
 def test_sink_survives_a_database_restart(shop: PostgresShop, people: Records) -> None:
-    with shop.sink(**UPSERT, connection__attempts="1", max__retries="1000000") as sink:
+    with shop.sink(UPSERT, connection__attempts="1", max__retries="1000000") as sink:
         sink.put(people.keyed(1, "a", 1))
         shop.connection.close()
         shop.server.stop()
@@ -108,7 +108,7 @@ def test_statement_timeout_fails_the_task(shop: PostgresShop, people: Records) -
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name text, age int)")
     shop.run("CREATE FUNCTION idle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$")
     shop.run("CREATE TRIGGER t BEFORE INSERT ON people FOR EACH ROW EXECUTE FUNCTION idle()")
-    with shop.sink(**UPSERT, statement__timeout__ms="2000") as sink:
+    with shop.sink(UPSERT, statement__timeout__ms="2000") as sink:
         with pytest.raises(ConnectError, match="statement timeout") as caught:
             sink.put(people.keyed(1, "a", 1))
         assert not isinstance(caught.value, RetriableError)
@@ -116,7 +116,7 @@ def test_statement_timeout_fails_the_task(shop: PostgresShop, people: Records) -
 
 def test_lock_timeout_is_retried(shop: PostgresShop, people: Records) -> None:
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name text, age int)")
-    with shop.sink(**UPSERT, statement__timeout__ms="2000") as sink:
+    with shop.sink(UPSERT, statement__timeout__ms="2000") as sink:
         with shop.connection.transaction():
             shop.run("LOCK TABLE people")
             with pytest.raises(RetriableError, match="lock timeout"):
@@ -133,7 +133,7 @@ def test_errors_that_are_no_records_fault_fail_the_task_despite_tolerance(shop: 
     keys = {"connection.user": "reader", "connection.password": "r"}
     try:
         with (
-            shop.sink(**UPSERT, errors__tolerance="all", reporter=reporter, **keys) as sink,
+            shop.sink(UPSERT | keys, errors__tolerance="all", reporter=reporter) as sink,
             pytest.raises(ConnectError) as caught,
         ):
             sink.put(people.keyed(1, "a", 1))
@@ -145,7 +145,7 @@ def test_errors_that_are_no_records_fault_fail_the_task_despite_tolerance(shop: 
 
 
 def test_dropped_table_is_created_and_altered_table_is_described_again(shop: PostgresShop, people: Records) -> None:
-    with shop.sink(**UPSERT, auto__evolve="true") as sink:
+    with shop.sink(UPSERT, auto__evolve="true") as sink:
         sink.put(people.keyed(1, "x", 1))
         shop.run("DROP TABLE people")
         sink.put(people.keyed(2, "y", 2))
@@ -165,7 +165,7 @@ def test_two_tasks_upsert_the_same_rows_of_one_table(shop: PostgresShop) -> None
     def run(keys: list[int], name: str) -> None:
         people = Records()
         try:
-            with shop.sink(**UPSERT, auto__evolve="true") as sink:
+            with shop.sink(UPSERT, auto__evolve="true") as sink:
                 for turn in range(15):
                     batch = [people.keyed(key, f"{name}{turn}", schema=OLDER) for key in keys]
                     batch += [people.keyed(1000 + key, name, turn) for key in keys]
@@ -190,7 +190,7 @@ def test_two_tasks_upsert_the_same_rows_of_one_table(shop: PostgresShop) -> None
 
 
 def test_stop_cancels_a_put_that_waits_for_a_lock_and_nothing_is_written(shop: PostgresShop, people: Records) -> None:
-    with shop.sink(**UPSERT) as sink:
+    with shop.sink(UPSERT) as sink:
         sink.put(people.keyed(1, "a", 1))
         ended: list[Exception] = []
 
@@ -214,7 +214,7 @@ def test_stop_cancels_a_put_that_waits_for_a_lock_and_nothing_is_written(shop: P
 
 def test_put_continues_when_a_lock_is_released(shop: PostgresShop, people: Records) -> None:
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name text, age int)")
-    with shop.sink(**UPSERT) as sink:
+    with shop.sink(UPSERT) as sink:
         thread = threading.Thread(target=sink.put, args=(people.keyed(1, "a", 1),))
         with shop.connection.transaction():
             shop.run("LOCK TABLE people")
@@ -227,7 +227,7 @@ def test_put_continues_when_a_lock_is_released(shop: PostgresShop, people: Recor
 def test_error_of_the_server_says_what_to_do(shop: PostgresShop, people: Records) -> None:
     shop.run("CREATE TABLE people(id int PRIMARY KEY, name text, age int)")
     with (
-        shop.sink(**UPSERT, max__retries="0", statement__timeout__ms="2000") as sink,
+        shop.sink(UPSERT, max__retries="0", statement__timeout__ms="2000") as sink,
         shop.server.connect(shop.database) as other,
     ):
         other.autocommit = False
@@ -236,7 +236,7 @@ def test_error_of_the_server_says_what_to_do(shop: PostgresShop, people: Records
             sink.put(people.keyed(1, "a", 1))
     shop.run(f"ALTER DATABASE {shop.database} SET default_transaction_read_only = on")
     with (
-        shop.sink(**UPSERT, max__retries="0") as sink,
+        shop.sink(UPSERT, max__retries="0") as sink,
         pytest.raises(ConnectError, match=r"read-only transaction \(SQLSTATE 25006\); the server or this database is read-only"),
     ):
         sink.put(people.keyed(1, "a", 1))
@@ -246,7 +246,7 @@ def test_error_of_the_server_says_what_to_do(shop: PostgresShop, people: Records
     schema = wide.build()
     shop.run(f"ALTER DATABASE {shop.database} SET default_transaction_read_only = off")
     with (
-        shop.sink(**UPSERT, table__name__format="wide", max__retries="0") as sink,
+        shop.sink(UPSERT, table__name__format="wide", max__retries="0") as sink,
         pytest.raises(ConnectError, match=r"at most 1600 columns \(SQLSTATE 54011\); omit fields"),
     ):
         sink.put(people.record(KEY, Struct(KEY, [1]), schema, Struct(schema, [1, *[None] * 1600])))
@@ -254,5 +254,5 @@ def test_error_of_the_server_says_what_to_do(shop: PostgresShop, people: Records
 
 def test_error_for_an_upsert_without_a_unique_key_says_what_to_do(shop: PostgresShop, people: Records) -> None:
     shop.run("CREATE TABLE people(id int, name text, age int)")
-    with shop.sink(**UPSERT) as sink, pytest.raises(ConnectError, match="needs a primary key or unique index"):
+    with shop.sink(UPSERT) as sink, pytest.raises(ConnectError, match="needs a primary key or unique index"):
         sink.put(people.keyed(1, "a", 1))

@@ -22,7 +22,7 @@ from tests.support.mariadb import EmbeddedMariaDB
 
 
 class Database:
-    """A database of its own for a test."""
+    """A database that one test uses alone."""
 
     def __init__(self, kind: str, config: Mapping[str, str], execute: Callable[[tuple[str, ...]], None], schema: str) -> None:
         self.kind, self.config, self._execute, self.schema = kind, dict(config), execute, schema
@@ -31,7 +31,7 @@ class Database:
         self._execute(statements)
 
     def name(self, table: str) -> str:
-        """A table's whole name, as offsets have it."""
+        """Returns a table's qualified name, as in source offsets."""
         return f"{self.schema}.{table}" if self.schema else table
 
 
@@ -54,7 +54,7 @@ def postgres_database(server: EmbeddedPostgres) -> Iterator[Database]:
 
     with connect("postgres") as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
-        # What waits for a lock in vain says so, instead of the whole test.
+        # A statement that never gets its lock fails, instead of the whole test.
         connection.execute(f"ALTER DATABASE {name} SET lock_timeout = '10s'".encode())
     config = {
         "connection.url": f"jdbc:postgresql://{server.host}:{server.port}/{name}",
@@ -117,7 +117,7 @@ def database(request: pytest.FixtureRequest) -> Database:
 
 
 class Context:
-    """What a worker gives a connector."""
+    """The context that a worker gives a connector."""
 
     def __init__(self, offsets: MemoryOffsets) -> None:
         self._offsets = offsets
@@ -150,7 +150,7 @@ class Source:
         self.deal()
 
     def deal(self) -> None:
-        """Asks for the task configurations and starts the tasks anew."""
+        """Restarts the tasks with the current task configurations."""
         self.stop_tasks()
         for config in self.connector.task_configs(self._most):
             task = self.connector.task_class()()
@@ -160,7 +160,7 @@ class Source:
             harness.start()
 
     def await_deal(self, tasks: int | None = None) -> None:
-        """Waits until the connector asks for it, then deals; with ``tasks`` until there are so many."""
+        """Waits until the connector requests new tasks, then restarts them; with ``tasks``, repeats until there are so many."""
         while True:
             assert self.context.reconfigured.acquire(timeout=20), "the connector did not ask for new tasks"
             self.deal()
@@ -168,11 +168,11 @@ class Source:
                 return
 
     def poll(self) -> list[SourceRecord]:
-        """One poll of each task."""
+        """Polls each task once."""
         return [record for harness in self.harnesses for record in harness.poll()]
 
     def read(self, count: int, timeout_s: float = 20) -> list[SourceRecord]:
-        """At least so many records."""
+        """Polls until there are at least so many records."""
         found: list[SourceRecord] = []
         deadline = time.monotonic() + timeout_s
         while len(found) < count:
@@ -203,7 +203,7 @@ class Source:
 
 
 class Sources:
-    """Starts connectors, and ends those that a test leaves."""
+    """Starts connectors, and stops those that still run at the end of a test."""
 
     def __init__(self) -> None:
         self._started: list[Source] = []
@@ -211,19 +211,21 @@ class Sources:
     def __call__(
         self,
         database: Database,
-        offsets: MemoryOffsets | None = None,
+        keys: Mapping[str, str] = {},
+        /,
         *,
+        offsets: MemoryOffsets | None = None,
         tasks: int = 1,
         kind: type[JdbcSource] = JdbcSource,
-        **keys: str,
+        **more_keys: str,
     ) -> Source:
-        """Keyword names have ``_`` for ``.``; a value ``absent`` leaves a key out."""
+        """Starts a connector. Key names have ``_`` for ``.``; a value ``absent`` leaves a key out."""
         config = {
             "topic.prefix": "p-",
             "poll.interval.ms": "20",
             "connection.backoff.ms": "100",
             **database.config,
-            **{name.replace("_", "."): value for name, value in keys.items()},
+            **{name.replace("_", "."): value for name, value in {**keys, **more_keys}.items()},
         }
         config = {name: value for name, value in config.items() if value != "absent"}
         source = Source(config, offsets or MemoryOffsets(), tasks, kind)
@@ -237,7 +239,7 @@ class Sources:
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sources]:
-    # A task that has nothing to read holds up the others here, where one thread polls them all.
+    # One thread polls all tasks here, so a task with nothing to read would delay the others.
     monkeypatch.setattr("connectors.jdbc.source.task._POLL_TIMEOUT_S", 0.02)
     sources = Sources()
     yield sources

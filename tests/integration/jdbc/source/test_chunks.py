@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import pytest
 
@@ -20,9 +21,19 @@ def insert(*numbers: int, time: str = "2024-01-02 03:04:05") -> str:
     return "INSERT INTO orders VALUES " + ",".join(f"({n}, '{time}')" for n in numbers)
 
 
-def begin(start: Sources, database: Database, offsets: MemoryOffsets | None = None, *, tasks: int = 3, **keys: str) -> Source:
-    keys = {"snapshot_chunks": "10", "table_poll_interval_ms": "50", **keys}
-    source = start(database, offsets, tasks=tasks, **keys)
+def start_chunked(
+    start: Sources,
+    database: Database,
+    keys: Mapping[str, str] = {},
+    /,
+    *,
+    offsets: MemoryOffsets | None = None,
+    tasks: int = 3,
+    **more_keys: str,
+) -> Source:
+    """Starts a connector that reads chunks, and waits until it has tasks."""
+    chunked = {"snapshot_chunks": "10", "table_poll_interval_ms": "50"}
+    source = start(database, {**chunked, **keys, **more_keys}, offsets=offsets, tasks=tasks)
     if not source.harnesses:
         source.await_deal()
     return source
@@ -52,7 +63,7 @@ def test_all_tasks_read_a_table_once_and_then_continue_with_new_rows(
     database: Database, start: Sources, keys: dict[str, str]
 ) -> None:
     database.execute(ORDERS, insert(*range(1, 96)), insert(96, 97, 98, time="2024-01-02 03:04:06"))
-    source = begin(start, database, **keys)
+    source = start_chunked(start, database, keys)
     assert len(source.harnesses) == 3
     snapshot = committed(source, 95)
     assert len(chunks_of(snapshot)) == 10
@@ -70,7 +81,7 @@ def test_all_tasks_read_a_table_once_and_then_continue_with_new_rows(
 
 def test_tables_are_assigned_as_usual_after_their_chunks(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(*range(1, 50)))
-    source = begin(start, database, **INCREMENTING)
+    source = start_chunked(start, database, INCREMENTING)
     committed(source, 49)
     source.await_deal(1)
     assert source.poll() == []
@@ -80,20 +91,20 @@ def test_tables_are_assigned_as_usual_after_their_chunks(database: Database, sta
 
 def test_restart_reads_only_unfinished_chunks(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(*range(1, 101)))
-    source = begin(start, database, batch_max_rows="4", **INCREMENTING)
+    source = start_chunked(start, database, INCREMENTING, batch_max_rows="4")
     first: list[SourceRecord] = []
     while len(first) < 40:
         first += source.poll()
         source.commit()
     source.stop()
-    restarted = begin(start, database, source.offsets, **INCREMENTING)
+    restarted = start_chunked(start, database, INCREMENTING, offsets=source.offsets)
     rest = committed(restarted, 100 - len(first))
     assert Counter(column(first + rest, "id")) == Counter(range(1, 101))
 
 
 def test_rows_that_change_during_chunked_reading_are_not_lost(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(*range(2, 202, 2)))
-    source = begin(start, database, batch_max_rows="3", **BY_TIME)
+    source = start_chunked(start, database, BY_TIME, batch_max_rows="3")
     seen = source.read(20)
     source.commit()
     database.execute(
@@ -113,7 +124,7 @@ def test_rows_that_change_during_chunked_reading_are_not_lost(database: Database
 
 def test_chunks_with_deleted_rows_count_as_done(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(*range(1, 101)))
-    source = begin(start, database, tasks=2, **INCREMENTING)
+    source = start_chunked(start, database, INCREMENTING, tasks=2)
     database.execute("DELETE FROM orders WHERE id BETWEEN 20 AND 60", insert(101))
     records = committed(source, 60)
     assert sorted(column(records, "id")) == [*range(1, 20), *range(61, 102)]
@@ -123,7 +134,7 @@ def test_keys_with_gaps_and_text_keys_are_divided_evenly(database: Database, sta
     database.execute("CREATE TABLE gaps (id BIGINT NOT NULL PRIMARY KEY)", "CREATE TABLE texts (id VARCHAR(20) PRIMARY KEY)")
     database.execute(*(f"INSERT INTO gaps VALUES ({n**7})" for n in range(40)))
     database.execute(*(f"INSERT INTO texts VALUES ('it''s {n}')" for n in range(40)))
-    source = begin(start, database, mode="bulk", poll_interval_ms="60000")
+    source = start_chunked(start, database, mode="bulk", poll_interval_ms="60000")
     records = committed(source, 80)
     by_chunk = Counter((record.topic, (record.source_partition or {}).get("chunk")) for record in records)
     assert sorted(by_chunk.values()) == [10] * 8
@@ -133,11 +144,11 @@ def test_keys_with_gaps_and_text_keys_are_divided_evenly(database: Database, sta
 def test_chunked_bulk_copy_resumes_and_starts_over_when_complete(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(*range(1, 41)))
     keys = {"mode": "bulk", "poll_interval_ms": "60000", "batch_max_rows": "5"}
-    source = begin(start, database, tasks=1, **keys)
+    source = start_chunked(start, database, keys, tasks=1)
     first = source.read(25)
     source.commit()
     source.stop()
-    restarted = begin(start, database, source.offsets, tasks=1, **keys)
+    restarted = start_chunked(start, database, keys, offsets=source.offsets, tasks=1)
     # Chunks that were done are copied again, as a copy is at every start; those that were not go on.
     again = restarted.read(40 - len(first))
     unfinished = [record for record in again if record.value["id"] > first[-1].value["id"]]
@@ -146,7 +157,7 @@ def test_chunked_bulk_copy_resumes_and_starts_over_when_complete(database: Datab
 
 def test_progress_counts_chunks_and_rows(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(*range(1, 101)))
-    source = begin(start, database, tasks=1, **INCREMENTING)
+    source = start_chunked(start, database, INCREMENTING, tasks=1)
     task = source.harnesses[0].task
     before = task.progress()
     assert (before["tables"], before["chunks_done"], before["chunks_total"]) == (1, 0, 10)
@@ -160,21 +171,28 @@ def test_small_and_partly_read_tables_are_not_chunked(database: Database, start:
     database.execute(ORDERS, insert(*range(1, 101)))
     offsets = MemoryOffsets()
     offsets.store({"protocol": "1", "table": database.name("orders")}, {"incrementing": 90})
-    source = begin(start, database, offsets, **INCREMENTING)
+    source = start_chunked(start, database, INCREMENTING, offsets=offsets)
     assert len(source.harnesses) == 1
     assert column(source.read(10), "id") == list(range(91, 101))
-    assert len(begin(start, database, snapshot_chunks="auto", **INCREMENTING).harnesses) == 1
+    assert len(start_chunked(start, database, INCREMENTING, snapshot_chunks="auto").harnesses) == 1
 
 
 def test_restart_does_not_split_rows_with_the_plans_timestamp(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(*range(30)), insert(*range(30, 50), time="2024-01-02 03:04:06"))
     own = {"protocol": "1", "table": database.name("orders")}
-    source = begin(start, database, batch_max_rows="5", **BY_TIME)
-    found = source.read_until(lambda more: any(record.source_partition == own for record in more) or source.commit() is not None)
+    source = start_chunked(start, database, BY_TIME, batch_max_rows="5")
+
+    def has_rows_after_the_snapshot(more: list[SourceRecord]) -> bool:
+        if any(record.source_partition == own for record in more):
+            return True
+        source.commit()
+        return False
+
+    found = source.read_until(has_rows_after_the_snapshot)
     source.commit()
     source.stop()
     assert len([record for record in found if record.source_partition == own]) < 20
-    again = begin(start, database, source.offsets, **BY_TIME)
+    again = start_chunked(start, database, BY_TIME, offsets=source.offsets)
     found += again.read_until(lambda more: {*range(30, 50)} <= {*column(found + more, "id")})
     assert {*column(found, "id")} == {*range(50)}
     again.commit()
@@ -184,4 +202,4 @@ def test_restart_does_not_split_rows_with_the_plans_timestamp(database: Database
 def test_table_with_null_in_its_key_is_not_chunked(sqlite: Database, start: Sources) -> None:
     sqlite.execute("CREATE TABLE t (id TEXT PRIMARY KEY, n INTEGER)")
     sqlite.execute("INSERT INTO t VALUES " + ",".join(f"({'NULL' if n % 10 == 0 else n}, {n})" for n in range(50)))
-    assert {*column(begin(start, sqlite, mode="bulk").read(50), "n")} == {*range(50)}
+    assert {*column(start_chunked(start, sqlite, mode="bulk").read(50), "n")} == {*range(50)}

@@ -53,7 +53,9 @@ def test_incrementing_reads_new_rows(database: Database, start: Sources) -> None
     assert column(source.read(2), "id") == [4, 5]
     source.commit()
     database.execute(insert(6, 6))
-    assert column(start(database, source.offsets, mode="incrementing", incrementing_column_name="id").read(1), "id") == [6]
+    assert column(start(database, offsets=source.offsets, mode="incrementing", incrementing_column_name="id").read(1), "id") == [
+        6
+    ]
 
 
 def test_incrementing_finds_the_auto_increment_column(database: Database, start: Sources) -> None:
@@ -71,14 +73,14 @@ def test_error_for_a_table_without_auto_increment_column_lists_its_columns(datab
 def test_only_rows_after_the_initial_value_are_read(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(-3, 3))
     keys = {"mode": "incrementing", "incrementing_column_name": "id"}
-    assert column(start(database, incrementing_initial="-2", **keys).read(4), "id")[:2] == [-1, 0]
-    assert column(start(database, **keys).read(4), "id") == [0, 1, 2, 3]
+    assert column(start(database, keys, incrementing_initial="-2").read(4), "id")[:2] == [-1, 0]
+    assert column(start(database, keys).read(4), "id") == [0, 1, 2, 3]
 
 
 def test_timestamp_reads_changed_rows_and_never_splits_equal_timestamps(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(1, 3), insert(4, 4, "2024-01-02 03:04:06.123456"))
     keys = {"mode": "timestamp", "timestamp_column_name": "changed"}
-    source = start(database, batch_max_rows="2", **keys)
+    source = start(database, keys, batch_max_rows="2")
     records = source.read(4)
     t1 = {"timestamp": 1704164645000, "timestamp_nanos": 0}
     t2 = {"timestamp": 1704164646123, "timestamp_nanos": 123456000}
@@ -86,9 +88,9 @@ def test_timestamp_reads_changed_rows_and_never_splits_equal_timestamps(database
     partition = {"protocol": "1", "table": database.name("orders")}
     offsets = MemoryOffsets()
     offsets.store(partition, t1)
-    assert column(start(database, offsets, **keys).read(1), "id") == [4]
+    assert column(start(database, keys, offsets=offsets).read(1), "id") == [4]
     offsets.store(partition, t2)
-    restarted = start(database, offsets, **keys)
+    restarted = start(database, keys, offsets=offsets)
     assert restarted.poll() == []
     database.execute("UPDATE orders SET changed = '2024-01-02 03:04:06.123457' WHERE id = 2")
     assert column(restarted.read(1), "id") == [2]
@@ -100,7 +102,7 @@ def test_microseconds_neither_repeat_nor_get_lost(database: Database, start: Sou
     offsets = MemoryOffsets()
     seen: list[int] = []
     for _ in range(5):
-        source = start(database, offsets, **keys)
+        source = start(database, keys, offsets=offsets)
         records = source.read(1)
         source.commit()
         seen += column(records, "id")
@@ -111,13 +113,13 @@ def test_microseconds_neither_repeat_nor_get_lost(database: Database, start: Sou
 def test_timestamp_incrementing_gives_every_row_an_offset(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(1, 3))
     keys = {"mode": "timestamp+incrementing", "timestamp_column_name": "changed", "incrementing_column_name": "id"}
-    records = start(database, **keys).read(3)
+    records = start(database, keys).read(3)
     time = {"timestamp": 1704164645000, "timestamp_nanos": 0}
     assert [record.source_offset for record in records] == [{"incrementing": n, **time} for n in (1, 2, 3)]
     offsets = MemoryOffsets()
     offsets.store({"protocol": "1", "table": database.name("orders")}, {"incrementing": 2, **time})
     database.execute("UPDATE orders SET changed = '2024-01-02 03:04:05.5' WHERE id = 1")
-    assert column(start(database, offsets, **keys).read(2), "id") == [3, 1]
+    assert column(start(database, keys, offsets=offsets).read(2), "id") == [3, 1]
 
 
 def test_of_several_timestamp_columns_the_first_that_is_not_null_counts(database: Database, start: Sources) -> None:
@@ -126,10 +128,10 @@ def test_of_several_timestamp_columns_the_first_that_is_not_null_counts(database
         f"INSERT INTO orders VALUES (1, NULL, '{T}'), (2, '2024-01-02 03:04:07', '{T}'), (3, NULL, '2024-01-02 03:04:06')",
     )
     keys = {"mode": "timestamp", "timestamp_column_name": "changed,made"}
-    source = start(database, **keys)
+    source = start(database, keys)
     assert column(source.read(3), "id") == [1, 3, 2]
     source.commit()
-    restarted = start(database, source.offsets, **keys)
+    restarted = start(database, keys, offsets=source.offsets)
     assert restarted.poll() == []
     database.execute("UPDATE orders SET changed = '2024-01-02 03:04:08' WHERE id = 1")
     assert column(restarted.read(1), "id") == [1]
@@ -159,27 +161,27 @@ def test_future_and_delayed_rows_wait_for_the_databases_clock(database: Database
     }[database.kind]
     database.execute(ORDERS, insert(1, 1), insert(2, 2, "2999-01-01 00:00:00"), f"INSERT INTO orders SELECT 3, 'x', {past}")
     keys = {"mode": "timestamp", "timestamp_column_name": "changed"}
-    assert column(start(database, timestamp_delay_interval_ms="60000", **keys).read(1), "id") == [1]
-    assert column(start(database, timestamp_delay_interval_ms="5000", **keys).read(2), "id") == [1, 3]
+    assert column(start(database, keys, timestamp_delay_interval_ms="60000").read(1), "id") == [1]
+    assert column(start(database, keys, timestamp_delay_interval_ms="5000").read(2), "id") == [1, 3]
 
 
 def test_rows_before_the_initial_timestamp_are_not_read(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(1, 1), insert(2, 2, "2024-01-02 03:04:06"))
     keys = {"mode": "timestamp", "timestamp_column_name": "changed"}
-    assert column(start(database, timestamp_initial="1704164645000", **keys).read(1), "id") == [2]
-    assert column(start(database, timestamp_initial_ms="1704164645000", kind=AivenJdbcSource, **keys).read(1), "id") == [2]
-    assert start(database, timestamp_initial="-1", **keys).poll() == []
+    assert column(start(database, keys, timestamp_initial="1704164645000").read(1), "id") == [2]
+    assert column(start(database, keys, timestamp_initial_ms="1704164645000", kind=AivenJdbcSource).read(1), "id") == [2]
+    assert start(database, keys, timestamp_initial="-1").poll() == []
 
 
 def test_timestamps_without_zone_are_in_the_configured_zone(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(1, 1))
     keys = {"mode": "timestamp", "timestamp_column_name": "changed", "db_timezone": "Europe/Berlin"}
-    source = start(database, **keys)
+    source = start(database, keys)
     (record,) = source.read(1)
     assert record.source_offset == {"timestamp": 1704161045000, "timestamp_nanos": 0}
     assert record.value["changed"] == dt.datetime(2024, 1, 2, 2, 4, 5, tzinfo=dt.UTC)
     source.commit()
-    assert start(database, source.offsets, **keys).poll() == []
+    assert start(database, keys, offsets=source.offsets).poll() == []
 
 
 @pytest.mark.parametrize(
@@ -194,15 +196,15 @@ def test_nullable_columns_are_rejected_unless_allowed(
 ) -> None:
     database.execute("CREATE TABLE orders (id INTEGER, changed TIMESTAMP)", f"INSERT INTO orders VALUES (1, '{T}'), (NULL, NULL)")
     with pytest.raises(ConfigError, match=words):
-        start(database, **keys).read(1)
-    assert len(start(database, validate_non_null="false", **keys).read(1)) == 1
+        start(database, keys).read(1)
+    assert len(start(database, keys, validate_non_null="false").read(1)) == 1
 
 
 def test_offset_in_the_oldest_format_is_continued(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(1, 3))
     offsets = MemoryOffsets()
     offsets.store({"table": "orders"}, {"incrementing": 2})
-    source = start(database, offsets, mode="incrementing", incrementing_column_name="id")
+    source = start(database, offsets=offsets, mode="incrementing", incrementing_column_name="id")
     (record,) = source.read(1)
     assert record.source_partition == {"protocol": "1", "table": database.name("orders")}
     assert record.source_offset == {"incrementing": 3}
@@ -229,14 +231,14 @@ def test_an_incremental_query_gets_its_conditions_appended(database: Database, s
     database.execute(ORDERS, insert(1, 5))
     query = "WITH few AS (SELECT * FROM orders WHERE id <> 3) SELECT id, changed FROM few"
     keys = {"incrementing_column_name": "id", "timestamp_column_name": "changed", "mode": "timestamp+incrementing"}
-    source = start(database, query_masked=query + ";", query_suffix="LIMIT 2", **keys)
+    source = start(database, keys, query_masked=query + ";", query_suffix="LIMIT 2")
     records = source.read(4)
     assert column(records, "id") == [1, 2, 4, 5]
     assert records[-1].source_partition == {"query": "query"}
     assert records[-1].source_offset == {"incrementing": 5, "timestamp": 1704164645000, "timestamp_nanos": 0}
     source.commit()
     database.execute(insert(6, 6, "2024-01-02 03:04:06"))
-    assert column(start(database, source.offsets, query=query, **keys).read(1), "id") == [6]
+    assert column(start(database, keys, offsets=source.offsets, query=query).read(1), "id") == [6]
 
 
 def test_error_for_a_missing_column_of_a_query_names_the_nearest_one(database: Database, start: Sources) -> None:
@@ -269,7 +271,10 @@ def test_record_keys_come_from_configured_columns(database: Database, start: Sou
     (record,) = start(
         database, mode="incrementing", incrementing_column_name="id", key_columns="orders:id", key_format="primitive"
     ).read(1)
-    assert (record.key_schema, record.key) == (record.value_schema.field("id").schema if record.value_schema else None, 1)
+    assert record.value_schema is not None
+    column_field = record.value_schema.field("id")
+    assert column_field is not None
+    assert (record.key_schema, record.key) == (column_field.schema, 1)
     assert record.key_schema is not None
     assert record.key_schema.type in (Schema.INT32.type, Schema.INT64.type)
 
@@ -280,7 +285,7 @@ def test_batches_do_not_exceed_the_configured_size(database: Database, start: So
         {"mode": "incrementing", "incrementing_column_name": "id"},
         {"mode": "timestamp", "timestamp_column_name": "changed"},
     ):
-        source = start(database, batch_max_rows="10", **keys)
+        source = start(database, keys, batch_max_rows="10")
         sizes: list[int] = []
         while sum(sizes) < 25:
             sizes.append(len(source.poll()))
@@ -311,17 +316,17 @@ def test_columns_of_the_wrong_type_are_rejected(database: Database, start: Sourc
     database.execute(ORDERS, insert(1, 2))
     for keys in ({}, {"query": "SELECT * FROM orders"}):
         with pytest.raises(ConnectError, match="changed"):
-            start(database, mode="incrementing", incrementing_column_name="changed", **keys).read(1)
+            start(database, keys, mode="incrementing", incrementing_column_name="changed").read(1)
         with pytest.raises(ConnectError, match="id"):
-            start(database, mode="timestamp", timestamp_column_name="id", **keys).read(1)
+            start(database, keys, mode="timestamp", timestamp_column_name="id").read(1)
         with pytest.raises(ConnectError, match="name"):
-            start(database, mode="timestamp", timestamp_column_name="name", validate_non_null="false", **keys).read(1)
+            start(database, keys, mode="timestamp", timestamp_column_name="name", validate_non_null="false").read(1)
 
 
 def test_a_comment_at_the_end_of_a_query_hides_nothing(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(1, 2))
     keys = {"mode": "incrementing", "incrementing_column_name": "id", "query": "SELECT * FROM orders -- all"}
-    source = start(database, **keys)
+    source = start(database, keys)
     assert column(source.read(2), "id") == [1, 2]
     database.execute(insert(3, 3))
     assert column(source.read(1), "id") == [3]
@@ -332,7 +337,7 @@ def test_error_for_a_query_with_its_own_where_says_how_to_wrap_it(database: Data
     database.execute(ORDERS, insert(1, 2))
     keys = {"mode": "incrementing", "incrementing_column_name": "id"}
     with pytest.raises(ConnectError, match=r"goes by id and appends WHERE and ORDER BY .* SELECT \* FROM \(SELECT \.\.\.\) t"):
-        start(database, query="SELECT * FROM orders WHERE id > 0", **keys).read(1)
+        start(database, keys, query="SELECT * FROM orders WHERE id > 0").read(1)
 
 
 def test_error_for_duplicate_columns_says_what_to_do(database: Database, start: Sources) -> None:

@@ -43,7 +43,7 @@ def test_records_and_offsets_are_those_of_aivens_connector(scenario: str, reques
     database.execute(*recorded["sql"])
     config = {name.replace(".", "_"): value for name, value in recorded["config"].items()}
     bulk = recorded["config"]["mode"] == "bulk"
-    source = start(database, MemoryOffsets(), kind=AivenJdbcSource, poll_interval_ms="60000" if bulk else "20", **config)
+    source = start(database, config, offsets=MemoryOffsets(), kind=AivenJdbcSource, poll_interval_ms="60000" if bulk else "20")
     expected = recorded["records"]
     distinct = len({json.dumps(record, sort_keys=True) for record in expected}) if bulk else len(expected)
     records: list[SourceRecord] = []

@@ -17,6 +17,7 @@ import pytest
 
 from connect.errors import ConnectError
 from connect.testing.harness import MemoryOffsets
+from connectors.jdbc.source.task import JdbcSourceTask
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.jdbc.source.conftest import Database, Sources, column, postgres_database
 
@@ -47,6 +48,7 @@ def test_stop_cancels_a_running_query(database: Database, start: Sources) -> Non
     thread = threading.Thread(target=lambda: polled.append(harness.poll()))
     thread.start()
     task = harness.task
+    assert isinstance(task, JdbcSourceTask)
     deadline = time.monotonic() + 30
     while not task._in_use.is_busy:
         assert time.monotonic() < deadline
@@ -159,9 +161,9 @@ def test_killed_process_loses_and_repeats_nothing(postgres: Database) -> None:
 def test_offsets_of_a_stopped_task_are_continued(database: Database, start: Sources) -> None:
     fill(database, 1_000)
     keys = {"mode": "incrementing", "incrementing_column_name": "id", "batch_max_rows": "100"}
-    source = start(database, MemoryOffsets(), **keys)
+    source = start(database, keys, offsets=MemoryOffsets())
     first = source.read(300)
     source.commit()
     source.stop()
-    rest = start(database, source.offsets, **keys).read(700)
+    rest = start(database, keys, offsets=source.offsets).read(700)
     assert column(first + rest, "id") == list(range(1, 1_001))

@@ -41,7 +41,7 @@ def test_lists_and_patterns_select_the_tables(
     )
     if "schema_pattern" not in keys and "include" not in "".join(keys):
         keys = {**keys, "schema_pattern": "public"}
-    source = start(postgres, mode="bulk", poll_interval_ms="60000", **keys)
+    source = start(postgres, keys, mode="bulk", poll_interval_ms="60000")
     found = source.read(len(expected))
     assert {record.topic.removeprefix("p-") for record in found} == expected
 
@@ -53,7 +53,7 @@ def test_error_for_tables_with_the_same_name_in_two_schemas_says_what_to_do(post
     ):
         start(postgres, mode="bulk")
     keys = {"topic_name_format": "${schema}-${table}"}
-    found = start(postgres, mode="bulk", poll_interval_ms="60000", **keys).read(2)
+    found = start(postgres, keys, mode="bulk", poll_interval_ms="60000").read(2)
     assert {record.topic for record in found} == {"p-public-orders", "p-other-orders"}
 
 
@@ -86,7 +86,7 @@ def test_names_that_need_quotes_are_read(database: Database, start: Sources) -> 
 def test_new_and_dropped_tables_cause_reassignment(database: Database, start: Sources) -> None:
     database.execute(*make("a"))
     keys = {"mode": "incrementing", "incrementing_column_name": "id", "table_poll_interval_ms": "30"}
-    source = start(database, tasks=3, **keys)
+    source = start(database, keys, tasks=3)
     assert [record.topic for record in source.read(1)] == ["p-a"]
     source.commit()
     database.execute(*make("b"))
@@ -143,18 +143,18 @@ def test_no_tables_means_no_tasks(database: Database, start: Sources) -> None:
     assert start(database, mode="bulk").harnesses == []
 
 
-def findings(database: Database, kind: type[JdbcSource] = JdbcSource, **keys: str) -> Mapping[str, list[str]]:
+def validate(database: Database, **keys: str) -> Mapping[str, list[str]]:
+    """Returns the errors by key."""
     config = {"topic.prefix": "p-", **database.config, **{name.replace("_", "."): value for name, value in keys.items()}}
-    return {value.name: value.errors for value in kind().validate(config) if value.errors}
+    return {value.name: value.errors for value in JdbcSource().validate(config) if value.errors}
 
 
 def test_validation_looks_for_the_columns(database: Database) -> None:
     database.execute(*make("orders"))
-    keys = {"mode": "incrementing"}
-    assert findings(database, **keys, incrementing_column_name="id") == {}
-    found = findings(database, **keys, incrementing_column_name="idd")
+    assert validate(database, mode="incrementing", incrementing_column_name="id") == {}
+    found = validate(database, mode="incrementing", incrementing_column_name="idd")
     assert "did you mean id?" in found["incrementing.column.name"][0]
-    found = findings(database, mode="timestamp", timestamp_column_name="id,changed")
+    found = validate(database, mode="timestamp", timestamp_column_name="id,changed")
     assert "no such column" in found["timestamp.column.name"][0]
 
 
@@ -194,4 +194,4 @@ def test_missing_database_file_is_an_error_and_is_not_created(tmp_path: Path) ->
 def test_names_that_need_quotes_do_not_matter_if_they_are_not_read(database: Database, start: Sources) -> None:
     database.execute('CREATE TABLE "a,b" (id INTEGER)', "CREATE TABLE orders (id INTEGER)", "INSERT INTO orders VALUES (1)")
     keys = {"mode": "bulk", "quote_sql_identifiers": "never"}
-    assert column(start(database, table_whitelist="orders", **keys).read(1), "id")[0] == 1
+    assert column(start(database, keys, table_whitelist="orders").read(1), "id")[0] == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +87,12 @@ def test_example_reads_all_rows_although_its_worker_is_killed(
         count()
         return all(len({record[1]["id"] for record in topic.records}) == 20_000 for topic in topics)
 
+    def are_there(records: int) -> bool:
+        return count() >= records
+
     one.start(file)
-    for most in (2_000, 12_000):
-        eventually(lambda most=most: count() >= most, "records come", timeout_s=60, explain=one.text)
+    for records in (2_000, 12_000):
+        eventually(partial(are_there, records), "records come", timeout_s=60, explain=one.text)
         assert one.popen is not None
         one.popen.kill()
         one.popen.wait(10)

@@ -60,6 +60,10 @@ LEAVES: list[tuple[Schema, st.SearchStrategy[Any]]] = [
 ]
 
 
+def structs(schema: Schema, rows: st.SearchStrategy[tuple[Any, ...]]) -> st.SearchStrategy[Struct]:
+    return rows.map(lambda row: Struct(schema, list(row)))
+
+
 @st.composite
 def schemas_and_values(draw: st.DrawFn, depth: int = 2) -> tuple[Schema, st.SearchStrategy[Any]]:
     kinds = ["leaf"] * 3 + (["struct", "struct", "array", "map", "pairs"] if depth else [])
@@ -70,7 +74,7 @@ def schemas_and_values(draw: st.DrawFn, depth: int = 2) -> tuple[Schema, st.Sear
         names = draw(st.lists(texts.filter(bool), max_size=5, unique=True))
         members = [draw(schemas_and_values(depth - 1)) for _ in names]
         schema = Schema(Type.STRUCT, name="s", fields=[(n, m[0]) for n, m in zip(names, members, strict=True)])
-        values = st.tuples(*[m[1] for m in members]).map(lambda row, schema=schema: Struct(schema, list(row)))
+        values = structs(schema, st.tuples(*[m[1] for m in members]))
     elif kind == "array":
         element, elements = draw(schemas_and_values(depth - 1))
         schema, values = Schema(Type.ARRAY, value_schema=element), st.lists(elements, max_size=3)

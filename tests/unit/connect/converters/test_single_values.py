@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -79,13 +80,14 @@ def test_value_is_written_like_kafkas_serializer(kind: type[Any], schema: Any, v
 )
 def test_value_of_another_type_is_rejected(kind: type[Any], schema: Any, value: Any, message: str) -> None:
     made = configured(kind)
-    for refused in (
+    calls: tuple[Callable[[], object], ...] = (
         lambda: made.from_connect_data("t", schema, value),
         lambda: made.from_connect_header("t", "h", schema, value),
         lambda: made.encode_batch("t", schema, [value, value]),
-    ):
+    )
+    for call in calls:
         with pytest.raises(DataError) as raised:
-            refused()
+            call()
         assert raised.value.message == message
 
 
@@ -103,9 +105,13 @@ def test_value_of_another_type_is_rejected(kind: type[Any], schema: Any, value: 
 )
 def test_invalid_bytes_are_rejected_with_the_reason(kind: type[Any], data: bytes, message: str, cause: str) -> None:
     made = configured(kind)
-    for refused in (lambda: made.to_connect_data("t", data), lambda: made.decode_batch("t", [data, data])):
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: made.to_connect_data("t", data),
+        lambda: made.decode_batch("t", [data, data]),
+    )
+    for call in calls:
         with pytest.raises(DataError) as raised:
-            refused()
+            call()
         assert raised.value.message == message
         assert str(raised.value.__cause__) == cause
 
@@ -124,8 +130,8 @@ def test_converters_have_java_names_and_short_names(kind: type[Any]) -> None:
     plugins = Plugins.discover()
     name = kind.__name__
     for written in (f"org.apache.kafka.connect.converters.{name}", name, name.removesuffix("Converter")):
-        assert type(plugins.new_converter(written)) is kind
-        assert type(plugins.new_header_converter(written)) is kind
+        created = [type(plugins.new_converter(written)), type(plugins.new_header_converter(written))]
+        assert created == [kind, kind]
     assert issubclass(kind, Converter)
     assert issubclass(kind, HeaderConverter)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from connect.converters.json.converter import JsonConverter
@@ -39,7 +41,7 @@ def test_structs_without_fields_are_counted() -> None:
 def test_json_of_struct_columns_equals_json_of_their_structs(schema: Schema, size: int, schemas: str) -> None:
     converter = JsonConverter()
     converter.configure({"schemas.enable": schemas}, False)
-    cells = [list(range(size)), [None if i % 3 else f"ä{i}" for i in range(size)]] if schema is ROW else []
+    cells: list[list[Any]] = [list(range(size)), [None if i % 3 else f"ä{i}" for i in range(size)]] if schema is ROW else []
     columns = StructColumns(schema, cells, size)
     assert converter.encode_batch("t", schema, columns) == converter.encode_batch("t", schema, _structs(columns))
 

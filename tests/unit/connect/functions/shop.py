@@ -32,7 +32,7 @@ def shorten(value: str, max_length: Annotated[int, "How much to keep.", at_least
     return value[from_ : from_ + max_length]
 
 
-def settings(
+def settings(  # type: ignore[no-untyped-def]  # a user's function may lack a hint
     value: Any, text: str, ratio: float = 1.0, on: bool = False, words: tuple[str, ...] = (),
     mode: Literal["a", "b"] = "a", secret: Password | None = None, plain="x",  # without a hint: the type of its default
 ) -> Any:  # fmt: skip

@@ -51,7 +51,12 @@ def order(**changes: Any) -> Struct:
 
 def test_struct_is_passed_as_a_dict_and_returned_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
-    schema, value = Applied(lambda value: shown.append(value) or value, monkeypatch)(ORDER, order())
+
+    def show(value: Any) -> Any:
+        shown.append(value)
+        return value
+
+    schema, value = Applied(show, monkeypatch)(ORDER, order())
     assert shown == [{"id": 1, "note": None, "price": 2.5, "to": {"city": "Ulm"}, "tags": ["a"]}]
     assert schema is ORDER
     assert value == order()
@@ -116,9 +121,10 @@ def test_empty_result_is_a_struct_without_fields(monkeypatch: pytest.MonkeyPatch
 
 
 def test_results_with_different_fields_do_not_affect_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    extras: dict[int, dict[str, Any]] = {1: {}, 2: {"a": 1}, 3: {"a": 1, "b": "x"}, 4: {"id": "four"}, 5: {"a": None}}
+
     def change(value: dict[str, Any]) -> dict[str, Any]:
-        extra = {1: {}, 2: {"a": 1}, 3: {"a": 1, "b": "x"}, 4: {"id": "four"}, 5: {"a": None}}[value["id"]]
-        return {**value, **extra}
+        return {**value, **extras[value["id"]]}
 
     applied = Applied(change, monkeypatch)
     usual = ORDER.field_names

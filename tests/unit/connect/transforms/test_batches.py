@@ -12,8 +12,8 @@ from connect.transforms.header_from import HeaderFromValue
 from connect.transforms.header_transforms import InsertHeader
 from connect.transforms.hoist_field import HoistFieldValue
 from connect.transforms.insert_field import InsertFieldValue
-from connect.transforms.key_or_value import copy_record
 from connect.transforms.mask_field import MaskFieldValue
+from connect.transforms.record_copies import copy_record
 
 ONE = Schema(Type.STRUCT, fields=[("id", Schema.INT64)])
 TWO = Schema(Type.STRUCT, fields=[("id", Schema.STRING), ("more", Schema.OPTIONAL_STRING)])
@@ -82,6 +82,7 @@ def test_copy_record_copies_all_slots_and_the_headers(record: ConnectRecord) -> 
     copied = copy_record(record)
     slots = [slot for cls in type(record).__mro__ for slot in getattr(cls, "__slots__", ())]
     assert {slot: getattr(copied, slot) for slot in slots} == {slot: getattr(record, slot) for slot in slots}
+    assert copied.headers is not None
     copied.headers.add("more", 2)
     assert len(record.headers) == 1
 
@@ -89,6 +90,8 @@ def test_copy_record_copies_all_slots_and_the_headers(record: ConnectRecord) -> 
 def test_subclass_of_source_record_is_preserved() -> None:
     class Tagged(SourceRecord):
         __slots__ = ("tag",)
+
+        tag: str
 
     record = Tagged({}, {}, "t", value="v")
     record.tag = "x"

@@ -99,8 +99,11 @@ class File:
         finally:
             connection.close()
 
-    def sink(self, *, reporter: ErrantRecordReporter | None = None, **config: str) -> Sink:
-        keys = {key.replace("__", "."): value for key, value in config.items()}
+    def sink(
+        self, config: Mapping[str, str] = {}, /, *, reporter: ErrantRecordReporter | None = None, **more_config: str
+    ) -> Sink:
+        """Creates a sink; key names have ``__`` for ``.``."""
+        keys = {key.replace("__", "."): value for key, value in {**config, **more_config}.items()}
         return Sink({"connection.url": self.url, **keys}, reporter=reporter)
 
 

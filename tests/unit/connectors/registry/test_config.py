@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -19,26 +19,26 @@ from connectors.registry.protobuf.converter import ProtobufConverter
 _URL = "schema.registry.url"
 
 
-def _settings(is_key: bool = False, **configs: str) -> RegistryConfig:
+def _settings(configs: Mapping[str, str], *, is_key: bool = False) -> RegistryConfig:
     values = AvroConverter.config_def().parse({"converter.type": "value", _URL: "http://localhost:8081", **configs})
     return parse_registry_config(values, is_key)
 
 
 def test_credentials_are_removed_from_addresses() -> None:
-    settings = _settings(**{_URL: "http://user:p%40ss@one:8081/api/ , https://two"})
+    settings = _settings({_URL: "http://user:p%40ss@one:8081/api/ , https://two"})
     assert settings.urls == ("http://one:8081/api/", "https://two")
     assert settings.user_info == Password("user:p@ss")
     assert "p@ss" not in repr(settings)
 
 
-def test_keys_and_values_have_strategies_of_their_own() -> None:
+def test_keys_and_values_have_separate_subject_name_strategies() -> None:
     configs = {"key.subject.name.strategy": "RecordNameStrategy"}
-    assert _settings(True, **configs).strategy is SubjectNameStrategy.RECORD
-    assert _settings(False, **configs).strategy is SubjectNameStrategy.TOPIC
+    assert _settings(configs, is_key=True).strategy is SubjectNameStrategy.RECORD
+    assert _settings(configs).strategy is SubjectNameStrategy.TOPIC
 
 
 def test_a_token_is_never_printed() -> None:
-    settings = _settings(**{"bearer.auth.token": "hush", "bearer.auth.logical.cluster": "lsrc-1"})
+    settings = _settings({"bearer.auth.token": "hush", "bearer.auth.logical.cluster": "lsrc-1"})
     assert settings.bearer["bearer.auth.token"] == "hush"
     assert "hush" not in repr(settings)
 
@@ -65,7 +65,7 @@ def test_a_token_is_never_printed() -> None:
 )
 def test_inconsistent_settings_are_rejected_without_showing_secrets(configs: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message) as failed:
-        _settings(**configs)
+        _settings(configs)
     assert "hush" not in str(failed.value)
 
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from connect.data.logical import date_of, date_schema, decimal_schema, time_schema, timestamp_schema
-from connect.data.schema import Schema, SchemaBuilder, Type
+from connect.data.schema import Field, Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connectors.registry.client import Reference, RegisteredSchema
@@ -59,6 +59,12 @@ def _plain(value: Any) -> Any:
     return {k: _plain(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
+def _fields(schema: Schema | None) -> tuple[Field, ...]:
+    assert schema is not None
+    assert schema.fields is not None
+    return schema.fields
+
+
 @pytest.mark.parametrize("configs", [{}, _OPTIONAL, _WRAPPED])
 def test_every_type_round_trips_as_a_field(configured: Make, configs: dict[str, str]) -> None:
     schema = Schema(Type.STRUCT, name="shop.All", fields=[(f"f{i}", s) for i, (s, _) in enumerate(FIELDS)])
@@ -66,8 +72,8 @@ def test_every_type_round_trips_as_a_field(configured: Make, configs: dict[str, 
     converter = configured(ProtobufConverter, **configs)
     back = converter.to_connect_data("t", converter.from_connect_data("t", schema, value))
     assert _plain(back.value) == _plain(value)
-    assert [(f.name, f.schema.type, f.schema.name) for f in back.schema.fields] == [
-        (f.name, f.schema.type, f.schema.name) for f in schema.fields or ()
+    assert [(f.name, f.schema.type, f.schema.name) for f in _fields(back.schema)] == [
+        (f.name, f.schema.type, f.schema.name) for f in _fields(schema)
     ]
     # What was read can be written again, and then means the same.
     again = converter.to_connect_data("u", converter.from_connect_data("u", back.schema, back.value))
@@ -82,7 +88,7 @@ def test_nulls_of_optional_fields_round_trip(configured: Make, configs: dict[str
     converter = configured(ProtobufConverter, **configs)
     back = converter.to_connect_data("t", converter.from_connect_data("t", schema, value))
     assert back.value.values == value.values
-    assert [f.schema.optional for f in back.schema.fields] == [True] * 13
+    assert [f.schema.optional for f in _fields(back.schema)] == [True] * 13
 
 
 def test_without_presence_a_null_is_the_types_zero(configured: Make) -> None:
@@ -254,7 +260,9 @@ def test_dates_use_the_calendar_of_the_original(configured: Make, registry: Any,
     data = _message_of(*date)
     schema, value = _read(configured, registry, _DATES, data)
     assert value.values == [date_of(day)]
-    assert configured(ProtobufConverter).from_connect_data("t", schema, value)[5:] == data
+    written = configured(ProtobufConverter).from_connect_data("t", schema, value)
+    assert written is not None
+    assert written[5:] == data
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def mask_of(values: list[Any], type_: pa.DataType, word: str = UNAVAILABLE) -> l
     mask = placeholders(column, word)
     if mask is None:
         return None
-    found = mask.to_pylist()
+    found: list[bool] = mask.to_pylist()
     assert found == [*found[: len(values)], False, *found[: len(values)]]
     return found[: len(values)]
 

@@ -14,7 +14,7 @@ from connectors.verifiable.stdout import write_lines
 
 @pytest.fixture
 def writes(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What each write to the standard output was given."""
+    """The bytes of each write to the standard output."""
     found: list[bytes] = []
     real = os.write
 
@@ -23,7 +23,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         found.append(bytes(data[:written]))
         return written
 
-    monkeypatch.setattr(stdout.os, "write", write)
+    monkeypatch.setattr(os, "write", write)
     return found
 
 

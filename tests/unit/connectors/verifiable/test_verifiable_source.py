@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -20,8 +21,10 @@ from tests.within import within_limits
 CONFIG = {"name": "numbers", "topic": "t", "throughput": "-1", "id": "1"}
 
 
-def source(offsets: MemoryOffsets | None = None, **config: str) -> SourceHarness:
-    return SourceHarness(VerifiableSourceTask(), CONFIG | {k.replace("_", "."): v for k, v in config.items()}, offsets)
+def source(config: Mapping[str, str] = {}, /, *, offsets: MemoryOffsets | None = None, **more_config: str) -> SourceHarness:
+    """Creates a task's harness; key names have ``_`` for ``.``."""
+    keys = {key.replace("_", "."): value for key, value in {**config, **more_config}.items()}
+    return SourceHarness(VerifiableSourceTask(), CONFIG | keys, offsets)
 
 
 def lines(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
@@ -69,18 +72,18 @@ def test_records_count_up_with_the_tasks_number_as_key() -> None:
 
 def test_a_restart_continues_after_the_stored_number() -> None:
     offsets = MemoryOffsets()
-    with source(offsets) as harness:
+    with source(offsets=offsets) as harness:
         harness.poll()
         harness.commit()
         uncommitted = harness.poll()
-    with source(offsets) as harness:
+    with source(offsets=offsets) as harness:
         assert [r.value for r in harness.poll()] == [r.value for r in uncommitted]
 
 
 def test_offsets_of_apaches_worker_are_continued() -> None:
     offsets = MemoryOffsets()
     offsets.store({"id": 1}, {"seqno": 125})
-    with source(offsets) as harness:
+    with source(offsets=offsets) as harness:
         assert harness.poll()[0].value == 126
 
 
@@ -88,7 +91,7 @@ def test_an_invalid_stored_offset_is_rejected() -> None:
     offsets = MemoryOffsets()
     offsets.store({"id": 1}, {"position": 5})
     with pytest.raises(ConnectError, match=r"offset of \{'id': 1\} is \{'position': 5\}, expected an integer 'seqno'"):
-        source(offsets).start()
+        source(offsets=offsets).start()
 
 
 def test_a_line_is_printed_for_each_record_and_each_acknowledgment(capfd: pytest.CaptureFixture[str]) -> None:
@@ -157,7 +160,7 @@ def test_complete_records_contain_the_members_of_the_line(capfd: pytest.CaptureF
 )
 def test_an_invalid_key_fails_the_task_with_apaches_message_and_its_name(config: dict[str, str], what: str) -> None:
     with pytest.raises(ConnectError) as caught:
-        source(**config).start()
+        source(config).start()
     assert caught.value.message == f"Invalid VerifiableSourceTask configuration: {what}"
 
 

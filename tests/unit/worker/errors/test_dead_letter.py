@@ -143,7 +143,7 @@ def test_a_source_record_with_invalid_values_is_shown_as_far_as_possible() -> No
 
 def test_a_source_record_too_large_for_the_queue_is_written_without_contents() -> None:
     record = SourceRecord({"p": 1}, {"o": 2}, "t", value="x" * 5000)
-    headers = [("h", b"y" * 3000)]
+    headers: list[tuple[str, bytes | None]] = [("h", b"y" * 3000)]
     whole, outline = (build_dead_letter(failed(DataError("wrong"), record), headers, most) for most in (10_000, 9_000))
     assert whole is not None
     assert outline is not None

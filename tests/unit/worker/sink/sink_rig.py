@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, cast
 
-from connect import SinkRecord, TopicPartition
+from connect import RawBatch, SinkRecord, TopicPartition
 from connect.converters.simple_header import SimpleHeaderConverter
 from connect.converters.string import StringConverter
-from connect.sink import RawBatch, SinkTask
+from connect.sink import SinkTask
 from tests.unit.worker.kafka.fake_clients import FakeConsumerClient
 from worker.errors.config import DeadLetterTopic, ErrorSettings
 from worker.errors.handler import DeadLetterQueue, ErrorHandler
@@ -35,9 +35,9 @@ class FakeTask(SinkTask):
     def __init__(self) -> None:
         self.events: list[Any] = []
         self.put_errors: list[Exception | None] = []
-        """What ``put`` raises, call by call."""
-        self.returned: Mapping[TopicPartition, int] | Exception | None = None
-        """What ``pre_commit`` returns or raises; None is what it was passed."""
+        """Errors that ``put`` raises, call by call."""
+        self.returned: dict[TopicPartition, int] | Exception | None = None
+        """The result or error of ``pre_commit``; with None it returns its argument."""
         self.on_open: Callable[[], None] = lambda: None
 
     def start(self, config: Mapping[str, str]) -> None: ...
@@ -50,7 +50,7 @@ class FakeTask(SinkTask):
     def put_raw(self, batches: Sequence[RawBatch]) -> None:
         self.events.append(("put_raw", *[f"{b.partition}-{offset}" for b in batches for offset in b.offsets]))
 
-    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    def pre_commit(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         self.events.append(("pre_commit", dict(offsets)))
         if isinstance(self.returned, Exception):
             raise self.returned
@@ -65,7 +65,7 @@ class FakeTask(SinkTask):
 
 
 class FakeHandle:
-    """What the parts see of the worker task."""
+    """The worker task as its components see it."""
 
     id = TASK_ID
 

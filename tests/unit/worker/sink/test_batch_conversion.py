@@ -95,7 +95,7 @@ def converters(value: Picky | None = None, header: Any = None) -> Converters:
 
 
 def decoded(given: Sequence[Message], failures: BatchFailures, using: Converters | None = None) -> list[SinkRecord | None]:
-    return decode(using or converters(), PLACE, given, failures)  # type: ignore[arg-type]  # a double
+    return decode(using or converters(), PLACE, given, failures)
 
 
 def test_good_records_among_bad_ones_are_decoded_in_order() -> None:

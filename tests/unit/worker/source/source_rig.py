@@ -16,7 +16,7 @@ from worker.errors.handler import DeadLetterQueue, ErrorHandler
 from worker.errors.resend import RejectedRecords
 from worker.kafka import record_producer
 from worker.kafka.record_producer import RecordMetadata, RecordProducer
-from worker.model import TaskId
+from worker.model import OffsetEntry, TaskId
 from worker.source import at_least_once
 from worker.source.runtime import SourceTaskRuntime
 from worker.storage.offset_store import OffsetPair, OffsetStore
@@ -65,7 +65,7 @@ class FakeTask(SourceTask):
     def commit(self, offsets: Sequence[tuple[Any, Any]] = ()) -> None:
         self.commits.append(list(offsets))
 
-    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:  # type: ignore[override]
+    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
         self.confirmed.append((record.value, None if metadata is None else metadata.offset))
 
 
@@ -74,7 +74,7 @@ class ConfirmingTask(FakeTask):
 
 
 class FakeHandle:
-    """What the parts see of the worker task."""
+    """The worker task as its components see it."""
 
     id = TASK_ID
 
@@ -97,6 +97,12 @@ class FakeStore(OffsetStore):
     def __init__(self) -> None:
         self.puts: list[list[OffsetPair]] = []
         self.error: Exception | None = None
+
+    def get(self, connector: str, partition: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        raise AssertionError("nothing here reads offsets")
+
+    def entries(self, connector: str) -> list[OffsetEntry]:
+        raise AssertionError("nothing here reads offsets")
 
     def put(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
         if self.error is not None:
@@ -140,7 +146,7 @@ class FakeQueue:
 
 
 class Rig:
-    """The parts of one source task."""
+    """The components of one source task."""
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from connect import ConnectError, SourceRecord
 from connect.errors import UnreachableError
 from tests.unit.worker.source.source_rig import FakeQueue, Rig, records
 from worker.executor import WorkerServices
+from worker.kafka.record_producer import ProduceCancelled, RecordMetadata
 from worker.kafka.transactions import ProducerFencedError, TransactionLostError, Transactions
 from worker.model import TaskId, TaskStopped
 from worker.source import exactly_once
@@ -110,7 +111,7 @@ def test_a_transaction_with_part_of_a_batch_is_not_committed(monkeypatch: pytest
     rig = Delivery(monkeypatch, Boundary.INTERVAL)
     rig.client.refuses = {b"2": BufferError()}
     rig.handle.control.stop()
-    with pytest.raises(exactly_once.ProduceCancelled):
+    with pytest.raises(ProduceCancelled):
         rig.delivery.send(records(1, 2))
     rig.delivery.finish(RunOutcome.STOPPED)
     assert rig.client.events == ["begin", b"1", "abort"]
@@ -151,9 +152,12 @@ def test_records_are_confirmed_after_the_commit_with_their_offsets(monkeypatch: 
     rig = Delivery(monkeypatch, confirms_each=True)
     confirm = rig.task.commit_record
     at_commit: list[bool] = []
-    monkeypatch.setattr(
-        rig.task, "commit_record", lambda *done: at_commit.append("commit" in rig.client.events) is None and confirm(*done)
-    )
+
+    def commit_record(record: SourceRecord, metadata: RecordMetadata | None) -> None:
+        at_commit.append("commit" in rig.client.events)
+        confirm(record, metadata)
+
+    monkeypatch.setattr(rig.task, "commit_record", commit_record)
     rig.delivery.send(records(1, 2))
     assert at_commit == [True, True]
     assert rig.task.confirmed == [("1", 0), ("2", 1)]

@@ -1,12 +1,14 @@
-"""Which source offsets wait to be stored."""
+"""Source offsets that are waiting to be stored."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from connect import SourceRecord
 from worker.source.pending_offsets import PendingOffsets
 
 
-def record(partition: dict[str, object] | None, offset: dict[str, object] | None) -> SourceRecord:
+def record(partition: Mapping[str, object] | None, offset: Mapping[str, object] | None) -> SourceRecord:
     return SourceRecord(partition, offset, "t")
 
 

@@ -189,7 +189,12 @@ def test_a_failed_record_is_not_confirmed_before_the_dead_letter_queue_has_it(mo
     rig = Sender(monkeypatch, tolerant=True, confirms_each=True, queue=queue)
     confirmed_at: list[bool] = []
     flush = queue.flush
-    monkeypatch.setattr(queue, "flush", lambda timeout_s: confirmed_at.append(bool(rig.done)) is None and flush(timeout_s))
+
+    def flush_and_note(timeout_s: float) -> bool:
+        confirmed_at.append(bool(rig.done))
+        return flush(timeout_s)
+
+    monkeypatch.setattr(queue, "flush", flush_and_note)
     batch = records(1)
     batch[0].value = "bad"
     rig.sender.send(batch)

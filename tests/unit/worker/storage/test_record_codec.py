@@ -33,13 +33,13 @@ from worker.storage.record_codec import (
 
 def encoded(record: ConfigRecord) -> KeyValue:
     match record:
-        case ConnectorRecord(name, None):
-            return record_codec.connector_tombstone(name)
-        case ConnectorRecord(name, properties):
-            return record_codec.connector_record(name, properties)
-        case TargetStateRecord(name, None):
-            return record_codec.target_state_tombstone(name)
+        case ConnectorRecord(name, config):
+            if config is None:
+                return record_codec.connector_tombstone(name)
+            return record_codec.connector_record(name, config)
         case TargetStateRecord(name, state):
+            if state is None:
+                return record_codec.target_state_tombstone(name)
             return record_codec.target_state_record(name, state)
         case TaskRecord(task, properties):
             return record_codec.task_record(task, properties)
@@ -59,13 +59,11 @@ def encoded(record: ConfigRecord) -> KeyValue:
 
 def encoded_status(record: StatusTopicRecord) -> KeyValue:
     match record:
-        case StatusRecord(id, None):
-            return record_codec.status_tombstone(id)
         case StatusRecord(id, status):
-            return record_codec.status_record(id, status)
-        case TopicStatusRecord(topic, connector, None):
-            return record_codec.topic_status_tombstone(connector, topic)
-        case TopicStatusRecord(_, _, topic_status):
+            return record_codec.status_tombstone(id) if status is None else record_codec.status_record(id, status)
+        case TopicStatusRecord(topic, connector, topic_status):
+            if topic_status is None:
+                return record_codec.topic_status_tombstone(connector, topic)
             return record_codec.topic_status_record(topic_status)
         case Unreadable(reason):
             raise AssertionError(reason)

@@ -117,7 +117,7 @@ def records(*values: str) -> list[SourceRecord]:
 
 def applied(
     chain: TransformationChain, given: Sequence[ConnectRecord], failures: BatchFailures | None = None
-) -> list[ConnectRecord | None]:
+) -> Sequence[ConnectRecord | None]:
     return chain.apply_batch(given, BatchFailures() if failures is None else failures)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from connect.data.headers import Headers
-from connect.data.schema import Schema, SchemaBuilder, Type
+from connect.data.schema import Field, Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError, SchemaError
 from connect.record import ConnectRecord, SourceRecord
@@ -36,12 +36,20 @@ def _value(record: ConnectRecord | None) -> Any:
     return record.value.as_dict() if isinstance(record.value, Struct) else record.value
 
 
+def _value_field(record: ConnectRecord, name: str) -> Field:
+    assert record.value_schema is not None
+    field = record.value_schema.field(name)
+    assert field is not None
+    return field
+
+
 @pytest.mark.parametrize("op", ["c", "u", "r"])
 def test_event_becomes_the_row_after_with_a_required_schema(op: str) -> None:
     record = event(op, None, row(*ANNE))
     result = _configured().apply(record)
     assert _value(result) == {"id": 1, "name": "Anne", "level": 3, "note": "x"}
     assert result is not None
+    assert result.value_schema is not None
     assert (result.value_schema.name, result.value_schema.optional) == (f"{TOPIC}.Value", False)
     assert result.value.schema is result.value_schema
     assert (result.topic, result.key, result.timestamp) == (TOPIC, record.key, 5)
@@ -110,7 +118,7 @@ def test_added_fields_and_headers_come_from_envelope_blocks_and_can_be_renamed()
     assert list(_value(result).items())[4:] == [
         ("__op", "u"), ("__table", "customers"), ("__source_ts_ms", 1_000), ("__LSN", 24_023_128), ("__old", "Anna"),
     ]  # fmt: skip
-    assert result.value_schema.field("__op").schema == Schema.OPTIONAL_STRING
+    assert _value_field(result, "__op").schema == Schema.OPTIONAL_STRING
     assert headers_of(result) == {"h.db": "shopdb", "h.operation": "u", "h.transaction_id": None}
     created = transformation.apply(event("c", None, row(*ANNE)))
     assert _value(created)["__old"] is None
@@ -121,7 +129,7 @@ def test_default_of_an_added_field_is_dropped() -> None:
     result = _configured_with({"add.fields": "snapshot"}).apply(record)
     assert result is not None
     assert _value(result)["__snapshot"] is None
-    assert result.value_schema.field("__snapshot").schema.default is None
+    assert _value_field(result, "__snapshot").schema.default is None
 
 
 def test_tombstone_gets_the_operation_header() -> None:

@@ -127,7 +127,7 @@ def test_errors_are_classified_by_number(number: int, kind: ErrorKind) -> None:
 def test_errors_with_unknown_numbers_are_classified_by_sqlstate() -> None:
     error = pymysql.err.OperationalError(59_999, "a new one")
     assert classify_error(error) is ErrorKind.STATEMENT
-    error.sqlstate = "22007"  # type: ignore[attr-defined]
+    error.sqlstate = "22007"
     assert classify_error(error) is ErrorKind.ROW
     assert classify_error(pymysql.err.InterfaceError(0, "")) is ErrorKind.CONNECTION
     assert classify_error(pymysql.err.Error("Already closed")) is ErrorKind.CONNECTION
@@ -305,8 +305,8 @@ def test_an_array_of_floats_can_be_written_to_a_vector() -> None:
 
 def test_the_longitude_of_a_point_comes_first_in_either_byte_order() -> None:
     row = ("g", b"geometry", b"geometry", "YES", None, "", None, None, None, None)
-    schema = SchemaBuilder.struct().name("io.debezium.data.geometry.Geometry").field("wkb", Schema.BYTES)
-    schema = schema.field("srid", Schema.OPTIONAL_INT32).build()
+    builder = SchemaBuilder.struct().name("io.debezium.data.geometry.Geometry").field("wkb", Schema.BYTES)
+    schema = builder.field("srid", Schema.OPTIONAL_INT32).build()
     write = literal_for(SinkField("g", schema), _column(row), WriteOptions()).write
     little, big = b"\1" + struct.pack("<Idd", 1, 11, 48), b"\0" + struct.pack(">Idd", 1, 11, 48)
     assert write(Struct(schema, [little, 4326])) == f"X'e6100000{little.hex()}'"

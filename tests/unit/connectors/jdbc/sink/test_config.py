@@ -160,7 +160,7 @@ def test_keys_are_parsed_into_typed_values() -> None:
         "UTC",
         1,
     )
-    assert settings.table_types == {"TABLE", "PARTITIONED TABLE"}
+    assert settings.table_types == frozenset({"TABLE", "PARTITIONED TABLE"})
     assert config.fields.key_mode is KeyMode.RECORD_VALUE
     assert (config.fields.key_fields_for("t"), config.fields.key_fields_for("shop.people")) == (("id",), ("a", "b"))
     assert config.tables.by_topic == {"t": "x", "u": "y"}

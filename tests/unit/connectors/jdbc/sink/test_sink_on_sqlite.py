@@ -46,7 +46,7 @@ def test_sink_passes_the_conformance_suite(connector: type[JdbcSink], file: File
 
 
 def test_a_table_is_created_from_the_schema_with_its_key(file: File, people: Records) -> None:
-    with file.sink(**UPSERT) as sink:
+    with file.sink(UPSERT) as sink:
         sink.put(people.keyed(1, "Ann", 30))
     assert [(name, kind, notnull, pk) for _, name, kind, notnull, _, pk in file.rows("PRAGMA table_info(people)")] == [
         ("id", "INTEGER", 1, 1), ("name", "TEXT", 0, 0), ("age", "INTEGER", 0, 0),
@@ -56,24 +56,24 @@ def test_a_table_is_created_from_the_schema_with_its_key(file: File, people: Rec
 
 def test_error_explains_dots_in_topic_names(file: File) -> None:
     orders = Records("shop.orders")
-    with file.sink(**UPSERT) as sink, pytest.raises(ConnectError, match=r'unknown database "?shop"?; a dot separates .*as in "'):
+    with file.sink(UPSERT) as sink, pytest.raises(ConnectError, match=r'unknown database "?shop"?; a dot separates .*as in "'):
         sink.put(orders.keyed(1, "Ann", 30))
     with file.sink(table__name__format="${topic}") as sink, pytest.raises(ConnectError, match="is missing and auto-creation"):
         sink.put(orders.one(1, "Ann", 30))
-    with file.sink(**UPSERT, table__name__format='"${topic}"') as sink:
+    with file.sink(UPSERT, table__name__format='"${topic}"') as sink:
         sink.put(orders.keyed(1, "Ann", 30))
     assert file.rows('SELECT * FROM "shop.orders"') == [(1, "Ann", 30)]
 
 
 def test_upsert_keeps_columns_missing_in_the_record(file: File, people: Records) -> None:
-    with file.sink(**UPSERT) as sink:
+    with file.sink(UPSERT) as sink:
         sink.put(people.keyed(1, "Ann", 30))
         sink.put(people.keyed(1, "Anna", schema=OLDER))
     assert file.rows("SELECT * FROM people") == [(1, "Anna", 30)]
 
 
 def test_batch_has_the_same_result_as_single_records(file: File, people: Records) -> None:
-    with file.sink(**UPSERT) as sink:
+    with file.sink(UPSERT) as sink:
         sink.put(people.keyed(1, "old", 1), people.keyed(2, "old", 2), people.keyed(9, "old", 9))
         sink.put(
             people.keyed(1, "new", 1), people.tombstone(1),  # deleted
@@ -120,7 +120,7 @@ def test_several_tables_are_written_in_one_transaction(file: File) -> None:
 
 
 def test_fields_outside_of_the_whitelist_are_not_written(file: File, people: Records) -> None:
-    with file.sink(**UPSERT, fields__whitelist="age") as sink:
+    with file.sink(UPSERT, fields__whitelist="age") as sink:
         sink.put(people.keyed(1, "x", 2))
     assert [row[1] for row in file.rows("PRAGMA table_info(people)")] == ["id", "age"]
 
@@ -132,7 +132,7 @@ def test_columns_are_added_while_old_and_new_schemas_alternate(file: File, peopl
     batch = [
         people.keyed(i, f"n{i}", i * 10) if i % 3 == 0 else people.keyed(i, f"n{i}", schema=OLDER) for i in range(12)
     ]  # fmt: skip
-    with file.sink(**UPSERT, auto__evolve="true") as sink:
+    with file.sink(UPSERT, auto__evolve="true") as sink:
         sink.put(people.keyed(0, "first", schema=OLDER))
         put_all(sink, batch, 5)
     assert file.rows("SELECT * FROM people ORDER BY id") == [(i, f"n{i}", i * 10 if i % 3 == 0 else None) for i in range(12)]
@@ -140,7 +140,7 @@ def test_columns_are_added_while_old_and_new_schemas_alternate(file: File, peopl
 
 def test_columns_match_ignoring_case_if_none_matches_exactly(file: File, people: Records) -> None:
     file.rows("CREATE TABLE people(ID INTEGER PRIMARY KEY, Name TEXT, age INTEGER)")
-    with file.sink(**UPSERT) as sink:
+    with file.sink(UPSERT) as sink:
         sink.put(people.keyed(1, "Ann", 30))
     assert file.rows("SELECT * FROM people") == [(1, "Ann", 30)]
 
@@ -183,7 +183,7 @@ def test_a_required_field_without_a_default_is_not_added(file: File, people: Rec
 
 def test_column_of_a_field_with_a_default_has_the_default(file: File, people: Records) -> None:
     newer = SchemaBuilder.struct().field("id", Schema.INT32).field("level", SchemaBuilder.int32().default(7).build()).build()
-    with file.sink(**UPSERT, auto__evolve="true") as sink:
+    with file.sink(UPSERT, auto__evolve="true") as sink:
         sink.put(people.keyed(1, "x", 1))
         sink.put(people.keyed(2, 8, schema=newer), people.keyed(3, None, schema=newer))
     assert file.rows("SELECT id, level FROM people ORDER BY id") == [(1, 7), (2, 8), (3, 7)]
@@ -199,7 +199,7 @@ def test_views_are_written_to_only_if_configured_and_never_altered(file: File, p
 
 
 def test_dropped_table_is_created_again(file: File, people: Records) -> None:
-    with file.sink(**UPSERT) as sink:
+    with file.sink(UPSERT) as sink:
         sink.put(people.keyed(1, "x", 1))
         file.rows("DROP TABLE people")
         sink.put(people.keyed(2, "y", 2), people.tombstone(5))
@@ -207,7 +207,7 @@ def test_dropped_table_is_created_again(file: File, people: Records) -> None:
 
 
 def test_delete_without_a_table_does_nothing(file: File, people: Records) -> None:
-    with file.sink(**UPSERT) as sink:
+    with file.sink(UPSERT) as sink:
         sink.put(people.tombstone(1))
         assert file.rows("SELECT name FROM sqlite_master") == []
         sink.put(people.keyed(1, "x", 1))
@@ -224,7 +224,7 @@ def test_tasks_can_create_and_alter_the_same_table_concurrently(file: File) -> N
 
     def run(number: int) -> None:
         try:
-            with file.sink(**UPSERT, auto__evolve="true", max__retries="100") as sink:
+            with file.sink(UPSERT, auto__evolve="true", max__retries="100") as sink:
                 one = Records().record(KEY, Struct(KEY, [number]), schemas[number], Struct(schemas[number], [number, "x", "y"]))
                 barrier.wait(10)
                 for _ in range(50):
@@ -258,7 +258,7 @@ def test_errant_rows_are_reported_with_the_database_error_and_the_others_are_wri
     checked(file)
     reporter = MemoryReporter()
     batch = [people.keyed(i, "x", 200 if i in (3, 17, 18) else 1) for i in range(50)]
-    with file.sink(**UPSERT, errors__tolerance="all", reporter=reporter) as sink:
+    with file.sink(UPSERT, errors__tolerance="all", reporter=reporter) as sink:
         sink.put(*batch)
         progress = sink.task.progress()
     assert file.rows("SELECT count(*), max(age) FROM people") == [(47, 1)]
@@ -270,7 +270,7 @@ def test_errant_rows_are_reported_with_the_database_error_and_the_others_are_wri
 def test_earlier_change_of_a_key_is_kept_if_a_later_one_is_rejected(file: File, people: Records) -> None:
     checked(file)
     reporter = MemoryReporter()
-    with file.sink(**UPSERT, errors__tolerance="all", reporter=reporter) as sink:
+    with file.sink(UPSERT, errors__tolerance="all", reporter=reporter) as sink:
         sink.put(people.keyed(1, "good", 1), people.keyed(1, "bad", 200), people.keyed(2, "good", 1), people.tombstone(2))
     assert file.rows("SELECT * FROM people") == [(1, "good", 1)]
     assert [offset for offset, _ in reported(reporter)] == [1]
@@ -289,7 +289,7 @@ def test_only_the_duplicate_row_is_rejected(file: File, people: Records) -> None
 
 def test_without_tolerance_nothing_of_a_failed_batch_is_written(file: File, people: Records) -> None:
     checked(file)
-    with file.sink(**UPSERT) as sink:
+    with file.sink(UPSERT) as sink:
         message = told(sink, *[people.keyed(i, "x", 200 if i == 7 else 1) for i in range(20)])
     assert file.rows("SELECT count(*) FROM people") == [(0,)]
     assert message.startswith("Record of topic people, partition 0, offset 7 cannot be written: ")
@@ -301,7 +301,7 @@ def test_without_a_reporter_errant_records_are_counted_and_logged(
     file: File, people: Records, caplog: pytest.LogCaptureFixture
 ) -> None:
     checked(file)
-    with file.sink(**UPSERT, errors__tolerance="all") as sink, caplog.at_level(logging.WARNING):
+    with file.sink(UPSERT, errors__tolerance="all") as sink, caplog.at_level(logging.WARNING):
         sink.put(people.keyed(1, "x", 200), people.keyed(2, "x", 1))
         assert sink.task.progress()["refused"] == 1
     assert "Skipped 1 errant records" in caplog.text
@@ -315,7 +315,7 @@ def test_without_savepoints_a_batch_with_errant_rows_takes_several_transactions(
     checked(file)
     reporter = MemoryReporter()
     batch = [people.keyed(i, "x", 200 if i in (3, 17, 18) else 1) for i in range(50)]
-    with file.sink(**UPSERT, errors__tolerance="all", batch__size="8", reporter=reporter) as sink:
+    with file.sink(UPSERT, errors__tolerance="all", batch__size="8", reporter=reporter) as sink:
         sink.put(*batch)
         sink.put(people.keyed(1, "good", 1), people.keyed(1, "bad", 200), people.tombstone(2))
     assert file.rows("SELECT count(*), max(age) FROM people") == [(46, 1)]
@@ -329,7 +329,7 @@ def test_without_savepoints_and_tolerance_nothing_of_a_failed_batch_is_written(
 ) -> None:
     monkeypatch.setattr(SqliteDialect, "savepoints", False)
     checked(file)
-    with file.sink(**UPSERT, batch__size="8") as sink:
+    with file.sink(UPSERT, batch__size="8") as sink:
         message = told(sink, *[people.keyed(i, "x", 200 if i >= bad else 1) for i in range(20)])
     assert file.rows("SELECT count(*) FROM people") == [(0,)]
     assert message.startswith(f"Record of topic people, partition 0, offset {bad} cannot be written: ")
@@ -338,18 +338,18 @@ def test_without_savepoints_and_tolerance_nothing_of_a_failed_batch_is_written(
 def test_tombstone_without_deletes_is_errant(file: File, people: Records) -> None:
     reporter = MemoryReporter()
     keys = {**UPSERT, "delete__enabled": "false"}
-    with file.sink(**keys, errors__tolerance="all", reporter=reporter) as sink:
+    with file.sink(keys, errors__tolerance="all", reporter=reporter) as sink:
         sink.put(people.keyed(1, "x", 1), people.tombstone(1), people.keyed(2, "x", 1))
     assert file.rows("SELECT id FROM people ORDER BY id") == [(1,), (2,)]
     assert reported(reporter)[0][0] == 1
     assert "requires records with a non-null Struct value" in reported(reporter)[0][1]
-    with file.sink(**keys) as sink:
+    with file.sink(keys) as sink:
         assert told(sink, people.tombstone(1)).startswith("Record of topic people, partition 0, offset 3 cannot be written")
 
 
 def test_records_with_fields_without_a_column_are_errant(file: File, people: Records) -> None:
     reporter = MemoryReporter()
-    with file.sink(**UPSERT, errors__tolerance="all", reporter=reporter) as sink:
+    with file.sink(UPSERT, errors__tolerance="all", reporter=reporter) as sink:
         sink.put(people.keyed(0, "x", schema=OLDER), people.keyed(1, "x", 1))
         sink.put(people.keyed(2, "x", 1), people.keyed(3, "x", schema=OLDER))
     assert file.rows("SELECT id FROM people ORDER BY id") == [(0,), (3,)]
@@ -359,7 +359,7 @@ def test_records_with_fields_without_a_column_are_errant(file: File, people: Rec
 def test_messages_can_hide_the_database_error(file: File, people: Records) -> None:
     file.rows("CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT CHECK (name <> 'Geheim'), age INTEGER)")
     secret = "Ge" + "heim"  # apart, for a traceback shows lines of code
-    with file.sink(**UPSERT, trim__sensitive__log="true") as sink, pytest.raises(ConnectError) as caught:
+    with file.sink(UPSERT, trim__sensitive__log="true") as sink, pytest.raises(ConnectError) as caught:
         sink.put(people.keyed(1, secret, 1))
     assert "trim.sensitive.log" in caught.value.message
     assert secret not in "".join(traceback.format_exception(caught.value))
@@ -377,7 +377,7 @@ def test_batch_is_retried_after_a_lost_connection(file: File, people: Records) -
     checked(file)
     batch = [people.keyed(1, "x", 1), people.keyed(2, "y", 1)]
     holder = sqlite3.connect(file.path, isolation_level=None)
-    with file.sink(**UPSERT, max__retries="2", **{"connection.timeout": "0.05"}) as sink:
+    with file.sink(UPSERT | {"connection.timeout": "0.05"}, max__retries="2") as sink:
         holder.execute("BEGIN IMMEDIATE")
         with pytest.raises(RetriableError, match="locked"):
             sink.put(*batch)
@@ -414,7 +414,7 @@ NASTY = [
 def test_field_names_with_special_characters_are_safe(file: File, people: Records, name: str) -> None:
     file.rows("CREATE TABLE victim(a)")
     schema = SchemaBuilder.struct().field("id", Schema.INT32).field(name, Schema.OPTIONAL_STRING).build()
-    with file.sink(**UPSERT, auto__evolve="true") as sink:
+    with file.sink(UPSERT, auto__evolve="true") as sink:
         sink.put(people.keyed(1, "v", schema=schema), people.tombstone(2))
         sink.put(people.keyed(1, "w", schema=schema), people.keyed(3, "w", schema=schema))
     assert file.rows("SELECT * FROM people ORDER BY id") == [(1, "w"), (3, "w")]
@@ -426,7 +426,7 @@ def test_field_names_with_special_characters_are_safe(file: File, people: Record
 def test_topic_names_with_special_characters_are_safe(file: File, name: str) -> None:
     file.rows("CREATE TABLE victim(a)")
     topic = Records(name)
-    with file.sink(**UPSERT) as sink:
+    with file.sink(UPSERT) as sink:
         sink.put(topic.keyed(1, "v", 1))
         sink.put(topic.keyed(2, "v", 1), topic.tombstone(1))
     tables = [row[0] for row in file.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -437,7 +437,7 @@ def test_topic_names_with_special_characters_are_safe(file: File, name: str) -> 
 @pytest.mark.parametrize("name", ["nul\0nul", "\0"])
 def test_invalid_names_are_rejected(file: File, people: Records, name: str) -> None:
     schema = SchemaBuilder.struct().field("id", Schema.INT32).field(name, Schema.OPTIONAL_STRING).build()
-    with file.sink(**UPSERT) as sink:
+    with file.sink(UPSERT) as sink:
         assert "is not a valid name of a table or column" in told(sink, people.keyed(1, "v", schema=schema))
         assert "is not a valid name of a table or column" in told(sink, Records(name).keyed(1, "v", 1))
 
@@ -469,7 +469,7 @@ def test_the_table_has_the_last_change_of_each_key(tmp_path_factory: Any, change
         else:
             expected[key] = {"name": change[0], "age": change[1]}
             records.append(people.keyed(key, *change))
-    with file.sink(**UPSERT, auto__evolve="true", batch__size=str(batch_size)) as sink:
+    with file.sink(UPSERT, auto__evolve="true", batch__size=str(batch_size)) as sink:
         sink.put(people.keyed(99, "x", 1))
         put_all(sink, records, most)
     found = {row[0]: {"name": row[1], "age": row[2]} for row in file.rows("SELECT id, name, age FROM people WHERE id < 99")}

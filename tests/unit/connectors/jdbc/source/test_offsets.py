@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from connect.errors import ConnectError, DataError
@@ -154,6 +156,7 @@ def test_each_timestamp_column_is_compared_in_its_own_sql_form() -> None:
 
 
 def test_error_for_an_unreadable_offset_says_what_to_do() -> None:
-    for offset in ({"timestamp": "x"}, {"incrementing": []}):
+    unreadable: tuple[dict[str, Any], ...] = ({"timestamp": "x"}, {"incrementing": []})
+    for offset in unreadable:
         with pytest.raises(DataError, match="alter or remove it"):
             parse_offset(offset)

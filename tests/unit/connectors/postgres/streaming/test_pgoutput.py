@@ -20,7 +20,7 @@ from connectors.postgres.types.column_type import CatalogType
 
 uint32 = st.integers(0, 2**32 - 1)
 uint64 = st.integers(0, 2**63 - 1)
-names = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=20)
+names = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 values = st.one_of(st.none(), st.just(pgoutput.UNCHANGED), st.binary(max_size=300))
 tuples = st.lists(values, max_size=12)
 
@@ -160,7 +160,7 @@ def generated(rows: TableRows, tuple_: list[Any], *, key_only: bool = False) -> 
         return decode(pgoutput.pad_message(data), 7)
 
 
-texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=300)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 
 
 @given(st.lists(st.one_of(st.none(), st.just(pgoutput.UNCHANGED), texts), min_size=1, max_size=9), st.data())
