@@ -1,4 +1,4 @@
-"""The pipeline that the crash tests kill: PostgreSQL -> topics -> Delta tables, one worker, steady changes beside it."""
+"""The pipeline that crash tests kill: PostgreSQL -> topics -> Delta tables on one worker, with continuous changes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SOURCE, UPSERT, APPEND = "chaos-source", "chaos-upsert", "chaos-append"
 
 
 class Changes:
-    """Commits numbered changes until told to stop; rides out database restarts.
+    """Commits numbered changes until it is stopped; survives database restarts.
 
-    ``counters(id, n, note)``: every update sets ``n`` one higher, so that order shows. ``events(n)`` has no key: each insert
-    is one event with the next number.
+    ``counters(id, n, note)``: every update increments ``n``, which shows the order. ``events(n)`` has no key: each insert is
+    an event with the next number.
     """
 
     def __init__(self, dsn: str) -> None:
@@ -51,17 +51,17 @@ class Changes:
                 with psycopg.connect(self._dsn, autocommit=True, connect_timeout=5) as connection:
                     row = connection.execute("SELECT coalesce(max(n), 0) FROM events").fetchone()
                     assert row is not None
-                    n = row[0]  # a commit whose answer was lost to a restart counts too
+                    n = row[0]  # a commit counts even if a restart lost its response
                     while not self._stop.is_set():
                         n += 1
-                        self._one(connection, n)
+                        self._commit_change(connection, n)
                         self.committed += 1
                         self._stop.wait(0.01)
             except psycopg.OperationalError:
                 self._stop.wait(0.2)
 
     @staticmethod
-    def _one(connection: psycopg.Connection, n: int) -> None:
+    def _commit_change(connection: psycopg.Connection, n: int) -> None:
         with connection.transaction():
             connection.execute("INSERT INTO events VALUES (%s)", (n,))
             connection.execute("UPDATE counters SET n = n + 1 WHERE id BETWEEN %s AND %s", (n % 50, n % 50 + 3))
@@ -83,7 +83,7 @@ def create_tables(database: EmbeddedPostgres, name: str, rows: int) -> None:
 
 
 class Pipeline:
-    """The worker with its connectors, started and killed at will. All state is in ``home``, the broker and the database."""
+    """The worker with its connectors, which tests start and kill. All state is in ``home``, the broker, and the database."""
 
     def __init__(self, home: Path, broker: EmbeddedBroker, postgres: EmbeddedPostgres, database: str) -> None:
         self.home = home
@@ -106,7 +106,7 @@ class Pipeline:
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             "offset.storage.file.filename": str(self.home / "offsets"),
             "offset.flush.interval.ms": "500",
-            # A killed worker cannot leave its groups: its successor waits until the broker misses it.
+            # A killed worker does not leave its groups: the next one waits for the session timeout.
             "consumer.session.timeout.ms": "2000",
             "consumer.heartbeat.interval.ms": "500",
             "listeners": f"http://127.0.0.1:{self._port}",
@@ -148,16 +148,16 @@ class Pipeline:
         return str(path)
 
     def start(self, crash_at: str | None = None) -> None:
-        """Launches the worker and returns at once; with ``crash_at`` it kills itself at that point."""
+        """Starts the worker without waiting. With ``crash_at`` it kills itself at that crash point."""
         jars.ensure_jars("spark")
         environment = {**os.environ, "SLUICE_SPARK_JARS": str(jars.folder_of(jars.jar_set("spark")))}
         if crash_at:
-            environment["SLUICE_CRASH_AT"] = f"worker/{crash_at}"  # its executors are part of it
+            environment["SLUICE_CRASH_AT"] = f"worker/{crash_at}"  # includes the executors
         command = [sys.executable, "-m", "sluice.run.standalone", *self._files]
         self.child = process.spawn(command, log=self.log, cwd=Path.cwd(), environment=environment, death_signal=signal.SIGKILL)
 
     def wait_for_crash(self, timeout_s: float) -> bool:
-        """True when the worker killed itself in time."""
+        """Waits for the worker to kill itself. Returns whether it did in time."""
         assert self.child is not None
         try:
             return self.child.wait(timeout_s) == -signal.SIGKILL
@@ -165,14 +165,14 @@ class Pipeline:
             return False
 
     def kill(self) -> None:
-        """SIGKILL, now."""
+        """Kills the worker with SIGKILL."""
         assert self.child is not None
         self.client.close()
         self.child.kill()
         self.child.wait(30)
 
     def stop(self) -> int:
-        """SIGTERM; the exit code."""
+        """Stops the worker with SIGTERM and returns the exit code."""
         assert self.child is not None
         self.client.close()
         self.child.terminate()
@@ -192,7 +192,7 @@ class Pipeline:
         return self.log.read_text(encoding="utf-8", errors="replace")[-6000:]
 
     def topic_values(self, table: str) -> list[bytes | None]:
-        """All values of a table's topic, in order."""
+        """Returns all values of a table's topic in order."""
         topic = TopicPartition(f"{self.prefix}.public.{table}", 0, 0)
         consumer = Consumer({"bootstrap.servers": self._broker.bootstrap, "group.id": "chaos-look", "enable.auto.commit": False})
         end = consumer.get_watermark_offsets(topic, timeout=30)[1]
@@ -210,7 +210,7 @@ class Pipeline:
         return values
 
     def end_offset(self, table: str) -> int:
-        """A broker that has just come back answers before its partitions have leaders again; it is asked until they have."""
+        """Returns the end offset of a table's topic. Retries while the partition has no leader after a broker restart."""
         topic = TopicPartition(f"{self.prefix}.public.{table}", 0)
         consumer = Consumer({"bootstrap.servers": self._broker.bootstrap, "group.id": "chaos-look"})
         deadline = time.monotonic() + 60

@@ -1,4 +1,4 @@
-"""Workers of a cluster go and come back, in order or not, while numbers flow through it. Promises 1 to 5."""
+"""Workers of a cluster shut down or are killed, and restart, while a source and a sink run. Promises 1 to 5."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1500)]
 
 ROUNDS = int(os.environ.get("SLUICE_CHAOS_ROUNDS", "2"))
 KILLS = int(os.environ.get("SLUICE_CHAOS_CLUSTER_KILLS", "10"))
-# Exactly-once has to hold what is promised without it as well, so that this is the one that is killed less often.
+# Fewer kills than with exactly-once, whose promises include those of at-least-once.
 KILLS_AT_LEAST_ONCE = KILLS if "SLUICE_CHAOS_CLUSTER_KILLS" in os.environ else 4
 STEPS = int(os.environ.get("SLUICE_CHAOS_STEPS", "3"))
 SEED = int(os.environ.get("SLUICE_CHAOS_SEED", "20261121"))
 WORKERS = 3
 FLUSH_S = 0.5
-# What a busy machine adds to a flush interval before offsets are stored.
+# A busy machine may store offsets this much later than the flush interval.
 SLACK_S = 3.0
 
 QUICK = {
@@ -35,11 +35,11 @@ QUICK = {
     "scheduled.rebalance.max.delay.ms": "1500",
     "offset.flush.interval.ms": str(int(FLUSH_S * 1000)),
 }
-# A reader of everything gets records of transactions that were aborted, too, of which nothing need come again.
+# With read_uncommitted the sink would also receive aborted records, which need not be repeated.
 EXACTLY_ONCE = {"exactly.once.source.support": "enabled", "consumer.isolation.level": "read_committed"}
-# Without it nothing fences a worker that is taken for dead and is not: one that a busy machine holds up must not be.
+# Nothing fences a live worker whose session times out: a delay on a busy machine must not end its session.
 AT_LEAST_ONCE = {"session.timeout.ms": "8000", "consumer.session.timeout.ms": "8000"}
-# Both kinds of executors have their turn; without processes a worker starts in half the time.
+# Some tests use threads, some processes; workers start twice as fast without processes.
 THREADS = {"task.executors": "0"}
 
 
@@ -64,7 +64,7 @@ def test_rolling_restart_neither_loses_nor_repeats_records(tmp_path: Path, broke
 @pytest.mark.parametrize(
     ("exactly_once", "kills"), [(False, KILLS_AT_LEAST_ONCE), (True, KILLS)], ids=["at_least_once", "exactly_once"]
 )
-def test_workers_killed_one_after_the_other_lose_nothing(
+def test_workers_killed_one_after_the_other_lose_no_records(
     tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool, kills: int
 ) -> None:
     settings = {**QUICK, **(EXACTLY_ONCE if exactly_once else {**AT_LEAST_ONCE, **THREADS})}
@@ -87,28 +87,28 @@ def test_workers_killed_one_after_the_other_lose_nothing(
 
 
 class Disturber:
-    """Does one thing after another to a cluster, drawn by chance, and waits only now and then for it to recover."""
+    """Disturbs a cluster with random actions and waits only sometimes for its recovery."""
 
     def __init__(self, cluster: Cluster, counting: Counting, seed: int, *, freezes: bool) -> None:
         self._cluster = cluster
         self._counting = counting
-        self._chance = random.Random(seed)
-        self._deeds: list[Callable[[], None]] = [
+        self._random = random.Random(seed)
+        self._actions: list[Callable[[], None]] = [
             self.stop_and_start, self.kill_and_start, self.change_tasks, self.restart_connector, self.restart_task, self.pause,
         ]  # fmt: skip
         if freezes:
-            self._deeds.append(self.freeze_and_thaw)
+            self._actions.append(self.freeze_and_thaw)
         self.done: list[str] = []
 
     def disturb(self) -> None:
-        deed = self._chance.choice(self._deeds)
-        self.done.append(deed.__name__)
-        deed()
-        if self._chance.random() < 0.5:
+        action = self._random.choice(self._actions)
+        self.done.append(action.__name__)
+        action()
+        if self._random.random() < 0.5:
             self._counting.wait_until_it_counts()
 
     def _any_worker(self) -> WorkerProcess:
-        return self._chance.choice(self._cluster.live)
+        return self._random.choice(self._cluster.live)
 
     def stop_and_start(self) -> None:
         worker = self._any_worker()
@@ -145,13 +145,13 @@ class Disturber:
 
 @pytest.mark.parametrize("exactly_once", [False, True], ids=["at_least_once", "exactly_once"])
 def test_task_runs_on_at_most_one_worker(tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool) -> None:
-    kind = EXACTLY_ONCE if exactly_once else {**AT_LEAST_ONCE, **THREADS}
-    settings = {**QUICK, "scheduled.rebalance.max.delay.ms": "0", **kind}
+    delivery = EXACTLY_ONCE if exactly_once else {**AT_LEAST_ONCE, **THREADS}
+    settings = {**QUICK, "scheduled.rebalance.max.delay.ms": "0", **delivery}
     with Cluster(broker, tmp_path, WORKERS, settings) as cluster:
         cluster.start()
         counting = Counting(cluster)
         counting.create()
-        # What a frozen worker writes late is not fenced without exactly-once.
+        # Without exactly-once, late writes of a frozen worker are not fenced.
         disturber = Disturber(cluster, counting, SEED, freezes=exactly_once)
         for _ in range(STEPS):
             disturber.disturb()

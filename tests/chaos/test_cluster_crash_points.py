@@ -1,4 +1,4 @@
-"""A worker of two is killed at a chosen instant; the other one goes on, and nothing is lost, doubled or left half done."""
+"""One of two workers is killed at a crash point; the other takes over without loss, excess duplicates, or incomplete changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.cluster.counting import RECOVERY_S, Counting
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1500)]
 
 FLUSH_S = 0.5
-# What a busy machine adds to a flush interval before offsets are stored.
+# A busy machine may store offsets this much later than the flush interval.
 SLACK_S = 3.0
 
 QUICK = {
@@ -27,12 +27,12 @@ QUICK = {
     "consumer.heartbeat.interval.ms": "300",
     "scheduled.rebalance.max.delay.ms": "0",
     "offset.flush.interval.ms": str(int(FLUSH_S * 1000)),
-    # The points are the same in processes, and a worker starts in half the time without.
+    # The crash points are the same with processes; workers start twice as fast without them.
     "task.executors": "0",
 }
-# A reader of everything gets records of transactions that were aborted, too, of which nothing need come again.
+# With read_uncommitted the sink would also receive aborted records, which need not be repeated.
 EXACTLY_ONCE = {"exactly.once.source.support": "enabled", "consumer.isolation.level": "read_committed"}
-# Without it nothing fences a worker that is taken for dead and is not: one that a busy machine holds up must not be.
+# Nothing fences a live worker whose session times out: a delay on a busy machine must not end its session.
 AT_LEAST_ONCE = {"session.timeout.ms": "8000", "consumer.session.timeout.ms": "8000"}
 
 
@@ -40,14 +40,14 @@ def create(cluster: Cluster, counting: Counting) -> None:
     counting.configure()
 
 
-def change_the_number_of_tasks(cluster: Cluster, counting: Counting) -> None:
-    """With exactly-once, the producers of the tasks before are fenced for it."""
+def change_task_count(cluster: Cluster, counting: Counting) -> None:
+    """With exactly-once this fences the producers of the previous tasks."""
     counting.create()
     counting.tasks -= 1
     counting.configure()
 
 
-def add_a_worker(cluster: Cluster, counting: Counting) -> None:
+def add_worker(cluster: Cluster, counting: Counting) -> None:
     counting.create()
     cluster.workers[1].start()
 
@@ -55,16 +55,16 @@ def add_a_worker(cluster: Cluster, counting: Counting) -> None:
 @dataclass(frozen=True, slots=True)
 class Crash:
     point: str
-    lead_to: Callable[[Cluster, Counting], None]
+    provoke: Callable[[Cluster, Counting], None]
     exactly_once: bool = True
     alone: bool = False
-    """Whether the other worker comes later."""
+    """Whether the other worker starts only after the crash or during ``provoke``."""
 
 
 CRASHES = [
     Crash("cluster.tasks_written", create),
-    Crash("cluster.tasks_stopped", add_a_worker, alone=True),
-    Crash("cluster.fenced", change_the_number_of_tasks),
+    Crash("cluster.tasks_stopped", add_worker, alone=True),
+    Crash("cluster.fenced", change_task_count),
     Crash("source.produced:5", create),
     Crash("source.produced:5", create, exactly_once=False),
     Crash("offsets.written:5", create, exactly_once=False),
@@ -72,22 +72,24 @@ CRASHES = [
 ]
 
 
-def name_of(crash: Crash) -> str:
+def crash_id(crash: Crash) -> str:
     return f"{crash.point}{'' if crash.exactly_once else ' at least once'}"
 
 
-@pytest.mark.parametrize("crash", CRASHES, ids=name_of)
-def test_worker_killed_at_a_crash_point_leaves_nothing_half_done(tmp_path: Path, broker: EmbeddedBroker, crash: Crash) -> None:
+@pytest.mark.parametrize("crash", CRASHES, ids=crash_id)
+def test_worker_killed_at_a_crash_point_leaves_no_incomplete_changes(
+    tmp_path: Path, broker: EmbeddedBroker, crash: Crash
+) -> None:
     with Cluster(broker, tmp_path, 2, {**QUICK, **(EXACTLY_ONCE if crash.exactly_once else AT_LEAST_ONCE)}) as cluster:
         victim, other = cluster.workers
-        victim.start(crash_at=crash.point)  # comes first, and leads
+        victim.start(crash_at=crash.point)  # the first member is the leader
         victim.wait_until_up()
         if not crash.alone:
             cluster.start(other)
         counting = Counting(cluster)
-        # The worker that answers may be the one that goes.
+        # The crashing worker may be the one that handles the request.
         with contextlib.suppress(UnreachableError, AssertionError):
-            crash.lead_to(cluster, counting)
+            crash.provoke(cluster, counting)
         assert victim.wait_for_crash(RECOVERY_S), f"{crash.point} was not reached\n{victim.log_tail()}"
         if not other.running:
             cluster.start(other)

@@ -1,4 +1,4 @@
-"""Workers that hang or are cut off, and brokers that go away, while numbers flow. Promises 1 to 5."""
+"""Workers that hang or lose their network, and unavailable brokers, while a source and a sink run. Promises 1 to 5."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from sluice.embedded.ports import free_ports
 from tests.cluster.cluster import Cluster
 from tests.cluster.counting import RECOVERY_S, Counting
 from tests.cluster.namespace import NotAllowedError, namespace
+from tests.cluster.proxy import broker_with_second_listener, proxied_broker
 from tests.cluster.topics import read_topic
-from tests.cluster.wire import broker_with_second_door, wired_broker
 from tests.cluster.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1500)]
 
-BROKER_AWAY_S = float(os.environ.get("SLUICE_CHAOS_BROKER_AWAY_S", "15"))
+BROKER_DOWN_S = float(os.environ.get("SLUICE_CHAOS_BROKER_AWAY_S", "15"))
 FLUSH_S = 0.5
-# What a busy machine adds to a flush interval before offsets are stored.
+# A busy machine may store offsets this much later than the flush interval.
 SLACK_S = 3.0
 
 QUICK = {
@@ -36,7 +36,7 @@ QUICK = {
     "scheduled.rebalance.max.delay.ms": "0",
     "offset.flush.interval.ms": str(int(FLUSH_S * 1000)),
 }
-# Transactions expire while a worker is frozen or cut off: it must not begin them again, for others have its tasks.
+# Transactions expire while a worker is frozen or cut off. It must not restart them: other workers run its tasks.
 EXACTLY_ONCE = {
     "exactly.once.source.support": "enabled",
     "producer.transaction.timeout.ms": "2000",
@@ -52,33 +52,31 @@ def settings(exactly_once: bool) -> dict[str, str]:
 
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
-    """A broker that no other test needs alive."""
+    """A broker for this test only, which may kill it."""
     broker = EmbeddedBroker(tmp_path / "broker", dies_with_parent=True)
     broker.start()
     yield broker
     broker.remove()
 
 
-def a_worker_with_tasks(cluster: Cluster, counting: Counting) -> WorkerProcess:
+def find_worker_with_tasks(cluster: Cluster, counting: Counting) -> WorkerProcess:
     tasks = cluster.client().status(counting.source)["tasks"]
     return next(worker for worker in cluster.workers if worker.worker_id == tasks[0]["worker_id"])
 
 
 @both_deliveries
-def test_instances_of_a_frozen_worker_run_elsewhere_and_only_once(
-    tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool
-) -> None:
+def test_instances_of_a_frozen_worker_move_and_run_only_once(tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool) -> None:
     with Cluster(broker, tmp_path, 2, settings(exactly_once)) as cluster:
         cluster.start()
         counting = Counting(cluster)
         counting.create()
-        frozen = a_worker_with_tasks(cluster, counting)
-        began = time.monotonic()
+        frozen = find_worker_with_tasks(cluster, counting)
+        started = time.monotonic()
         frozen.freeze()
         counting.wait_until_running_on(*cluster.live)
         counting.wait_until_it_counts()
         frozen.thaw()
-        frozen_s = time.monotonic() - began
+        frozen_s = time.monotonic() - started
         cluster.wait_for_members(2)
         counting.wait_until_it_counts()
         outcome = counting.finish()
@@ -87,30 +85,30 @@ def test_instances_of_a_frozen_worker_run_elsewhere_and_only_once(
     if exactly_once:
         outcome.assert_written_once()
         outcome.assert_one_run_at_a_time()
-    # Without exactly-once nothing fences what the source makes up for, at its rate, in the moment before it is stopped.
+    # Without exactly-once nothing fences the thawed source, which catches up at its rate until the worker stops it.
     late_s = 0.0 if exactly_once else frozen_s
     outcome.assert_duplicates_bounded(1, int(counting.rate * (FLUSH_S + SLACK_S + late_s)))
 
 
 def test_worker_cut_off_from_the_broker_stops_its_instances(tmp_path: Path) -> None:
     with (
-        wired_broker(tmp_path / "broker") as (broker, wire),
+        proxied_broker(tmp_path / "broker") as (broker, proxy),
         Cluster(broker, tmp_path, 1, settings(exactly_once=True)) as cluster,
     ):
-        cut_off = cluster.add(properties={"bootstrap.servers": f"127.0.0.1:{wire.port}"})
+        cut_off = cluster.add(properties={"bootstrap.servers": f"127.0.0.1:{proxy.port}"})
         cluster.start()
         counting = Counting(cluster)
         counting.create()
         assert any(one["worker_id"] == cut_off.worker_id for one in cluster.client().status(counting.source)["tasks"])
-        wire.cut()
+        proxy.cut()
         cut_off.wait_for(
             lambda: "stopping all its connectors and tasks" in cut_off.log_tail(), RECOVERY_S, "the worker to stop its tasks"
         )
         cluster.wait_for_members(1)
         counting.wait_until_running_on(cluster.workers[0])
         counting.wait_until_it_counts()
-        assert cut_off.client.connectors() == cluster.client().connectors()  # REST goes on
-        wire.mend()
+        assert cut_off.client.connectors() == cluster.client().connectors()  # REST still responds
+        proxy.restore()
         cluster.wait_for_members(2)
         counting.wait_until_it_counts()
         outcome = counting.finish()
@@ -126,23 +124,25 @@ def test_worker_that_loses_its_network_stops_its_instances(tmp_path: Path) -> No
         try:
             network = stack.enter_context(namespace())
         except NotAllowedError as e:
-            pytest.skip(f"needs network namespaces, which this machine refuses ({e}); the test with the wire stands in for it")
-        door = f"{network.near}:{free_ports(1)[0]}"
-        broker = stack.enter_context(broker_with_second_door(tmp_path / "broker", door, door))
+            pytest.skip(
+                f"needs network namespaces, which this machine does not allow ({e}); the test with the proxy covers this case"
+            )
+        listener = f"{network.host_address}:{free_ports(1)[0]}"
+        broker = stack.enter_context(broker_with_second_listener(tmp_path / "broker", listener, listener))
         cluster = stack.enter_context(Cluster(broker, tmp_path, 0, settings(exactly_once=False)))
-        stays = cluster.add(host=network.near)
-        cut_off = cluster.add(network.kind(), {"bootstrap.servers": door}, host=network.far)
+        unaffected = cluster.add(host=network.host_address)
+        cut_off = cluster.add(network.kind(), {"bootstrap.servers": listener}, host=network.namespace_address)
         cluster.start()
         counting = Counting(cluster)
         counting.create()
-        assert any(one["worker_id"] == cut_off.worker_id for one in stays.client.status(counting.source)["tasks"])
+        assert any(one["worker_id"] == cut_off.worker_id for one in unaffected.client.status(counting.source)["tasks"])
         network.cut()
         cut_off.wait_for(
             lambda: "stopping all its connectors and tasks" in cut_off.log_tail(), RECOVERY_S, "the worker to stop its tasks"
         )
         cluster.wait_for_members(1)
-        counting.wait_until_running_on(stays)
-        network.mend()
+        counting.wait_until_running_on(unaffected)
+        network.restore()
         cluster.wait_for_members(2)
         counting.wait_until_it_counts()
         outcome = counting.finish()
@@ -152,7 +152,7 @@ def test_worker_that_loses_its_network_stops_its_instances(tmp_path: Path) -> No
 
 
 def test_broker_restart_during_a_rebalance_only_delays_it(tmp_path: Path, own_broker: EmbeddedBroker) -> None:
-    # The frozen worker must not be missed before the broker goes: it is what holds the rebalance up.
+    # The frozen worker delays the rebalance, so its session must not time out before the broker is killed.
     patient = {**QUICK, "session.timeout.ms": "60000"}
     with Cluster(own_broker, tmp_path, 3, patient) as cluster:
         first, second, third = cluster.workers
@@ -175,22 +175,22 @@ def test_broker_restart_during_a_rebalance_only_delays_it(tmp_path: Path, own_br
 
 
 def test_transactions_that_expire_while_a_broker_is_frozen_are_repeated(tmp_path: Path, broker: EmbeddedBroker) -> None:
-    # The group does not miss anybody meanwhile, so that no task is stopped and started for that.
+    # No session times out meanwhile, so that no task restarts because of a rebalance.
     patient = {**settings(exactly_once=True), "session.timeout.ms": "30000", "heartbeat.interval.ms": "10000"}
     with Cluster(broker, tmp_path, 1, patient) as cluster:
         cluster.start()
-        # Of a transaction whose end the frozen broker was asked for nobody knows whether it has expired, and its task waits for
-        # the answer: by the batch, both tasks can be there at once. So they are most of the time in the middle of one.
-        gathering = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "500"}
-        counting = Counting(cluster, tasks=2, source_settings=gathering)
+        # A task that waits for the frozen broker to end its transaction cannot know whether it expired. With one transaction per
+        # batch both tasks could be in that state, so transactions are long and the tasks mostly in the middle of one.
+        long_transactions = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "500"}
+        counting = Counting(cluster, tasks=2, source_settings=long_transactions)
         counting.create()
         (worker,) = cluster.workers
         pid = broker.pid
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
         try:
-            again = "restarts from its last committed offsets"
-            worker.wait_for(lambda: again in worker.log_tail(1_000_000), RECOVERY_S, "a task that begins again")
+            restart_message = "restarts from its last committed offsets"
+            worker.wait_for(lambda: restart_message in worker.log_tail(1_000_000), RECOVERY_S, "a restart of a task")
         finally:
             os.kill(pid, signal.SIGCONT)
         counting.wait_until_it_counts()
@@ -208,8 +208,8 @@ def test_worker_waits_for_an_unavailable_broker_while_rest_responds(tmp_path: Pa
         counting = Counting(cluster)
         counting.create()
         own_broker.kill()
-        away_until = time.monotonic() + BROKER_AWAY_S
-        while time.monotonic() < away_until:
+        down_until = time.monotonic() + BROKER_DOWN_S
+        while time.monotonic() < down_until:
             for worker in cluster.workers:
                 client: ConnectClient = worker.client
                 assert counting.source in client.connectors()

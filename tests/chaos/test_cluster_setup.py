@@ -1,4 +1,4 @@
-"""Clusters that are set up wrongly say what is wrong and harm nothing: topics, brokers, logins, one group.id for two clusters."""
+"""Misconfigured clusters report the cause and harm nothing: topics, brokers, authentication, a shared group.id."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tests.cluster.counting import RECOVERY_S, Counting
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1500)]
 
 HERDER_FAILED = 3
-# A worker starts in half the time without processes.
+# Workers start twice as fast without executor processes.
 THREADS = {"task.executors": "0"}
 COMPACTED = {"cleanup.policy": "compact"}
 
 
-def make_topic(broker: EmbeddedBroker, name: str, partitions: int, config: Mapping[str, str]) -> None:
+def create_topic(broker: EmbeddedBroker, name: str, partitions: int, config: Mapping[str, str]) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(name, partitions, 1, config=dict(config))])[name].result(30)
 
 
-def refused(cluster: Cluster) -> str:
-    """The log of a worker that ends by itself, with the exit code of one that cannot do its work."""
+def log_of_failed_start(cluster: Cluster) -> str:
+    """Starts a worker that must exit with HERDER_FAILED and returns its log."""
     worker = cluster.workers[0]
     worker.start()
     assert worker.wait_for_exit(RECOVERY_S) == HERDER_FAILED, worker.log_tail()
@@ -38,27 +38,27 @@ def refused(cluster: Cluster) -> str:
 def test_internal_topic_without_compaction_is_rejected(tmp_path: Path, broker: EmbeddedBroker, what: str) -> None:
     with Cluster(broker, tmp_path, 1, THREADS) as cluster:
         topic = cluster.properties[f"{what}.storage.topic"]
-        make_topic(broker, topic, 1, {"cleanup.policy": "delete"})
-        told = refused(cluster)
-    assert topic in told
-    assert "cleanup.policy" in told
-    assert "compact" in told
-    assert f"{what}.storage.topic" in told
+        create_topic(broker, topic, 1, {"cleanup.policy": "delete"})
+        log = log_of_failed_start(cluster)
+    assert topic in log
+    assert "cleanup.policy" in log
+    assert "compact" in log
+    assert f"{what}.storage.topic" in log
 
 
 def test_config_topic_with_two_partitions_is_rejected(tmp_path: Path, broker: EmbeddedBroker) -> None:
     with Cluster(broker, tmp_path, 1, THREADS) as cluster:
-        make_topic(broker, cluster.configs_topic, 2, COMPACTED)
-        told = refused(cluster)
-    assert cluster.configs_topic in told
-    assert "partition" in told
+        create_topic(broker, cluster.configs_topic, 2, COMPACTED)
+        log = log_of_failed_start(cluster)
+    assert cluster.configs_topic in log
+    assert "partition" in log
 
 
 def test_more_replicas_than_brokers_are_rejected(tmp_path: Path, broker: EmbeddedBroker) -> None:
     with Cluster(broker, tmp_path, 1, {"status.storage.replication.factor": "3", **THREADS}) as cluster:
-        told = refused(cluster)
-    assert cluster.status_topic in told
-    assert "status.storage.replication.factor" in told
+        log = log_of_failed_start(cluster)
+    assert cluster.status_topic in log
+    assert "status.storage.replication.factor" in log
 
 
 def test_unexpected_authentication_is_reported(tmp_path: Path, broker: EmbeddedBroker) -> None:
@@ -68,64 +68,70 @@ def test_unexpected_authentication_is_reported(tmp_path: Path, broker: EmbeddedB
         "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required username='u' password='secret1';",
     }
     with Cluster(broker, tmp_path, 1, {**login, **THREADS}) as cluster:
-        told = refused(cluster)
-    assert "security.protocol" in told or "sasl.mechanism" in told
-    assert "secret1" not in told
+        log = log_of_failed_start(cluster)
+    assert "security.protocol" in log or "sasl.mechanism" in log
+    assert "secret1" not in log
 
 
 def test_worker_waits_for_an_unavailable_broker_and_shuts_down_on_request(tmp_path: Path, broker: EmbeddedBroker) -> None:
-    nobody = f"{LOOPBACK}:{free_ports(1)[0]}"
-    with Cluster(broker, tmp_path, 1, {"bootstrap.servers": nobody, **THREADS}) as cluster:
+    unused_address = f"{LOOPBACK}:{free_ports(1)[0]}"
+    with Cluster(broker, tmp_path, 1, {"bootstrap.servers": unused_address, **THREADS}) as cluster:
         worker = cluster.workers[0]
         worker.start()
-        worker.wait_for(lambda: nobody in worker.log_tail() and "trying again" in worker.log_tail(), RECOVERY_S, "a warning")
+        worker.wait_for(
+            lambda: unused_address in worker.log_tail() and "trying again" in worker.log_tail(), RECOVERY_S, "a warning"
+        )
         assert worker.client.health()["status"] != "healthy"
         assert worker.stop() == 0
         assert "Traceback" not in worker.log_tail()
 
 
-@pytest.mark.parametrize("longer", ["the leader's", "the stranger's", "none"])
+@pytest.mark.parametrize("longer_config_log", ["first cluster", "second cluster", "neither"])
 def test_clusters_with_the_same_group_id_are_detected_and_keep_their_connectors(
-    tmp_path: Path, broker: EmbeddedBroker, longer: str
+    tmp_path: Path, broker: EmbeddedBroker, longer_config_log: str
 ) -> None:
-    quick = {
+    short_timeouts = {
         "session.timeout.ms": "1500",
         "heartbeat.interval.ms": "300",
         "scheduled.rebalance.max.delay.ms": "0",
         **THREADS,
     }
-    with Cluster(broker, tmp_path, 1, quick) as one:
-        one.start()
-        counting = Counting(one, tasks=1)
+    with Cluster(broker, tmp_path, 1, short_timeouts) as first:
+        first.start()
+        counting = Counting(first, tasks=1)
         counting.create()
-        with Cluster(broker, tmp_path / "other", 1, quick) as other:
-            # Its own connectors first, so that both have some; then it is stopped, and comes back with the other's group.id.
-            other.start()
-            theirs = Counting(other, tasks=1)
-            theirs.create()
-            if longer != "none":
-                cluster, name = (one, counting.source) if longer == "the leader's" else (other, theirs.source)
+        with Cluster(broker, tmp_path / "other", 1, short_timeouts) as second:
+            # Both clusters get connectors; then the second restarts with the group.id of the first.
+            second.start()
+            second_counting = Counting(second, tasks=1)
+            second_counting.create()
+            if longer_config_log != "neither":
+                is_first = longer_config_log == "first cluster"
+                cluster, name = (first, counting.source) if is_first else (second, second_counting.source)
                 cluster.send("PUT", f"/connectors/{name}/pause")
                 cluster.send("PUT", f"/connectors/{name}/resume")
-            other.stop()
-            before = one.configs(), other.configs()
-            stranger = other.workers[0]
-            stranger.properties["group.id"] = one.group_id
-            stranger.start()
-            one.wait_for(
-                lambda: any("group.id" in cluster.workers[0].log_tail() for cluster in (one, other)),
+            second.stop()
+            before = first.configs(), second.configs()
+            intruder = second.workers[0]
+            intruder.properties["group.id"] = first.group_id
+            intruder.start()
+            first.wait_for(
+                lambda: any("group.id" in cluster.workers[0].log_tail() for cluster in (first, second)),
                 RECOVERY_S,
-                "somebody to tell of the two clusters",
-                other.log_tails,
+                "a report of the shared group.id",
+                second.log_tails,
             )
-            assert (keys_of(one.configs()), keys_of(other.configs())) == (keys_of(before[0]), keys_of(before[1]))
-            stranger.stop()
-        one.wait_for_members(1)
+            assert (without_session_key(first.configs()), without_session_key(second.configs())) == (
+                without_session_key(before[0]),
+                without_session_key(before[1]),
+            )
+            intruder.stop()
+        first.wait_for_members(1)
         counting.wait_until_it_counts()
         outcome = counting.finish()
-        one.stop()
+        first.stop()
     outcome.assert_nothing_lost()
 
 
-def keys_of(configs: Mapping[str, object]) -> dict[str, object]:
+def without_session_key(configs: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in configs.items() if key != "session-key"}

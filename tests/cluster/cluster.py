@@ -1,4 +1,4 @@
-"""A group of Connect workers over the session's broker, of one make or of several, with topics and timeouts of its own."""
+"""A Connect cluster with its own internal topics and short timeouts. Its workers may be of several implementations."""
 
 from __future__ import annotations
 
@@ -24,14 +24,18 @@ from tests.cluster.worker_process import SLUICE, Kind, WorkerProcess
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 WAIT_S = 60.0
-_BROKER_AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT)
-_NOT_LOADED = (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR)
-"""What a broker says of groups when it has just come back."""
+_BROKER_UNAVAILABLE = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT)
+_COORDINATOR_UNAVAILABLE = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
+"""Errors for group requests right after a broker restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The worker group as the broker has it."""
+    """The worker group as the broker describes it."""
 
     state: str
     members: int
@@ -40,9 +44,9 @@ class Group:
 
 
 class Cluster:
-    """Workers in one group. As a context it ends all of them, whatever state they are in. Not thread-safe.
+    """Workers in one group. Leaving its context kills all of them. Not thread-safe.
 
-    Workers are numbered in the order in which they were added and keep their number, folder, log and port over restarts.
+    Workers are numbered in the order of their creation. They keep number, folder, log, and port across restarts.
     """
 
     def __init__(
@@ -82,7 +86,7 @@ class Cluster:
             "offset.storage.partitions": "3",
             "status.storage.partitions": "2",
             "offset.flush.interval.ms": "500",
-            # A killed worker cannot leave its group: the others wait until the broker misses it.
+            # A killed worker does not leave its group: the others wait for its session to time out.
             "session.timeout.ms": "4000",
             "heartbeat.interval.ms": "500",
             "rebalance.timeout.ms": "10000",
@@ -94,14 +98,14 @@ class Cluster:
     # --- workers
 
     def add(self, kind: Kind = SLUICE, properties: Mapping[str, str] | None = None, *, host: str = LOOPBACK) -> WorkerProcess:
-        """One more worker, not started; others find it at ``host``."""
+        """Adds a worker without starting it. Other workers reach it at ``host``."""
         name = f"worker-{len(self.workers)}"
         worker = WorkerProcess(kind, self.home / self.name, name, {**self.properties, **(properties or {})}, host=host)
         self.workers.append(worker)
         return worker
 
     def start(self, *workers: WorkerProcess, timeout_s: float = WAIT_S) -> None:
-        """Starts these workers, or all that do not run, side by side. Returns when the group is stable with all that run."""
+        """Starts these workers, or all stopped ones, in parallel. Returns when the group is stable with all running workers."""
         starting = workers or tuple(worker for worker in self.workers if not worker.running)
         for worker in starting:
             worker.start()
@@ -110,7 +114,7 @@ class Cluster:
         self.wait_for_members(len(self.live), timeout_s)
 
     def stop(self, *workers: WorkerProcess, timeout_s: float = WAIT_S) -> None:
-        """Ends these workers, or all that run, by SIGTERM and side by side. Fails when one does not end in order."""
+        """Stops these workers, or all running ones, in parallel with SIGTERM. Fails if one does not shut down gracefully."""
         stopping = workers or tuple(self.live)
         for worker in stopping:
             worker.terminate()
@@ -119,22 +123,22 @@ class Cluster:
 
     @property
     def live(self) -> list[WorkerProcess]:
-        """The workers that run and are not frozen."""
+        """The workers that are running and not frozen."""
         return [worker for worker in self.workers if worker.running and not worker.frozen]
 
     def client(self, number: int | None = None) -> ConnectClient:
-        """The client of that worker, or of the first that runs."""
+        """Returns a REST client for the worker with this number, or for the first running one."""
         return (self.workers[number] if number is not None else self.live[0]).client
 
     def group(self) -> Group:
         with warnings.catch_warnings():
-            # The calls it is deprecated for parse assignments as a consumer's, which Connect's are not.
+            # Its replacements parse assignments in the consumer's format, which Connect's do not have.
             warnings.simplefilter("ignore", DeprecationWarning)
             try:
                 found = self._admin.list_groups(self.group_id, timeout=30)
             except KafkaException as e:
-                # A connection that the broker closed is noticed at its next use.
-                if e.args[0].code() not in (*_BROKER_AWAY, *_NOT_LOADED):
+                # The client notices a connection closed by the broker only at its next use.
+                if e.args[0].code() not in (*_BROKER_UNAVAILABLE, *_COORDINATOR_UNAVAILABLE):
                     raise
                 return Group("Unknown", 0, None)
         if not found:
@@ -144,27 +148,27 @@ class Cluster:
         return Group(found[0].state, len(found[0].members), leader)
 
     def wait_for_members(self, count: int, timeout_s: float = WAIT_S) -> Group:
-        """The group once it is stable with so many members."""
+        """Waits until the group is stable with this many members and returns it."""
         found = Group("Unknown", 0, None)
 
-        def is_there() -> bool:
+        def has_all_members() -> bool:
             nonlocal found
             found = self.group()
             return found.state == "Stable" and found.members == count
 
-        self.wait_for(is_there, timeout_s, f"{count} members", lambda: found)
+        self.wait_for(has_all_members, timeout_s, f"{count} members", lambda: found)
         return found
 
     def leader(self) -> WorkerProcess:
-        """The worker that leads the group, once it is stable."""
+        """Waits until the group is stable and returns its leader."""
         found: list[WorkerProcess] = []
 
-        def is_known() -> bool:
+        def has_leader() -> bool:
             url = (self.group().leader_url or "").rstrip("/")
             found.extend(worker for worker in self.workers if worker.url == url)
             return bool(found)
 
-        self.wait_for(is_known, WAIT_S, "a leader")
+        self.wait_for(has_leader, WAIT_S, "a leader")
         return found[0]
 
     # --- REST
@@ -172,18 +176,18 @@ class Cluster:
     def exchange(
         self, method: str, path: str, body: Any = None, *, worker: WorkerProcess | None = None, **more: Any
     ) -> tuple[int, Any]:
-        """Status and body from that worker, or the first that runs; asked again while it says that the group is rebalanced."""
+        """Sends a request to the worker, or the first running one, until no rebalance is in progress. Returns status and body."""
         client = (worker or self.live[0]).client
         deadline = time.monotonic() + WAIT_S
         while True:
             status, answer = client.send(method, path, body, **more)
-            if not _is_momentary(status, answer):
+            if not _is_transient(status, answer):
                 return status, answer
             assert time.monotonic() < deadline, f"{method} {path} at {client.url} still answers {status} {answer}"
             time.sleep(0.05)
 
     def send(self, method: str, path: str, body: Any = None, *, worker: WorkerProcess | None = None, **more: Any) -> Any:
-        """The body of an answer that must not be an error; see `exchange`."""
+        """Sends a request that must succeed and returns the body; see `exchange`."""
         status, answer = self.exchange(method, path, body, worker=worker, **more)
         assert status < 400, f"{method} {path}: {status} {answer}\n{self.log_tails(1500)}"
         return answer
@@ -209,15 +213,15 @@ class Cluster:
         worker: WorkerProcess | None = None,
         settled: bool = True,
     ) -> dict[str, Any]:
-        """The status once connector and all tasks are in the state, and with ``settled`` all on workers that run.
+        """Waits until the connector and all tasks have this state, and with ``settled`` run on live workers. Returns the status.
 
-        Fails at once when something FAILED that was not waited for.
+        Fails at once if something FAILED unexpectedly.
         """
         client = (worker or self.live[0]).client
-        places = {one.worker_id for one in self.live}
+        live_ids = {one.worker_id for one in self.live}
         found: dict[str, Any] = {}
 
-        def is_there() -> bool:
+        def is_in_state() -> bool:
             nonlocal found
             try:
                 found = client.status(connector)
@@ -226,42 +230,42 @@ class Cluster:
             parts = [found["connector"], *found["tasks"]]
             failed = [part for part in parts if part["state"] == "FAILED" and state != "FAILED"]
             assert not failed, f"{connector} FAILED: {failed}"
-            if settled and not {part["worker_id"] for part in parts} <= places:
+            if settled and not {part["worker_id"] for part in parts} <= live_ids:
                 return False
             if tasks is not None and len(found["tasks"]) != tasks:
                 return False
-            if state == "FAILED":  # a task that fails leaves its connector running
+            if state == "FAILED":  # the connector of a failed task keeps running
                 return any(part["state"] == state for part in parts)
             return all(part["state"] == state for part in parts) and bool(found["tasks"] or tasks == 0 or state == "STOPPED")
 
-        self.wait_for(is_there, timeout_s, f"{connector} {state}", lambda: found)
+        self.wait_for(is_in_state, timeout_s, f"{connector} {state}", lambda: found)
         return found
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float, what: str, seen: Callable[[], Any] = lambda: "") -> None:
-        """Waits for something; the failure shows ``seen`` and the ends of all logs."""
+        """Waits until the condition holds. On a timeout the error shows ``seen()`` and the ends of all logs."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}: {seen()}\n{self.log_tails()}"
             time.sleep(0.05)
 
-    # --- what is stored and printed
+    # --- stored records and output
 
     def config_records(self) -> list[Stored]:
         return read_topic(self.bootstrap, self.configs_topic)
 
     def configs(self) -> dict[str, Any]:
-        """The last value of each key of the config topic."""
+        """Returns the last value of each key in the config topic."""
         return latest(self.config_records())
 
     def statuses(self) -> dict[str, Any]:
         return latest(read_topic(self.bootstrap, self.status_topic))
 
     def offsets(self) -> dict[str, Any]:
-        """The last offset of each source partition; keys are the keys' JSON text."""
+        """Returns the last offset of each source partition, by the JSON text of its key."""
         return latest(read_topic(self.bootstrap, self.offsets_topic))
 
     def printed(self) -> list[dict[str, Any]]:
-        """The JSON lines of all workers, each worker's in its order."""
+        """Returns the JSON lines that the workers printed, each worker's in order."""
         return [line for worker in self.workers for line in worker.printed()]
 
     def log_tails(self, size: int = 3000) -> str:
@@ -275,17 +279,17 @@ class Cluster:
             worker.end()
 
 
-_MOMENTARY = ("rebalance", "stale configuration", "momentarily", "IO Error trying to forward REST request")
+_TRANSIENT_MESSAGES = ("rebalance", "stale configuration", "momentarily", "IO Error trying to forward REST request")
 
 
-def _is_momentary(status: int, answer: Any) -> bool:
-    """Whether the answer only says that the group is busy, or has not missed a leader yet: 409, or Apache's 500 for the same."""
+def _is_transient(status: int, answer: Any) -> bool:
+    """Whether the response reports a rebalance or an unreachable leader: 409, or Apache's 500 for the same."""
     message = str(answer.get("message", "")) if isinstance(answer, dict) else ""
-    return status in (409, 500, 503) and any(word in message for word in _MOMENTARY)
+    return status in (409, 500, 503) and any(word in message for word in _TRANSIENT_MESSAGES)
 
 
 def _leader_url(assignment: bytes) -> str | None:
-    """The leader's URL in an assignment of the Connect protocol, any version."""
+    """Reads the leader's URL from an assignment of any version of the Connect protocol."""
     try:
         (length,) = struct.unpack_from(">h", assignment, 4)
         (size,) = struct.unpack_from(">h", assignment, 6 + length)

@@ -1,4 +1,4 @@
-"""Verifiable source and sink at work on a cluster that is disturbed, and what must hold afterwards."""
+"""A verifiable source and sink that run while a test disturbs the cluster, and the checks of their records."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.cluster.worker_process import WorkerProcess
 SOURCE_CLASS = "org.apache.kafka.connect.tools.VerifiableSourceConnector"
 SINK_CLASS = "org.apache.kafka.connect.tools.VerifiableSinkConnector"
 RECOVERY_S = 90.0
-"""A machine that is busy with other things is slow; a quiet one needs a few seconds."""
-_NOT_YET_THERE = (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
+"""Enough for a busy machine; an idle one recovers in a few seconds."""
+_TOPIC_MISSING = (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,33 +27,33 @@ class Outcome:
     sink: SinkReport
 
     def assert_nothing_lost(self) -> None:
-        """What holds with and without exactly-once."""
-        assert self.source.counts, "the source has written nothing"
+        """Checks what holds with and without exactly-once."""
+        assert self.source.counts, "the source wrote nothing"
         assert not self.source.lost, f"acknowledged, but not in the topic: {self.source.lost[:20]}"
-        assert not self.source.missing, f"left out of the topic: {self.source.missing[:20]}"
+        assert not self.source.missing, f"skipped numbers: {self.source.missing[:20]}"
         assert not self.source.disordered, f"out of order in the topic: {self.source.disordered[:20]}"
-        assert not self.sink.missing, f"never came to the sink: {self.sink.missing[:20]}"
-        assert not self.sink.invented, f"came to the sink from nowhere: {self.sink.invented[:20]}"
+        assert not self.sink.missing, f"not delivered to the sink: {self.sink.missing[:20]}"
+        assert not self.sink.unexpected, f"delivered to the sink, but not in the topic: {self.sink.unexpected[:20]}"
         assert not self.sink.unflushed, f"never flushed by the sink: {self.sink.unflushed[:20]}"
 
     def assert_one_run_at_a_time(self) -> None:
-        """Promise 4: in the topic no two runs of a task alternate."""
+        """Promise 4: records of two runs of a task do not alternate in the topic."""
         assert not self.source.alternating, f"two runs of a task wrote at the same time: {self.source.alternating[:20]}"
 
     def assert_written_once(self) -> None:
         assert not self.source.duplicated, f"written twice: {_some(self.source.duplicated)}"
 
     def assert_received_once(self) -> None:
-        assert not self.sink.duplicated, f"came twice to the sink: {_some(self.sink.duplicated)}"
+        assert not self.sink.duplicated, f"delivered twice to the sink: {_some(self.sink.duplicated)}"
 
     def assert_duplicates_bounded(self, disturbances: int, most_each: int) -> None:
-        """Promise 5: each disturbance repeats at most what one task does in a flush interval, for each task it hit."""
+        """Promise 5: a disturbance repeats, per task, at most the records of one flush interval."""
         for what, duplicated in (("written", self.source.duplicated), ("received", self.sink.duplicated)):
             by_task: Counter[int] = Counter()
             for (task, _), times in duplicated.items():
                 by_task[task] += times
             beyond = {task: times for task, times in by_task.items() if times > disturbances * most_each}
-            assert not beyond, f"more numbers {what} again than {disturbances} disturbances explain, by task: {beyond}"
+            assert not beyond, f"more numbers {what} again than {disturbances} disturbances may cause, by task: {beyond}"
 
 
 def _some(duplicated: Mapping[tuple[int, int], int]) -> str:
@@ -61,7 +61,7 @@ def _some(duplicated: Mapping[tuple[int, int], int]) -> str:
 
 
 class Counting:
-    """A source whose tasks count into a topic of one partition, and a sink that reads it."""
+    """A source whose tasks write ascending numbers to a topic with one partition, and a sink that reads it."""
 
     def __init__(
         self,
@@ -80,13 +80,13 @@ class Counting:
         self._watcher: Consumer | None = None
 
     def create(self) -> None:
-        """Both connectors; returns when they run, numbers come, and the sink is not behind from its start."""
+        """Creates both connectors. Returns when they run, numbers arrive, and the sink has caught up."""
         self.configure()
         self.wait_until_it_counts()
         self.wait_until_delivered()
 
     def configure(self) -> None:
-        """Gives the cluster both connectors as they are to be; may be called again, and after a change of ``tasks``."""
+        """Puts the configs of both connectors. May be called again, such as after a change of ``tasks``."""
         source = {
             "connector.class": SOURCE_CLASS,
             "tasks.max": str(self.tasks),
@@ -99,46 +99,46 @@ class Counting:
             self.cluster.send("PUT", f"/connectors/{name}/config", config)
 
     def wait_until_running(self, timeout_s: float = RECOVERY_S) -> None:
-        """All tasks run on workers that live."""
+        """Waits until all tasks run on live workers."""
         self.cluster.wait_for_state(self.source, tasks=self.tasks, timeout_s=timeout_s)
         self.cluster.wait_for_state(self.sink, tasks=1, timeout_s=timeout_s)
 
     def wait_until_running_on(self, *workers: WorkerProcess, timeout_s: float = RECOVERY_S) -> None:
-        """All tasks run on these workers, which one of them says."""
-        places = {worker.worker_id for worker in workers}
+        """Waits until all tasks run on these workers according to the first of them."""
+        worker_ids = {worker.worker_id for worker in workers}
         found: dict[str, list[tuple[str, str]]] = {}
 
-        def are_there() -> bool:
+        def are_running() -> bool:
             for name in (self.source, self.sink):
                 tasks = workers[0].client.status(name)["tasks"]
                 found[name] = [(task["state"], task["worker_id"]) for task in tasks]
             if (len(found[self.source]), len(found[self.sink])) != (self.tasks, 1):
                 return False
-            return all(state == "RUNNING" and place in places for tasks in found.values() for state, place in tasks)
+            return all(state == "RUNNING" and worker_id in worker_ids for tasks in found.values() for state, worker_id in tasks)
 
-        self.cluster.wait_for(are_there, timeout_s, f"all tasks on {sorted(places)}", lambda: found)
+        self.cluster.wait_for(are_running, timeout_s, f"all tasks on {sorted(worker_ids)}", lambda: found)
 
     def wait_until_it_counts(self, timeout_s: float = RECOVERY_S) -> None:
-        """All tasks run, and the topic gets at least half a second's worth of numbers from then on."""
+        """Waits until all tasks run and the topic has received half a second's worth of new numbers."""
         self.wait_until_running(timeout_s)
-        begin = self.end_offset()
+        start = self.end_offset()
         self.cluster.wait_for(
-            lambda: self.end_offset() >= begin + self.rate * self.tasks // 2, timeout_s, "numbers", self.end_offset
+            lambda: self.end_offset() >= start + self.rate * self.tasks // 2, timeout_s, "numbers", self.end_offset
         )
 
     def wait_until_delivered(self, timeout_s: float = RECOVERY_S) -> None:
-        """The sink has committed what is in the topic by now: after a disturbance it repeats what came since, and no backlog."""
-        end, place = self.end_offset(), TopicPartition(self.topic, 0)
+        """Waits until the sink has committed everything in the topic, so that a disturbance does not repeat a backlog."""
+        end, partition = self.end_offset(), TopicPartition(self.topic, 0)
         group = Consumer({"bootstrap.servers": self.cluster.bootstrap, "group.id": f"connect-{self.sink}"})
         try:
             self.cluster.wait_for(
-                lambda: int(group.committed([place], timeout=30)[0].offset) >= end, timeout_s, f"the sink to commit {end}"
+                lambda: int(group.committed([partition], timeout=30)[0].offset) >= end, timeout_s, f"the sink to commit {end}"
             )
         finally:
             group.close()
 
     def end_offset(self) -> int:
-        """Where the topic ends; records of transactions that go on are before that."""
+        """Returns the end offset of the topic, including records of open transactions."""
         if self._watcher is None:
             self._watcher = Consumer(
                 {"bootstrap.servers": self.cluster.bootstrap, "group.id": "tests-look", "allow.auto.create.topics": True}
@@ -146,12 +146,12 @@ class Counting:
         try:
             return int(self._watcher.get_watermark_offsets(TopicPartition(self.topic, 0), timeout=30)[1])
         except KafkaException as e:
-            if e.args[0].code() not in _NOT_YET_THERE:
+            if e.args[0].code() not in _TOPIC_MISSING:
                 raise
             return 0  # the source has not written its first record
 
     def finish(self, timeout_s: float = RECOVERY_S) -> Outcome:
-        """Stops the source, lets the sink catch up, stops it, and says how it went."""
+        """Stops the source, waits until the sink catches up, stops the sink, and returns the reports."""
         cluster = self.cluster
         cluster.send("PUT", f"/connectors/{self.source}/stop")
         cluster.wait_for_state(self.source, "STOPPED", tasks=0, timeout_s=timeout_s)
@@ -160,7 +160,7 @@ class Counting:
 
         def is_caught_up() -> bool:
             nonlocal last
-            # The leader forgets the tasks when it tells the others to stop them: they may write what they have meanwhile.
+            # The leader reports the tasks as stopped before the other workers stop them: they may still write records.
             end = self.end_offset()
             last = check.sink(cluster.printed())
             return not last.missing and not last.unflushed and self.end_offset() == end

@@ -1,4 +1,4 @@
-"""A network namespace with one cable to this machine, for workers that are to lose their network (Linux, root)."""
+"""A network namespace that is connected to this machine by a veth pair, to cut a worker off its network (Linux, root)."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tests.cluster.worker_process import Kind, Launch
 @dataclass(frozen=True, slots=True)
 class Namespace:
     name: str
-    near: str
-    """This machine's address on the cable."""
-    far: str
+    host_address: str
+    """This machine's address on the link."""
+    namespace_address: str
     """The address in the namespace."""
-    cable: str
+    host_interface: str
 
     def cut(self) -> None:
-        """Nothing goes through any more, and nobody is told."""
-        _ip("link", "set", self.cable, "down")
+        """Drops all packets. No connection is closed."""
+        _ip("link", "set", self.host_interface, "down")
 
-    def mend(self) -> None:
-        _ip("link", "set", self.cable, "up")
+    def restore(self) -> None:
+        _ip("link", "set", self.host_interface, "up")
 
     def kind(self) -> Kind:
-        """Sluice's worker in this namespace."""
+        """Returns the kind of Sluice workers that run in this namespace."""
 
         def launch(files: Sequence[Path], log: Path) -> Launch:
             return Launch([_program(), "netns", "exec", self.name, sys.executable, "-m", "sluice.run.distributed", *files])
@@ -40,32 +40,32 @@ class Namespace:
 
 
 class NotAllowedError(Exception):
-    """This machine lets nobody make namespaces, or not us; the message is what it says."""
+    """This machine does not allow network namespaces, or not to this user. The message has the reason."""
 
 
 @contextmanager
 def namespace() -> Iterator[Namespace]:
-    """Raises NotAllowedError where the machine refuses it."""
+    """Creates a namespace and deletes it at the end. Raises NotAllowedError where that is not allowed."""
     tag = uuid.uuid4().hex[:8]
     subnet = f"10.{int(tag[:2], 16)}.{int(tag[2:4], 16)}"
-    made = Namespace(f"sluice-{tag}", f"{subnet}.1", f"{subnet}.2", f"sl{tag}a")
-    far_cable = f"sl{tag}b"
+    created = Namespace(f"sluice-{tag}", f"{subnet}.1", f"{subnet}.2", f"sl{tag}a")
+    namespace_interface = f"sl{tag}b"
     try:
-        _ip("netns", "add", made.name)
+        _ip("netns", "add", created.name)
         try:
-            _ip("link", "add", made.cable, "type", "veth", "peer", "name", far_cable, "netns", made.name)
-            _ip("address", "add", f"{made.near}/30", "dev", made.cable)
-            _ip("-n", made.name, "address", "add", f"{made.far}/30", "dev", far_cable)
-            _ip("link", "set", made.cable, "up")
-            for link in (far_cable, "lo"):
-                _ip("-n", made.name, "link", "set", link, "up")
-            yield made
+            _ip("link", "add", created.host_interface, "type", "veth", "peer", "name", namespace_interface, "netns", created.name)
+            _ip("address", "add", f"{created.host_address}/30", "dev", created.host_interface)
+            _ip("-n", created.name, "address", "add", f"{created.namespace_address}/30", "dev", namespace_interface)
+            _ip("link", "set", created.host_interface, "up")
+            for link in (namespace_interface, "lo"):
+                _ip("-n", created.name, "link", "set", link, "up")
+            yield created
         finally:
             with suppress(NotAllowedError):
-                _ip("link", "delete", made.cable)
-            _ip("netns", "delete", made.name)
+                _ip("link", "delete", created.host_interface)
+            _ip("netns", "delete", created.name)
     except FileNotFoundError as e:
-        raise NotAllowedError("there is no program ip") from e
+        raise NotAllowedError("the program ip is not installed") from e
 
 
 def _program() -> str:

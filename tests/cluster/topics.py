@@ -1,4 +1,4 @@
-"""Topics as tests see them: everything in them, or what has come since the last look."""
+"""Reads topics for tests: all records, or those that are new since the last read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READ_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One record as the broker has it."""
+    """One record as the broker stores it."""
 
     topic: str
     partition: int
@@ -31,12 +31,12 @@ class Stored:
 
     @property
     def json(self) -> Any:
-        """The value parsed; None for a tombstone."""
+        """The parsed value; None for a tombstone."""
         return None if self.value is None else json.loads(self.value)
 
 
 class TopicReader:
-    """Reads topics to their end, again and again; each look gives what is new. No group, nothing is committed."""
+    """Reads topics to their end repeatedly; each call returns the new records. Commits nothing."""
 
     def __init__(self, bootstrap: str, *, isolation: str = "read_committed") -> None:
         self._positions: dict[tuple[str, int], int] = {}
@@ -57,48 +57,48 @@ class TopicReader:
         self._consumer.close()
 
     def new_records(self, topics: Iterable[str]) -> list[Stored]:
-        """What the topics have gained, by topic, partition and offset. A topic that is not there has nothing.
+        """Returns the new records of the topics by topic, partition, and offset. A missing topic has none.
 
-        The end is the one at the time of the call, or beyond: somebody may go on writing without a pause. With ``read_committed``
-        it is where the first open transaction begins.
+        Reads at least to the end at the time of the call; other clients may keep writing. With ``read_committed`` the end is
+        where the first open transaction starts.
         """
-        places = [
+        partitions = [
             TopicPartition(topic, partition, self._positions.get((topic, partition), OFFSET_BEGINNING))
             for topic in topics
             for partition in self._partitions(topic)
         ]
-        open_places = {(one.topic, one.partition) for one in places}
-        ends = {(one.topic, one.partition): self._end(one) for one in places}
+        unfinished = {(one.topic, one.partition) for one in partitions}
+        ends = {(one.topic, one.partition): self._end(one) for one in partitions}
         found = []
-        self._consumer.assign(places)
+        self._consumer.assign(partitions)
         deadline = time.monotonic() + READ_TIMEOUT_S
-        while open_places:
-            assert time.monotonic() < deadline, f"not read to the end within {READ_TIMEOUT_S:g} s: {sorted(open_places)}"
+        while unfinished:
+            assert time.monotonic() < deadline, f"not read to the end within {READ_TIMEOUT_S:g} s: {sorted(unfinished)}"
             for message in self._consumer.consume(1000, 0.1):
-                place = (message.topic(), message.partition())
+                partition = (message.topic(), message.partition())
                 if (error := message.error()) is not None:
                     if error.code() == KafkaError._PARTITION_EOF:
-                        self._positions[place] = max(message.offset(), self._positions.get(place, 0))
-                        open_places.discard(place)
+                        self._positions[partition] = max(message.offset(), self._positions.get(partition, 0))
+                        unfinished.discard(partition)
                     else:
                         assert error.retriable(), error
                     continue
-                self._positions[place] = message.offset() + 1
-                if message.offset() + 1 >= ends[place]:
-                    open_places.discard(place)
-                stamp = message.timestamp()[1]
-                found.append(Stored(*place, message.offset(), stamp, message.key(), message.value()))
+                self._positions[partition] = message.offset() + 1
+                if message.offset() + 1 >= ends[partition]:
+                    unfinished.discard(partition)
+                timestamp = message.timestamp()[1]
+                found.append(Stored(*partition, message.offset(), timestamp, message.key(), message.value()))
         self._consumer.unassign()
         return sorted(found, key=lambda one: (one.topic, one.partition, one.offset))
 
-    def _end(self, place: TopicPartition) -> int:
+    def _end(self, partition: TopicPartition) -> int:
         deadline = time.monotonic() + READ_TIMEOUT_S
         while True:
             try:
-                _, end = self._consumer.get_watermark_offsets(place, timeout=READ_TIMEOUT_S)
+                _, end = self._consumer.get_watermark_offsets(partition, timeout=READ_TIMEOUT_S)
                 return int(end)
             except KafkaException:
-                # A broker that has just come back may not lead its partitions yet.
+                # Right after a restart a broker may not lead its partitions yet.
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
@@ -118,13 +118,13 @@ def topic_reader(bootstrap: str, *, isolation: str = "read_committed") -> Iterat
 
 
 def read_topic(bootstrap: str, topic: str, *, isolation: str = "read_committed") -> list[Stored]:
-    """All records of a topic, by partition and offset."""
+    """Returns all records of a topic by partition and offset."""
     with topic_reader(bootstrap, isolation=isolation) as reader:
         return reader.new_records([topic])
 
 
 def latest(records: Iterable[Stored]) -> dict[str, Any]:
-    """What a compacted topic says: the last value of each key, parsed; keys whose last record is a tombstone are gone."""
+    """Returns the last value of each key, parsed, as in a compacted topic. Keys with a tombstone as last record are left out."""
     found: dict[str, Any] = {}
     for record in records:
         found.pop(record.key_text, None)
@@ -134,6 +134,6 @@ def latest(records: Iterable[Stored]) -> dict[str, Any]:
 
 
 def payload(text: bytes | None) -> Any:
-    """The value that a JsonConverter wrote, with or without schemas."""
+    """Parses a value that JsonConverter wrote, with or without schemas."""
     value = None if text is None else json.loads(text)
     return value["payload"] if isinstance(value, Mapping) and value.keys() == {"schema", "payload"} else value

@@ -1,7 +1,7 @@
-"""What the verifiable connectors prove: every number once, in order, from the source's tasks through topics to the sink.
+"""Checks the records of verifiable connectors: each number of a source task must be in the topic and reach the sink in order.
 
-A source task counts 0, 1, 2, ... and prints each number when it hands it over, and again with ``committed`` when the broker has
-acknowledged it. A sink task prints what it gets, and again with ``flushed``. The first part is pure.
+A source task writes 0, 1, 2, ... It prints each number when it returns the record, and again with ``committed`` when the broker
+has acknowledged it. A sink task prints each number that it receives, and again with ``flushed``.
 """
 
 from __future__ import annotations
@@ -14,50 +14,50 @@ from typing import Any
 from tests.cluster.topics import Stored, payload, read_topic
 
 Number = tuple[int, int]
-"""(task of the source, its sequence number)."""
+"""(task of the source, sequence number)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """Numbers of a source in its topic. Empty members are what is wished for; ``duplicated`` within the promise."""
+    """Findings about a source's numbers in its topic. Should be empty, except for ``duplicated`` within promise 5."""
 
     counts: Mapping[int, int]
-    """Task -> numbers it should have written: one more than the highest."""
+    """Task -> expected count of different numbers: one more than the highest."""
     missing: tuple[Number, ...]
-    """Below the highest of the task, and not in the topic."""
+    """Below the highest number of the task, and not in the topic."""
     lost: tuple[Number, ...]
     """Acknowledged to the task, and not in the topic."""
     duplicated: Mapping[Number, int]
-    """Number -> how many times more than once."""
+    """Number -> repetitions: occurrences after the first."""
     disordered: tuple[Number, ...]
-    """First seen after a higher one of the same task."""
+    """First seen after a higher number of the same task."""
     alternating: tuple[Number, ...]
-    """Not the next after the task's record before it, and no step back either: runs of a task that wrote at the same time, unless
-    numbers between are missing."""
+    """Numbers that skip ahead of the task's previous record: two runs of the task wrote at the same time, unless the numbers
+    between are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkReport:
     missing: tuple[Number, ...]
-    """In the topic, never handed to the sink."""
+    """In the topic, but not delivered to the sink."""
     unflushed: tuple[Number, ...]
-    """In the topic, never flushed by the sink."""
-    invented: tuple[Number, ...]
-    """Handed to the sink, not in the topic."""
+    """In the topic, but not flushed by the sink."""
+    unexpected: tuple[Number, ...]
+    """Delivered to the sink, but not in the topic."""
     duplicated: Mapping[Number, int]
 
 
 def source_report(in_topic: Iterable[Number], acknowledged: Iterable[Number]) -> SourceReport:
-    """``in_topic`` in the order of the topic."""
+    """Compares the topic with the acknowledged numbers. ``in_topic`` is in offset order."""
     seen: Counter[Number] = Counter()
     highest: dict[int, int] = defaultdict(lambda: -1)
     disordered, alternating = [], []
-    before: dict[int, int] = {}
+    previous: dict[int, int] = {}
     for number in in_topic:
         task, seqno = number
-        if task in before and seqno > before[task] + 1:
+        if task in previous and seqno > previous[task] + 1:
             alternating.append(number)
-        before[task] = seqno
+        previous[task] = seqno
         if not seen[number] and seqno < highest[task]:
             disordered.append(number)
         seen[number] += 1
@@ -66,34 +66,34 @@ def source_report(in_topic: Iterable[Number], acknowledged: Iterable[Number]) ->
         counts={task: last + 1 for task, last in sorted(highest.items())},
         missing=tuple((task, n) for task, last in sorted(highest.items()) for n in range(last) if (task, n) not in seen),
         lost=tuple(sorted(set(acknowledged) - seen.keys())),
-        duplicated=_more_than_once(seen),
+        duplicated=_repetitions(seen),
         disordered=tuple(disordered),
         alternating=tuple(alternating),
     )
 
 
 def sink_report(in_topic: Iterable[Number], received: Iterable[Number], flushed: Iterable[Number]) -> SinkReport:
-    there, got, done = set(in_topic), Counter(received), set(flushed)
+    written, delivered, done = set(in_topic), Counter(received), set(flushed)
     return SinkReport(
-        missing=tuple(sorted(there - got.keys())),
-        unflushed=tuple(sorted(there - done)),
-        invented=tuple(sorted(got.keys() - there)),
-        duplicated=_more_than_once(got),
+        missing=tuple(sorted(written - delivered.keys())),
+        unflushed=tuple(sorted(written - done)),
+        unexpected=tuple(sorted(delivered.keys() - written)),
+        duplicated=_repetitions(delivered),
     )
 
 
-def _more_than_once(seen: Mapping[Number, int]) -> dict[Number, int]:
+def _repetitions(seen: Mapping[Number, int]) -> dict[Number, int]:
     return {number: count - 1 for number, count in sorted(seen.items()) if count > 1}
 
 
-def number_of(record: Stored) -> Number:
-    """The number in a record of a verifiable source, with ``complete.record.data`` or without."""
+def parse_number(record: Stored) -> Number:
+    """Parses the number in a record of a verifiable source, with or without ``complete.record.data``."""
     value = payload(record.value)
     return int(payload(record.key)), int(value["seqno"] if isinstance(value, dict) else value)
 
 
 def printed_numbers(lines: Iterable[Mapping[str, Any]], connector: str, mark: str | None = None) -> list[Number]:
-    """Numbers in the lines that a connector printed: those with the mark (``committed``, ``flushed``), or those with none."""
+    """Returns the numbers in lines that a connector printed with the mark (``committed``, ``flushed``), or without a mark."""
     marks = {"committed", "flushed"}
     return [
         (int(line["task"]), _seqno(line["seqno"]))
@@ -107,7 +107,7 @@ def _seqno(value: Any) -> int:
 
 
 class VerifiableCheck:
-    """The two reports for one source, one topic and one sink, from the broker and from what workers printed."""
+    """Reports on one source, one topic, and one sink, from the topic and the workers' output."""
 
     def __init__(self, bootstrap: str, topic: str, source: str, sink: str | None = None) -> None:
         self._bootstrap = bootstrap
@@ -116,7 +116,7 @@ class VerifiableCheck:
         self._sink = sink
 
     def in_topic(self) -> list[Number]:
-        return [number_of(record) for record in read_topic(self._bootstrap, self._topic)]
+        return [parse_number(record) for record in read_topic(self._bootstrap, self._topic)]
 
     def source(self, lines: Iterable[Mapping[str, Any]]) -> SourceReport:
         return source_report(self.in_topic(), printed_numbers(lines, self._source, "committed"))

@@ -1,10 +1,10 @@
-"""A Connect worker as a process: started, stopped, killed and frozen at will. Of which make it is, a `Kind` says.
+"""A Connect worker process that tests start, stop, kill, and freeze. A `Kind` is an implementation of a worker.
 
-Sluice's own worker is one kind; tests/interop has Apache's. All that a worker needs is in its folder:
+Sluice's worker is one kind; tests/interop has Apache's. A worker's files are in its folder:
 
-    <name>.properties   written anew at every start
-    <name>.out          what it prints, appended to over its starts: the verifiable connectors print JSON lines there
-    <name>.log          its log, for a kind that writes one apart
+    <name>.properties   rewritten at every start
+    <name>.out          its output over all starts, with the JSON lines of verifiable connectors
+    <name>.log          its log, for a kind with a separate log file
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from rest.client import ConnectClient
 from sluice.embedded import process
 from sluice.embedded.ports import LOOPBACK, free_ports
 
-_LOOKED_AT = 100_000_000
-"""Bytes at the end of what a worker printed: verifiable connectors print much between two lines of the log."""
-_REQUEST = "runtime.rest.RestServer:57)"
-"""In lines of Apache's about requests: a test that waits for something makes thousands of them."""
+_TAIL_BYTES = 100_000_000
+"""Bytes of output to search for log lines: verifiable connectors print a lot between two of them."""
+_REQUEST_LOG = "runtime.rest.RestServer:57)"
+"""Part of Apache's request log lines, which fill the log while a test polls."""
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """Does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How one worker is started. ``stopped`` is called when it has ended in order, after SIGTERM."""
+    """How to start one worker. ``stopped`` is called after a graceful shutdown."""
 
     command: Sequence[str | Path]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -50,13 +50,13 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A make of worker. ``launch`` gets the files of the command line, the worker's own first, and the file for its log."""
+    """An implementation of a worker. ``launch`` gets the files of the command line, the worker's first, and the log file."""
 
     name: str
     launch: Callable[[Sequence[Path], Path], Launch]
     properties: Mapping[str, str] = field(default_factory=dict)
-    orderly_codes: tuple[int, ...] = (0,)
-    """Exit codes after SIGTERM that say that all went well."""
+    graceful_exit_codes: tuple[int, ...] = (0,)
+    """Exit codes of a graceful shutdown after SIGTERM."""
 
 
 def _launch_sluice(module: str, files: Sequence[Path], log: Path) -> Launch:
@@ -68,7 +68,7 @@ SLUICE_STANDALONE = Kind("Sluice standalone", partial(_launch_sluice, "sluice.ru
 
 
 class WorkerProcess:
-    """One worker with a folder and a port of its own, kept over restarts. It dies with this process (Linux). Not thread-safe."""
+    """One worker that keeps its folder and port across restarts. It ends with this process (Linux). Not thread-safe."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class WorkerProcess:
         connector_files: Sequence[Path] = (),
         host: str = LOOPBACK,
     ) -> None:
-        """``connector_files`` are for standalone workers. ``listeners`` in the properties is set here, at ``host``."""
+        """``connector_files`` are for standalone workers. Sets ``listeners`` in the properties to a port at ``host``."""
         self.kind = kind
         self.name = name
         self.home = home
@@ -111,8 +111,8 @@ class WorkerProcess:
         return self._child.pid
 
     def start(self, crash_at: str | None = None, environment: Mapping[str, str] | None = None) -> None:
-        """Launches the worker and returns at once; with ``crash_at`` it kills itself at that point (SLUICE_CRASH_AT)."""
-        assert not self.running, f"worker {self.name} runs already"
+        """Starts the worker without waiting. With ``crash_at`` it kills itself at that crash point (SLUICE_CRASH_AT)."""
+        assert not self.running, f"worker {self.name} is already running"
         self._frozen = False
         self.home.mkdir(parents=True, exist_ok=True)
         file = self.home / f"{self.name}.properties"
@@ -133,7 +133,7 @@ class WorkerProcess:
         )
 
     def wait_until_up(self, timeout_s: float = 60.0) -> None:
-        """Returns when the worker answers as healthy; fails at once when it has ended."""
+        """Waits until the worker is healthy. Fails at once if it exits."""
         self.wait_for(self._is_healthy, timeout_s, "the worker to be healthy")
 
     def _is_healthy(self) -> bool:
@@ -143,7 +143,7 @@ class WorkerProcess:
             return False
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Waits for something that needs this worker alive."""
+        """Waits until the condition holds. Fails at once if the worker exits."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             code = self._child.poll() if self._child is not None else None
@@ -152,7 +152,7 @@ class WorkerProcess:
             time.sleep(0.05)
 
     def wait_for_crash(self, timeout_s: float) -> bool:
-        """True when the worker killed itself in time."""
+        """Waits for the worker to kill itself. Returns whether it did in time."""
         assert self._child is not None
         try:
             code = self._child.wait(timeout_s)
@@ -162,20 +162,20 @@ class WorkerProcess:
         return code == -signal.SIGKILL
 
     def wait_for_exit(self, timeout_s: float) -> int:
-        """The exit code of a worker that ends by itself."""
+        """Waits for the worker to exit by itself and returns the exit code."""
         assert self._child is not None
         code = self._child.wait(timeout_s)
         self.client.close()
         return code
 
     def terminate(self) -> None:
-        """SIGTERM; returns at once, so that several workers can end side by side."""
+        """Sends SIGTERM without waiting, so that several workers can stop in parallel."""
         self.client.close()
         if self._child is not None:
             self._child.terminate()
 
     def stop(self, timeout_s: float = 60.0) -> int:
-        """SIGTERM, and the exit code. Fails when the worker does not end in time, or not in order."""
+        """Sends SIGTERM and returns the exit code. Fails if the worker does not shut down gracefully in time."""
         assert self._child is not None
         assert self._launch is not None
         self.terminate()
@@ -183,48 +183,48 @@ class WorkerProcess:
             code = self._child.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.print_stacks()
-            raise AssertionError(f"worker {self.name} does not end within {timeout_s:g} s:\n{self.log_tail()}") from None
-        assert code in self.kind.orderly_codes, f"worker {self.name} ended with {code}:\n{self.log_tail()}"
+            raise AssertionError(f"worker {self.name} did not exit within {timeout_s:g} s:\n{self.log_tail()}") from None
+        assert code in self.kind.graceful_exit_codes, f"worker {self.name} ended with {code}:\n{self.log_tail()}"
         self._launch.stopped()
         return code
 
     def print_stacks(self) -> None:
-        """SIGQUIT: what each of its threads does goes to its output."""
+        """Sends SIGQUIT, which prints the stacks of all threads to the worker's output."""
         assert self._child is not None
         self._child.send_signal(signal.SIGQUIT)
         time.sleep(1.0)
 
     def kill(self) -> None:
-        """SIGKILL, to the worker alone: its children must notice by themselves."""
+        """Sends SIGKILL to the worker only; its children must notice by themselves."""
         self.client.close()
         if self._child is not None:
             self._child.kill()
             self._child.wait(30)
 
     def freeze(self) -> None:
-        """SIGSTOP, to the worker and its children: as a machine that hangs."""
+        """Sends SIGSTOP to the worker and its children, as if the machine hangs."""
         self.client.close()
         self._frozen = True
-        for one in self._family():
+        for one in self._process_tree():
             with contextlib.suppress(psutil.NoSuchProcess):
                 one.suspend()
 
     def thaw(self) -> None:
-        """SIGCONT, to all that were frozen."""
+        """Sends SIGCONT to the frozen processes."""
         self._frozen = False
-        for one in self._family():
+        for one in self._process_tree():
             with contextlib.suppress(psutil.NoSuchProcess):
                 one.resume()
 
-    def _family(self) -> list[psutil.Process]:
+    def _process_tree(self) -> list[psutil.Process]:
         try:
             worker = psutil.Process(self.pid)
             return [worker, *worker.children(recursive=True)]
         except psutil.NoSuchProcess:
             return []
 
-    def left_behind(self) -> list[int]:
-        """Processes of this worker's session that outlive it. Executors of a killed worker end soon, not at once."""
+    def surviving_processes(self) -> list[int]:
+        """Returns processes of the worker's session that still run. Executors of a killed worker exit after a moment."""
         if self._child is None:
             return []
         found = []
@@ -235,31 +235,31 @@ class WorkerProcess:
         return found
 
     def end(self) -> None:
-        """Whatever state it is in: nothing of the worker runs afterwards."""
+        """Kills the worker and all its processes, in any state."""
         self.kill()
-        for pid in self.left_behind():
+        for pid in self.surviving_processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def log_tail(self, size: int = 6000) -> str:
-        """The end of what it logged and, since the last start, printed; without lines of verifiable connectors and
-        of Apache's about requests."""
+        """Returns the end of the log and of the output since the last start, without request logs and lines of verifiable
+        connectors."""
         logged = ""
         if self.log.exists():
             lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-            logged = "\n".join(line for line in lines if _REQUEST not in line)[-size:]
+            logged = "\n".join(line for line in lines if _REQUEST_LOG not in line)[-size:]
         if self.out.exists():
             with self.out.open("rb") as out:
-                begin = max(self._out_from, out.seek(0, os.SEEK_END) - _LOOKED_AT)
-                out.seek(begin)
-                if begin > self._out_from:
-                    out.readline()  # the end of a line of which the beginning is not there
+                start = max(self._out_from, out.seek(0, os.SEEK_END) - _TAIL_BYTES)
+                out.seek(start)
+                if start > self._out_from:
+                    out.readline()  # an incomplete line
                 printed = [line for line in out.read().splitlines() if not line.startswith(b"{")]
             logged += "\n" + b"\n".join(printed).decode("utf-8", "replace")[-size:]
         return logged
 
     def printed(self) -> list[dict[str, Any]]:
-        """The JSON objects among the lines that it printed, over all its starts. A line cut off by a kill is left out."""
+        """Returns the JSON objects that the worker printed over all starts. Skips lines cut off by a kill."""
         if not self.out.exists():
             return []
         found = []

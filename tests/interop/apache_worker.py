@@ -1,7 +1,7 @@
-"""Apache Kafka Connect 4.3.1 as a worker of the tests: the real one, as a process.
+"""Runs a worker of Apache Kafka Connect 4.3.1 as a process.
 
-Measured on two cores: answers after 3.1 s, and after 1.3 s once a class archive is there, which the first worker that ends in
-order leaves in the cache. About 200 MB. It ends within 3 s of SIGTERM.
+Measured on two cores: ready after 3.1 s, or 1.3 s with the class archive that the first graceful shutdown leaves in the cache.
+About 200 MB. Exits within 3 s of SIGTERM.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _launch(main_class: str, files: Sequence[Path], log: Path) -> Launch:
     logging = log.with_suffix(".log4j2.xml")
     logging.write_text(_LOG4J.format(log=log), encoding="utf-8")
     archive = _archive(java)
-    # Unfinished under a name of this run's own: the JVM writes it while it ends, and may be killed over it.
+    # The JVM writes the archive while it exits and may be killed meanwhile: write to a file of this run, then rename it.
     draft = archive.with_name(f".{archive.stem}-{os.getpid()}-{log.stem}.jsa")
     sharing = [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"] if archive.is_file() else [f"-XX:ArchiveClassesAtExit={draft}"]
 
@@ -57,7 +57,7 @@ def _archive(java: Java) -> Path:
     return cache_dir() / f"apache-connect-{java.version}-{digest}.jsa"
 
 
-# Scanning for plugins costs seconds; the classes that tests use all say where they are. A JVM ended by SIGTERM says 143.
+# Scanning for plugins takes seconds; all classes that tests use are registered with ServiceLoader. SIGTERM gives exit code 143.
 _QUICK = {"plugin.discovery": "service_load"}
 APACHE = Kind("Apache", partial(_launch, "ConnectDistributed"), _QUICK, (0, 143))
 APACHE_STANDALONE = Kind("Apache standalone", partial(_launch, "ConnectStandalone"), _QUICK, (0, 143))

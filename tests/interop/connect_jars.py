@@ -1,7 +1,7 @@
-"""The jars of Apache Kafka Connect, for tests alone: the product itself needs none of them.
+"""The JARs of Apache Kafka Connect, for tests only: the product does not need them.
 
 Resolved once from connect-runtime, connect-file, connect-basic-auth-extension and connect-test-plugins (the verifiable and mock
-connectors, whose throttle is in kafka-server-common), with Log4j for the worker's log, as its distribution has it.
+connectors, whose throttle is in kafka-server-common), with Log4j for the worker's log as in the distribution.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Does to a running worker what was done to Apache's when its internal topics were recorded, and compares what it stores."""
+"""Replays a scenario recorded with Apache's worker on another worker, and compares the internal topics."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.interop.recording import Comparison, Recording, Step, load_recording
 
 STEP_S = 20.0
 QUIET_S = 1.0
-"""How long the end is watched for records that should not come."""
+"""How long to watch for unexpected records at the end."""
 
 
 def replay(broker: EmbeddedBroker, home: Path, kind: Kind, scenario: str) -> list[str]:
-    """Where the worker's internal topics differ from the recording; empty when they are the same.
+    """Returns the differences between the worker's internal topics and the recording.
 
-    Ends with the first step that differs: what follows it would tell of that alone.
+    Stops at the first step that differs: later differences would only be consequences.
     """
     home.mkdir(parents=True, exist_ok=True)
     with Cluster(broker, home, workers=0, stem=scenario) as cluster, topic_reader(broker.bootstrap) as reader:
@@ -32,12 +32,12 @@ def replay(broker: EmbeddedBroker, home: Path, kind: Kind, scenario: str) -> lis
         recording = load_recording(scenario, names)
         for key in ("offset.storage.partitions", "status.storage.partitions"):
             del cluster.properties[key]  # the recording has the defaults
-        # Nobody is killed: a worker that is held up for a while keeps its place, and what it runs.
+        # No worker is killed. With long sessions a delayed worker keeps its membership and tasks.
         cluster.properties |= {"session.timeout.ms": "30000", "consumer.session.timeout.ms": "30000", **recording.worker}
         replayer = _Replayer(cluster, kind, recording, reader, names)
         files.mkdir()
         (files / "in.txt").write_text("1\n2\n3\n")
-        if scenario.startswith("protocol_"):  # their topic came from a scenario before
+        if scenario.startswith("protocol_"):  # they were recorded after a scenario that filled this topic
             _produce(broker.bootstrap, names["lines"], ["1", "2", "3"])
         return replayer.run()
 
@@ -59,13 +59,13 @@ class _Replayer:
 
     def run(self) -> list[str]:
         for number in range(len(self._recording.steps)):
-            step = self._comparison.begin(number)
-            if found := self._do(step) or self._await(step):
+            step = self._comparison.start_step(number)
+            if found := self._execute(step) or self._await_records(step):
                 return found
         self._watch(QUIET_S)
         return self._comparison.wrong + self._topic_differences()
 
-    def _do(self, step: Step) -> list[str]:
+    def _execute(self, step: Step) -> list[str]:
         actions: dict[str, Callable[[], None]] = {
             "start": self._start,
             "start_second": self._start,
@@ -84,23 +84,23 @@ class _Replayer:
             return [f"step {step.number} ({step.name}): expected status {step.status}, got {status}: {answer}"]
         return []
 
-    def _await(self, step: Step) -> list[str]:
-        """Waits until all that the step stores is there. What is lacking after the time, or wrong."""
+    def _await_records(self, step: Step) -> list[str]:
+        """Waits until the step's records are stored. Returns missing records after the timeout, or wrong ones."""
         deadline = time.monotonic() + STEP_S
         while True:
-            self._look()
-            lacking = self._comparison.lacking()
-            if self._comparison.wrong or not lacking or time.monotonic() > deadline:
-                return self._comparison.wrong + lacking
+            self._read_new_records()
+            missing = self._comparison.missing()
+            if self._comparison.wrong or not missing or time.monotonic() > deadline:
+                return self._comparison.wrong + missing
             time.sleep(0.02)
 
     def _watch(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            self._look()
+            self._read_new_records()
             time.sleep(0.1)
 
-    def _look(self) -> None:
+    def _read_new_records(self) -> None:
         roles = {topic: role for role, topic in self._topics.items() if role in self._recording.topics}
         by_role: dict[str, list[Stored]] = {}
         for record in self._reader.new_records(roles):
@@ -120,7 +120,7 @@ class _Replayer:
             file.write("4\n")
 
     def _topic_differences(self) -> list[str]:
-        """Where partitions and settings of the topics are not as Apache creates them."""
+        """Returns where partitions and settings of the topics differ from those that Apache creates."""
         admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap})
         found = []
         for role, expected in self._recording.topics.items():

@@ -1,4 +1,4 @@
-"""What runs in the scenarios: files and numbers through topics, by connectors that both makes of worker have."""
+"""Pipelines of the scenarios: files and numbers through topics, with connectors that both implementations have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAIT_S = 60.0
 
 
 class Lines:
-    """A file that grows -> a topic -> a file."""
+    """A growing file -> a topic -> a file."""
 
     def __init__(self, cluster: Cluster, source: str = "lines-source", sink: str = "lines-sink") -> None:
         self.source, self.sink = source, sink
@@ -51,19 +51,19 @@ class Lines:
             "consumer.override.auto.offset.reset": "earliest",
         }
 
-    def grow(self, *lines: str) -> None:
+    def append(self, *lines: str) -> None:
         self.expected += lines
         with self.read_from.open("a", encoding="utf-8") as file:
             file.write("".join(f"{line}\n" for line in lines))
 
-    def arrive_once(self) -> None:
-        """Waits until every line is in the sink's file; each is there, and in the topic, once and in its place."""
-        self._cluster.wait_for(lambda: len(self._arrived()) >= len(self.expected), WAIT_S, "lines", self._arrived)
-        assert self._arrived() == self.expected
+    def assert_delivered_once(self) -> None:
+        """Waits until all lines are in the sink's file and checks that file and topic have each line once and in order."""
+        self._cluster.wait_for(lambda: len(self._delivered()) >= len(self.expected), WAIT_S, "lines", self._delivered)
+        assert self._delivered() == self.expected
         stored = read_topic(self._cluster.bootstrap, self.topic)
         assert [(one.value or b"").decode() for one in stored] == self.expected
 
-    def _arrived(self) -> list[str]:
+    def _delivered(self) -> list[str]:
         return self.written_to.read_text(encoding="utf-8").splitlines() if self.written_to.exists() else []
 
 
@@ -90,50 +90,50 @@ class Numbers:
             "connector.class": f"{_TOOLS}VerifiableSinkConnector",
             "tasks.max": str(tasks),
             "topics": self.topic,
-            # Numbers of a transaction that was cut off are none.
+            # Ignore numbers of aborted transactions.
             "consumer.override.isolation.level": "read_committed",
             **more,
         }
 
     def counts(self) -> Counter[int]:
-        """How many different numbers of each task are in the topic."""
+        """Returns how many different numbers of each task are in the topic."""
         return Counter(task for task, _ in set(self.check.in_topic()))
 
-    def go_on(self, tasks: int, by: int = 10) -> None:
-        """Waits until every task has written so many more numbers."""
+    def wait_for_more(self, tasks: int, count: int = 10) -> None:
+        """Waits until every task has written this many more numbers."""
         before = self.counts()
         self._cluster.wait_for(
-            lambda: all((now := self.counts())[task] >= before[task] + by for task in range(tasks)),
+            lambda: all((now := self.counts())[task] >= before[task] + count for task in range(tasks)),
             WAIT_S,
             "numbers",
             self.counts,
         )
 
-    def reach_the_sink(self) -> None:
-        """Waits until the sink was handed every number; the source must rest. Nothing is missing, lost, disordered, invented."""
+    def assert_all_reach_the_sink(self) -> None:
+        """Waits until the sink has every number of the stopped source. Checks that they are complete and in order."""
         self._cluster.wait_for(
             lambda: not self.check.sink(self._cluster.printed()).missing, WAIT_S, "the sink to have all numbers"
         )
         source, sink = self.check.source(self._cluster.printed()), self.check.sink(self._cluster.printed())
-        assert (source.missing, source.lost, source.disordered, sink.invented) == ((), (), (), ())
+        assert (source.missing, source.lost, source.disordered, sink.unexpected) == ((), (), (), ())
 
-    def are_not_repeated(self) -> None:
-        """No number is in the topic twice, and none was handed to the sink twice."""
+    def assert_no_duplicates(self) -> None:
+        """Checks that no number was written or delivered twice."""
         assert self.check.source(self._cluster.printed()).duplicated == {}
         assert self.check.sink(self._cluster.printed()).duplicated == {}
 
-    def are_not_repeated_in_the_topic(self) -> None:
+    def assert_no_duplicates_in_topic(self) -> None:
         assert self.check.source(self._cluster.printed()).duplicated == {}
 
 
 def mock_config(direction: str, **more: str) -> dict[str, str]:
-    """A mock connector that does nothing; ``direction`` is ``Source`` or ``Sink``."""
+    """Returns the config of a mock connector that does nothing. ``direction`` is ``Source`` or ``Sink``."""
     return {"connector.class": f"{_TOOLS}Mock{direction}Connector", "tasks.max": "1", **more}
 
 
 @dataclass(slots=True)
-class Watched:
-    """A value that is compared with what it was."""
+class Unchanged:
+    """Checks that a value stays the same."""
 
     read: Callable[[], Any]
     before: Any = field(init=False)
@@ -141,19 +141,19 @@ class Watched:
     def __post_init__(self) -> None:
         self.before = self.read()
 
-    def is_unchanged(self) -> None:
+    def check(self) -> None:
         now = self.read()
         assert now == self.before, f"changed from {self.before} to {now}"
 
 
 def stored_configs(cluster: Cluster) -> dict[str, Any]:
-    """What the config topic says of connectors, their tasks and target states."""
+    """Returns connector configs, task configs, and target states from the config topic."""
     prefixes = ("connector-", "task-", "commit-", "target-state-")
     return {key: value for key, value in cluster.configs().items() if key.startswith(prefixes)}
 
 
-def folder_of(home: Path, name: str) -> Path:
-    """A folder of the scenario's own."""
+def create_folder(home: Path, name: str) -> Path:
+    """Creates a folder for the scenario."""
     folder = home / name
     folder.mkdir(parents=True, exist_ok=True)
     return folder

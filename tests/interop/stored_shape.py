@@ -1,6 +1,6 @@
-"""What of a stored record is the same on every run: its shape. Generations, workers, times and counts are free.
+"""The shape of a stored record: what is equal in every run. Ignores generations, workers, times, and counts.
 
-Also Java's choice of a partition, written down anew here, so that it proves the product's.
+Also an independent implementation of Java's partitioner, to check the product's.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 
 _RANDOM = "<free>"
 _FREE_NUMBERS = frozenset({"seqno"})
-"""Members of offsets that depend on how long a source ran."""
+"""Offset fields that depend on the run time of a source."""
 
 
 def murmur2_partition(key: bytes, partitions: int) -> int:
-    """The partition that Java's default partitioner gives to a key."""
+    """Returns the partition of a key according to Java's default partitioner."""
     return (_murmur2(key) & 0x7FFFFFFF) % partitions
 
 
@@ -32,12 +32,12 @@ def _murmur2(data: bytes) -> int:
 
 
 def is_compact(text: str) -> bool:
-    """Whether JSON text is written as Jackson writes it: no blanks, nothing escaped that need not be."""
+    """Whether JSON text has Jackson's format: no spaces, and no unnecessary escapes."""
     return json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False) == text
 
 
 def shape_of(topic: str, key: str, value: str | None) -> str:
-    """Key and value with all that is free taken out; equal shapes mean the same thing was said. ``topic`` is its role."""
+    """Returns key and value without the ignored parts. ``topic`` is the topic's role."""
     if value is None:
         return f"{key} -> tombstone"
     parsed = json.loads(value)
@@ -52,7 +52,7 @@ def shape_of(topic: str, key: str, value: str | None) -> str:
 
 
 def state_of(value: str | None) -> str | None:
-    """What a status record leaves behind: the state, ``topic`` for an active topic, None for a tombstone."""
+    """Returns the state in a status record, ``topic`` for an active topic, or None for a tombstone."""
     return None if value is None else str(json.loads(value).get("state", "topic"))
 
 
@@ -60,13 +60,13 @@ def _config_shape(key: str, parsed: dict[str, Any]) -> dict[str, Any]:
     if key == "session-key":
         return {**parsed, "key": len(parsed["key"]), "creation-timestamp": _kind(parsed["creation-timestamp"])}
     if key.startswith(("task-", "connector-")):
-        # They come out of Java's hash maps, where order is an accident.
+        # Java writes them from hash maps, without a defined order.
         return {**parsed, "properties": dict(sorted(parsed["properties"].items()))}
     return parsed
 
 
 def _status_shape(parsed: dict[str, Any]) -> dict[str, Any]:
-    """Member order is kept: it is fixed in status records."""
+    """Keeps the order of members, which is fixed in status records."""
     if "topic" in parsed:
         free = {"task": _kind(parsed["topic"]["task"]), "discoverTimestamp": _kind(parsed["topic"]["discoverTimestamp"])}
         return {"topic": {**parsed["topic"], **free}}
@@ -76,7 +76,7 @@ def _status_shape(parsed: dict[str, Any]) -> dict[str, Any]:
         "worker_id": _kind(parsed["worker_id"]),
         "generation": _kind(parsed["generation"]),
     }
-    if parsed["state"] == "UNASSIGNED":  # Apache knows the version sometimes, by a race
+    if parsed["state"] == "UNASSIGNED":  # whether Apache knows the version here depends on timing
         shape["version"] = _RANDOM
     return shape
 

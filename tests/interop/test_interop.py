@@ -1,6 +1,6 @@
-"""Sluice and Apache Kafka Connect 4.3.1 on the same topics and in the same group, each in either part.
+"""Sluice and Apache Kafka Connect 4.3.1 with the same internal topics and in the same group.
 
-About 110 s on a quiet machine of two cores. What takes longer is run by hand: every other order of makes in the scenarios.
+About 110 s on an idle machine with two cores. Other orders of the two workers in the scenarios are run by hand.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tests.interop.recording import SCENARIOS
 from tests.interop.scenarios import mixed_group, take_over
 
 pytestmark = pytest.mark.timeout(600)
-_AT_ONCE = 3
-"""Most of a replay is waiting."""
+_PARALLEL_REPLAYS = 3
+"""A replay mostly waits."""
 
 
-def test_internal_topics_hold_what_apaches_hold(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+def test_internal_topics_equal_those_of_apache(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(_PARALLEL_REPLAYS) as pool:
         found = dict(zip(SCENARIOS, pool.map(partial(_differences, broker, tmp_path), SCENARIOS), strict=True))
     assert found == {scenario: [] for scenario in SCENARIOS}
 
@@ -33,9 +33,9 @@ def _differences(broker: EmbeddedBroker, home: Path, scenario: str) -> list[str]
     return replay(broker, home / scenario, SLUICE, scenario)
 
 
-def test_a_cluster_carries_on_from_apaches_and_gives_back(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_cluster_takes_over_from_apache_and_back(broker: EmbeddedBroker, tmp_path: Path) -> None:
     take_over(broker, tmp_path, APACHE, SLUICE)
 
 
-def test_one_group_of_both_leads_and_writes_exactly_once(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_mixed_group_writes_exactly_once_with_either_leader(broker: EmbeddedBroker, tmp_path: Path) -> None:
     mixed_group(broker, tmp_path, APACHE, SLUICE, exactly_once=True)

@@ -1,4 +1,4 @@
-"""The comparison with recordings finds nothing between a recording and itself, and finds each kind of change made to a copy."""
+"""A recording equals itself, and the comparison finds each kind of difference in a changed copy."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.interop.stored_shape import is_compact, murmur2_partition, shape_of
 NAMES = {"tmp": "/tmp/x", "lines": "lines", "numbers": "numbers", "own": "own"}
 
 Change = Callable[[str, list[Stored]], list[Stored]]
-"""Gets the role and the records of each step, gives what is stored instead."""
+"""Takes the role and the records of each step and returns the records to store instead."""
 
 
 def play(recording: Recording, change: Change = lambda role, records: records) -> list[str]:
-    """What the comparison says of a worker that stores just what was recorded, but for the change."""
+    """Compares a recording with a worker that stores the recorded records with the change applied."""
     return compare(recording, recording, change)
 
 
@@ -27,11 +27,11 @@ def compare(recording: Recording, stored: Recording, change: Change = lambda rol
     comparison = Comparison(recording)
     found = []
     for number, step in enumerate(stored.steps):
-        comparison.begin(number)
+        comparison.start_step(number)
         for role, records in step.records.items():
             partitions = recording.topics[role]["partitions"]
             comparison.add(role, change(role, [_stored(role, one, partitions) for one in records]))
-        found += comparison.lacking()
+        found += comparison.missing()
     return comparison.wrong + found
 
 
@@ -42,14 +42,14 @@ def _stored(role: str, record: Recorded, partitions: int) -> Stored:
 
 
 def in_role(role: str, key: str, change: Callable[[Stored], list[Stored]]) -> Change:
-    """The change made to every record of that key."""
+    """Returns a change that applies to every record with the key."""
 
-    def made(at: str, records: list[Stored]) -> list[Stored]:
+    def changed(at: str, records: list[Stored]) -> list[Stored]:
         if at != role:
             return records
         return [new for one in records for new in (change(one) if one.key_text == key and one.value else [one])]
 
-    return made
+    return changed
 
 
 def with_value(one: Stored, value: object) -> Stored:
@@ -58,11 +58,11 @@ def with_value(one: Stored, value: object) -> Stored:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_a_recording_equals_itself(scenario: str) -> None:
+def test_recording_equals_itself(scenario: str) -> None:
     assert play(load_recording(scenario, NAMES)) == []
 
 
-def test_generations_workers_times_and_counts_are_free() -> None:
+def test_generations_workers_times_and_counts_are_ignored() -> None:
     def other(role: str, records: list[Stored]) -> list[Stored]:
         def changed(one: Stored) -> Stored:
             value = one.json
@@ -77,26 +77,26 @@ def test_generations_workers_times_and_counts_are_free() -> None:
     assert play(load_recording("life_cycle", NAMES), other) == []
 
 
-def test_which_connector_moves_to_another_worker_is_free() -> None:
+def test_moved_connectors_may_differ() -> None:
     recording = load_recording("life_cycle", NAMES)
     assert compare(recording, moved(recording, "born-paused", ["bad-task"])) == []
 
 
-def test_how_many_move_is_not_free() -> None:
+def test_number_of_moved_connectors_must_be_equal() -> None:
     recording = load_recording("life_cycle", NAMES)
     for instead in ([], ["born-paused", "bad-task"]):
         found = compare(recording, moved(recording, "born-paused", instead))
         assert any("what becomes UNASSIGNED should be" in one for one in found), found
 
 
-def test_what_moves_ends_in_its_state() -> None:
+def test_moved_connector_must_keep_its_state() -> None:
     recording = load_recording("life_cycle", NAMES)
-    found = compare(recording, moved(recording, "lines-sink", ["lines-src"]))  # the one is STOPPED, the other RUNS
+    found = compare(recording, moved(recording, "lines-sink", ["lines-src"]))  # lines-sink is STOPPED, lines-src is RUNNING
     assert any("status-connector-lines-src should end as RUNNING, is STOPPED" in one for one in found), found
 
 
 def moved(recording: Recording, connector: str, instead: list[str]) -> Recording:
-    """The recording with others than this connector moving between the workers."""
+    """Returns the recording with other connectors moving instead of this one."""
     key, others = f"status-connector-{connector}", [f"status-connector-{other}" for other in instead]
 
     def changed(step: Step) -> Step:
@@ -112,7 +112,7 @@ def moved(recording: Recording, connector: str, instead: list[str]) -> Recording
     return dataclasses.replace(recording, steps=[changed(step) for step in recording.steps])
 
 
-def test_repeated_statuses_are_no_difference() -> None:
+def test_repeated_statuses_are_ignored() -> None:
     twice: Change = lambda role, records: records + records if role == "status" else records  # noqa: E731
     assert play(load_recording("own_offsets_topic", NAMES), twice) == []
 
@@ -129,7 +129,7 @@ TASK, CONNECTOR, OFFSET = "status-task-lines-src-0", "connector-lines-src", '["l
 
 CHANGES: dict[str, tuple[Change, str]] = {
     "config record lost": (in_role("configs", "commit-lines-src", lambda one: []), "configs: expected commit-lines-src"),
-    "config record twice": (in_role("configs", "target-state-lines-src", lambda one: [one, one]), "configs: expected"),
+    "config record duplicated": (in_role("configs", "target-state-lines-src", lambda one: [one, one]), "configs: expected"),
     "config value": (in_role("configs", "commit-lines-src", lambda one: [with_value(one, {"tasks": 2})]), '{"tasks":2}'),
     "config as text": (in_role("configs", "commit-lines-src", lambda one: [with_value(one, {"tasks": "1"})]), '{"tasks":"1"}'),
     "config property": (
@@ -142,7 +142,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
         "configs: expected target-state-lines-src",
     ),
     "restart member order": (in_role("configs", "restart-connector-lines-src", _reversed_members), "restart-connector"),
-    "session key cut": (
+    "session key truncated": (
         in_role("configs", "session-key", lambda one: [with_value(one, {**one.json, "key": "abc="})]),
         "configs: expected session-key",
     ),
@@ -164,15 +164,15 @@ CHANGES: dict[str, tuple[Change, str]] = {
         in_role("status", TASK, lambda one: [with_value(one, {**one.json, "generation": "3"})]),
         "status: not expected",
     ),
-    "trace instead of none": (
+    "unexpected trace": (
         in_role("status", TASK, lambda one: [with_value(one, {**one.json, "trace": "x"})]),
         "status: not expected",
     ),
-    "state passed over": (
+    "state omitted": (
         in_role("status", TASK, lambda one: [] if one.json["state"] == "UNASSIGNED" else [one]),
         f'status: missing {TASK} -> {{"state": "UNASSIGNED"',
     ),
-    "state in place of another": (
+    "other state": (
         in_role("status", TASK, lambda one: [with_value(one, {**one.json, "state": "PAUSED"})]),
         "should end as RUNNING, is PAUSED",
     ),
@@ -188,7 +188,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
         lambda role, records: [r for r in records if r.value] if role == "status" else records,
         f"{TASK} should end as None",
     ),
-    "blanks in JSON": (
+    "spaces in JSON": (
         in_role("status", TASK, lambda one: [with_value(one, json.dumps(one.json))]),
         "status: not as Jackson writes it",
     ),
@@ -197,7 +197,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
         "offsets: not expected",
     ),
     "offset lost": (in_role("offsets", OFFSET, lambda one: []), "offsets: missing"),
-    "offset key with blanks": (
+    "offset key with spaces": (
         in_role("offsets", OFFSET, lambda one: [dataclasses.replace(one, key=(one.key or b"").replace(b",", b", "))]),
         "offsets: not as Jackson writes it",
     ),
@@ -213,18 +213,18 @@ CHANGES: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_changed_copy_is_found_out(name: str) -> None:
-    change, said = CHANGES[name]
+def test_each_kind_of_difference_is_found(name: str) -> None:
+    change, message = CHANGES[name]
     found = play(load_recording("life_cycle", NAMES), change)
-    assert any(said in one for one in found), found
+    assert any(message in one for one in found), found
 
 
-def test_what_own_offsets_topics_should_hold_is_awaited() -> None:
+def test_missing_records_of_a_separate_offsets_topic_are_reported() -> None:
     without: Change = lambda role, records: [] if role == "own" else records  # noqa: E731
     assert any("own: missing" in one for one in play(load_recording("own_offsets_topic", NAMES), without))
 
 
-def test_fencing_of_an_exactly_once_source_is_awaited() -> None:
+def test_missing_fencing_record_of_an_exactly_once_source_is_reported() -> None:
     change = in_role("configs", "tasks-fencing-numbers", lambda one: [])
     assert any("tasks-fencing-numbers" in one for one in play(load_recording("exactly_once", NAMES), change))
 
@@ -242,17 +242,17 @@ def test_fencing_of_an_exactly_once_source_is_awaited() -> None:
         ('["lines-src",{"filename":"/tmp/connect-recording/in.txt"}]', 25, 13),
     ],
 )
-def test_partitions_are_javas(key: str, partitions: int, expected: int) -> None:
+def test_partitions_equal_those_of_the_java_client(key: str, partitions: int, expected: int) -> None:
     assert murmur2_partition(key.encode(), partitions) == expected
 
 
-def test_compact_is_jacksons_form() -> None:
+def test_compact_json_is_the_format_of_jackson() -> None:
     assert is_compact('{"a":"é\\n","b":null}')
     assert not is_compact('{"a": 1}')
     assert not is_compact('{"a":"\\u00e9"}')
 
 
-def test_a_shape_keeps_what_matters() -> None:
+def test_shape_ignores_counts_and_order_of_task_properties_only() -> None:
     assert shape_of("offsets", "k", '{"position":6}') != shape_of("offsets", "k", '{"position":8}')
     assert shape_of("offsets", "k", '{"seqno":6}') == shape_of("offsets", "k", '{"seqno":8}')
     assert shape_of("configs", "task-x-0", '{"properties":{"a":"1","b":"2"}}') == shape_of(
