@@ -304,7 +304,8 @@ def test_members_wait_for_a_restarted_broker(start: Start, broker: EmbeddedBroke
     worker_log.records.clear()
     broker.stop()
     eventually(lambda: bool(one.revoked() and two.revoked()), "both stop their work")
-    assert one.member.coordinator_unreachable_since is not None
+    unreachable_since = one.member.coordinator_unreachable_since
+    assert unreachable_since is not None
     assert (one.tasks, one.member.generation) == (set(), -1)
     broker.start()
     eventually(lambda: shared(one, two) and bool(one.tasks and two.tasks), "both share again")

@@ -129,11 +129,12 @@ def test_group_in_use_is_not_changed(broker: EmbeddedBroker, member: tuple[str, 
     topic, name = member
     sinks = groups(broker.bootstrap)
     said = "offsets for connector {} either because its tasks haven't stopped completely yet"
-    for change, doing in (
+    changes: list[tuple[Callable[[], object], str]] = [
         (lambda: sinks.require_empty(name, {}, reset=True), "reset"),
         (lambda: sinks.reset(name, {}), "reset"),
         (lambda: sinks.alter(name, {}, {TopicPartition(topic, 0): 1}), "alter"),
-    ):
+    ]
+    for change, doing in changes:
         with pytest.raises(ConnectError, match=f"^Failed to {doing} consumer group {said.format(name)}"):
             change()
 
@@ -167,7 +168,9 @@ def test_failed_task_is_restarted_up_to_the_maximum(
 
     def restarts() -> tuple[State, int | None, int | None]:
         task = dict(worker.herder.connector_status(name).tasks)[0]
-        return task.state, task.restarts and task.restarts.count, task.restarts and task.restarts.next_ms
+        if task.restarts is None:
+            return task.state, None, None
+        return task.state, task.restarts.count, task.restarts.next_ms
 
     def has_failed(times: int) -> bool:
         """So often that it will stay so. While a restart begins the state is that of the failure before, and none is due."""

@@ -106,7 +106,8 @@ class Cluster:
         """Who runs what, of all that runs."""
         owners: dict[str | TaskId, list[str]] = {}
         for member in sorted(self.allocations):
-            for item in (*self.connectors(member), *self.tasks(member)):
+            items: list[str | TaskId] = [*self.connectors(member), *self.tasks(member)]
+            for item in items:
                 owners.setdefault(item, []).append(member)
         return owners
 

@@ -314,7 +314,9 @@ def test_leader_knows_the_owners_after_the_rebalance() -> None:
     held = {m: WorkerMetadata(f"http://{m}/", 1, allocation) for m, allocation in cluster.allocations.items()}
     connectors, tasks = owner_urls(held, cluster.round())
     expected = {item: f"http://{members[0]}/" for item, members in cluster.owners().items()}
-    assert {**connectors, **tasks} == expected
+    found: dict[str | TaskId, str] = dict(connectors.items())
+    found.update(tasks.items())
+    assert found == expected
     assert owner_urls(held, {"w1": Assignment(0, connectors=("z",))}) == ({"z": "http://w1/"}, {})
 
 

@@ -95,7 +95,7 @@ def test_member_with_unreadable_metadata_gets_a_mismatch(caplog: pytest.LogCaptu
         asked.append((dict(members), protocol, leader, membership.forming_generation))
         return {member: Assignment(2, 0, leader, "u1", 5, ("a",)) for member in members}
 
-    membership = Membership("g", assign, [].append)
+    membership = Membership("g", assign, list[GroupEvent]().append)
     own = WorkerMetadata("u1", 5)
     said = {"m1": encode_metadata(own, Protocol.SESSIONED), "m2": b"\x01"}
     answers = {member: decode_assignment(data) for member, data in membership.assignments(4, "m1", "sessioned", said).items()}
@@ -109,7 +109,7 @@ def test_error_of_the_assignor_is_logged_and_all_members_get_a_mismatch(caplog: 
     def assign(members: Mapping[str, WorkerMetadata], protocol: Protocol, leader: str) -> Mapping[str, Assignment]:
         raise ValueError("a defect")
 
-    membership = Membership("g", assign, [].append)
+    membership = Membership("g", assign, list[GroupEvent]().append)
     said = {"m1": encode_metadata(WorkerMetadata("u1", 5), Protocol.EAGER)}
     answers = membership.assignments(4, "m1", "default", said)
     assert decode_assignment(answers["m1"]) == Assignment(0, CONFIG_MISMATCH, "m1", "u1", 5)
@@ -123,7 +123,7 @@ def test_library_messages_are_logged_at_debug_level_only() -> None:
     ours = logging.getLogger("worker.group.library_logging")
     recorded: list[logging.LogRecord] = []
     handler = logging.Handler()
-    handler.emit = recorded.append  # type: ignore[method-assign]  # the shortest handler there is
+    handler.emit = recorded.append  # type: ignore[method-assign, assignment]  # the shortest handler
     ours.addHandler(handler)
     level = ours.level
     try:

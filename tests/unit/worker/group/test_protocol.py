@@ -72,7 +72,7 @@ def test_apaches_assignment_is_decoded_and_encoded_identically(protocol: Protoco
     assert encode_assignment(assignment) == data
 
 
-names = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 connectors = st.lists(names, unique=True, max_size=4).map(tuple)
 tasks = st.lists(st.builds(TaskId, names, st.integers(0, 2**31 - 1)), unique=True, max_size=6).map(tuple)
 offsets = st.integers(-1, 2**63 - 1)

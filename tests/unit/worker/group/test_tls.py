@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -51,7 +52,10 @@ def shake_hands(client: ssl.SSLContext, files: dict[str, str], host: str = "127.
                 pass
     assert open_ends == []
     certificate = ends[1].getpeercert()
-    return dict(part[0] for part in certificate["subject"])["commonName"] if certificate else None
+    if not certificate:
+        return None
+    subject = cast("tuple[tuple[tuple[str, str], ...], ...]", certificate["subject"])
+    return dict(part[0] for part in subject)["commonName"]
 
 
 @pytest.mark.parametrize(
