@@ -1,6 +1,6 @@
-"""A cluster that answers with errors on request, for faults that a real broker of one node cannot be made to show.
+"""A mock cluster that returns errors on request, for faults that a real single-node broker cannot produce.
 
-It is the one that librdkafka has for its own tests; confluent-kafka brings it along and gives no way to it from Python.
+It is librdkafka's own mock cluster, which confluent-kafka includes but does not expose to Python.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PRODUCER = 0
 
 
 class Request(IntEnum):
-    """Keys of Kafka's protocol."""
+    """API keys of Kafka's protocol."""
 
     PRODUCE = 0
     INIT_PRODUCER_ID = 22
@@ -42,7 +42,7 @@ def _library() -> ctypes.CDLL:
 
 
 class MockKafka:
-    """One broker, from ``with`` to its end."""
+    """A mock cluster with one broker that runs inside the ``with`` block."""
 
     def __init__(self) -> None:
         self._library = _library()
@@ -66,7 +66,7 @@ class MockKafka:
         assert self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1) == 0
 
     def refuse(self, request: Request, *codes: int) -> None:
-        """The next requests of the kind, one for each code, are answered with these errors and have no effect."""
+        """Makes the next requests of this type fail with these error codes, in order, without any effect."""
         self._library.rd_kafka_mock_push_request_errors_array(
             self._cluster, int(request), len(codes), (ctypes.c_int * len(codes))(*codes)
         )

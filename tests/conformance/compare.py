@@ -1,4 +1,4 @@
-"""What counts as equal: RECORD_FORMAT.md, "Comparing", and the classes of errors."""
+"""Decides when results are equal: RECORD_FORMAT.md, "Comparing", and the classes of errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ACCIDENTS = ("NullPointerException", "ClassCastException")
 
 
 def expected_error(expected: Any) -> Any:
-    """The error of a case as it is compared; any failure is a fair reading of an accident of the original."""
+    """Returns the expected error in comparable form. Where the original fails by accident, any error counts as equal."""
     error = expected.get("error") if isinstance(expected, dict) else None
     if error is None:
         return expected
@@ -33,7 +33,7 @@ def expected_error(expected: Any) -> Any:
 
 
 def raised_error(error: ConnectError, expected: Any) -> Any:
-    """A raised error in the same form: its class by the nearest class here of the one that was expected."""
+    """Returns a raised error in the same form. Its class is equal if it is a subclass of the counterpart of the expected one."""
     wanted = expected.get("error") if isinstance(expected, dict) else None
     if wanted is None:
         return {"error": {"class": type(error).__name__, "message": error.message}}
@@ -47,14 +47,14 @@ def raised_error(error: ConnectError, expected: Any) -> Any:
 
 
 def comparable_data(node: Any) -> Any:
-    """A ``{"schema", "payload"}`` pair in a form in which equal ones are equal: order of maps out, floats told from integers."""
+    """Returns a ``{"schema", "payload"}`` pair in comparable form: without the order of maps, floats distinct from integers."""
     if node is None:
         return {"schema": None, "payload": None}
     return {"schema": node["schema"], "payload": comparable(_rounded(node["schema"], node["payload"]))}
 
 
 def _rounded(schema: Any, payload: Any) -> Any:
-    """Numbers of float32 schemas as the float they stand for: their text may be the shortest or the full one."""
+    """Rounds numbers of float32 schemas: their text may be the shortest or the full one."""
     if schema is None or payload is None:
         return payload
     kind = schema["type"]

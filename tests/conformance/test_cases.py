@@ -1,7 +1,7 @@
-"""The cases beside this file, run by the runner that anyone can call with files of their own.
+"""Runs the cases in this directory with run.py, which also runs other files of cases.
 
-``cases`` is a selection of the vectors; ``edges`` are cases of their own at the ends of the rules, with what the same classes of
-Apache Kafka Connect 4.3.1 returned or threw.
+``cases`` is a selection of the vectors. ``edges`` are further edge cases, with the results and errors of the same classes of
+Apache Kafka Connect 4.3.1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def run(*files: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("file", [*FILES, *EDGES], ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_every_case_gives_what_the_original_gave(file: Path) -> None:
+def test_every_case_gives_the_result_of_the_original(file: Path) -> None:
     done = run(file)
     cases = len(file.read_text("utf-8").splitlines())
     assert done.stderr == ""
@@ -33,11 +33,11 @@ def test_every_case_gives_what_the_original_gave(file: Path) -> None:
     assert done.returncode == 0
 
 
-def test_there_is_a_file_for_every_kind() -> None:
+def test_every_kind_has_a_file() -> None:
     assert [file.stem for file in FILES] == ["converters", "projector", "transforms", "validate", "values"]
 
 
-def test_a_case_that_expects_something_else_fails_by_its_id(tmp_path: Path) -> None:
+def test_failed_case_is_reported_with_its_id(tmp_path: Path) -> None:
     case = json.loads((HERE / "cases" / "projector.jsonl").read_text("utf-8").splitlines()[0])
     wrong = tmp_path / "wrong.jsonl"
     wrong.write_text(json.dumps({**case, "expected": "something else"}) + "\n", "utf-8")

@@ -1,5 +1,6 @@
-"""The cases of transformations and chains through ``sluice preview -o json``: a connector's file and lines of records go in, and
-what the original gave must come out. Each configuration is run once, over all its records."""
+"""Runs the cases of transformations and chains through ``sluice preview -o json`` with a connector file and a file of records.
+
+The output must equal the original's results. Each configuration runs once, over all its records."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ ACCIDENTS = ("NullPointerException", "ClassCastException")
 PREDICATES = "org.apache.kafka.connect.transforms.predicates."
 
 
-def _connector(case: dict[str, Any]) -> dict[str, Any] | None:
-    """The configuration of a case as a connector's. None for a class by itself that refuses its settings: as a part of a
-    connector they are refused in other words, those of the connector's keys."""
+def _connector_config(case: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns a case as a connector configuration. None for a single class that rejects its settings: in a connector the error
+    message is another, with the connector's keys."""
     if case["class"] == "chain":
         return dict(case["config"])
     if case["stage"] == "configure":
@@ -37,23 +38,25 @@ def _connector(case: dict[str, Any]) -> dict[str, Any] | None:
     return {**more, f"{stage}type": case["class"], **{stage + key: value for key, value in case["config"].items()}}
 
 
-def _by_config() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def _cases_by_config() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for line in CASES.read_text("utf-8").splitlines():
         case = json.loads(line)
-        config = _connector(case)
-        # Lists that name something twice are refused as a connector's key, and taken by the class itself.
-        if config is not None and not any(_repeats(value) for key, value in case["config"].items() if case["class"] != "chain"):
+        config = _connector_config(case)
+        # The class accepts lists with duplicates, but a connector rejects them.
+        if config is not None and not any(
+            _has_duplicates(value) for key, value in case["config"].items() if case["class"] != "chain"
+        ):
             found.setdefault(json.dumps(config), []).append(case)
     yield from found.items()
 
 
-def _repeats(value: str | None) -> bool:
+def _has_duplicates(value: str | None) -> bool:
     parts = (value or "").split(",")
     return len(set(parts)) < len(parts)
 
 
-def _wrong(case: dict[str, Any], shown: dict[str, Any], code: int) -> str | None:
+def _difference(case: dict[str, Any], shown: dict[str, Any], code: int) -> str | None:
     expected = case["expected"]
     record, error = shown["record"], shown["error"]
     if isinstance(expected, dict) and "error" in expected:
@@ -75,11 +78,11 @@ def _normal(node: Any) -> Any:
     return None if node is None else record_to_json(record_from_json(node))
 
 
-def test_every_case_gives_what_the_original_gave(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_preview_gives_the_result_of_the_original(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = build(COMMANDS)
     connector, records = tmp_path / "connector.json", tmp_path / "records.jsonl"
     wrong, count = [], 0
-    for config, cases in _by_config():
+    for config, cases in _cases_by_config():
         connector.write_text(config)
         records.write_text("".join(json.dumps(case["input"]) + "\n" for case in cases))
         code = run(command, ["preview", str(connector), "--records", str(records), "-o", "json"])
@@ -87,7 +90,7 @@ def test_every_case_gives_what_the_original_gave(tmp_path: Path, capsys: pytest.
         assert len(lines) == len(cases), f"{cases[0]['id']}: one line for each input"
         for case, line in zip(cases, lines, strict=True):
             count += 1
-            difference = _wrong(case, json.loads(line), code)
+            difference = _difference(case, json.loads(line), code)
             if difference is not None:
                 wrong.append(f"{case['id']}: {difference}, got {line}")
     assert not wrong, "\n".join(wrong[:10])

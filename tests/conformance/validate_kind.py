@@ -1,14 +1,13 @@
-"""Cases of validate.jsonl: one REST answer about plugins or a connector's configuration.
+"""Cases of validate.jsonl: one REST response about plugins or a connector's configuration.
 
-Each is asked of the REST app over the validation of a standalone worker with JsonConverter for keys and values, the override
-policy ``All`` and no plugin path, as the recorded one was; no broker is needed. What depends on the plugins that a worker happens
-to have is compared as far as it can be:
+Each request goes to the REST app of a standalone worker configured like the recorded one: JsonConverter for keys and values, the
+override policy ``All``, and no plugin path. No broker is needed. Parts that depend on the installed plugins are compared partly:
 
-- of suggested classes (``recommended_values``) and of plugin lists, the entries that both workers have, in their order; of our
-  own the ones are let be that Apache's worker could not have, and of its own those that need its test tools or MirrorMaker;
-- the sentence for an unknown connector up to the list of those that there are.
+- suggested classes (``recommended_values``) and plugin lists: only entries that both workers have, in order. This ignores our own
+  plugins, and Apache's test tools and MirrorMaker;
+- the message for an unknown connector: only up to the list of available connectors.
 
-Everything else, documentation and order of keys too, must be equal.
+Everything else must be equal, including documentation and order of keys.
 """
 
 from __future__ import annotations
@@ -46,17 +45,17 @@ def run(case: dict[str, Any]) -> tuple[Any, Any]:
             answer = client.get(f"/connector-plugins?{case.get('query') or ''}")
     expected, actual = case["expected"]["body"], answer.json()
     if case["op"] == "list":
-        expected, actual = _level_list(expected, actual)
+        expected, actual = _reduce_lists_to_shared(expected, actual)
     elif isinstance(expected, dict) and "configs" in expected:
-        _level_answer(expected, actual)
+        _reduce_response_to_shared(expected, actual)
     elif isinstance(expected, dict) and isinstance(actual, dict):
         for body in (expected, actual):
-            body["message"] = _level_message(body.get("message", ""))
+            body["message"] = _without_available_connectors(body.get("message", ""))
     return {"status": case["expected"]["status"], "body": expected}, {"status": answer.status_code, "body": actual}
 
 
 class _Worker:
-    """As much of a worker's herder as these requests need."""
+    """The part of a herder that these requests need."""
 
     def __init__(self) -> None:
         props = {"key.converter": JSON, "value.converter": JSON, "offset.storage.file.filename": "offsets"}
@@ -78,7 +77,7 @@ def _client() -> TestClient:
     return TestClient(build_api(cast(Herder, _Worker())), raise_server_exceptions=False)
 
 
-def _level_list(expected: list[dict[str, str]], actual: list[dict[str, str]]) -> tuple[Any, Any]:
+def _reduce_lists_to_shared(expected: list[dict[str, str]], actual: list[dict[str, str]]) -> tuple[Any, Any]:
     both = {(e["type"], e["class"]) for e in expected} & {(e["type"], e["class"]) for e in actual}
 
     def shared(entries: list[dict[str, str]]) -> list[Any]:
@@ -87,13 +86,13 @@ def _level_list(expected: list[dict[str, str]], actual: list[dict[str, str]]) ->
     return shared(expected), shared(actual)
 
 
-def _level_answer(expected: dict[str, Any], actual: dict[str, Any]) -> None:
+def _reduce_response_to_shared(expected: dict[str, Any], actual: dict[str, Any]) -> None:
     for one, other in zip(expected["configs"], actual.get("configs", ()), strict=False):
         values = (one["value"], other["value"])
         if None in values or values[0]["name"] != values[1]["name"]:
             continue
         for value in values:
-            value["errors"] = [_level_message(error) for error in value["errors"]]
+            value["errors"] = [_without_available_connectors(error) for error in value["errors"]]
         if values[0]["name"].endswith((".converter", ".type")):
             both = set(values[0]["recommended_values"]) & set(values[1]["recommended_values"])
             assert both or not values[0]["recommended_values"], f"nothing suggested for {values[0]['name']}"
@@ -101,7 +100,7 @@ def _level_answer(expected: dict[str, Any], actual: dict[str, Any]) -> None:
                 value["recommended_values"] = [name for name in value["recommended_values"] if name in both]
 
 
-def _level_message(message: str) -> str:
-    """Without the connectors that there are."""
+def _without_available_connectors(message: str) -> str:
+    """Cuts the list of available connectors off a message."""
     head, found, _ = message.partition(_AVAILABLE)
     return head + found

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _SETTINGS: Mapping[str, str] = {
     "bind_address": LOOPBACK,
-    "ssl": "0",  # else the server makes RSA keys at each start, which takes nine seconds of CPU
+    "ssl": "0",  # otherwise the server creates RSA keys at each start, which takes nine seconds of CPU
     "skip_name_resolve": "1",
     "character_set_server": "utf8mb4",
     "default_time_zone": "+00:00",
@@ -48,7 +48,7 @@ _SETTINGS: Mapping[str, str] = {
     "log_bin": "binlog",
     "binlog_format": "ROW",
     "binlog_row_image": "FULL",
-    # As PostgreSQL's fsync=off. A commit is still written before it returns, so that it outlives the process.
+    # Like PostgreSQL's fsync=off. A commit is still written before it returns, so that it survives a kill of the process.
     "debug_no_sync": "1",
     "innodb_flush_log_at_trx_commit": "2",
     # A small server with small files: 30 MB instead of 200 when new.
@@ -72,7 +72,7 @@ _SYSTEM_TABLES = (
     "share/mariadb_performance_tables.sql",
     "share/mariadb_system_tables_data.sql",
 )
-# What a server reads, of an archive with clients, libraries and messages in all languages.
+# The files that a server reads. The archive also has clients, libraries, and messages in all languages.
 _UNPACKED = (_PROGRAM, *_SYSTEM_TABLES, "share/english/", "share/charsets/")
 
 _CREATE_TIMEOUT_S = 120.0
@@ -82,8 +82,8 @@ _DROP_TIMEOUT_S = 20
 class EmbeddedMariaDB(EmbeddedDatabase):
     """One MariaDB server over ``data_dir``.
 
-    ``port`` is kept across restarts; None means the port used before, or a free one. ``password`` (ASCII) counts when the folder
-    is created; None draws one. It is of the one user there is, who has all rights and may grant them. ``settings`` override
+    ``port`` is kept across restarts; None means the previous port, or a free one. ``password`` (ASCII) applies when the directory
+    is created; None generates one. It belongs to the only user, who has all rights and may grant them. ``settings`` override
     server settings by name (``{"binlog_format": "STATEMENT"}``); an empty value takes the server's own default, so
     ``{"log_bin": ""}`` means no binary log. With ``dies_with_parent`` the server ends when this process does (Linux).
     """
@@ -110,25 +110,25 @@ class EmbeddedMariaDB(EmbeddedDatabase):
         self._settings = {key.replace("-", "_"): value for key, value in (settings or {}).items()}
 
     def url(self, database: str | None = None) -> str:
-        """A URL for SQLAlchemy with PyMySQL, password included."""
+        """Returns a URL for SQLAlchemy with PyMySQL, including the password."""
         password = quote(self.password, safe="")
         return f"mariadb+pymysql://{self.user}:{password}@{self.host}:{self.port}/{quote(database or self.database, safe='')}"
 
     def connect(self, database: str | None = None, **options: Any) -> Connection[Any]:
-        """A new PyMySQL connection with autocommit on; ``options`` go to PyMySQL. The caller closes it."""
+        """Opens a PyMySQL connection with autocommit; ``options`` go to PyMySQL. The caller closes it."""
         import pymysql
 
         server = {"host": self.host, "port": self.port, "database": database or self.database}
-        login = {"user": self.user, "password": self.password, "autocommit": True, "connect_timeout": 10}
-        return pymysql.connect(**{**server, **login, **options})
+        credentials = {"user": self.user, "password": self.password, "autocommit": True, "connect_timeout": 10}
+        return pymysql.connect(**{**server, **credentials, **options})
 
     def create_database(self, name: str) -> None:
-        """Create a database of that name. Raises PyMySQL's error if it exists."""
+        """Creates a database. Raises PyMySQL's error if it exists."""
         with self.connect() as connection, connection.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {_quoted(name)}")
 
     def drop_database(self, name: str) -> None:
-        """Drop the database and end the connections to it. Nothing happens when there is none.
+        """Drops the database, if it exists, and kills the connections to it.
 
         Raises PyMySQL's error when a transaction of another connection holds one of its tables for 20 s.
         """
@@ -137,7 +137,7 @@ class EmbeddedMariaDB(EmbeddedDatabase):
         with self.connect() as connection, connection.cursor() as cursor:
             cursor.execute("SELECT id FROM information_schema.processlist WHERE db = %s AND id <> CONNECTION_ID()", (name,))
             for (session,) in cursor.fetchall():
-                with contextlib.suppress(pymysql.OperationalError):  # it has ended meanwhile
+                with contextlib.suppress(pymysql.OperationalError):  # it has closed meanwhile
                     cursor.execute("KILL %s", (session,))
             cursor.execute("SET SESSION lock_wait_timeout = %s", (_DROP_TIMEOUT_S,))
             cursor.execute(f"DROP DATABASE IF EXISTS {_quoted(name)}")
@@ -145,7 +145,7 @@ class EmbeddedMariaDB(EmbeddedDatabase):
     def _launch(self, timeout_s: float) -> None:
         program = ensure_program()
         port = self._persistent_port.choose(self._label)
-        _own_folder(self.data_dir / "tmp")
+        _recreate_private_folder(self.data_dir / "tmp")
         if not self._data.exists():
             self._create(program)
         self._process.launch(
@@ -158,12 +158,12 @@ class EmbeddedMariaDB(EmbeddedDatabase):
         )
 
     def _create(self, program: Path) -> None:
-        """Make the data directory. It appears by one rename, so that an interrupted start leaves nothing that counts."""
+        """Creates the data directory and publishes it by a rename, so that an interrupted start leaves no incomplete one."""
         self._write_password()
         draft = self.data_dir / "data.new"
-        _own_folder(draft)
+        _recreate_private_folder(draft)
         log_from = process.log_size(self.log_file)
-        # Through a file without a name: too long for a pipe that nobody reads yet, and not for others to read.
+        # An unnamed file: the script is too long for a pipe without a reader, and has the password's digest.
         with tempfile.TemporaryFile() as script:
             script.write(self._first_statements(program))
             script.seek(0)
@@ -187,15 +187,15 @@ class EmbeddedMariaDB(EmbeddedDatabase):
         draft.rename(self._data)
 
     def _first_statements(self, program: Path) -> bytes:
-        """What a new server is fed: one statement a line, as the system tables' own scripts are written."""
-        # mysql_native_password: all that the server keeps of the password, and what needs no quoting.
+        """Returns the SQL that initializes a new server, one statement per line like the scripts of the system tables."""
+        # mysql_native_password stores only this digest, which needs no quoting.
         digest = hashlib.sha1(hashlib.sha1(self.password.encode()).digest()).hexdigest().upper()
         return b"\n".join(
             [
                 b"CREATE DATABASE mysql;",
                 b"USE mysql;",
                 *((program / name).read_bytes() for name in _SYSTEM_TABLES),
-                # They make a root without a password, who could be had by everybody on this machine.
+                # The scripts create a root user without a password.
                 b"DELETE FROM global_priv WHERE User = 'root';",
                 b"DELETE FROM proxies_priv;",
                 b"FLUSH PRIVILEGES;",
@@ -208,11 +208,11 @@ class EmbeddedMariaDB(EmbeddedDatabase):
 
     def _command(self, program: Path, data: Path) -> list[str | Path]:
         settings = {**_SETTINGS, "tmpdir": str(self.data_dir / "tmp"), **self._settings}
-        places_of = (f"--basedir={program}", f"--datadir={data}", f"--lc-messages-dir={program / 'share'}")
+        paths = (f"--basedir={program}", f"--datadir={data}", f"--lc-messages-dir={program / 'share'}")
         return [
             program / _PROGRAM,
             "--no-defaults",
-            *places_of,
+            *paths,
             "--pid-file=mariadbd.pid",
             "--socket=",  # none
             *(f"--{key}={value}" for key, value in settings.items() if value),
@@ -221,7 +221,7 @@ class EmbeddedMariaDB(EmbeddedDatabase):
     def _serves(self, port: int) -> bool:
         import pymysql
 
-        if port_is_free(port):  # cheaper than a refused login
+        if port_is_free(port):  # cheaper than a failed connection
             return False
         with contextlib.suppress(pymysql.OperationalError):
             pymysql.connect(host=self.host, port=port, user=self.user, password=self.password, connect_timeout=5).close()
@@ -241,11 +241,11 @@ def _unpack(archive: Path, folder: Path) -> None:
         packed.extractall(folder, [name for name in packed.namelist() if name.removeprefix(_ROOT).startswith(_UNPACKED)])
     program = folder / _ROOT / _PROGRAM
     if program.exists():
-        program.chmod(0o755)  # a jar knows no modes
+        program.chmod(0o755)  # a JAR does not store file modes
 
 
-def _own_folder(folder: Path) -> None:
-    """An empty folder that is the server's own."""
+def _recreate_private_folder(folder: Path) -> None:
+    """Creates an empty folder that only the server's user may read."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     if (user := process.unprivileged_user()) is not None:
@@ -254,7 +254,7 @@ def _own_folder(folder: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Not the caller's locale, time zone or MYSQL_* variables, which would change what the server does."""
+    """Returns an environment without the caller's locale, time zone, and MYSQL_* variables, which would affect the server."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
 
 

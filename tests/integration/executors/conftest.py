@@ -1,4 +1,4 @@
-"""A pool of real executor processes, and what it told."""
+"""A pool of real executor processes, with a listener that records its reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def eventually(claim: Callable[[], bool], what: str, timeout_s: float = 20.0) ->
 
 
 class Pool:
-    """A pool with what tests ask of it."""
+    """An executor pool with the helpers that tests need."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
@@ -37,14 +37,14 @@ class Pool:
             "offset.storage.file.filename": str(folder / "offsets"),
             "bootstrap.servers": "localhost:1",
             "task.executors": "2",
-            # What stops in good order has the time that a busy machine needs for it.
+            # A graceful shutdown gets enough time on a busy machine.
             "task.shutdown.graceful.timeout.ms": "30000",
             **{key.replace("__", "."): value for key, value in settings.items()},
         }
         self.config = WorkerConfig.standalone(props)
-        self.told = RecordingListener()
+        self.listener = RecordingListener()
         self.services = MemoryServices()
-        self.executor = ExecutorPool(self.config, self.services, self.told, self.config.providers.mask)
+        self.executor = ExecutorPool(self.config, self.services, self.listener, self.config.providers.mask)
         self._runs = itertools.count(1)
 
     def start(self) -> None:
@@ -58,8 +58,8 @@ class Pool:
         config |= {key.replace("__", "."): value for key, value in more.items()}
         return ConnectorSpec(name, config, config)
 
-    def let(self, name: str) -> None:
-        """From now on the connector may do what it is there for."""
+    def allow(self, name: str) -> None:
+        """Allows the connector to run its scripted action from now on."""
         (self.folder / name / "go").touch()
 
     def start_connector(self, spec: ConnectorSpec) -> tuple[int, Future[None]]:
@@ -73,23 +73,23 @@ class Pool:
 
     def running_task(self, spec: ConnectorSpec, number: int = 0) -> int:
         run = self.start_task(spec, number)
-        self.told.wait_for(run, f"{spec.name}-{number}", "RUNNING", 20)
+        self.listener.wait_for(run, f"{spec.name}-{number}", "RUNNING", 20)
         return run
 
     def pid(self, name: str, number: int = 0) -> int | None:
-        """The process of a task."""
+        """Returns the process id of a task."""
         progress = self.executor.progress(TaskId(name, number))
         return None if progress is None else progress.details.get("pid")
 
-    def moved(self, name: str, before: int | None) -> Callable[[], bool]:
+    def has_moved(self, name: str, before: int | None) -> Callable[[], bool]:
         return lambda: self.pid(name) not in (None, before)
 
     def states(self, run: int, name: str, number: int | None = None) -> list[str]:
-        return self.told.of(run, name if number is None else f"{name}-{number}")
+        return self.listener.reported(run, name if number is None else f"{name}-{number}")
 
 
 def processes() -> list[psutil.Process]:
-    """The executor processes of this one, those among them that have ended and are not waited for."""
+    """Returns the executor processes of this process, including zombies."""
     return [child for child in psutil.Process().children() if _is_executor(child)]
 
 
@@ -97,7 +97,7 @@ def _is_executor(process: psutil.Process) -> bool:
     try:
         return "worker.executors.child" in " ".join(process.cmdline())
     except psutil.ZombieProcess:
-        return process.name().startswith("sluice ")  # its command line is gone; other tests leave processes too
+        return process.name().startswith("sluice ")  # a zombie has no command line; other tests have zombies too
     except psutil.NoSuchProcess:
         return False
 
@@ -107,7 +107,7 @@ StartPool = Callable[..., Pool]
 
 @pytest.fixture
 def start_pool(tmp_path: Path) -> Iterator[StartPool]:
-    """Starts pools; settings are worker keys with ``__`` for dots. At the end no process is left."""
+    """Starts pools; settings are worker keys with ``__`` for dots. Checks at the end that no process is left."""
     pools: list[Pool] = []
 
     def start(**settings: str) -> Pool:

@@ -1,4 +1,4 @@
-"""Connectors that do to their process what tests ask of them. Tests see them from other processes, by files in a folder."""
+"""Connectors that harm their process on request. Tests control them from other processes through files in a folder."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ PATH = f"{__name__}:Rogue"
 LEAK: list[bytearray] = []
 
 
-def do(what: str, config: Mapping[str, str]) -> None:
-    """Does something bad, if the file that allows it is there; ``once`` takes the file away before."""
-    deed, _, where = config.get("does", "").partition("@")
+def misbehave(where: str, config: Mapping[str, str]) -> None:
+    """Runs the scripted action if it is for this method and the file ``go`` exists. With ``once`` it removes the file first."""
+    action, _, method = config.get("does", "").partition("@")
     allowed = Path(config.get("folder", "")) / "go"
-    if where != what or not allowed.exists():
+    if method != where or not allowed.exists():
         return
     if config.get("once"):
         allowed.unlink()
-    match deed:
+    match action:
         case "exit":
             os._exit(3)
         case "silence":
-            os._exit(75)  # as an executor that has heard nothing of its worker
+            os._exit(75)  # like an executor whose worker is silent
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "segfault":
             ctypes.string_at(0)
         case "hold":
-            ctypes.PyDLL(None).sleep(60)  # with Python's lock held
+            ctypes.PyDLL(None).sleep(60)  # holds the GIL
         case "hang":
             threading.Event().wait(60)
         case "leak":
@@ -50,20 +50,20 @@ def do(what: str, config: Mapping[str, str]) -> None:
 class Rogue(SourceConnector):
     def start(self, config: Mapping[str, str]) -> None:
         self.config = dict(config)
-        do("start", config)
+        misbehave("start", config)
 
     def task_class(self) -> type[SourceTask]:
         return RogueTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        do("task_configs", self.config)
+        misbehave("task_configs", self.config)
         return [dict(self.config) for _ in range(max_tasks)]
 
     def stop(self) -> None:
-        do("stop", self.config)
+        misbehave("stop", self.config)
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        do("validate", config)
+        misbehave("validate", config)
         return super().validate(config)
 
     def config_def(self) -> ConfigDef:
@@ -77,13 +77,13 @@ class RogueTask(SourceTask):
         self.work = 0
 
     def poll(self) -> Sequence[SourceRecord] | None:
-        do("poll", self.config)
+        misbehave("poll", self.config)
         self.stopped.wait(0.02)
         return None
 
     def stop(self) -> None:
         self.stopped.set()
-        do("task stop", self.config)
+        misbehave("task stop", self.config)
 
     def progress(self) -> Mapping[str, Any]:
         return {"pid": os.getpid(), "python": os.path.realpath(os.sys.prefix)}  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Connectors whose packages cannot be in one environment, on one worker."""
+"""Connectors with conflicting packages on one worker, each in its own environment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FarTask(SourceTask):
 """
 
 
-def environment(folder: Path, version: str) -> Path:
+def create_environment(folder: Path, version: str) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "far.py").write_text(f"VERSION = {version!r}\n")
@@ -46,11 +46,11 @@ def environment(folder: Path, version: str) -> Path:
 
 
 def test_two_connectors_with_conflicting_packages_run_on_one_worker(start_pool: StartPool, tmp_path: Path) -> None:
-    folders = {version: environment(tmp_path / f"environment-{version}", version) for version in ("1", "2")}
+    folders = {version: create_environment(tmp_path / f"environment-{version}", version) for version in ("1", "2")}
     pool = start_pool(plugin__path=",".join(map(str, folders.values())))
     with pytest.raises(PluginNotFoundError):
         pool.executor.facts("far_connector:Near")
-    assert pool.executor.facts("far_connector:Far").type == "source"  # in whichever environment it is
+    assert pool.executor.facts("far_connector:Far").type == "source"  # found in any environment
     for version, folder in folders.items():
         name = f"c{version}"
         config = {"name": name, "connector.class": "far_connector:Far"}
@@ -70,7 +70,7 @@ def test_two_connectors_with_conflicting_packages_run_on_one_worker(start_pool: 
         assert progress.details == {"far": version, "prefix": str(folder)}
 
 
-def test_an_environment_that_the_worker_does_not_list_is_refused(start_pool: StartPool, tmp_path: Path) -> None:
+def test_invalid_task_environment_is_rejected(start_pool: StartPool, tmp_path: Path) -> None:
     (tmp_path / "listed").mkdir()
     (tmp_path / "listed" / "pyvenv.cfg").write_text("version = 3.9.1\n")
     pool = start_pool(plugin__path=str(tmp_path / "listed"))

@@ -1,4 +1,4 @@
-"""Executor processes: what runs in which, and what one connector can do to the others."""
+"""Executor processes: placement, crashes, and the isolation of connectors from each other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from worker.executor import ConnectorFacts
 from worker.model import TargetState, TaskId
 
 
-def test_connectors_and_tasks_run_in_processes_and_two_tasks_of_one_in_two(pool: Pool) -> None:
+def test_two_tasks_of_a_connector_run_in_two_processes(pool: Pool) -> None:
     spec = pool.spec("c", tasks__max="2")
     run, started = pool.start_connector(spec)
     started.result(20)
@@ -31,7 +31,7 @@ def test_connectors_and_tasks_run_in_processes_and_two_tasks_of_one_in_two(pool:
     assert len(pids) == 2
     assert os.getpid() not in pids
     pool.executor.set_task_paused(TaskId("c", 0), True)
-    pool.told.wait_for(runs[0], "c-0", "PAUSED")
+    pool.listener.wait_for(runs[0], "c-0", "PAUSED")
     pool.executor.set_connector_target("c", TargetState.PAUSED).result(10)
     pool.executor.set_connector_target("c", TargetState.STARTED).result(10)
     pool.executor.stop_tasks([TaskId("c", 0), TaskId("c", 1)]).result(10)
@@ -43,7 +43,7 @@ def test_connectors_and_tasks_run_in_processes_and_two_tasks_of_one_in_two(pool:
         pool.executor.task_configs("c").result(10)
 
 
-def test_questions_about_plugins_are_answered_by_a_process(pool: Pool) -> None:
+def test_plugin_requests_are_answered_by_a_process(pool: Pool) -> None:
     assert pool.executor.facts(PATH) == ConnectorFacts(PATH, "source", None)
     with pytest.raises(PluginNotFoundError):
         pool.executor.facts("NoSuch")
@@ -60,8 +60,7 @@ def test_questions_about_plugins_are_answered_by_a_process(pool: Pool) -> None:
 
 @contextmanager
 def standard_error_in(path: Path) -> Iterator[None]:
-    """Processes started meanwhile write their standard error to the file: pytest's capture loses what is written while it
-    reads."""
+    """Redirects the standard error of new processes to the file, because pytest's capture loses output while it reads."""
     before = os.dup(2)
     with path.open("a", encoding="utf-8") as file:
         os.dup2(file.fileno(), 2)
@@ -72,61 +71,61 @@ def standard_error_in(path: Path) -> Iterator[None]:
         os.close(before)
 
 
-def test_what_fails_in_a_process_fails_here_without_secrets(start_pool: StartPool, tmp_path: Path) -> None:
+def test_errors_and_logs_of_processes_hide_secrets(start_pool: StartPool, tmp_path: Path) -> None:
     stderr = tmp_path / "stderr"
     with standard_error_in(stderr):
         pool = start_pool()
     pool.config.providers.mask.add({"password": "hunter2"})
     spec = pool.spec("c", does="fail@start", password="hunter2")
-    pool.let("c")
+    pool.allow("c")
     run, started = pool.start_connector(spec)
     with pytest.raises(ConnectError, match="no login with hunter2"):
         started.result(20)
-    trace = pool.told.wait_for(run, "c", "FAILED") or ""
+    trace = pool.listener.wait_for(run, "c", "FAILED") or ""
     assert trace.startswith("org.apache.kafka.connect.errors.ConnectException: ValueError: no login with [hidden]")
     task = pool.spec("d", does="log@poll", once="1", password="hunter2")
-    pool.let("d")
+    pool.allow("d")
     pool.running_task(task)
-    eventually(lambda: "[d|task-0] my password is [hidden]" in stderr.read_text(), "the line of a log")
+    eventually(lambda: "[d|task-0] my password is [hidden]" in stderr.read_text(), "the log line")
     assert "hunter2" not in stderr.read_text()
 
 
 @pytest.mark.parametrize(
-    ("deed", "why"),
+    ("action", "reason"),
     [
         ("exit", "exited with code 3"),
         ("kill", "was ended by signal 9 (SIGKILL)"),
         ("segfault", "was ended by signal 11 (SIGSEGV): a native library"),
     ],
 )
-def test_a_process_that_ends_is_replaced_and_what_was_in_it_starts_anew(
-    pool: Pool, deed: str, why: str, caplog: pytest.LogCaptureFixture
+def test_exited_process_is_replaced_and_its_tasks_restart(
+    pool: Pool, action: str, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bad, good = pool.spec("bad", does=f"{deed}@poll", once="1"), pool.spec("good")
+    bad, good = pool.spec("bad", does=f"{action}@poll", once="1"), pool.spec("good")
     connector_run, started = pool.start_connector(good)
     started.result(20)
     good_run = pool.running_task(good)
     bad_run = pool.running_task(bad)
     other = pool.running_task(good, 1)
-    before, elsewhere = pool.pid("bad"), pool.pid("good")
-    assert before != elsewhere
-    pool.let("bad")
-    eventually(pool.moved("bad", before), "another process")
-    again = ["RUNNING", "RESTARTING", "RUNNING"]
-    # A task has a process before it says that it runs.
-    eventually(lambda: pool.states(bad_run, "bad", 0) == pool.states(other, "good", 1) == again, "both run again")
-    assert pool.pid("good") == elsewhere
+    before, good_pid = pool.pid("bad"), pool.pid("good")
+    assert before != good_pid
+    pool.allow("bad")
+    eventually(pool.has_moved("bad", before), "another process")
+    restarted = ["RUNNING", "RESTARTING", "RUNNING"]
+    # A task has a process before it reports RUNNING.
+    eventually(lambda: pool.states(bad_run, "bad", 0) == pool.states(other, "good", 1) == restarted, "both tasks restart")
+    assert pool.pid("good") == good_pid
     assert pool.states(good_run, "good", 0) == ["RUNNING"]
     assert pool.states(connector_run, "good") == ["RUNNING"]
-    assert f"{why}" in caplog.text
+    assert f"{reason}" in caplog.text
     assert "Its connectors restart: bad" in caplog.text
 
 
-def _says_last(pool: Pool, run: int, name: str, state: str) -> bool:
+def _has_last_state(pool: Pool, run: int, name: str, state: str) -> bool:
     return pool.states(run, name, 0)[-1] == state
 
 
-def test_the_connector_that_ends_processes_is_found_and_fails_and_others_run_on(start_pool: StartPool) -> None:
+def test_connector_that_crashes_processes_is_isolated_and_fails_while_others_continue(start_pool: StartPool) -> None:
     pool = start_pool(task__executors="1")
     names = ["good1", "bad", "good2"]
     specs = {name: pool.spec(name, **({"does": "kill@poll"} if name == "bad" else {})) for name in names}
@@ -134,122 +133,124 @@ def test_the_connector_that_ends_processes_is_found_and_fails_and_others_run_on(
     _, started = pool.start_connector(specs["good1"])
     started.result(20)
     assert len({pool.pid(name) for name in names}) == 1
-    pool.let("bad")
-    trace = pool.told.wait_for(runs["bad"], "bad-0", "FAILED", 30) or ""
+    pool.allow("bad")
+    trace = pool.listener.wait_for(runs["bad"], "bad-0", "FAILED", 30) or ""
     assert trace.startswith(
         "org.apache.kafka.connect.errors.ConnectException: The process of the connector (executor quarantine-"
     )
     assert "was ended by signal 9 (SIGKILL)" in trace.splitlines()[0]
     assert "it stays failed until it is restarted" in trace.splitlines()[0]
     for name in ("good1", "good2"):
-        eventually(pool.moved(name, None), f"{name} has a process")
-        eventually(partial(_says_last, pool, runs[name], name, "RUNNING"), f"{name} runs")
+        eventually(pool.has_moved(name, None), f"{name} has a process")
+        eventually(partial(_has_last_state, pool, runs[name], name, "RUNNING"), f"{name} runs")
     assert pool.executor.task_configs("good1").result(20)
     (pool.folder / "bad" / "go").unlink()
     pool.executor.stop_tasks([TaskId("bad", 0)]).result(10)
     pool.running_task(specs["bad"])
 
 
-def test_processes_that_heard_nothing_of_the_worker_are_nobodys_fault(start_pool: StartPool) -> None:
+def test_exits_because_of_a_silent_worker_fail_no_connector(start_pool: StartPool) -> None:
     pool = start_pool(task__executors="1")
     spec = pool.spec("good", does="silence@poll")
     run = pool.running_task(spec)
-    pool.let("good")
-    eventually(lambda: pool.states(run, "good", 0).count("RESTARTING") > 3, "more ends than any connector is forgiven", 60)
+    pool.allow("good")
+    eventually(lambda: pool.states(run, "good", 0).count("RESTARTING") > 3, "more exits than the crash limit", 60)
     (pool.folder / "good" / "go").unlink()
     eventually(lambda: pool.states(run, "good", 0)[-1] == "RUNNING", "the task runs", 30)
     assert "FAILED" not in pool.states(run, "good", 0)
 
 
-def test_a_connector_whose_process_ended_when_it_was_asked_for_tasks_says_when_to_ask_again(pool: Pool) -> None:
+def test_reconfiguration_is_requested_after_a_crash_in_task_configs(pool: Pool) -> None:
     run, started = pool.start_connector(pool.spec("c", does="exit@task_configs", once="1"))
     started.result(20)
-    pool.let("c")
+    pool.allow("c")
     with pytest.raises(ConnectError, match="has ended"):
         pool.executor.task_configs("c").result(20)
-    pool.told.wait_for(run, "c", "reconfigure", 20)
+    pool.listener.wait_for(run, "c", "reconfigure", 20)
     assert len(pool.executor.task_configs("c").result(20)) == 1
 
 
-def test_a_connector_that_is_asked_for_tasks_while_its_start_anew_is_prepared_says_when_to_ask_again(pool: Pool) -> None:
+def test_reconfiguration_is_requested_when_task_configs_fails_before_a_restart(pool: Pool) -> None:
     run, started = pool.start_connector(pool.spec("c"))
     started.result(20)
     (process,) = processes()
-    with pool.told.blocked_at("RESTARTING") as reached:
+    with pool.listener.blocked_at("RESTARTING") as reached:
         process.kill()
         assert reached.wait(20)
         with pytest.raises(ConnectError, match="has ended"):
             pool.executor.task_configs("c").result(20)
-    pool.told.wait_for(run, "c", "reconfigure", 20)
+    pool.listener.wait_for(run, "c", "reconfigure", 20)
     assert len(pool.executor.task_configs("c").result(20)) == 1
 
 
-def test_a_start_that_ends_its_process_is_done_when_it_was_done_anew(pool: Pool) -> None:
+def test_start_that_crashes_its_process_completes_after_the_restart(pool: Pool) -> None:
     spec = pool.spec("c", does="exit@start", once="1")
-    pool.let("c")
+    pool.allow("c")
     run, started = pool.start_connector(spec)
     started.result(20)
     assert pool.states(run, "c") == ["RESTARTING", "RUNNING"]
 
 
-def test_a_connector_that_keeps_python_from_running_is_found_out(start_pool: StartPool, caplog: pytest.LogCaptureFixture) -> None:
+def test_process_whose_gil_is_blocked_is_killed_with_a_stack_dump(
+    start_pool: StartPool, caplog: pytest.LogCaptureFixture
+) -> None:
     pool = start_pool(task__executor__hang__timeout__ms="3000")
     good, bad = pool.spec("good"), pool.spec("bad", does="hold@poll", once="1")
     run = pool.running_task(good)
     bad_run = pool.running_task(bad)
     before = pool.pid("bad")
-    pool.let("bad")
-    pool.told.wait_for(bad_run, "bad-0", "RESTARTING", 20)
-    eventually(pool.moved("bad", before), "another process")
+    pool.allow("bad")
+    pool.listener.wait_for(bad_run, "bad-0", "RESTARTING", 20)
+    eventually(pool.has_moved("bad", before), "another process")
     assert pool.states(run, "good", 0) == ["RUNNING"]
     assert "did not answer for 3000 ms (task.executor.hang.timeout.ms) and was killed" in caplog.text
     assert "Thread of task bad-0" in caplog.text
     assert "in do" in caplog.text
 
 
-def test_a_hanging_stop_costs_its_connector_alone(start_pool: StartPool) -> None:
+def test_hanging_stop_affects_only_its_connector(start_pool: StartPool) -> None:
     graceful_s = 3.0
     pool = start_pool(task__shutdown__graceful__timeout__ms=f"{graceful_s * 1000:.0f}")
     bad, good = pool.spec("bad", does="hang@stop"), pool.spec("good")
     for spec in (bad, good):
         pool.start_connector(spec)[1].result(20)
     run = pool.running_task(good)
-    pool.let("bad")
+    pool.allow("bad")
     order: list[str] = []
-    began = time.monotonic()
+    start = time.monotonic()
     stopping = pool.executor.stop_connector("bad")
     stopping.add_done_callback(lambda _: order.append("bad has stopped"))
     configs = pool.executor.task_configs("good")
     configs.add_done_callback(lambda _: order.append("good has answered"))
     assert len(configs.result(20)) == 1
     stopping.result(20)
-    assert time.monotonic() - began > graceful_s * 0.9
-    eventually(lambda: len(order) == 2, "both")
+    assert time.monotonic() - start > graceful_s * 0.9
+    eventually(lambda: len(order) == 2, "both callbacks")
     assert order == ["good has answered", "bad has stopped"]
     _, started = pool.start_connector(pool.spec("bad"))
     started.result(20)
     assert pool.states(run, "good", 0) == ["RUNNING"]
 
 
-def test_a_hanging_validation_costs_its_request_alone(start_pool: StartPool) -> None:
+def test_hanging_validation_affects_only_its_request(start_pool: StartPool) -> None:
     pool = start_pool(task__executor__hang__timeout__ms="3000")
     spec = pool.spec("bad", does="hold@validate", once="1")
     good = {"name": "good", "connector.class": PATH}
-    pool.let("bad")
+    pool.allow("bad")
     with pytest.raises(ConnectError, match="code of a plugin may have ended it"):
         pool.executor.validate(spec.config, spec.config)
     assert pool.executor.validate(good, good)["error_count"] == 0
 
 
-def test_a_process_of_a_connectors_own_has_its_limit_of_memory(start_pool: StartPool) -> None:
+def test_dedicated_process_is_killed_at_its_memory_limit(start_pool: StartPool) -> None:
     pool = start_pool()
     good = pool.spec("good")
     run = pool.running_task(good)
     bad = pool.spec("bad", does="leak@poll", task__isolation="dedicated", task__memory__limit__mb="180")
     bad_run = pool.running_task(bad)
     assert pool.pid("bad") != pool.pid("good")
-    pool.let("bad")
-    trace = pool.told.wait_for(bad_run, "bad-0", "FAILED", 20) or ""
+    pool.allow("bad")
+    trace = pool.listener.wait_for(bad_run, "bad-0", "FAILED", 20) or ""
     first = trace.splitlines()[0]
     assert "(executor dedicated-bad) used " in first
     assert "MiB of memory, and task.memory.limit.mb is 180: it was killed" in first
@@ -257,21 +258,21 @@ def test_a_process_of_a_connectors_own_has_its_limit_of_memory(start_pool: Start
     assert pool.executor.progress(TaskId("bad", 0)) is None
 
 
-def test_a_killed_process_leaves_no_zombie(pool: Pool) -> None:
+def test_killed_process_leaves_no_zombie(pool: Pool) -> None:
     pool.running_task(pool.spec("c"))
     before = pool.pid("c")
     assert before is not None
     os.kill(before, 9)
-    eventually(pool.moved("c", before), "another process")
+    eventually(pool.has_moved("c", before), "another process")
     assert not psutil.pid_exists(before)
 
 
-def test_offsets_of_others_are_not_to_be_had(pool: Pool) -> None:
+def test_process_cannot_read_offsets_or_report_states_of_other_connectors(pool: Pool) -> None:
     pool.running_task(pool.spec("c"))
     (handle,) = [handle for handle in pool.executor._processes._handles.values() if handle.pid == pool.pid("c")]
-    side = handle._handler
-    assert side.on_call("offset", {"connector": "c", "partition": {"a": 1}}).result(5) is None
+    handler = handle._handler
+    assert handler.on_call("offset", {"connector": "c", "partition": {"a": 1}}).result(5) is None
     with pytest.raises(ConnectError, match="no longer runs in this executor"):
-        side.on_call("offset", {"connector": "other", "partition": {"a": 1}}).result(5)
-    side.on_notification("task_state", {"run": 77, "task": ["other", 0], "state": "FAILED", "trace": "x", "version": None})
+        handler.on_call("offset", {"connector": "other", "partition": {"a": 1}}).result(5)
+    handler.on_notification("task_state", {"run": 77, "task": ["other", 0], "state": "FAILED", "trace": "x", "version": None})
     assert pool.states(77, "other", 0) == []

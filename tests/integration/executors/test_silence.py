@@ -1,4 +1,4 @@
-"""An executor whose control process is frozen does not go on writing for longer than the cluster waits (promise 4)."""
+"""An executor whose control process is frozen exits before the cluster starts its tasks elsewhere (promise 4)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from worker.executors.process_handle import ProcessExit, ProcessHandle, ProcessS
 from worker.executors.supervisor import Supervisor
 
 
-class Deaf:
+class NullHandler:
     def on_call(self, method: str, arguments: Mapping[str, Any]) -> Future[Any]:
         return done()
 
@@ -42,9 +42,9 @@ def settings(folder: Path, silence_timeout_s: float) -> dict[str, Any]:
 
 
 def assert_ends_by_silence(folder: Path, silence_timeout_s: float) -> None:
-    """An executor that begins, hears one thing, and then nothing for longer than that, ends itself."""
+    """Checks that an executor exits when it receives no message for this long after its start and one ping."""
     launched = launch("test", None, with_crash_points=False)
-    channel = Channel(launched.connection, Deaf(), "test")
+    channel = Channel(launched.connection, NullHandler(), "test")
     channel.start()
     try:
         channel.call("begin", **settings(folder, silence_timeout_s)).result(60)
@@ -67,7 +67,7 @@ def test_executor_exits_when_it_hears_nothing(tmp_path: Path, capfd: pytest.Capt
     assert "it heard nothing from its control process for 0.5 s" in capfd.readouterr().err
 
 
-class Counting(ProcessHandle):
+class PingCountingHandle(ProcessHandle):
     pings = 0
 
     def _ping(self, now: float) -> None:
@@ -79,10 +79,12 @@ def test_pings_keep_an_executor_alive(tmp_path: Path) -> None:
     ended: list[ProcessExit] = []
     supervisor = Supervisor(lambda _, ending: ended.append(ending), hang_timeout_s=30, ping_interval_s=0.7)
     supervisor.start()
-    handle = Counting(ProcessSpec("test"), lambda _: Deaf(), settings(tmp_path, 4.0), 30, with_crash_points=False)
+    handle = PingCountingHandle(
+        ProcessSpec("test"), lambda _: NullHandler(), settings(tmp_path, 4.0), 30, with_crash_points=False
+    )
     supervisor.add(handle)
     try:
-        eventually(lambda: handle.pings > 7 or bool(ended), "more pings than it could miss", 60)
+        eventually(lambda: handle.pings > 7 or bool(ended), "enough pings to exceed the silence timeout", 60)
         assert not ended
     finally:
         handle.dismiss()
@@ -90,21 +92,21 @@ def test_pings_keep_an_executor_alive(tmp_path: Path) -> None:
 
 
 def test_delay_of_the_worker_itself_does_not_count_as_hanging(tmp_path: Path) -> None:
-    handle = ProcessHandle(ProcessSpec("test"), lambda _: Deaf(), settings(tmp_path, 600), 1.0, with_crash_points=False)
+    handle = ProcessHandle(ProcessSpec("test"), lambda _: NullHandler(), settings(tmp_path, 600), 1.0, with_crash_points=False)
     handle.spawn()
     assert handle.pid is not None
     process = psutil.Process(handle.pid)
     try:
         handle.ready.result(60)
-        process.suspend()  # so that no answer comes
+        process.suspend()  # so that it does not answer
         now = 1000.0
         handle.check(now)
-        for held_up_s in (100.0, 0.3):
-            now += held_up_s
+        for delay_s in (100.0, 0.3):
+            now += delay_s
             handle.check(now)
         assert not handle.is_ending
         now += 0.3
-        handle.check(now)  # nobody is held up any more, and there is no answer either
+        handle.check(now)  # no delay of the worker any more, and still no answer
         assert handle.is_ending
     finally:
         handle.kill("was killed")

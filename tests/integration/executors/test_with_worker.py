@@ -1,4 +1,4 @@
-"""Executor processes live and end with their worker."""
+"""Executor processes exit with their worker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def log(tmp_path: Path) -> Path:
 @pytest.fixture
 def start(tmp_path: Path, log: Path) -> Iterator[Start]:
     """Starts a worker with a connector of two tasks, without a broker; returns when its tasks run."""
-    made: list[subprocess.Popen[bytes]] = []
+    started: list[subprocess.Popen[bytes]] = []
 
     def launch(graceful_s: int = 30, **config: str) -> subprocess.Popen[bytes]:
         (port,) = free_ports(1)
@@ -47,13 +47,13 @@ def start(tmp_path: Path, log: Path) -> Iterator[Start]:
             Path(files[-1]).write_text("".join(f"{key.replace('__', '.')}={value}\n" for key, value in settings.items()))
         command = [sys.executable, "-m", "sluice.run.standalone", *files]
         process = spawn(command, log=log, cwd=ROOT, environment=os.environ, death_signal=signal.SIGKILL)
-        made.append(process)
+        started.append(process)
         waiting = [f"[c|task-{number}] No Kafka broker answers at localhost:1; waiting until" for number in range(2)]
         eventually(lambda: all(line in log.read_text() for line in waiting), "two tasks", 60)
         return process
 
     yield launch
-    for process in made:
+    for process in started:
         process.kill()
         process.wait(10)
 
@@ -72,18 +72,18 @@ def all_ended(processes: list[psutil.Process]) -> bool:
     return True
 
 
-def test_executors_end_with_a_worker_that_is_killed(start: Start, tmp_path: Path, log: Path) -> None:
+def test_executors_exit_when_their_worker_is_killed(start: Start, tmp_path: Path, log: Path) -> None:
     worker = start(does="hold@poll", once="1")
     executors = executors_of(worker)
-    (tmp_path / "go").touch()  # one of them does not even see that its socket closes
-    eventually(lambda: not (tmp_path / "go").exists(), "a task that keeps Python from running")
+    (tmp_path / "go").touch()  # one of them cannot notice that its socket closes
+    eventually(lambda: not (tmp_path / "go").exists(), "a task that holds the GIL")
     worker.kill()
     worker.wait(10)
     eventually(lambda: all_ended(executors), "the end of the executors")
 
 
 @pytest.mark.parametrize("to_group", [False, True])
-def test_a_signal_to_a_worker_or_its_group_stops_tasks_in_good_order_and_leaves_no_process(
+def test_signal_to_a_worker_or_its_process_group_shuts_down_gracefully_and_leaves_no_process(
     start: Start, log: Path, to_group: bool
 ) -> None:
     worker = start()
@@ -99,7 +99,7 @@ def test_a_signal_to_a_worker_or_its_group_stops_tasks_in_good_order_and_leaves_
     assert "ERROR" not in log.read_text()
 
 
-def test_a_task_that_does_not_stop_does_not_keep_its_worker(start: Start, tmp_path: Path, log: Path) -> None:
+def test_task_that_does_not_stop_does_not_keep_its_worker_running(start: Start, tmp_path: Path, log: Path) -> None:
     worker = start(graceful_s=1, does="hold@poll")
     executors = executors_of(worker)
     (tmp_path / "go").touch()

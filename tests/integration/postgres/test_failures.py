@@ -13,7 +13,7 @@ import pytest
 from connect.errors import ConfigError, ConnectError, UnreachableError
 from connectors.postgres import PostgresSource, task
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.within import within_limits
+from tests.call_timeout import call_with_timeout
 
 
 def test_a_lost_connection_loses_and_repeats_no_records(source: Any, show: Any) -> None:
@@ -108,8 +108,8 @@ def test_poll_returns_at_once_after_stop_and_close_may_come_twice(source: Any) -
             source.poll()
         timer = threading.Timer(0.2, task.stop)
         timer.start()
-        within_limits(source.poll, "a poll that waits for a minute")
-        assert within_limits(task.poll, "a poll after the end") is None
+        call_with_timeout(source.poll, "a poll that waits for a minute")
+        assert call_with_timeout(task.poll, "a poll after the end") is None
         task.close()
         task.close()
         left = "select count(*) from pg_stat_activity where application_name = 'sluice' and datname = current_database()"

@@ -14,9 +14,9 @@ import pytest
 from connect.errors import ConnectError, UnreachableError
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
+from tests.call_timeout import call_with_timeout
 from tests.integration.worker.conftest import eventually
 from tests.unit.worker.group.cluster import Config
-from tests.within import within_limits
 from worker.group.assignor import IncrementalCooperativeAssignor
 from worker.group.config import GroupSettings
 from worker.group.config_view import ConfigView
@@ -338,7 +338,7 @@ def test_unavailable_broker_raises_in_time(unique_name: Callable[[str], str]) ->
     (port,) = free_ports(1)
     herder = Herder("w1", {"bootstrap.servers": f"127.0.0.1:{port}", "group.id": unique_name("group")})
     with pytest.raises(UnreachableError, match=f"no Kafka broker answers at 127.0.0.1:{port}"):
-        within_limits(lambda: herder.member.start(timeout_s=0.5), "a start")
+        call_with_timeout(lambda: herder.member.start(timeout_s=0.5), "a start")
     herder.member.close()
 
 

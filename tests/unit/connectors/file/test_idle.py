@@ -17,7 +17,7 @@ from connectors.file import source as file_source
 from connectors.file import watch as file_watch
 from connectors.file.source import IDLE_TIMEOUT_S, MAX_POLL_INTERVAL_S, MIN_POLL_INTERVAL_S
 from connectors.file.watch import SHARED_WATCH, WATCH_INTERVAL_S, FileState, FileWatch, SharedFileWatch, read_file_state
-from tests.within import LIMIT_S, within_limits
+from tests.call_timeout import LIMIT_S, call_with_timeout
 
 
 def eventually(claim: Callable[[], bool], what: str) -> None:
@@ -194,7 +194,7 @@ def test_a_hanging_check_delays_no_task_beyond_its_timeout(monkeypatch: pytest.M
     watch = FileWatch(interval_s=0.001)
     watch.wait("away", None, threading.Event(), 0.05)
     assert hanging.wait(10)
-    within_limits(lambda: watch.wait("here", None, threading.Event(), 0.05), "a wait beside the look that hangs")
+    call_with_timeout(lambda: watch.wait("here", None, threading.Event(), 0.05), "a wait beside the look that hangs")
     go_on.set()
     watch.close()
 

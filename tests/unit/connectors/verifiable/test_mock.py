@@ -12,7 +12,7 @@ from connect.errors import ConfigError
 from connect.testing import SinkHarness, SourceHarness
 from connectors.verifiable import MockSink, MockSinkTask, MockSource, MockSourceTask
 from connectors.verifiable.mock import TaskFailure
-from tests.within import within_limits
+from tests.call_timeout import call_with_timeout
 
 BOTH = pytest.mark.parametrize("connector_class", [MockSource, MockSink])
 FAIL_TASK = {"mock_mode": "task-failure", "delay_ms": "0"}
@@ -106,7 +106,7 @@ def test_a_source_task_returns_nothing_and_waits_until_it_is_stopped() -> None:
         harness.task.stop()
         polling.join(30)
         assert not polling.is_alive()
-        assert within_limits(harness.poll, "a poll after the stop") == []
+        assert call_with_timeout(harness.poll, "a poll after the stop") == []
 
 
 def test_a_sink_task_requests_a_put_and_fails_in_it() -> None:

@@ -16,7 +16,7 @@ from connect.plugins import APACHE_VERSION, Kind, Plugins
 from connect.testing import MemoryOffsets, SourceHarness
 from connectors.verifiable import VerifiableSource, VerifiableSourceTask
 from connectors.verifiable.verifiable_source import BATCH
-from tests.within import within_limits
+from tests.call_timeout import call_with_timeout
 
 CONFIG = {"name": "numbers", "topic": "t", "throughput": "-1", "id": "1"}
 
@@ -174,4 +174,4 @@ def test_the_error_for_a_missing_key_names_it(key: str) -> None:
 def test_stop_ends_a_waiting_poll() -> None:
     with source(throughput="0") as harness:
         harness.task.stop()
-        assert within_limits(harness.poll, "poll") == []
+        assert call_with_timeout(harness.poll, "poll") == []

@@ -1,4 +1,4 @@
-"""An executor of threads over memory, and what it told."""
+"""An executor that runs threads, with stores in memory and a listener that records its reports."""
 
 from __future__ import annotations
 
@@ -22,61 +22,61 @@ from worker.storage.offset_store import OffsetPair, OffsetRecord
 
 
 class RecordingListener:
-    """Keeps what an executor tells."""
+    """Records the reports of an executor."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self.said: list[tuple[int, str, str, str | None]] = []
+        self.reports: list[tuple[int, str, str, str | None]] = []
         self.versions: set[str | None] = set()
-        self._held_up: tuple[str, threading.Event, threading.Event] | None = None
+        self._block: tuple[str, threading.Event, threading.Event] | None = None
 
     @contextmanager
     def blocked_at(self, what: str) -> Iterator[threading.Event]:
-        """Whoever tells this waits until the end of the context; the event says that somebody does."""
+        """Blocks threads that report this until the end of the context. The event is set when a thread is blocked."""
         reached, proceed = threading.Event(), threading.Event()
-        self._held_up = (what, reached, proceed)
+        self._block = (what, reached, proceed)
         try:
             yield reached
         finally:
-            self._held_up = None
+            self._block = None
             proceed.set()
 
-    def _say(self, run: int, who: str, what: str, trace: str | None) -> None:
-        if (held_up := self._held_up) is not None and held_up[0] == what:
-            held_up[1].set()
-            held_up[2].wait(60)
+    def _record(self, run: int, who: str, what: str, trace: str | None) -> None:
+        if (block := self._block) is not None and block[0] == what:
+            block[1].set()
+            block[2].wait(60)
         with self._changed:
-            self.said.append((run, who, what, trace))
+            self.reports.append((run, who, what, trace))
             self._changed.notify_all()
 
     def on_connector_state(self, run: int, name: str, state: State, trace: str | None, version: str | None) -> None:
         self.versions.add(version)
-        self._say(run, name, state.value, trace)
+        self._record(run, name, state.value, trace)
 
     def on_task_state(self, run: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
-        self._say(run, str(task), state.value, trace)
+        self._record(run, str(task), state.value, trace)
 
     def on_reconfiguration_requested(self, run: int, name: str) -> None:
-        self._say(run, name, "reconfigure", None)
+        self._record(run, name, "reconfigure", None)
 
     def on_topics(self, run: int, task: TaskId, topics: Collection[str]) -> None:
-        self._say(run, str(task), f"topics {sorted(topics)}", None)
+        self._record(run, str(task), f"topics {sorted(topics)}", None)
 
     def wait_for(self, run: int, who: str, what: str, timeout_s: float = 10.0) -> str | None:
-        """Waits until this was told; the trace with it."""
+        """Waits for a report and returns its trace."""
 
-        def found() -> tuple[int, str, str, str | None] | None:
-            return next((one for one in self.said if one[:3] == (run, who, what)), None)
+        def find() -> tuple[int, str, str, str | None] | None:
+            return next((one for one in self.reports if one[:3] == (run, who, what)), None)
 
         with self._changed:
-            assert self._changed.wait_for(lambda: found() is not None, timeout_s), f"not told: {(run, who, what)}; {self.said}"
-            told = found()
-        assert told is not None
-        return told[3]
+            assert self._changed.wait_for(lambda: find() is not None, timeout_s), f"no {(run, who, what)}; {self.reports}"
+            report = find()
+        assert report is not None
+        return report[3]
 
-    def of(self, run: int, who: str) -> list[str]:
+    def reported(self, run: int, who: str) -> list[str]:
         with self._changed:
-            return [what for said_run, said_who, what, _ in self.said if (said_run, said_who) == (run, who)]
+            return [what for reported_run, reporter, what, _ in self.reports if (reported_run, reporter) == (run, who)]
 
 
 class MemoryOffsets:
@@ -105,14 +105,14 @@ class MemoryServices:
         self.offsets.put(connector, offsets)
 
     def before_commit(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
-        raise ConnectError("not here")
+        raise ConnectError("not implemented")
 
     def confirm_task(self, run: int, task: TaskId, *, anew: bool = False) -> None:
         self.confirmed.append((run, task))
 
 
 @pytest.fixture
-def told() -> RecordingListener:
+def listener() -> RecordingListener:
     return RecordingListener()
 
 
@@ -123,7 +123,7 @@ def services() -> MemoryServices:
 
 @contextmanager
 def started_local_executor(
-    folder: Path, told: RecordingListener, services: MemoryServices, graceful_ms: int
+    folder: Path, listener: RecordingListener, services: MemoryServices, graceful_ms: int
 ) -> Iterator[LocalExecutor]:
     props = {
         "key.converter": "String",
@@ -134,26 +134,26 @@ def started_local_executor(
     }
     mask = SecretMask()
     mask.add({"password": "s3cret"})
-    made = LocalExecutor(WorkerConfig.standalone(props), Plugins.discover(), services, told, mask)
-    made.start()
-    yield made
+    executor = LocalExecutor(WorkerConfig.standalone(props), Plugins.discover(), services, listener, mask)
+    executor.start()
+    yield executor
     for script in SCRIPTS.values():
         script.proceed.set()
-    made.close(5)
+    executor.close(5)
 
 
 @pytest.fixture
-def executor(tmp_path: Path, told: RecordingListener, services: MemoryServices) -> Iterator[LocalExecutor]:
-    """One that gives what stops in good order the time that a busy machine needs for it."""
-    with started_local_executor(tmp_path, told, services, 30_000) as made:
-        yield made
+def executor(tmp_path: Path, listener: RecordingListener, services: MemoryServices) -> Iterator[LocalExecutor]:
+    """An executor with a shutdown timeout that is long enough for a busy machine."""
+    with started_local_executor(tmp_path, listener, services, 30_000) as started:
+        yield started
 
 
 @pytest.fixture
-def short_timeout_executor(tmp_path: Path, told: RecordingListener, services: MemoryServices) -> Iterator[LocalExecutor]:
-    """One for what hangs."""
-    with started_local_executor(tmp_path, told, services, 300) as made:
-        yield made
+def short_timeout_executor(tmp_path: Path, listener: RecordingListener, services: MemoryServices) -> Iterator[LocalExecutor]:
+    """An executor for tests of hanging connectors and tasks."""
+    with started_local_executor(tmp_path, listener, services, 300) as started:
+        yield started
 
 
 _names = itertools.count()

@@ -1,4 +1,4 @@
-"""Connectors that tests of executors script, by the connector's name."""
+"""Connectors for executor tests, with a script for each connector name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATH = f"{__name__}:ScriptedConnector"
 
 
 class Script:
-    """What one connector does, and what was done with it."""
+    """What one connector does, and the calls that it received."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -23,10 +23,10 @@ class Script:
         self.proceed = threading.Event()
         self.fail_in: str | None = None
         self.failure: BaseException | None = None
-        """What it fails with, a ValueError by default."""
+        """The error to raise; a ValueError by default."""
         self.tasks: int | None = None
         self.task_configs: Any = None
-        """What task_configs() returns, if not as many as it may."""
+        """The result of task_configs(); None for as many configs as allowed."""
         self.connectors: list[ScriptedConnector] = []
 
     def step(self, name: str) -> None:
@@ -56,8 +56,8 @@ class ScriptedConnector(SourceConnector):
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         self.script.step("task_configs")
         if self.script.task_configs is not None:
-            made: list[dict[str, str]] = self.script.task_configs
-            return made
+            configs: list[dict[str, str]] = self.script.task_configs
+            return configs
         return [{**self.config, "task": str(task)} for task in range(self.script.tasks or max_tasks)]
 
     def stop(self) -> None:
@@ -87,4 +87,4 @@ class ScriptedTask(SourceTask):
         self.stopped.set()
 
     def progress(self) -> Mapping[str, Any]:
-        return {"told": ["s3cret", 1]}
+        return {"values": ["s3cret", 1]}

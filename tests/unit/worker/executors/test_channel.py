@@ -1,4 +1,4 @@
-"""Two ends of a socket: questions, answers, and partners that misbehave."""
+"""Calls, answers, and notifications over a socket, and peers that misbehave."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from worker.executors.channel import Channel, ChannelClosedError
 from worker.executors.futures import failed, outcome
 
 
-class Partner:
+class Handler:
     def __init__(self) -> None:
-        self.told: list[tuple[str, Mapping[str, Any]]] = []
+        self.notifications: list[tuple[str, Mapping[str, Any]]] = []
         self.closed = threading.Event()
         self.reason = ""
         self.unanswered: Future[Any] = Future()
 
     def on_call(self, method: str, arguments: Mapping[str, Any]) -> Future[Any]:
         if method == "fail":
-            return failed(BadRequestError("not so"))
+            return failed(BadRequestError("rejected"))
         if method == "never":
             return self.unanswered
-        if method == "odd":
+        if method == "unserializable":
             return outcome(object)
         return outcome(lambda: [method, arguments])
 
     def on_notification(self, method: str, arguments: Mapping[str, Any]) -> None:
         if method == "wrong":
-            raise DataError("not that")
-        self.told.append((method, arguments))
+            raise DataError("unknown message")
+        self.notifications.append((method, arguments))
 
     def on_closed(self, reason: str) -> None:
         self.reason = reason
@@ -46,14 +46,14 @@ class Partner:
 
 class Pair:
     def __init__(self) -> None:
-        self.here, self.there = Partner(), Partner()
+        self.local, self.remote = Handler(), Handler()
         one, self.raw = socket.socketpair()
-        self.channel = Channel(one, self.here, "test")
+        self.channel = Channel(one, self.local, "test")
         self.channel.start()
         self.other: Channel | None = None
 
     def connect(self) -> Channel:
-        self.other = Channel(self.raw, self.there, "other")
+        self.other = Channel(self.raw, self.remote, "other")
         self.other.start()
         return self.channel
 
@@ -67,9 +67,9 @@ class Pair:
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    made = Pair()
-    yield made
-    made.close()
+    created = Pair()
+    yield created
+    created.close()
 
 
 def test_calls_are_answered_and_notifications_arrive_in_order(pair: Pair) -> None:
@@ -77,11 +77,11 @@ def test_calls_are_answered_and_notifications_arrive_in_order(pair: Pair) -> Non
     for number in range(100):
         channel.notify("note", number=number)
     assert channel.call("echo", a=b"\x00").result(30) == ["echo", {"a": b"\x00"}]
-    assert [arguments["number"] for _, arguments in pair.there.told] == list(range(100))
-    with pytest.raises(BadRequestError, match="not so"):
+    assert [arguments["number"] for _, arguments in pair.remote.notifications] == list(range(100))
+    with pytest.raises(BadRequestError, match="rejected"):
         channel.call("fail").result(30)
     with pytest.raises(ConnectError, match="cannot be sent"):
-        channel.call("odd").result(30)
+        channel.call("unserializable").result(30)
 
 
 def test_open_calls_fail_when_the_channel_closes(pair: Pair) -> None:
@@ -94,8 +94,8 @@ def test_open_calls_fail_when_the_channel_closes(pair: Pair) -> None:
     with pytest.raises(ChannelClosedError):
         channel.call("echo").result(30)
     channel.notify("note")
-    assert pair.here.closed.wait(30)
-    assert pair.here.reason == ""
+    assert pair.local.closed.wait(30)
+    assert pair.local.reason == ""
 
 
 @pytest.mark.parametrize(
@@ -109,15 +109,15 @@ def test_open_calls_fail_when_the_channel_closes(pair: Pair) -> None:
 )
 def test_invalid_message_closes_the_channel_with_a_reason(pair: Pair, sent: bytes) -> None:
     pair.raw.sendall(sent)
-    assert pair.here.closed.wait(30)
-    assert "it sent an invalid message" in pair.here.reason
+    assert pair.local.closed.wait(30)
+    assert "it sent an invalid message" in pair.local.reason
 
 
 def test_message_unknown_to_the_handler_closes_the_channel(pair: Pair) -> None:
     data = wire.encode({"notify": "wrong", "arguments": {}})
     pair.raw.sendall(struct.pack(">I", len(data)) + data)
-    assert pair.here.closed.wait(30)
-    assert "not that" in pair.here.reason
+    assert pair.local.closed.wait(30)
+    assert "unknown message" in pair.local.reason
 
 
 def test_answer_without_a_call_is_ignored(pair: Pair) -> None:
@@ -133,13 +133,13 @@ def test_peer_that_does_not_read_is_dropped_and_blocks_nobody(pair: Pair, monkey
     monkeypatch.setattr(channels, "MAX_QUEUED_BYTES", 1_000_000)
     for _ in range(100):
         pair.channel.notify("note", text="x" * 100_000)
-        if pair.here.closed.is_set():
+        if pair.local.closed.is_set():
             break
-    assert pair.here.closed.is_set()
-    assert pair.here.reason == "it does not read its messages"
+    assert pair.local.closed.is_set()
+    assert pair.local.reason == "it does not read its messages"
 
 
-def test_a_message_that_is_too_large_is_refused_and_others_are_not(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_messages_that_are_too_large_are_rejected(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     channel = pair.connect()
     monkeypatch.setattr(channels, "MAX_FRAME_BYTES", 1000)
     with pytest.raises(DataError, match="too large"):

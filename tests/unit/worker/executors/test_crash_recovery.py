@@ -1,4 +1,4 @@
-"""What happens to connectors and tasks whose process has exited: restart, quarantine, failure, and the reports about it."""
+"""Recovery of connectors and tasks whose process has exited: restart, quarantine, failure, and their reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CRASH = ProcessExit("was ended by signal 9 (SIGKILL)")
 
 
 class FakeProcess:
-    """As much of a process as its exit needs."""
+    """The part of a process handle that recovery needs."""
 
     def __init__(self, key: str, kind: ProcessKind) -> None:
         self.spec = ProcessSpec(key, kind=kind)
@@ -33,7 +33,7 @@ class FakeProcess:
 
 
 class Pool:
-    """A registry with crash recovery; ``events`` has reports and restarts in their order."""
+    """A registry with crash recovery. ``events`` has reports and restarts in order."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

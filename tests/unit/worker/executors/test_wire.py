@@ -1,4 +1,4 @@
-"""What crosses between processes comes out as it went in, and nonsense is refused."""
+"""Messages between processes survive encoding and decoding, and invalid ones are rejected."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _VALUES = st.recursive(_LEAVES, lambda inner: st.lists(inner) | st.dictionaries(
 
 
 @given(_VALUES)
-def test_values_come_out_as_they_went_in(value: Any) -> None:
+def test_values_survive_encoding(value: Any) -> None:
     assert wire.decode(wire.encode(value)) == value
 
 
 @pytest.mark.parametrize(
     "value", [{"$int": 1}, {"$map": []}, {"$": None, "a": 1}, {"$bytes": "x"}, 2**63, -(2**63) - 1, "\ud800"]
 )
-def test_what_looks_like_a_tag_is_none(value: Any) -> None:
+def test_values_that_look_like_tags_survive_encoding(value: Any) -> None:
     assert wire.decode(wire.encode({"v": value})) == {"v": value}
 
 
 @pytest.mark.parametrize("value", [object(), {1: 2}, {"a": {3}}])
-def test_what_is_no_data_does_not_cross(value: Any) -> None:
+def test_values_that_are_not_data_cannot_be_encoded(value: Any) -> None:
     with pytest.raises(DataError):
         wire.encode(value)
 
@@ -43,7 +43,7 @@ def test_what_is_no_data_does_not_cross(value: Any) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"{", b'{"$x":1}', b'{"$bytes":"?"}', b'{"$int":"x"}', b'{"$map":1}', b"\xff", b"[" * 100_000]
 )
-def test_nonsense_is_refused(data: bytes) -> None:
+def test_invalid_bytes_are_rejected(data: bytes) -> None:
     with pytest.raises(DataError):
         wire.decode(data)
 
@@ -53,12 +53,12 @@ def test_nonsense_is_refused(data: bytes) -> None:
     [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, ConnectError) and k is not errors.NotLeaderError],
 )
 def test_errors_keep_their_class_and_message(kind: type[ConnectError]) -> None:
-    told = error_from_wire(wire.decode(wire.encode(error_to_wire(kind("what is wrong")))))
-    assert type(told) is kind
-    assert told.message == "what is wrong"
+    decoded = error_from_wire(wire.decode(wire.encode(error_to_wire(kind("what is wrong")))))
+    assert type(decoded) is kind
+    assert decoded.message == "what is wrong"
 
 
-def test_an_error_without_a_text_crosses() -> None:
+def test_error_whose_text_fails_survives_encoding() -> None:
     class SilentError(Exception):
         def __str__(self) -> str:
             raise LookupError
@@ -66,12 +66,12 @@ def test_an_error_without_a_text_crosses() -> None:
     assert "no message: str() raised" in error_from_wire(error_to_wire(SilentError())).message
 
 
-def test_errors_of_others_keep_their_message_and_those_of_a_key_the_key() -> None:
+def test_other_errors_keep_their_message_and_config_errors_their_key() -> None:
     assert error_from_wire(error_to_wire(ValueError("no"))).message == "no"
     assert error_from_wire(error_to_wire(KeyError())).message == "KeyError"
-    told = error_from_wire(error_to_wire(ConfigError.invalid("a.b", 1, "too small")))
-    assert isinstance(told, ConfigError)
-    assert told.key == "a.b"
+    decoded = error_from_wire(error_to_wire(ConfigError.invalid("a.b", 1, "too small")))
+    assert isinstance(decoded, ConfigError)
+    assert decoded.key == "a.b"
 
     class OwnError(BadRequestError):
         pass
@@ -79,7 +79,7 @@ def test_errors_of_others_keep_their_message_and_those_of_a_key_the_key() -> Non
     assert type(error_from_wire(error_to_wire(OwnError("x")))) is BadRequestError
 
 
-def test_specs_come_out_as_they_went_in() -> None:
+def test_specs_survive_encoding() -> None:
     spec = connector_spec("c", secret="${p:x}", gone="1")
     values = {key: value for key, value in spec.config.items() if key != "gone"} | {"secret": "s", "more": "2"}
     spec = ConnectorSpec("c", spec.given, values)
@@ -88,7 +88,7 @@ def test_specs_come_out_as_they_went_in() -> None:
     assert messages.task_of_plain(wire.decode(wire.encode(messages.task_to_plain(task)))) == task
 
 
-def test_offsets_and_progress_come_out_as_they_went_in() -> None:
+def test_offsets_and_progress_survive_encoding() -> None:
     offsets: list[Any] = [({"a": b"\x00"}, None), (None, {"b": 2**70})]
     assert messages.offsets_of_plain(wire.decode(wire.encode(messages.offsets_to_plain(offsets)))) == offsets
     records = [OffsetRecord("t", 1, b"k", None)]
@@ -113,6 +113,6 @@ def test_offsets_and_progress_come_out_as_they_went_in() -> None:
         (messages.facts_of_plain, {}),
     ],
 )
-def test_what_is_of_another_form_is_refused(read: Any, plain: Any) -> None:
+def test_messages_of_another_form_are_rejected(read: Any, plain: Any) -> None:
     with pytest.raises(DataError):
         read(plain)

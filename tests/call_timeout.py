@@ -1,4 +1,4 @@
-"""Calls that must come back, where a fault would have them wait for ever. No stopwatch: a busy machine may take its time."""
+"""Runs calls that a bug could block forever. The limit is generous: a busy machine may be slow."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ T = TypeVar("T")
 LIMIT_S = 30.0
 
 
-def within_limits(call: Callable[[], T], what: str) -> T:
-    """What the call returns, or raises. Fails when it has done neither in half a minute; its thread is left to itself then."""
+def call_with_timeout(call: Callable[[], T], what: str) -> T:
+    """Runs the call in a thread and returns its result or raises its error. Fails after 30 s and abandons the thread."""
     returned: list[T] = []
     raised: list[BaseException] = []
 
@@ -25,7 +25,7 @@ def within_limits(call: Callable[[], T], what: str) -> T:
     thread = threading.Thread(target=run, name=what, daemon=True)
     thread.start()
     thread.join(LIMIT_S)
-    assert not thread.is_alive(), f"{what} does not come back"
+    assert not thread.is_alive(), f"{what} did not return"
     if raised:
         raise raised[0]
     return returned[0]
