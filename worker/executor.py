@@ -1,11 +1,11 @@
-"""The seam between a herder, which decides what runs, and an executor, in which it runs.
+"""The interface between a herder, which decides what runs, and an executor, which runs it.
 
-A herder (standalone or distributed) is the only owner of what is wanted: configurations, target states, statuses. An executor
-has the plugins: it makes connectors and tasks, runs their code on threads of theirs, and tells what became of them. Nothing that
-crosses this seam is a plugin's object: specs, states and answers are plain data, so that an executor can be another process.
+A herder (standalone or distributed) alone owns what is wanted: configs, target states, statuses. An executor has the plugins: it
+creates connectors and tasks, runs their code on its own threads, and reports their states. No plugin object crosses the
+interface: specs, states, and answers are plain data, so an executor can be another process.
 
-Each start of an instance has a ``run``, a number that the herder never gives twice. What an executor tells carries it, and a
-herder does not listen to runs that it has ended or replaced.
+Each start of an instance has a start ID, a number that the herder never uses twice. Reports carry it, and a herder ignores the
+reports of starts that it has ended or replaced.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from worker.storage.offset_store import OffsetPair, OffsetRecord, OffsetStore
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSpec:
-    """A connector to be run."""
+    """A connector to run."""
 
     name: str
     given: Mapping[str, str] = field(repr=False)
-    """The configuration with references to config providers, as it is stored and shown."""
+    """The config with references to config providers, as it is stored and shown."""
     config: Mapping[str, str] = field(repr=False)
-    """The same with values in place of them."""
+    """The config with the values of these references."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """A task to be run."""
+    """A task to run."""
 
     id: TaskId
     connector: ConnectorSpec
     config: Mapping[str, str] = field(repr=False)
-    """The task's own configuration, with values."""
+    """The task's own config, with values."""
     paused: bool
-    """Whether it begins paused: then it is not even started before it is resumed, as in Apache's worker."""
+    """Whether it starts paused: then it does not start until it is resumed, as in Apache's worker."""
     transactional_id: str | None = None
-    """Given for a source task with exactly-once: it writes records and offsets in transactions under this id (KIP-618)."""
+    """Set for a source task with exactly-once: it writes records and offsets in transactions under this ID (KIP-618)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFacts:
-    """What is to be known of a connector's class without an instance that runs."""
+    """Facts about a connector class, known without an instance."""
 
     class_name: str
     """As REST shows it."""
@@ -54,110 +54,115 @@ class ConnectorFacts:
     """``source``, ``sink`` or ``unknown``."""
     version: str | None
     shares_executor: str | None = None
-    """Connectors of which this is the same run in one process together (:attr:`connect.connector.Connector.shares_executor`)."""
+    """Connectors with the same value run together in one process (:attr:`connect.connector.Connector.shares_executor`)."""
 
 
 class ExecutorListener(Protocol):
-    """Hears what becomes of what was started. Called on any thread; must not block."""
+    """Receives reports about started instances. Called on any thread; must not block."""
 
-    def on_connector_state(self, run: int, name: str, state: State, trace: str | None, version: str | None) -> None:
+    def on_connector_state(self, start_id: int, name: str, state: State, trace: str | None, version: str | None) -> None:
         """RUNNING after a successful start, PAUSED or STOPPED when the instance was stopped for it, FAILED with the trace.
-        RESTARTING when the process it ran in has ended and the executor starts it anew in another, under the same run."""
+        RESTARTING when its process has exited and the executor restarts it in another, with the same start ID."""
 
-    def on_task_state(self, run: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
-        """RUNNING, PAUSED or FAILED (then the task has ended); UNASSIGNED when it has ended as it was asked to. RESTARTING as for
+    def on_task_state(self, start_id: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
+        """RUNNING, PAUSED, or FAILED (then the task has ended); UNASSIGNED when it ended on request. RESTARTING as for
         connectors."""
 
-    def on_reconfiguration_requested(self, run: int, name: str) -> None:
-        """The connector wants to be asked for its tasks again."""
+    def on_reconfiguration_requested(self, start_id: int, name: str) -> None:
+        """The connector has new task configs to offer."""
 
-    def on_topics(self, run: int, task: TaskId, topics: Collection[str]) -> None:
+    def on_topics(self, start_id: int, task: TaskId, topics: Collection[str]) -> None:
         """The task has used these topics for the first time (KIP-558)."""
 
 
 class WorkerServices(Protocol):
-    """What runs in an executor asks of its worker. Called on tasks' threads; may block; raises errors of connect.errors."""
+    """What an executor needs from its worker. Called on tasks' threads; may block; raises errors of connect.errors."""
 
     @property
     def offsets(self) -> OffsetStore:
-        """Source offsets; for a connector with an offsets topic of its own, those in it too."""
+        """Source offsets, including those in a connector's own offsets topic."""
 
     def offset_records(self, connector: str, offsets: Sequence[OffsetPair]) -> list[OffsetRecord]:
-        """The records that store these offsets, for a task that writes them in its transaction."""
+        """Returns the records that store these offsets, for a task that writes them in its transaction."""
 
     def offsets_committed(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
-        """A task has written these in a transaction that is committed. Tombstones for an own topic are written to the worker's
-        before that; see :meth:`before_commit`."""
+        """Records offsets that a task has written in a committed transaction. Tombstones of a connector's own offsets topic are
+        written to the worker's topic before that: see :meth:`before_commit`."""
 
     def before_commit(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
-        """Called before such a transaction is committed, when offsets in it are to be forgotten."""
+        """Called before a transaction that deletes offsets is committed."""
 
-    def confirm_task(self, run: int, task: TaskId, *, anew: bool = False) -> None:
-        """After a transactional producer was initialised: raises ConnectError in Apache's words when the task is no longer this
-        worker's, or has a newer configuration. With ``anew``, for a task that has run before, the group's coordinator is asked
-        too whether the worker is still what it takes itself for. Raises UnreachableError while it cannot be known."""
+    def confirm_task(self, start_id: int, task: TaskId, *, with_coordinator: bool = False) -> None:
+        """Confirms that the task still belongs to this worker; called after a transactional producer was initialized.
+
+        Raises ConnectError, in Apache's words, when another worker owns the task or its config is newer. With
+        ``with_coordinator``, for a task that ran before, the group coordinator must confirm this worker's membership too. Raises
+        UnreachableError while that cannot be known.
+        """
 
 
 class Executor(Protocol):
-    """Runs connectors and tasks. Methods return at once; futures tell when it is done. Safe from any thread.
+    """Runs connectors and tasks. Methods return at once; futures complete when the work is done. Safe from any thread.
 
-    What is asked for one connector happens in the order in which it was asked; what is asked for different ones does not wait
-    for each other, so that a connector that hangs holds up nobody else.
+    Requests for one connector are carried out in their order. Requests for different connectors do not wait for each other, so a
+    connector that hangs blocks no other.
     """
 
     def start(self) -> None:
-        """Begins. Called once, before anything else; does not wait for anything."""
+        """Starts the executor. Called once, before anything else; does not block."""
 
     def wait_until_ready(self) -> None:
-        """Waits until it can do what is asked of it. Raises ConfigError when what runs in it cannot load the worker's converters.
-        The secrets among the worker's own settings are known to its mask then."""
+        """Waits until it accepts work. Raises ConfigError when the worker's converters cannot be loaded. Afterwards its mask
+        knows the secrets among the worker's settings."""
 
     def facts(self, class_name: str, environment: str | None = None) -> ConnectorFacts:
-        """Raises PluginNotFoundError; may take as long as importing the class does. ``environment`` is the connector's
-        ``task.environment``, for a class that is only there."""
+        """Looks up a connector class. Raises PluginNotFoundError; takes as long as importing the class.
+
+        ``environment`` is the connector's ``task.environment``, for a class that exists only there.
+        """
 
     def validate(self, config: Mapping[str, Any], values: Mapping[str, str | None]) -> dict[str, Any]:
-        """The answer of :func:`worker.validation.validate`: for the configuration as given, with the values of config providers.
-        Raises what that raises. May block as long as the plugin does."""
+        """Validates as :func:`worker.validation.validate` does, for the config as given and the values of config providers.
+        Blocks as long as the plugin does."""
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]: ...
 
     def plugin_config(self, plugin: str, version: str | None) -> list[dict[str, Any]]: ...
 
-    def start_connector(self, run: int, spec: ConnectorSpec, target: TargetState) -> Future[None]:
-        """Makes an instance and, if the target is STARTED, starts it. The future has what made it fail; a state was told too."""
+    def start_connector(self, start_id: int, spec: ConnectorSpec, target: TargetState) -> Future[None]:
+        """Creates an instance and, if the target is STARTED, starts it. The future fails with the error of the start, which is
+        reported as a state too."""
 
     def set_connector_target(self, name: str, target: TargetState) -> Future[None]:
-        """Starts or stops the instance as the target says. Nothing happens for a name that does not run here."""
+        """Starts or stops the instance. Does nothing for a connector that does not run here."""
 
     def stop_connector(self, name: str) -> Future[None]:
-        """Stops the instance and forgets it. One that does not stop within ``task.shutdown.graceful.timeout.ms`` is abandoned:
-        the future is done then, and nothing the instance still says is passed on."""
+        """Stops the instance and removes it. One that does not stop within ``task.shutdown.graceful.timeout.ms`` is abandoned:
+        the future completes, and further reports of the instance are ignored."""
 
     def task_configs(self, name: str) -> Future[list[dict[str, str]]]:
-        """Asks the connector for its tasks: configurations as they are stored, with references where the connector's own has
-        them, ``task.class`` and a sink's topics added. The future fails with what the connector raised (its state is told as
-        FAILED then too), or with IllegalStateError when no such connector runs here."""
+        """Requests the connector's task configs as they are stored: with references where the connector's own config has them,
+        and with ``task.class`` and a sink's topics. The future fails with the connector's error, which is also reported as
+        FAILED, or with IllegalStateError when the connector does not run here."""
 
     def alter_offsets(self, spec: ConnectorSpec, offsets: Sequence[OffsetPair]) -> Future[bool]:
-        """Asks a connector's class (``alter_offsets``) about offsets that are to change: for sinks the partition maps are those
-        of REST (kafka_topic, kafka_partition) and the offsets kafka_offset. The future fails with UnsupportedError, or with what
-        the connector raises."""
+        """Calls ``alter_offsets`` of the connector's class. For sinks, partitions are those of the REST API (kafka_topic,
+        kafka_partition) and offsets kafka_offset. The future fails with UnsupportedError or the connector's error."""
 
-    def start_task(self, run: int, spec: TaskSpec) -> None:
-        """Starts a task; what becomes of it is told."""
+    def start_task(self, start_id: int, spec: TaskSpec) -> None:
+        """Starts a task; its states are reported."""
 
     def set_task_paused(self, task: TaskId, paused: bool) -> None: ...
 
     def stop_tasks(self, tasks: Collection[TaskId]) -> Future[None]:
-        """Stops tasks side by side. Those that take longer than ``task.shutdown.graceful.timeout.ms``, all together, are cut off:
-        what they still write is fenced (promise 4). Done when each has ended or was cut off."""
+        """Stops tasks in parallel. Those that take longer than ``task.shutdown.graceful.timeout.ms`` in total are abandoned, and
+        their writes fenced (promise 4). Completes when each has ended or was abandoned."""
 
     def progress(self, task: TaskId) -> TaskProgress | None:
-        """Live numbers of a task that runs here, or None."""
+        """The progress of a task that runs here, or None."""
 
     def set_log_level(self, namespace: str, level: str) -> None:
-        """Passes a change of a logger on (``/admin/loggers``)."""
+        """Applies a change of a logger's level (``/admin/loggers``)."""
 
     def close(self, timeout_s: float) -> None:
-        """Stops everything that runs, within the time; then the executor is of no more use."""
+        """Stops everything within the timeout, and ends the executor."""

@@ -230,7 +230,7 @@ class AssignmentReconciler:
         if self._instances.connectors.get(name) is not connector:
             return
         self._when_answered(
-            self._executor.start_connector(connector.run, spec, connector.target),
+            self._executor.start_connector(connector.start_id, spec, connector.target),
             lambda _: self._connector_started(name, connector),
             lambda error: fail(connector.started, error),
         )
@@ -270,7 +270,7 @@ class AssignmentReconciler:
             config = with_values(own, spec.given, spec.config)
             transactional_id = None if id_prefix is None else f"{id_prefix}{task.task}"
             try:
-                self._executor.start_task(running.run, TaskSpec(task, spec, config, paused, transactional_id))
+                self._executor.start_task(running.start_id, TaskSpec(task, spec, config, paused, transactional_id))
             except ConnectError as e:
                 self._events.tasks_failed([task], e)
                 fail(running.started, e)

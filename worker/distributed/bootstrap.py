@@ -168,8 +168,8 @@ def assemble(
         instance = name if task is None else TaskId(name, task)
         loop.post(lambda: failed_instances.restart(instance, restarts.restart_failed))
 
-    def confirm_task(run: int, task: TaskId, *, with_coordinator: bool) -> None:
-        ownership.confirm(run, task, with_coordinator=with_coordinator)
+    def confirm_task(start_id: int, task: TaskId, *, with_coordinator: bool) -> None:
+        ownership.confirm(start_id, task, with_coordinator=with_coordinator)
 
     def metadata() -> WorkerMetadata:
         return WorkerMetadata(url, store.snapshot().offset, reconciler.held)

@@ -40,38 +40,38 @@ class ExecutorReports:
         self._topics = topics
         self._reconfigure = reconfigure
 
-    def on_connector_state(self, run: int, name: str, state: State, trace: str | None, version: str | None) -> None:
-        self._loop.post(lambda: self._report(run, name, state, trace, version))
+    def on_connector_state(self, start_id: int, name: str, state: State, trace: str | None, version: str | None) -> None:
+        self._loop.post(lambda: self._report(start_id, name, state, trace, version))
 
-    def on_task_state(self, run: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
-        self._loop.post(lambda: self._report(run, task, state, trace, version))
+    def on_task_state(self, start_id: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
+        self._loop.post(lambda: self._report(start_id, task, state, trace, version))
 
-    def on_reconfiguration_requested(self, run: int, name: str) -> None:
+    def on_reconfiguration_requested(self, start_id: int, name: str) -> None:
         def reconfigure() -> None:
-            if self._instances.is_latest(name, run):
+            if self._instances.is_latest(name, start_id):
                 self._reconfigure(name)
 
         self._loop.post(reconfigure)
 
-    def on_topics(self, run: int, task: TaskId, topics: Collection[str]) -> None:
+    def on_topics(self, start_id: int, task: TaskId, topics: Collection[str]) -> None:
         store = self._topics
         if store is None:
             return
 
         def add_topics() -> None:
             # A task may report them while it stops, after the topics of its deleted connector were cleared.
-            if self._instances.is_latest(task, run) and self._config.state.contains(task.connector):
+            if self._instances.is_latest(task, start_id) and self._config.state.contains(task.connector):
                 for topic in topics:
                     store.add_topic(task.connector, task.task, topic)
 
         self._loop.post(add_topics)
 
-    def _report(self, run: int, instance: Instance, state: State, trace: str | None, version: str | None) -> None:
-        if not self._instances.is_latest(instance, run):
+    def _report(self, start_id: int, instance: Instance, state: State, trace: str | None, version: str | None) -> None:
+        if not self._instances.is_latest(instance, start_id):
             log.debug("Ignoring %s of %s from an outdated run", state.value, instance)
             return
         self._statuses.set_version(instance, version)
-        if state in _ALIVE and not self._instances.is_running(instance, run):
+        if state in _ALIVE and not self._instances.is_running(instance, start_id):
             # A start in progress when the stop was requested. Another worker may have reported the instance as running by now;
             # this status would hide that one, and the UNASSIGNED that follows would stay.
             log.debug("Ignoring %s of %s, which was asked to stop", state.value, instance)
@@ -79,7 +79,7 @@ class ExecutorReports:
         if state is State.FAILED:
             # Executors log the failure where it happens, with Python's own traceback.
             log.debug("%s failed", instance)
-            if not self._instances.is_running(instance, run):
+            if not self._instances.is_running(instance, start_id):
                 # It failed while stopping, before the executor knew of the stop; only its end matters.
                 state, trace = State.UNASSIGNED, None
         self._statuses.report(instance, state, trace)

@@ -23,7 +23,7 @@ def connector_of(instance: Instance) -> str:
 class RunningConnector:
     """An instance that was asked to start."""
 
-    run: int
+    start_id: int
     target: TargetState
     started: Future[None] = field(default_factory=Future)
     """Done when the start was; has the error when it failed."""
@@ -33,7 +33,7 @@ class RunningConnector:
 class RunningTask:
     """A task that was asked to start."""
 
-    run: int
+    start_id: int
     generation: int | None
     """Of the connector's task configurations."""
     started: Future[None] = field(default_factory=Future)
@@ -46,7 +46,7 @@ class LocalInstances:
         self.connectors: dict[str, RunningConnector] = {}
         self.tasks: dict[TaskId, RunningTask] = {}
         self._runs = count(1)
-        self._latest_runs: dict[Instance, int] = {}
+        self._latest_start_ids: dict[Instance, int] = {}
         self._awaited: dict[Instance, list[Future[None]]] = {}
         self._refusal: Exception | None = None
 
@@ -65,21 +65,21 @@ class LocalInstances:
         return added
 
     def _added(self, instance: Instance, running: RunningConnector | RunningTask) -> None:
-        self._latest_runs[instance] = running.run
+        self._latest_start_ids[instance] = running.start_id
         for waiting in self._awaited.pop(instance, ()):
             pass_on(running.started, waiting, lambda _: None)
 
     def find(self, instance: Instance) -> RunningConnector | RunningTask | None:
         return self.connectors.get(instance) if isinstance(instance, str) else self.tasks.get(instance)
 
-    def is_latest(self, instance: Instance, run: int) -> bool:
+    def is_latest(self, instance: Instance, start_id: int) -> bool:
         """Whether this is the last run of a connector or task here, ended or not."""
-        return self._latest_runs.get(instance) == run
+        return self._latest_start_ids.get(instance) == start_id
 
-    def is_running(self, instance: Instance, run: int) -> bool:
+    def is_running(self, instance: Instance, start_id: int) -> bool:
         """Whether this run was asked to start and has not been asked to stop since."""
         running = self.find(instance)
-        return running is not None and running.run == run
+        return running is not None and running.start_id == start_id
 
     def has_tasks_of(self, name: str) -> bool:
         return any(task.connector == name for task in self.tasks)

@@ -35,7 +35,7 @@ _WRITE_TIMEOUT_S = 30.0
 class ConfirmTask(Protocol):
     """Raises an error if a task may not continue; see :meth:`worker.distributed.task_ownership.TaskOwnership.confirm`."""
 
-    def __call__(self, run: int, task: TaskId, *, with_coordinator: bool) -> None: ...
+    def __call__(self, start_id: int, task: TaskId, *, with_coordinator: bool) -> None: ...
 
 
 class ClusterServices:
@@ -135,8 +135,8 @@ class ClusterServices:
         if isinstance(store, OwnOffsets):
             store.copy_to_worker_topic(connector, offsets)
 
-    def confirm_task(self, run: int, task: TaskId, *, anew: bool = False) -> None:
-        self._confirm_task(run, task, with_coordinator=anew)
+    def confirm_task(self, start_id: int, task: TaskId, *, with_coordinator: bool = False) -> None:
+        self._confirm_task(start_id, task, with_coordinator=with_coordinator)
 
     def write_in_transaction(self, spec: ConnectorSpec, store: TopicOffsetStore, offsets: Sequence[OffsetPair]) -> None:
         """Writes offsets of a stopped connector as its first task would."""

@@ -67,7 +67,7 @@ class TaskConfigPublisher:
             return
         self._requested.add(name)
         future = self._executor.task_configs(name)
-        future.add_done_callback(lambda f: self._loop.post(partial(self._configured, name, connector.run, f)))
+        future.add_done_callback(lambda f: self._loop.post(partial(self._configured, name, connector.start_id, f)))
 
     def rebalanced(self) -> None:
         """Retries immediately what was refused during a rebalance. Connectors that are created one after the other cause one
@@ -78,25 +78,25 @@ class TaskConfigPublisher:
             # One by one, so that requests have their turn.
             self._loop.post(retry)
 
-    def _configured(self, name: str, run: int, future: Future[list[dict[str, str]]]) -> None:
+    def _configured(self, name: str, start_id: int, future: Future[list[dict[str, str]]]) -> None:
         self._requested.discard(name)
         if name in self._request_again:
             self._request_again.discard(name)
             self.reconfigure(name)
             return
-        if not self._is_current(name, run):
+        if not self._is_current(name, start_id):
             return
         error = future.exception()
         if error is not None:
             log.warning("Connector %s did not return task configurations: %s", name, error)
             return
-        self._publish(name, run, future.result())
+        self._publish(name, start_id, future.result())
 
-    def _is_current(self, name: str, run: int) -> bool:
+    def _is_current(self, name: str, start_id: int) -> bool:
         connector = self._instances.connectors.get(name)
-        return connector is not None and connector.run == run
+        return connector is not None and connector.start_id == start_id
 
-    def _publish(self, name: str, run: int, configs: list[dict[str, str]]) -> None:
+    def _publish(self, name: str, start_id: int, configs: list[dict[str, str]]) -> None:
         state = self._config.state
         if not state.contains(name) or not task_configs_changed(state, name, configs):
             self._retry_delays_s.pop(name, None)
@@ -110,9 +110,9 @@ class TaskConfigPublisher:
             future = self._pool.submit(lambda: self._leader_client.put_task_configs(generation.leader_url, name, body, headers))
         else:
             future = failed(IllegalStateError("the leader of the group is not known yet"))
-        future.add_done_callback(lambda f: self._loop.post(partial(self._published, name, run, configs, f)))
+        future.add_done_callback(lambda f: self._loop.post(partial(self._published, name, start_id, configs, f)))
 
-    def _published(self, name: str, run: int, configs: list[dict[str, str]], future: Future[None]) -> None:
+    def _published(self, name: str, start_id: int, configs: list[dict[str, str]], future: Future[None]) -> None:
         error = future.exception()
         if error is None:
             self._retry_delays_s.pop(name, None)
@@ -130,8 +130,8 @@ class TaskConfigPublisher:
         )
 
         def retry() -> None:
-            if self._is_current(name, run) and name not in self._requested:
-                self._publish(name, run, configs)
+            if self._is_current(name, start_id) and name not in self._requested:
+                self._publish(name, start_id, configs)
 
         def retry_when_due() -> None:
             if self._pending.get(name) is retry:

@@ -37,7 +37,7 @@ class TaskOwnership:
         self._reconciler = reconciler
         self._confirm_membership = confirm_membership
 
-    def confirm(self, run: int, task: TaskId, *, with_coordinator: bool) -> None:
+    def confirm(self, start_id: int, task: TaskId, *, with_coordinator: bool) -> None:
         """Raises ConnectError, in Apache's words, when a run of a task is over or its configuration outdated, UnreachableError
         while that cannot be known. ``with_coordinator`` also asks the group's coordinator."""
         # Promise 4: a worker that was frozen or cut off believes to own tasks that others may have by now.
@@ -52,7 +52,7 @@ class TaskOwnership:
 
         def check() -> None:
             try:
-                self._require_current(run, task)
+                self._require_current(start_id, task)
             except ConnectError as e:
                 fail(answer, e)
             else:
@@ -64,10 +64,10 @@ class TaskOwnership:
         except TimeoutError as e:
             raise UnreachableError(f"the herder is busy and did not confirm that task {task} is to run") from e
 
-    def _require_current(self, run: int, task: TaskId) -> None:
+    def _require_current(self, start_id: int, task: TaskId) -> None:
         running = self._instances.tasks.get(task)
         refusal = f"Cannot start source task {task} with exactly-once support as"
         if running is not None and running.generation != self._config.store.snapshot().task_generation(task.connector):
             raise ConnectError(f"{refusal} the connector has already generated a new set of task configs")
-        if running is None or running.run != run or not self._reconciler.owns_task(task):
+        if running is None or running.start_id != start_id or not self._reconciler.owns_task(task):
             raise ConnectError(f"{refusal} it has already been revoked from this worker")

@@ -123,7 +123,7 @@ class ExecutorProcess:
         self._heard.set()
         match method:
             case "start_task":
-                self._local.start_task(arguments["run"], task_of_plain(arguments["spec"]))
+                self._local.start_task(arguments["start_id"], task_of_plain(arguments["spec"]))
             case "set_task_paused":
                 self._local.set_task_paused(id_of_plain(arguments["task"]), arguments["paused"])
             case "set_log_level":
@@ -152,7 +152,7 @@ class ExecutorProcess:
                 return self._query(lambda: progress_to_plain(self._local.progress(id_of_plain(arguments["task"]))))
             case "start_connector":
                 spec, target = connector_of_plain(arguments["spec"]), TargetState(arguments["target"])
-                return self._local.start_connector(arguments["run"], spec, target)
+                return self._local.start_connector(arguments["start_id"], spec, target)
             case "set_connector_target":
                 return self._local.set_connector_target(arguments["name"], TargetState(arguments["target"]))
             case "stop_connector":

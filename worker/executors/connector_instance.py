@@ -47,7 +47,7 @@ class ConnectorInstance:
 
     def __init__(
         self,
-        run: int,
+        start_id: int,
         spec: ConnectorSpec,
         load: Callable[[ConnectorSpec], ConnectorClass],
         listener: ExecutorListener,
@@ -56,7 +56,7 @@ class ConnectorInstance:
         in_queue: Callable[[Callable[[], None]], object],
     ) -> None:
         self.spec = spec
-        self._run = run
+        self._start_id = start_id
         self._load = load
         self._listener = listener
         self._offsets = offsets
@@ -192,13 +192,13 @@ class ConnectorInstance:
 
     def _report(self, state: State, trace: str | None = None) -> None:
         if not self._ended:
-            self._listener.on_connector_state(self._run, self.spec.name, state, trace, self._version)
+            self._listener.on_connector_state(self._start_id, self.spec.name, state, trace, self._version)
 
     # --- requests of the connector, on any thread
 
     def on_reconfiguration_request(self, current: _Instance) -> None:
         if not (current.abandoned.is_set() or self._ended):
-            self._listener.on_reconfiguration_requested(self._run, self.spec.name)
+            self._listener.on_reconfiguration_requested(self._start_id, self.spec.name)
 
     def on_failure(self, current: _Instance, error: Exception) -> None:
         # In the queue: a start that is still running reports RUNNING first.

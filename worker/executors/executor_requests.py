@@ -36,17 +36,17 @@ _MAX_CONCURRENT_CALLS = 16
 class WorkLocator(Protocol):
     """What runs in which process. Safe from any thread."""
 
-    def is_connector_run(self, handle: ProcessHandle, name: str, run: int) -> bool: ...
+    def is_connector_start(self, handle: ProcessHandle, name: str, start_id: int) -> bool: ...
 
-    def is_task_run(self, handle: ProcessHandle, task: TaskId, run: int) -> bool: ...
+    def is_task_start(self, handle: ProcessHandle, task: TaskId, start_id: int) -> bool: ...
 
     def runs_in(self, handle: ProcessHandle, connector: str) -> bool:
         """Whether the connector or one of its tasks runs in this process."""
 
-    def record_connector_state(self, name: str, run: int, state: State, version: str | None) -> None:
+    def record_connector_state(self, name: str, start_id: int, state: State, version: str | None) -> None:
         """Records the reported state."""
 
-    def record_task_state(self, task: TaskId, run: int, state: State, version: str | None) -> None: ...
+    def record_task_state(self, task: TaskId, start_id: int, state: State, version: str | None) -> None: ...
 
 
 class ExecutorRequests:
@@ -76,26 +76,26 @@ class ExecutorRequests:
 
     def on_notification(self, method: str, arguments: Mapping[str, Any]) -> None:
         match method, arguments:
-            case "connector_state", {"run": int(run), "name": str(name), "state": str(state)}:
-                if self._locator.is_connector_run(self._handle, name, run):
+            case "connector_state", {"start_id": int(start_id), "name": str(name), "state": str(state)}:
+                if self._locator.is_connector_start(self._handle, name, start_id):
                     reported, version = _state(state), optional_text(arguments, "version")
-                    self._locator.record_connector_state(name, run, reported, version)
-                    self._listener.on_connector_state(run, name, reported, self._trace(arguments), version)
-            case "task_state", {"run": int(run), "state": str(state)}:
+                    self._locator.record_connector_state(name, start_id, reported, version)
+                    self._listener.on_connector_state(start_id, name, reported, self._trace(arguments), version)
+            case "task_state", {"start_id": int(start_id), "state": str(state)}:
                 task = id_of_plain(arguments.get("task"))
-                if self._locator.is_task_run(self._handle, task, run):
+                if self._locator.is_task_start(self._handle, task, start_id):
                     reported, version = _state(state), optional_text(arguments, "version")
-                    self._locator.record_task_state(task, run, reported, version)
+                    self._locator.record_task_state(task, start_id, reported, version)
                     if isinstance(thread := arguments.get("thread"), int):
                         self._handle.note_thread(thread, f"of task {task}")
-                    self._listener.on_task_state(run, task, reported, self._trace(arguments), version)
-            case "reconfiguration", {"run": int(run), "name": str(name)}:
-                if self._locator.is_connector_run(self._handle, name, run):
-                    self._listener.on_reconfiguration_requested(run, name)
-            case "topics", {"run": int(run)}:
+                    self._listener.on_task_state(start_id, task, reported, self._trace(arguments), version)
+            case "reconfiguration", {"start_id": int(start_id), "name": str(name)}:
+                if self._locator.is_connector_start(self._handle, name, start_id):
+                    self._listener.on_reconfiguration_requested(start_id, name)
+            case "topics", {"start_id": int(start_id)}:
                 task = id_of_plain(arguments.get("task"))
-                if self._locator.is_task_run(self._handle, task, run):
-                    self._listener.on_topics(run, task, texts(arguments.get("topics")))
+                if self._locator.is_task_start(self._handle, task, start_id):
+                    self._listener.on_topics(start_id, task, texts(arguments.get("topics")))
             case _:
                 raise DataError(f"unknown notification for a worker: {method}")
 
@@ -110,10 +110,10 @@ class ExecutorRequests:
     def _call(self, method: str, arguments: Mapping[str, Any]) -> Callable[[], Any]:
         services = self._services
         match method, arguments:
-            case "confirm_task", {"run": int(run), "anew": bool(anew)}:
+            case "confirm_task", {"start_id": int(start_id), "with_coordinator": bool(with_coordinator)}:
                 task = id_of_plain(arguments.get("task"))
-                self._require(self._locator.is_task_run(self._handle, task, run), str(task))
-                return lambda: services.confirm_task(run, task, anew=anew)
+                self._require(self._locator.is_task_start(self._handle, task, start_id), str(task))
+                return lambda: services.confirm_task(start_id, task, with_coordinator=with_coordinator)
             case "offset", {"connector": str(connector), "partition": dict() | None as partition}:
                 self._require(self._locator.runs_in(self._handle, connector), connector)
                 return lambda: services.offsets.get(connector, partition)

@@ -91,11 +91,11 @@ class LocalExecutor:
 
     # --- connectors
 
-    def start_connector(self, run: int, spec: ConnectorSpec, target: TargetState) -> Future[None]:
+    def start_connector(self, start_id: int, spec: ConnectorSpec, target: TargetState) -> Future[None]:
         with self._lock:
             before = self._instances.get(spec.name)
             instance = self._instances[spec.name] = ConnectorInstance(
-                run,
+                start_id,
                 spec,
                 self._class_to_run,
                 self._listener,
@@ -176,17 +176,17 @@ class LocalExecutor:
 
     # --- tasks
 
-    def start_task(self, run: int, spec: TaskSpec) -> None:
-        slot = TaskSlot(run, spec, self._listener, self._mask)
+    def start_task(self, start_id: int, spec: TaskSpec) -> None:
+        slot = TaskSlot(start_id, spec, self._listener, self._mask)
         with self._lock:
             before = self._tasks.get(spec.id)
             self._tasks[spec.id] = slot
             if before is not None:
                 # A herder stops a task before it restarts it. Should it not have: there must never be two (promise 4).
                 self._stop(spec.id.connector, [before])
-            self._queues.submit(QueueKind.TASKS, spec.id.connector, lambda: slot.start(partial(self._create, run, spec)))
+            self._queues.submit(QueueKind.TASKS, spec.id.connector, lambda: slot.start(partial(self._create, start_id, spec)))
 
-    def _create(self, run: int, spec: TaskSpec, listener: TaskListener, paused: bool) -> WorkerTask:
+    def _create(self, start_id: int, spec: TaskSpec, listener: TaskListener, paused: bool) -> WorkerTask:
         loaded = self._class_of(spec.connector)
         if not issubclass(loaded.type, SourceConnector | SinkConnector):
             raise ConfigError(f"Connector {spec.connector.name} is neither a source nor a sink: {loaded.name}")
@@ -200,7 +200,7 @@ class LocalExecutor:
             loaded.version,
             paused,
             spec.transactional_id,
-            run,
+            start_id,
         )
         return self._factory.create(request, listener)
 

@@ -109,8 +109,8 @@ class ExecutorPool:
 
     # --- connectors
 
-    def start_connector(self, run: int, spec: ConnectorSpec, target: TargetState) -> Future[None]:
-        entry = ConnectorEntry(run, spec, target)
+    def start_connector(self, start_id: int, spec: ConnectorSpec, target: TargetState) -> Future[None]:
+        entry = ConnectorEntry(start_id, spec, target)
         with self._lock:
             if self._closed:
                 return failed(ConnectError("The worker is shutting down"))
@@ -133,7 +133,7 @@ class ExecutorPool:
             fail(entry.started, ConnectError(f"Connector {entry.name} was stopped before it started"))
             return
         target = entry.target.value
-        request = process.call("start_connector", run=entry.run, spec=connector_to_plain(entry.spec), target=target)
+        request = process.call("start_connector", start_id=entry.start_id, spec=connector_to_plain(entry.spec), target=target)
         request.add_done_callback(lambda _: self._on_connector_started(entry, request))
 
     def _on_connector_started(self, entry: ConnectorEntry, request: Future[Any]) -> None:
@@ -242,8 +242,8 @@ class ExecutorPool:
 
     # --- tasks
 
-    def start_task(self, run: int, spec: TaskSpec) -> None:
-        entry = TaskEntry(run, spec, spec.paused)
+    def start_task(self, start_id: int, spec: TaskSpec) -> None:
+        entry = TaskEntry(start_id, spec, spec.paused)
         with self._lock:
             if self._closed:
                 return
@@ -256,7 +256,7 @@ class ExecutorPool:
     def _start_task(self, entry: TaskEntry) -> None:
         process = self._placer.place(entry)
         if process is not None:
-            process.notify("start_task", run=entry.run, spec=task_to_plain(entry.spec) | {"paused": entry.paused})
+            process.notify("start_task", start_id=entry.start_id, spec=task_to_plain(entry.spec) | {"paused": entry.paused})
 
     def set_task_paused(self, task: TaskId, paused: bool) -> None:
         with self._lock:

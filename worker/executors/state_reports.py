@@ -39,10 +39,10 @@ class StateReports:
 
     def reconfiguration(self, entry: ConnectorEntry) -> None:
         """Reports that the connector can be asked for its task configs again."""
-        self._listener.on_reconfiguration_requested(entry.run, entry.name)
+        self._listener.on_reconfiguration_requested(entry.start_id, entry.name)
 
     def _report(self, entry: Entry, state: State, trace: str | None) -> None:
         if isinstance(entry, ConnectorEntry):
-            self._listener.on_connector_state(entry.run, entry.name, state, trace, entry.version)
+            self._listener.on_connector_state(entry.start_id, entry.name, state, trace, entry.version)
         else:
-            self._listener.on_task_state(entry.run, entry.spec.id, state, trace, entry.version)
+            self._listener.on_task_state(entry.start_id, entry.spec.id, state, trace, entry.version)

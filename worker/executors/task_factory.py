@@ -60,7 +60,7 @@ class TaskRequest:
     paused: bool
     transactional_id: str | None = None
     """Set for a source task with exactly-once."""
-    run: int = 0
+    start_id: int = 0
     """The start ID of the task."""
 
 
@@ -90,7 +90,7 @@ class TaskFactory:
                 source_runtime,
                 self._services,
                 timing,
-                run=request.run,
+                start_id=request.start_id,
                 version=request.version,
                 paused=request.paused,
             )

@@ -24,9 +24,9 @@ class TaskSlot:
     Implements :class:`worker.tasks.worker_task.TaskListener`.
     """
 
-    def __init__(self, run: int, spec: TaskSpec, listener: ExecutorListener, mask: SecretMask) -> None:
+    def __init__(self, start_id: int, spec: TaskSpec, listener: ExecutorListener, mask: SecretMask) -> None:
         self.spec = spec
-        self._run = run
+        self._start_id = start_id
         self._listener = listener
         self._mask = mask
         self._lock = threading.Lock()
@@ -110,12 +110,12 @@ class TaskSlot:
 
     def on_topics(self, task: WorkerTask, topics: Collection[str]) -> None:
         if not self._abandoned:
-            self._listener.on_topics(self._run, self.id, topics)
+            self._listener.on_topics(self._start_id, self.id, topics)
 
     def _report(self, state: State, error: BaseException | None, version: str | None) -> None:
         if not self._abandoned:
             trace = None if error is None else trace_of(error, self._mask)
-            self._listener.on_task_state(self._run, self.id, state, trace, version)
+            self._listener.on_task_state(self._start_id, self.id, state, trace, version)
 
 
 def _masked_progress(progress: TaskProgress, mask: SecretMask) -> TaskProgress:

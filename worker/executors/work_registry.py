@@ -17,7 +17,7 @@ from worker.model import State, TargetState, TaskId
 class ConnectorEntry:
     """A connector instance that was requested."""
 
-    run: int
+    start_id: int
     spec: ConnectorSpec
     target: TargetState
     process: ProcessHandle | None = None
@@ -37,7 +37,7 @@ class ConnectorEntry:
 class TaskEntry:
     """A task that was requested."""
 
-    run: int
+    start_id: int
     spec: TaskSpec
     paused: bool
     process: ProcessHandle | None = None
@@ -104,30 +104,30 @@ class WorkRegistry:
 
     # --- what a process may speak for; these methods take the lock
 
-    def is_connector_run(self, process: ProcessHandle, name: str, run: int) -> bool:
+    def is_connector_start(self, process: ProcessHandle, name: str, start_id: int) -> bool:
         with self.lock:
             entry = self.connectors.get(name)
-            return entry is not None and entry.process is process and entry.run == run
+            return entry is not None and entry.process is process and entry.start_id == start_id
 
-    def is_task_run(self, process: ProcessHandle, task: TaskId, run: int) -> bool:
+    def is_task_start(self, process: ProcessHandle, task: TaskId, start_id: int) -> bool:
         with self.lock:
             current = self.tasks.get(task)
             candidates = [current, *(entry for entry in self.stopping if isinstance(entry, TaskEntry) and entry.spec.id == task)]
-            return any(entry is not None and entry.process is process and entry.run == run for entry in candidates)
+            return any(entry is not None and entry.process is process and entry.start_id == start_id for entry in candidates)
 
     def runs_in(self, process: ProcessHandle, connector: str) -> bool:
         with self.lock:
             return any(entry.process is process and entry.name == connector for entry in self.entries())
 
-    def record_connector_state(self, name: str, run: int, state: State, version: str | None) -> None:
+    def record_connector_state(self, name: str, start_id: int, state: State, version: str | None) -> None:
         with self.lock:
             entry = self.connectors.get(name)
-            if entry is not None and entry.run == run:
+            if entry is not None and entry.start_id == start_id:
                 entry.failed, entry.version = state is State.FAILED, version
 
-    def record_task_state(self, task: TaskId, run: int, state: State, version: str | None) -> None:
+    def record_task_state(self, task: TaskId, start_id: int, state: State, version: str | None) -> None:
         with self.lock:
             entry = self.tasks.get(task)
             # The last report of a run that is being stopped says nothing about the next run.
-            if entry is not None and entry.run == run:
+            if entry is not None and entry.start_id == start_id:
                 entry.failed, entry.version = state is State.FAILED, version

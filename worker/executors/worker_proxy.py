@@ -23,20 +23,22 @@ class RemoteListener:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
-    def on_connector_state(self, run: int, name: str, state: State, trace: str | None, version: str | None) -> None:
-        self._channel.notify("connector_state", run=run, name=name, state=state.value, trace=trace, version=version)
+    def on_connector_state(self, start_id: int, name: str, state: State, trace: str | None, version: str | None) -> None:
+        self._channel.notify("connector_state", start_id=start_id, name=name, state=state.value, trace=trace, version=version)
 
-    def on_task_state(self, run: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
+    def on_task_state(self, start_id: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
         plain = id_to_plain(task)
         # A task reports on its own thread; the control process names that thread in the log if it hangs.
         thread = threading.get_ident()
-        self._channel.notify("task_state", run=run, task=plain, state=state.value, trace=trace, version=version, thread=thread)
+        self._channel.notify(
+            "task_state", start_id=start_id, task=plain, state=state.value, trace=trace, version=version, thread=thread
+        )
 
-    def on_reconfiguration_requested(self, run: int, name: str) -> None:
-        self._channel.notify("reconfiguration", run=run, name=name)
+    def on_reconfiguration_requested(self, start_id: int, name: str) -> None:
+        self._channel.notify("reconfiguration", start_id=start_id, name=name)
 
-    def on_topics(self, run: int, task: TaskId, topics: Collection[str]) -> None:
-        self._channel.notify("topics", run=run, task=id_to_plain(task), topics=sorted(topics))
+    def on_topics(self, start_id: int, task: TaskId, topics: Collection[str]) -> None:
+        self._channel.notify("topics", start_id=start_id, task=id_to_plain(task), topics=sorted(topics))
 
 
 class RemoteOffsets:
@@ -76,8 +78,8 @@ class RemoteServices:
     def before_commit(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
         self._call("before_commit", connector, offsets)
 
-    def confirm_task(self, run: int, task: TaskId, *, anew: bool = False) -> None:
-        self._channel.call("confirm_task", run=run, task=id_to_plain(task), anew=anew).result()
+    def confirm_task(self, start_id: int, task: TaskId, *, with_coordinator: bool = False) -> None:
+        self._channel.call("confirm_task", start_id=start_id, task=id_to_plain(task), with_coordinator=with_coordinator).result()
 
     def _call(self, method: str, connector: str, offsets: Sequence[OffsetPair]) -> Any:
         return self._channel.call(method, connector=connector, offsets=offsets_to_plain(offsets)).result()

@@ -68,7 +68,7 @@ class ExactlyOnceDelivery:
         transactions: Transactions,
         boundaries: TransactionBoundaries,
         services: WorkerServices,
-        run: int,
+        start_id: int,
     ) -> None:
         """``run`` is the worker's start ID of the task."""
         self.context: TransactionContext | None = boundaries.requested
@@ -80,7 +80,7 @@ class ExactlyOnceDelivery:
         self._transactions = transactions
         self._boundaries = boundaries
         self._services = services
-        self._run = run
+        self._start_id = start_id
         self._records = TransactionRecords()
         # The first record opens a transaction: a batch whose records are all dropped needs none.
         self._sender = RecordSender(handle, runtime, self._records.set_metadata, transactions.begin)
@@ -88,7 +88,7 @@ class ExactlyOnceDelivery:
 
     def prepare(self) -> bool:
         # Promise 4: this fences whoever ran the task before. If this worker is the outdated one, the task ends here.
-        return self._transactions.init() and self._confirm_ownership(anew=False)
+        return self._transactions.init() and self._confirm_ownership(with_coordinator=False)
 
     @property
     def broker_unavailable(self) -> bool:
@@ -96,13 +96,13 @@ class ExactlyOnceDelivery:
 
     def can_restart(self) -> bool:
         # Promise 4: checked before there is another producer, which would fence that of the task's new owner.
-        return self._confirm_ownership(anew=True)
+        return self._confirm_ownership(with_coordinator=True)
 
-    def _confirm_ownership(self, *, anew: bool) -> bool:
+    def _confirm_ownership(self, *, with_coordinator: bool) -> bool:
         warned = False
         while not self._handle.control.stopping:
             try:
-                self._services.confirm_task(self._run, self._handle.id, anew=anew)
+                self._services.confirm_task(self._start_id, self._handle.id, with_coordinator=with_coordinator)
             except UnreachableError as e:
                 if not warned:
                     log.warning("Task %s waits to learn whether it still belongs to this worker: %s", self._handle.id, e.message)

@@ -69,7 +69,7 @@ class SourceWorkerTask(WorkerTask):
         services: WorkerServices,
         timing: FlushTiming,
         *,
-        run: int = 0,
+        start_id: int = 0,
         version: str | None = None,
         paused: bool = False,
     ) -> None:
@@ -79,7 +79,7 @@ class SourceWorkerTask(WorkerTask):
         self._create_runtime = create_runtime
         self._services = services
         self._timing = timing
-        self._run_number = run
+        self._start_id = start_id
         self._offset_reader = self._new_offset_reader()
         self._runtime: SourceTaskRuntime | None = None
         self._started = False
@@ -181,7 +181,7 @@ class SourceWorkerTask(WorkerTask):
             )
         boundaries = TransactionBoundaries(runtime.transaction.boundary, self._timing.interval_s)
         transactions = runtime.transaction.transactions
-        return ExactlyOnceDelivery(self, runtime, transactions, boundaries, self._services, self._run_number)
+        return ExactlyOnceDelivery(self, runtime, transactions, boundaries, self._services, self._start_id)
 
     def _loop(self, runtime: SourceTaskRuntime, delivery: SourceDelivery) -> None:
         control, task, errors = self.control, runtime.task, runtime.errors

@@ -56,7 +56,7 @@ class ConnectorDependencies:
     executor: Executor
     values: ProvidedValues
     mask: SecretMask
-    next_run: Callable[[], int]
+    next_start_id: Callable[[], int]
     auto_restart: AutoRestart
     deadlines: Deadlines = field(default_factory=Deadlines)
 
@@ -72,13 +72,13 @@ class StandaloneConnector:
         self._executor = dependencies.executor
         self._values = dependencies.values
         self._mask = dependencies.mask
-        self._next_run = dependencies.next_run
+        self._next_start_id = dependencies.next_start_id
         self._auto_restart = dependencies.auto_restart
         self._queue = SerialQueue(f"requests-{definition.name}", definition.name, dependencies.deadlines)
         self._starting = threading.Lock()
         """Held while an instance is handed to the executor, so that none starts after :meth:`shut_down`."""
         self._placed: ConnectorSpec | None = None  # the instance that the executor has
-        self._run: int | None = None
+        self._start_id: int | None = None
         self._closing = False
 
     def submit(self, job: Callable[[], T]) -> Future[T]:
@@ -159,9 +159,9 @@ class StandaloneConnector:
             for number in range(len(configs)):
                 self._start_task(number)
 
-    def reconfigure_if(self, run: int) -> None:
+    def reconfigure_if_current(self, start_id: int) -> None:
         """Calls :meth:`reconfigure` if the instance that requested it still runs."""
-        if run == self._run and self._placed is not None:
+        if start_id == self._start_id and self._placed is not None:
             self.reconfigure()
 
     def change(self, definition: ConnectorDefinition, target: TargetState | None) -> None:
@@ -293,8 +293,8 @@ class StandaloneConnector:
         with self._starting:
             if self._closing:
                 raise self._removed()
-            self._run = self._next_run()
-            started = self._executor.start_connector(self._run, spec, TargetState.STARTED)
+            self._start_id = self._next_start_id()
+            started = self._executor.start_connector(self._start_id, spec, TargetState.STARTED)
             self._placed = spec
         started.result()
 
@@ -316,9 +316,9 @@ class StandaloneConnector:
         with self._starting:
             if self._closing:
                 raise self._removed()
-            run = self._next_run()
-            self.state.add_task_run(number, run, definition.facts.version)
-            self._executor.start_task(run, TaskSpec(TaskId(definition.name, number), definition.spec, config, paused))
+            start_id = self._next_start_id()
+            self.state.add_task_start(number, start_id, definition.facts.version)
+            self._executor.start_task(start_id, TaskSpec(TaskId(definition.name, number), definition.spec, config, paused))
 
     def _stop_tasks(self, numbers: Collection[int] | None = None) -> None:
         """Stops tasks in parallel; those that exceed their time are cut off."""
@@ -334,12 +334,12 @@ class StandaloneConnector:
 
     # --- reports of the executor; outdated ones are ignored
 
-    def on_connector_state(self, run: int, state: State, trace: str | None) -> None:
-        if run == self._run:
+    def on_connector_state(self, start_id: int, state: State, trace: str | None) -> None:
+        if start_id == self._start_id:
             self._set_state(state, trace)
 
-    def on_task_state(self, run: int, number: int, state: State, trace: str | None, version: str | None) -> None:
-        if self.state.report_task(run, number, state, trace, version):
+    def on_task_state(self, start_id: int, number: int, state: State, trace: str | None, version: str | None) -> None:
+        if self.state.report_task(start_id, number, state, trace, version):
             self._report(number, state, trace)
 
     def _set_state(self, state: State, trace: str | None = None) -> None:

@@ -20,7 +20,7 @@ class ConnectorState:
         self._task_statuses: dict[int, Status] = {}
         self._task_configs: Sequence[Mapping[str, str]] = ()  # with references where the connector's configuration has them
         self._config_of_tasks: Mapping[str, str] = {}
-        self._task_runs: dict[int, int] = {}
+        self._task_start_ids: dict[int, int] = {}
         self._topics: set[str] = set()
 
     # --- the connector
@@ -68,27 +68,27 @@ class ConnectorState:
         with self._lock:
             return not self._task_configs or connector_config == self._config_of_tasks
 
-    def add_task_run(self, number: int, run: int, version: str | None) -> None:
+    def add_task_start(self, number: int, start_id: int, version: str | None) -> None:
         with self._lock:
-            self._task_runs[number] = run
+            self._task_start_ids[number] = start_id
             self._task_statuses[number] = Status(State.UNASSIGNED, self._worker_id, version=version)
 
     def remove_task_runs(self, numbers: Collection[int] | None) -> list[int]:
         """Removes the runs of these tasks, or of all. Returns the tasks that had one."""
         with self._lock:
-            removed = [number for number in self._task_runs if numbers is None or number in numbers]
+            removed = [number for number in self._task_start_ids if numbers is None or number in numbers]
             for number in removed:
-                del self._task_runs[number]
+                del self._task_start_ids[number]
         return removed
 
     def running_tasks(self) -> list[int]:
         with self._lock:
-            return list(self._task_runs)
+            return list(self._task_start_ids)
 
-    def report_task(self, run: int, number: int, state: State, trace: str | None, version: str | None) -> bool:
+    def report_task(self, start_id: int, number: int, state: State, trace: str | None, version: str | None) -> bool:
         """Sets the state of a task. Returns False for an outdated run, which is ignored."""
         with self._lock:
-            if self._task_runs.get(number) != run:
+            if self._task_start_ids.get(number) != start_id:
                 return False
             self._task_statuses[number] = Status(state, self._worker_id, trace, version=version)
         return True
@@ -99,10 +99,10 @@ class ConnectorState:
             if number in self._task_statuses:
                 self._task_statuses[number] = replace(self._task_statuses[number], state=state)
 
-    def add_topics(self, run: int, number: int, topics: Collection[str]) -> None:
+    def add_topics(self, start_id: int, number: int, topics: Collection[str]) -> None:
         """Adds topics that a task has used, unless its run is outdated."""
         with self._lock:
-            if self._task_runs.get(number) == run:
+            if self._task_start_ids.get(number) == start_id:
                 self._topics.update(topics)
 
     # --- snapshots

@@ -369,21 +369,21 @@ class _ExecutorReports:
     def __init__(self, find: Callable[[str], StandaloneConnector | None]) -> None:
         self._find = find
 
-    def on_connector_state(self, run: int, name: str, state: State, trace: str | None, version: str | None) -> None:
+    def on_connector_state(self, start_id: int, name: str, state: State, trace: str | None, version: str | None) -> None:
         if (connector := self._find(name)) is not None:
-            connector.on_connector_state(run, state, trace)
+            connector.on_connector_state(start_id, state, trace)
 
-    def on_task_state(self, run: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
+    def on_task_state(self, start_id: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
         if (connector := self._find(task.connector)) is not None:
-            connector.on_task_state(run, task.task, state, trace, version)
+            connector.on_task_state(start_id, task.task, state, trace, version)
 
-    def on_reconfiguration_requested(self, run: int, name: str) -> None:
+    def on_reconfiguration_requested(self, start_id: int, name: str) -> None:
         if (connector := self._find(name)) is not None:
-            connector.submit(lambda: connector.reconfigure_if(run)).add_done_callback(_log_failure)
+            connector.submit(lambda: connector.reconfigure_if_current(start_id)).add_done_callback(_log_failure)
 
-    def on_topics(self, run: int, task: TaskId, topics: Collection[str]) -> None:
+    def on_topics(self, start_id: int, task: TaskId, topics: Collection[str]) -> None:
         if (connector := self._find(task.connector)) is not None:
-            connector.state.add_topics(run, task.task, topics)
+            connector.state.add_topics(start_id, task.task, topics)
 
 
 def _without_nulls(config: Mapping[str, str | None]) -> dict[str, str]:

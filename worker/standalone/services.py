@@ -30,5 +30,5 @@ class StandaloneServices:
     def before_commit(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
         raise UnsupportedError(NO_EXACTLY_ONCE)
 
-    def confirm_task(self, run: int, task: TaskId, *, anew: bool = False) -> None:
+    def confirm_task(self, start_id: int, task: TaskId, *, with_coordinator: bool = False) -> None:
         raise UnsupportedError(NO_EXACTLY_ONCE)

@@ -63,18 +63,18 @@ class Pool:
         (self.folder / name / "go").touch()
 
     def start_connector(self, spec: ConnectorSpec) -> tuple[int, Future[None]]:
-        run = next(self._runs)
-        return run, self.executor.start_connector(run, spec, TargetState.STARTED)
+        start_id = next(self._runs)
+        return start_id, self.executor.start_connector(start_id, spec, TargetState.STARTED)
 
     def start_task(self, spec: ConnectorSpec, number: int = 0) -> int:
-        run = next(self._runs)
-        self.executor.start_task(run, TaskSpec(TaskId(spec.name, number), spec, spec.config, False))
-        return run
+        start_id = next(self._runs)
+        self.executor.start_task(start_id, TaskSpec(TaskId(spec.name, number), spec, spec.config, False))
+        return start_id
 
     def running_task(self, spec: ConnectorSpec, number: int = 0) -> int:
-        run = self.start_task(spec, number)
-        self.listener.wait_for(run, f"{spec.name}-{number}", "RUNNING", 20)
-        return run
+        start_id = self.start_task(spec, number)
+        self.listener.wait_for(start_id, f"{spec.name}-{number}", "RUNNING", 20)
+        return start_id
 
     def pid(self, name: str, number: int = 0) -> int | None:
         """Returns the process id of a task."""
@@ -84,8 +84,8 @@ class Pool:
     def has_moved(self, name: str, before: int | None) -> Callable[[], bool]:
         return lambda: self.pid(name) not in (None, before)
 
-    def states(self, run: int, name: str, number: int | None = None) -> list[str]:
-        return self.listener.reported(run, name if number is None else f"{name}-{number}")
+    def states(self, start_id: int, name: str, number: int | None = None) -> list[str]:
+        return self.listener.reported(start_id, name if number is None else f"{name}-{number}")
 
 
 def processes() -> list[psutil.Process]:

@@ -87,7 +87,7 @@ def test_invalid_task_environment_is_rejected(start_pool: StartPool, tmp_path: P
         pool.executor.validate({}, {**given, "task.isolation": "shared"})
     with pytest.raises(BadRequestError, match=r"Invalid value alone for configuration task\.isolation"):
         pool.executor.validate({}, {**given, "task.isolation": "alone"})
-    run, started = pool.start_connector(ConnectorSpec("c", given, given))
+    start_id, started = pool.start_connector(ConnectorSpec("c", given, given))
     with pytest.raises(ConfigError, match=r"it is for Python 3\.9"):
         started.result(20)
-    eventually(lambda: pool.states(run, "c") == ["FAILED"], "FAILED")
+    eventually(lambda: pool.states(start_id, "c") == ["FAILED"], "FAILED")

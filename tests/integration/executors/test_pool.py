@@ -21,7 +21,7 @@ from worker.model import TargetState, TaskId
 
 def test_two_tasks_of_a_connector_run_in_two_processes(pool: Pool) -> None:
     spec = pool.spec("c", tasks__max="2")
-    run, started = pool.start_connector(spec)
+    start_id, started = pool.start_connector(spec)
     started.result(20)
     configs = pool.executor.task_configs("c").result(20)
     assert [config["task.class"] for config in configs] == [PATH.replace("Rogue", "RogueTask")] * 2
@@ -36,7 +36,7 @@ def test_two_tasks_of_a_connector_run_in_two_processes(pool: Pool) -> None:
     pool.executor.set_connector_target("c", TargetState.STARTED).result(10)
     pool.executor.stop_tasks([TaskId("c", 0), TaskId("c", 1)]).result(10)
     pool.executor.stop_connector("c").result(10)
-    assert pool.states(run, "c") == ["RUNNING", "PAUSED", "RUNNING"]
+    assert pool.states(start_id, "c") == ["RUNNING", "PAUSED", "RUNNING"]
     assert pool.states(runs[1], "c", 1) == ["RUNNING", "UNASSIGNED"]
     assert pool.pid("c") is None
     with pytest.raises(IllegalStateError):
@@ -78,10 +78,10 @@ def test_errors_and_logs_of_processes_hide_secrets(start_pool: StartPool, tmp_pa
     pool.config.providers.mask.add({"password": "hunter2"})
     spec = pool.spec("c", does="fail@start", password="hunter2")
     pool.allow("c")
-    run, started = pool.start_connector(spec)
+    start_id, started = pool.start_connector(spec)
     with pytest.raises(ConnectError, match="no login with hunter2"):
         started.result(20)
-    trace = pool.listener.wait_for(run, "c", "FAILED") or ""
+    trace = pool.listener.wait_for(start_id, "c", "FAILED") or ""
     assert trace.startswith("org.apache.kafka.connect.errors.ConnectException: ValueError: no login with [hidden]")
     task = pool.spec("d", does="log@poll", once="1", password="hunter2")
     pool.allow("d")
@@ -121,8 +121,8 @@ def test_exited_process_is_replaced_and_its_tasks_restart(
     assert "Its connectors restart: bad" in caplog.text
 
 
-def _has_last_state(pool: Pool, run: int, name: str, state: str) -> bool:
-    return pool.states(run, name, 0)[-1] == state
+def _has_last_state(pool: Pool, start_id: int, name: str, state: str) -> bool:
+    return pool.states(start_id, name, 0)[-1] == state
 
 
 def test_connector_that_crashes_processes_is_isolated_and_fails_while_others_continue(start_pool: StartPool) -> None:
@@ -152,26 +152,26 @@ def test_connector_that_crashes_processes_is_isolated_and_fails_while_others_con
 def test_exits_because_of_a_silent_worker_fail_no_connector(start_pool: StartPool) -> None:
     pool = start_pool(task__executors="1")
     spec = pool.spec("good", does="silence@poll")
-    run = pool.running_task(spec)
+    start_id = pool.running_task(spec)
     pool.allow("good")
-    eventually(lambda: pool.states(run, "good", 0).count("RESTARTING") > 3, "more exits than the crash limit", 60)
+    eventually(lambda: pool.states(start_id, "good", 0).count("RESTARTING") > 3, "more exits than the crash limit", 60)
     (pool.folder / "good" / "go").unlink()
-    eventually(lambda: pool.states(run, "good", 0)[-1] == "RUNNING", "the task runs", 30)
-    assert "FAILED" not in pool.states(run, "good", 0)
+    eventually(lambda: pool.states(start_id, "good", 0)[-1] == "RUNNING", "the task runs", 30)
+    assert "FAILED" not in pool.states(start_id, "good", 0)
 
 
 def test_reconfiguration_is_requested_after_a_crash_in_task_configs(pool: Pool) -> None:
-    run, started = pool.start_connector(pool.spec("c", does="exit@task_configs", once="1"))
+    start_id, started = pool.start_connector(pool.spec("c", does="exit@task_configs", once="1"))
     started.result(20)
     pool.allow("c")
     with pytest.raises(ConnectError, match="has ended"):
         pool.executor.task_configs("c").result(20)
-    pool.listener.wait_for(run, "c", "reconfigure", 20)
+    pool.listener.wait_for(start_id, "c", "reconfigure", 20)
     assert len(pool.executor.task_configs("c").result(20)) == 1
 
 
 def test_reconfiguration_is_requested_when_task_configs_fails_before_a_restart(pool: Pool) -> None:
-    run, started = pool.start_connector(pool.spec("c"))
+    start_id, started = pool.start_connector(pool.spec("c"))
     started.result(20)
     (process,) = processes()
     with pool.listener.blocked_at("RESTARTING") as reached:
@@ -179,16 +179,16 @@ def test_reconfiguration_is_requested_when_task_configs_fails_before_a_restart(p
         assert reached.wait(20)
         with pytest.raises(ConnectError, match="has ended"):
             pool.executor.task_configs("c").result(20)
-    pool.listener.wait_for(run, "c", "reconfigure", 20)
+    pool.listener.wait_for(start_id, "c", "reconfigure", 20)
     assert len(pool.executor.task_configs("c").result(20)) == 1
 
 
 def test_start_that_crashes_its_process_completes_after_the_restart(pool: Pool) -> None:
     spec = pool.spec("c", does="exit@start", once="1")
     pool.allow("c")
-    run, started = pool.start_connector(spec)
+    start_id, started = pool.start_connector(spec)
     started.result(20)
-    assert pool.states(run, "c") == ["RESTARTING", "RUNNING"]
+    assert pool.states(start_id, "c") == ["RESTARTING", "RUNNING"]
 
 
 def test_process_whose_gil_is_blocked_is_killed_with_a_stack_dump(
@@ -196,13 +196,13 @@ def test_process_whose_gil_is_blocked_is_killed_with_a_stack_dump(
 ) -> None:
     pool = start_pool(task__executor__hang__timeout__ms="3000")
     good, bad = pool.spec("good"), pool.spec("bad", does="hold@poll", once="1")
-    run = pool.running_task(good)
+    start_id = pool.running_task(good)
     bad_run = pool.running_task(bad)
     before = pool.pid("bad")
     pool.allow("bad")
     pool.listener.wait_for(bad_run, "bad-0", "RESTARTING", 20)
     eventually(pool.has_moved("bad", before), "another process")
-    assert pool.states(run, "good", 0) == ["RUNNING"]
+    assert pool.states(start_id, "good", 0) == ["RUNNING"]
     assert "did not answer for 3000 ms (task.executor.hang.timeout.ms) and was killed" in caplog.text
     assert "Thread of task bad-0" in caplog.text
     assert "in do" in caplog.text
@@ -214,7 +214,7 @@ def test_hanging_stop_affects_only_its_connector(start_pool: StartPool) -> None:
     bad, good = pool.spec("bad", does="hang@stop"), pool.spec("good")
     for spec in (bad, good):
         pool.start_connector(spec)[1].result(20)
-    run = pool.running_task(good)
+    start_id = pool.running_task(good)
     pool.allow("bad")
     order: list[str] = []
     start = time.monotonic()
@@ -229,7 +229,7 @@ def test_hanging_stop_affects_only_its_connector(start_pool: StartPool) -> None:
     assert order == ["good has answered", "bad has stopped"]
     _, started = pool.start_connector(pool.spec("bad"))
     started.result(20)
-    assert pool.states(run, "good", 0) == ["RUNNING"]
+    assert pool.states(start_id, "good", 0) == ["RUNNING"]
 
 
 def test_hanging_validation_affects_only_its_request(start_pool: StartPool) -> None:
@@ -245,7 +245,7 @@ def test_hanging_validation_affects_only_its_request(start_pool: StartPool) -> N
 def test_dedicated_process_is_killed_at_its_memory_limit(start_pool: StartPool) -> None:
     pool = start_pool()
     good = pool.spec("good")
-    run = pool.running_task(good)
+    start_id = pool.running_task(good)
     bad = pool.spec("bad", does="leak@poll", task__isolation="dedicated", task__memory__limit__mb="180")
     bad_run = pool.running_task(bad)
     assert pool.pid("bad") != pool.pid("good")
@@ -254,7 +254,7 @@ def test_dedicated_process_is_killed_at_its_memory_limit(start_pool: StartPool) 
     first = trace.splitlines()[0]
     assert "(executor dedicated-bad) used " in first
     assert "MiB of memory, and task.memory.limit.mb is 180: it was killed" in first
-    assert pool.states(run, "good", 0) == ["RUNNING"]
+    assert pool.states(start_id, "good", 0) == ["RUNNING"]
     assert pool.executor.progress(TaskId("bad", 0)) is None
 
 
@@ -274,5 +274,7 @@ def test_process_cannot_read_offsets_or_report_states_of_other_connectors(pool: 
     assert handler.on_call("offset", {"connector": "c", "partition": {"a": 1}}).result(5) is None
     with pytest.raises(ConnectError, match="no longer runs in this executor"):
         handler.on_call("offset", {"connector": "other", "partition": {"a": 1}}).result(5)
-    handler.on_notification("task_state", {"run": 77, "task": ["other", 0], "state": "FAILED", "trace": "x", "version": None})
+    handler.on_notification(
+        "task_state", {"start_id": 77, "task": ["other", 0], "state": "FAILED", "trace": "x", "version": None}
+    )
     assert pool.states(77, "other", 0) == []

@@ -59,8 +59,8 @@ def test_a_broker_that_is_away_for_longer_than_a_transaction_may_last_is_waited_
     goes_on.set()
     eventually(lambda: len(setting.read(committed=False)) > 5, "a transaction that is open")
     broker.kill()
-    anew = f"confirm 1 {setting.name}-0 anew"
-    eventually(lambda: anew in setting.services.calls, "the end of a transaction")
+    confirmation = f"confirm 1 {setting.name}-0 with coordinator"
+    eventually(lambda: confirmation in setting.services.calls, "the end of a transaction")
     broker.start()
     eventually(lambda: len(run.ear.events) > 1, "the next instance of the task")
     before = len(setting.script.commits)

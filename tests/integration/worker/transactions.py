@@ -106,8 +106,8 @@ class TopicServices:
     def before_commit(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
         self.calls.append(f"before {[offset for _, offset in offsets]}")
 
-    def confirm_task(self, run: int, task: TaskId, *, anew: bool = False) -> None:
-        self.calls.append(f"confirm {run} {task}{' anew' if anew else ''}")
+    def confirm_task(self, start_id: int, task: TaskId, *, with_coordinator: bool = False) -> None:
+        self.calls.append(f"confirm {start_id} {task}{' with coordinator' if with_coordinator else ''}")
         if self.refusal is not None:
             raise self.refusal
 

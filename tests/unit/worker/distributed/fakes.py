@@ -135,7 +135,7 @@ class FakeExecutor:
         self.stops: list[Future[None]] = []
         self.hold_stops = False
 
-    def start_connector(self, run: int, spec: ConnectorSpec, target: TargetState) -> Future[None]:
+    def start_connector(self, start_id: int, spec: ConnectorSpec, target: TargetState) -> Future[None]:
         self.requests.append(f"start {spec.name} {target.value}")
         return done()
 
@@ -147,7 +147,7 @@ class FakeExecutor:
         self.requests.append(f"stop {name}")
         return self._stop()
 
-    def start_task(self, run: int, spec: TaskSpec) -> None:
+    def start_task(self, start_id: int, spec: TaskSpec) -> None:
         self.requests.append(f"start {spec.id} {spec.config['n']}{' paused' if spec.paused else ''}")
 
     def set_task_paused(self, task: TaskId, paused: bool) -> None:

@@ -52,9 +52,9 @@ def test_shutdown_fails_pending_restarts(worker: FakeWorker) -> None:
 
 
 def test_planned_restart_writes_restarting_between_stop_and_start(worker: FakeWorker) -> None:
-    for instance, run in (("a", 1), (T0, 2), (T1, 3)):
+    for instance, start_id in (("a", 1), (T0, 2), (T1, 3)):
         worker.statuses.report(instance, State.RUNNING)
-        assert worker.instances.is_running(instance, run)
+        assert worker.instances.is_running(instance, start_id)
     worker.status_store.written.clear()
     worker.restarts.restart_planned(RestartRequest("a", include_tasks=True, only_failed=False))
     assert worker.run() == ["stop a", "stop a-0 a-1"]

@@ -21,7 +21,7 @@ class Scene:
         worker.store.configure(*configured())
         worker.assign("a", [T0])
         worker.run()
-        self.run = worker.instances.tasks[T0].run
+        self.start_id = worker.instances.tasks[T0].start_id
         self._ownership = TaskOwnership(
             "g",
             cast(Any, worker.loop),
@@ -31,12 +31,12 @@ class Scene:
             worker.member.confirm,
         )
 
-    def confirm(self, run: int | None = None, *, with_coordinator: bool = False) -> None:
+    def confirm(self, start_id: int | None = None, *, with_coordinator: bool = False) -> None:
         errors: list[BaseException] = []
 
         def confirm() -> None:
             try:
-                self._ownership.confirm(self.run if run is None else run, T0, with_coordinator=with_coordinator)
+                self._ownership.confirm(self.start_id if start_id is None else start_id, T0, with_coordinator=with_coordinator)
             except ConnectError as e:
                 errors.append(e)
 
@@ -56,7 +56,7 @@ def test_running_task_is_confirmed() -> None:
 def test_outdated_run_is_not_confirmed() -> None:
     scene = Scene()
     with pytest.raises(ConnectError, match="it has already been revoked from this worker"):
-        scene.confirm(scene.run + 1)
+        scene.confirm(scene.start_id + 1)
 
 
 def test_task_of_a_removed_member_is_not_confirmed() -> None:

@@ -41,42 +41,42 @@ class RecordingListener:
             self._block = None
             proceed.set()
 
-    def _record(self, run: int, who: str, what: str, trace: str | None) -> None:
+    def _record(self, start_id: int, who: str, what: str, trace: str | None) -> None:
         if (block := self._block) is not None and block[0] == what:
             block[1].set()
             block[2].wait(60)
         with self._changed:
-            self.reports.append((run, who, what, trace))
+            self.reports.append((start_id, who, what, trace))
             self._changed.notify_all()
 
-    def on_connector_state(self, run: int, name: str, state: State, trace: str | None, version: str | None) -> None:
+    def on_connector_state(self, start_id: int, name: str, state: State, trace: str | None, version: str | None) -> None:
         self.versions.add(version)
-        self._record(run, name, state.value, trace)
+        self._record(start_id, name, state.value, trace)
 
-    def on_task_state(self, run: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
-        self._record(run, str(task), state.value, trace)
+    def on_task_state(self, start_id: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
+        self._record(start_id, str(task), state.value, trace)
 
-    def on_reconfiguration_requested(self, run: int, name: str) -> None:
-        self._record(run, name, "reconfigure", None)
+    def on_reconfiguration_requested(self, start_id: int, name: str) -> None:
+        self._record(start_id, name, "reconfigure", None)
 
-    def on_topics(self, run: int, task: TaskId, topics: Collection[str]) -> None:
-        self._record(run, str(task), f"topics {sorted(topics)}", None)
+    def on_topics(self, start_id: int, task: TaskId, topics: Collection[str]) -> None:
+        self._record(start_id, str(task), f"topics {sorted(topics)}", None)
 
-    def wait_for(self, run: int, who: str, what: str, timeout_s: float = 10.0) -> str | None:
+    def wait_for(self, start_id: int, who: str, what: str, timeout_s: float = 10.0) -> str | None:
         """Waits for a report and returns its trace."""
 
         def find() -> tuple[int, str, str, str | None] | None:
-            return next((one for one in self.reports if one[:3] == (run, who, what)), None)
+            return next((one for one in self.reports if one[:3] == (start_id, who, what)), None)
 
         with self._changed:
-            assert self._changed.wait_for(lambda: find() is not None, timeout_s), f"no {(run, who, what)}; {self.reports}"
+            assert self._changed.wait_for(lambda: find() is not None, timeout_s), f"no {(start_id, who, what)}; {self.reports}"
             report = find()
         assert report is not None
         return report[3]
 
-    def reported(self, run: int, who: str) -> list[str]:
+    def reported(self, start_id: int, who: str) -> list[str]:
         with self._changed:
-            return [what for reported_run, reporter, what, _ in self.reports if (reported_run, reporter) == (run, who)]
+            return [what for reported_run, reporter, what, _ in self.reports if (reported_run, reporter) == (start_id, who)]
 
 
 class MemoryOffsets:
@@ -107,8 +107,8 @@ class MemoryServices:
     def before_commit(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
         raise ConnectError("not implemented")
 
-    def confirm_task(self, run: int, task: TaskId, *, anew: bool = False) -> None:
-        self.confirmed.append((run, task))
+    def confirm_task(self, start_id: int, task: TaskId, *, with_coordinator: bool = False) -> None:
+        self.confirmed.append((start_id, task))
 
 
 @pytest.fixture

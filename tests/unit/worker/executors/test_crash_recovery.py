@@ -61,18 +61,18 @@ class Pool:
 
     # --- ExecutorListener
 
-    def on_connector_state(self, run: int, name: str, state: State, trace: str | None, version: str | None) -> None:
+    def on_connector_state(self, start_id: int, name: str, state: State, trace: str | None, version: str | None) -> None:
         self.events.append((name, state.value))
         self.traces[name] = trace or ""
 
-    def on_task_state(self, run: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
+    def on_task_state(self, start_id: int, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
         self.events.append((str(task), state.value))
         self.traces[str(task)] = trace or ""
 
-    def on_reconfiguration_requested(self, run: int, name: str) -> None:
+    def on_reconfiguration_requested(self, start_id: int, name: str) -> None:
         raise AssertionError("no reconfiguration is due")
 
-    def on_topics(self, run: int, task: TaskId, topics: Collection[str]) -> None:
+    def on_topics(self, start_id: int, task: TaskId, topics: Collection[str]) -> None:
         raise AssertionError("no topics were used")
 
 

@@ -33,8 +33,8 @@ class FakeServices:
         self.answers: list[ConnectError | None] = []
         """What ``confirm_task`` raises, call by call."""
 
-    def confirm_task(self, run: int, task: TaskId, *, anew: bool = False) -> None:
-        self.events.append("confirm anew" if anew else "confirm")
+    def confirm_task(self, start_id: int, task: TaskId, *, with_coordinator: bool = False) -> None:
+        self.events.append("confirm with coordinator" if with_coordinator else "confirm")
         if self.answers and (answer := self.answers.pop(0)) is not None:
             raise answer
 
@@ -194,7 +194,7 @@ def test_a_task_of_another_worker_does_not_restart(monkeypatch: pytest.MonkeyPat
     rig.services.answers = [ConnectError("revoked")]
     with pytest.raises(ConnectError, match="revoked"):
         rig.delivery.can_restart()
-    assert rig.client.events == ["confirm anew"]
+    assert rig.client.events == ["confirm with coordinator"]
 
 
 def test_a_task_may_not_write_to_its_own_offsets_topic(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,11 +50,11 @@ class Services(MemoryServices):
     def __init__(self) -> None:
         super().__init__()
         self.answers: list[ConnectError | None] = [None]
-        self.asked_anew = 0
+        self.coordinator_checks = 0
 
-    def confirm_task(self, run: int, task: TaskId, *, anew: bool = False) -> None:
-        if anew:
-            self.asked_anew += 1
+    def confirm_task(self, start_id: int, task: TaskId, *, with_coordinator: bool = False) -> None:
+        if with_coordinator:
+            self.coordinator_checks += 1
             answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
             if answer is not None:
                 raise answer
@@ -148,7 +148,7 @@ def test_a_task_restarts_after_a_lost_transaction(start: Start) -> None:
     start(scene)
     assert scene.all_done.wait(30)
     assert (scene.instances, scene.said, scene.error) == (4, ["running"] * 4, None)
-    assert scene.services.asked_anew == 3
+    assert scene.services.coordinator_checks == 3
 
 
 def test_a_task_without_progress_fails_after_several_restarts(start: Start) -> None:
@@ -171,7 +171,7 @@ def test_a_task_waits_to_restart_until_its_ownership_is_known(start: Start) -> N
     scene.services.answers = [UnreachableError("the coordinator does not answer"), UnreachableError("nor now"), None]
     start(scene)
     assert scene.all_done.wait(30)
-    assert (scene.instances, scene.services.asked_anew, scene.error) == (2, 3, None)
+    assert (scene.instances, scene.services.coordinator_checks, scene.error) == (2, 3, None)
 
 
 def test_a_task_that_was_reassigned_does_not_restart_and_reports_no_failure(
@@ -199,7 +199,7 @@ def test_a_fenced_producer_fails_its_task_at_once(start: Start) -> None:
     scene = Scene([ProducerFencedError("There is a newer producer")], broker_unavailable=True)
     start(scene)
     assert scene.ended.wait(30)
-    assert (scene.instances, scene.services.asked_anew, str(scene.error)) == (1, 0, "There is a newer producer")
+    assert (scene.instances, scene.services.coordinator_checks, str(scene.error)) == (1, 0, "There is a newer producer")
 
 
 def test_a_stop_during_the_wait_is_no_failure(start: Start) -> None:

@@ -12,8 +12,8 @@ from worker.standalone.connector_state import ConnectorState
 def state() -> ConnectorState:
     state = ConnectorState("c", "w:1", "1.0")
     state.set_tasks([{"n": "0"}, {"n": "1"}], {"name": "c"})
-    state.add_task_run(0, 10, "1.0")
-    state.add_task_run(1, 11, "1.0")
+    state.add_task_start(0, 10, "1.0")
+    state.add_task_start(1, 11, "1.0")
     return state
 
 
@@ -25,7 +25,7 @@ def test_reports_of_current_runs_change_the_status(state: ConnectorState) -> Non
 
 def test_reports_of_outdated_runs_are_ignored(state: ConnectorState) -> None:
     assert state.remove_task_runs([0]) == [0]
-    state.add_task_run(0, 12, "1.0")
+    state.add_task_start(0, 12, "1.0")
     assert not state.report_task(10, 0, State.FAILED, "trace", "1.0")
     state.add_topics(10, 0, ["old"])
     state.add_topics(12, 0, ["new"])
