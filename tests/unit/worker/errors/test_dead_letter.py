@@ -41,7 +41,7 @@ def source_record() -> SourceRecord:
     )
 
 
-def test_the_log_line_is_apaches() -> None:
+def test_the_log_line_equals_apaches() -> None:
     wrong = DataError("wrong")
     begin = f"Error encountered in task job-0. Executing stage 'KEY_CONVERTER' with class '{CAST}'"
     assert log_message(failed(wrong, CONSUMED), include_record=False) == f"{begin}."
@@ -103,7 +103,7 @@ def test_an_exception_of_python_is_named_in_the_message() -> None:
     assert found["__connect.errors.exception.message"] == b"KeyError: 'gone'"
 
 
-def test_a_consumed_record_goes_as_it_was_with_its_headers_first() -> None:
+def test_a_consumed_record_is_written_unchanged_with_its_headers_first() -> None:
     letter = build_dead_letter(failed(DataError("wrong"), CONSUMED._replace(timestamp=9)), [("more", b"2")], 1000)
     assert letter == (b"ab", b"x", [("h", b"1"), ("more", b"2")], 9)
 
@@ -115,7 +115,7 @@ def test_a_consumed_record_without_a_timestamp_gets_the_time_of_writing(timestam
     assert letter.timestamp == written
 
 
-def test_a_source_record_goes_as_json_that_reads_back() -> None:
+def test_a_source_record_is_written_as_json_that_reads_back() -> None:
     record = source_record()
     found = failed(DataError("wrong"), record)
     letter = build_dead_letter(found, [], 100_000)
@@ -130,7 +130,7 @@ def test_a_source_record_goes_as_json_that_reads_back() -> None:
     assert places == [b"t", b'{"table": "orders"}', b'{"lsn": 12}']
 
 
-def test_a_source_record_of_strange_values_is_shown_as_well_as_may_be() -> None:
+def test_values_of_a_source_record_that_json_cannot_express_are_written_as_text() -> None:
     record = SourceRecord({"p": 1}, {"o": object()}, "t", value={"a": {1, 2}})
     letter = build_dead_letter(failed(DataError("wrong"), record), [], 100_000)
     assert letter is not None
@@ -141,7 +141,7 @@ def test_a_source_record_of_strange_values_is_shown_as_well_as_may_be() -> None:
     assert "object" in shown["sourceOffset"]["o"]
 
 
-def test_a_source_record_too_large_for_the_queue_goes_without_its_content() -> None:
+def test_a_source_record_too_large_for_the_queue_is_written_without_its_content() -> None:
     record = SourceRecord({"p": 1}, {"o": 2}, "t", value="x" * 5000)
     headers: list[tuple[str, bytes | None]] = [("h", b"y" * 3000)]
     whole, outline = (build_dead_letter(failed(DataError("wrong"), record), headers, most) for most in (10_000, 9_000))
@@ -153,5 +153,5 @@ def test_a_source_record_too_large_for_the_queue_goes_without_its_content() -> N
     assert (shown["sourcePartition"], shown["sourceOffset"]) == ({"p": 1}, {"o": 2})
 
 
-def test_a_record_that_is_not_known_any_more_makes_no_letter() -> None:
+def test_a_record_that_is_no_longer_known_has_no_dead_letter() -> None:
     assert build_dead_letter(failed(DataError("wrong"), None), [], 1000) is None

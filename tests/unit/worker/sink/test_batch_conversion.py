@@ -110,13 +110,13 @@ def test_the_good_records_among_bad_ones_are_decoded_in_order() -> None:
     assert failure.message == "field x is bad (in value converter Picky, topic t, partition 0, offset 3)"
 
 
-def test_of_a_record_that_is_bad_twice_the_key_is_told() -> None:
+def test_the_key_is_reported_if_key_and_value_cannot_be_converted() -> None:
     failures = BatchFailures(tolerant=True)
     assert decoded([Message(0, b"bad", b"bad"), Message(1, b"a", b"k")], failures)[0] is None
     assert [failure.stage for _, failure in failures] == [RecordStage.KEY_CONVERTER]
 
 
-def test_nothing_after_the_first_failure_counts_where_it_is_not_tolerated() -> None:
+def test_without_tolerance_only_the_first_failure_counts() -> None:
     failures = BatchFailures()
     found = decoded([Message(i, b"bad" if i in (30, 60) else b"a") for i in range(100)], failures)
     assert [r is not None for r in found] == [i < 30 for i in range(100)]
@@ -215,7 +215,7 @@ def test_failures_are_isolated_with_few_calls() -> None:
     assert asked == list(range(64, 80))
 
 
-def test_after_a_failure_that_is_not_tolerated_nothing_more_is_tried() -> None:
+def test_without_tolerance_no_further_batch_is_tried_after_a_failure() -> None:
     tried: list[Sequence[int]] = []
 
     def whole(places: Sequence[int]) -> list[int]:

@@ -33,7 +33,7 @@ def test_records_without_partition_and_offset_leave_nothing_pending() -> None:
     assert not pending
 
 
-def test_what_could_not_be_stored_does_not_replace_what_came_since() -> None:
+def test_offsets_that_could_not_be_stored_do_not_replace_newer_ones() -> None:
     pending = PendingOffsets()
     pending.track([record({"f": "a"}, {"o": 1}), record({"f": "b"}, {"o": 1})])
     taken = pending.take()

@@ -151,7 +151,7 @@ def test_a_lost_transaction_is_no_failure(start: Start) -> None:
     assert scene.services.asked_anew == 3
 
 
-def test_a_task_that_comes_to_nothing_fails(start: Start) -> None:
+def test_a_task_that_makes_no_progress_fails(start: Start) -> None:
     scene = Scene([None, LOST, LOST, LOST, LOST, LOST])
     start(scene)
     assert scene.ended.wait(30)
@@ -159,7 +159,7 @@ def test_a_task_that_comes_to_nothing_fails(start: Start) -> None:
     assert (scene.instances, str(scene.error)) == (5, "The transaction is over")
 
 
-def test_while_a_broker_is_away_it_is_tried_without_end(start: Start) -> None:
+def test_a_task_restarts_without_limit_while_a_broker_is_unavailable(start: Start) -> None:
     scene = Scene([LOST] * 20, broker_unavailable=True)
     start(scene)
     assert scene.all_done.wait(30)

@@ -87,7 +87,7 @@ def test_every_recorded_status_record_is_read_and_written_again_byte_for_byte() 
     assert kinds == {StatusRecord, TopicStatusRecord}
 
 
-def test_names_may_hold_dashes_blanks_colons_and_letters_beyond_ascii() -> None:
+def test_names_may_contain_dashes_spaces_colons_and_non_ascii_letters() -> None:
     name = "task-1-sp ace é:connector-x"
     assert decode_config(*record_codec.task_record(TaskId(name, 12), {"a": None})) == TaskRecord(TaskId(name, 12), {"a": None})
     assert decode_config(*record_codec.connector_record(name, {"k": "ü"})) == ConnectorRecord(name, {"k": "ü"})
@@ -134,7 +134,7 @@ def test_members_of_a_restart_request_that_are_no_booleans_are_false() -> None:
         (b"logger-cluster-x", b'{"level":null}', "'level'"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_reason(key: bytes | None, value: bytes | None, reason: str) -> None:
+def test_unreadable_records_are_reported_with_the_reason(key: bytes | None, value: bytes | None, reason: str) -> None:
     found = decode_config(key, value)
     assert isinstance(found, Unreadable)
     assert reason in found.reason
@@ -153,7 +153,7 @@ def test_what_cannot_be_read_is_told_with_its_reason(key: bytes | None, value: b
         (b"connector-c", b"{}", "no known kind"),
     ],
 )
-def test_statuses_that_cannot_be_read_are_told_with_their_reason(key: bytes, value: bytes, reason: str) -> None:
+def test_unreadable_statuses_are_reported_with_the_reason(key: bytes, value: bytes, reason: str) -> None:
     found = decode_status(key, value)
     assert isinstance(found, Unreadable)
     assert reason in found.reason
@@ -169,7 +169,7 @@ def test_a_session_key_is_not_shown() -> None:
 
 
 @given(st.one_of(st.none(), st.binary(max_size=30)), st.one_of(st.none(), st.binary(max_size=60)))
-def test_no_record_whatever_makes_the_codec_raise(tail: bytes | None, value: bytes | None) -> None:
+def test_the_codec_never_raises_on_any_record(tail: bytes | None, value: bytes | None) -> None:
     for prefix in (b"", b"connector-", b"task-", b"commit-", b"target-state-", b"session-key", b"status-task-", b"status-topic-"):
         key = None if tail is None else prefix + tail
         assert decode_config(key, value) is not None
@@ -189,7 +189,7 @@ json_values = st.recursive(
     ),
     st.dictionaries(st.sampled_from(["state", "state.v2", "properties", "tasks", "task-count", "key", "level"]), json_values),
 )
-def test_no_json_whatever_makes_the_codec_raise(key: str, members: dict[str, object]) -> None:
+def test_the_codec_never_raises_on_any_json(key: str, members: dict[str, object]) -> None:
     value = json.dumps(members).encode()
     assert decode_config(key.encode(), value) is not None
     assert decode_status(b"status-" + key.encode(), value) is not None

@@ -168,7 +168,7 @@ def test_a_predicate_chooses_and_negate_turns_it_round(negate: str, expected: li
     assert values(applied(chain, records("xa", "y"))) == expected
 
 
-def test_a_failing_record_is_named_with_step_and_place() -> None:
+def test_the_error_of_a_failing_record_names_its_step_and_position() -> None:
     chain = chain_of(transforms="first", transforms__first__type="Append")
     failures = BatchFailures()
     assert values(applied(chain, records("a", "explode", "b"), failures)) == ["a", None, None]
@@ -184,7 +184,7 @@ def test_a_failing_record_is_named_with_step_and_place() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Append", "AppendBatch"])
-def test_where_failures_are_tolerated_the_others_go_on(kind: str) -> None:
+def test_with_tolerance_the_other_records_continue(kind: str) -> None:
     chain = chain_of(
         transforms="a,b", transforms__a__type=kind, transforms__a__text="1", transforms__b__type=kind, transforms__b__text="2"
     )
@@ -217,7 +217,7 @@ def test_a_transformation_without_a_batch_method_sees_each_record_once() -> None
     assert found == ["a!", "b!", "c!", None, "d!", "e!", "f!"]
 
 
-def test_a_retried_transformation_goes_on_where_it_was() -> None:
+def test_a_retried_transformation_continues_with_the_failed_record() -> None:
     Flaky.left = 2
     chain = chain_of(transforms="a", transforms__a__type="Flaky")
 
@@ -247,13 +247,13 @@ def test_a_predicate_that_fails_is_the_failure_of_its_record() -> None:
     assert [(place, type(failure.reason)) for place, failure in failures] == [(1, AttributeError)]
 
 
-def test_a_batch_method_that_loses_records_is_told() -> None:
+def test_a_batch_method_that_loses_records_is_reported() -> None:
     chain = chain_of(transforms="a", transforms__a__type="Forgetful")
     failures = BatchFailures(tolerant=True)
     assert values(applied(chain, records(*"abcdefghijkl"), failures)) == list("abcdefghijkl")
 
 
-def test_settings_go_to_the_step_without_those_of_the_framework() -> None:
+def test_a_step_receives_its_settings_without_those_of_the_framework() -> None:
     Kept.made.clear()
     chain_of(
         transforms="a",
