@@ -139,7 +139,7 @@ def test_worker_killed_many_times_loses_nothing(
 
 @pytest.mark.chaos
 @pytest.mark.timeout(600)
-def test_killed_servers_come_back_and_nothing_is_lost(
+def test_no_record_is_lost_when_servers_are_killed_and_restarted(
     tmp_path: Path, broker: EmbeddedBroker, postgres: EmbeddedPostgres, database: str
 ) -> None:
     create_tables(postgres, database, rows=500)

@@ -170,7 +170,7 @@ def test_an_interrupted_snapshot_restarts_after_streaming_changes_since_then(sou
     assert {r.source_offset["snapshot_completed"] for r in changes} == {False}  # stored alone they still ask for the snapshot
 
 
-def test_an_interrupted_catch_up_continues_and_still_takes_the_snapshot(source: Any, show: Any) -> None:
+def test_the_snapshot_is_taken_after_an_interrupted_catch_up(source: Any, show: Any) -> None:
     with source.sql() as db:
         fill(db)
         source.start()

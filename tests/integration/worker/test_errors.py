@@ -89,7 +89,7 @@ def values(records: list[SinkRecord]) -> list[Any]:
     return [record.value for record in records]
 
 
-def test_bad_records_of_a_sink_go_to_the_dead_letter_queue_and_the_good_ones_on_in_order(
+def test_errant_records_of_a_sink_go_to_the_dead_letter_queue_and_others_are_delivered_in_order(
     worker: Worker, unique_name: Name
 ) -> None:
     name, topic, dlq = unique_name("sink"), unique_name("topic"), unique_name("dlq")
@@ -138,7 +138,7 @@ def test_bad_records_of_a_sink_go_to_the_dead_letter_queue_and_the_good_ones_on_
     assert (found.failures, found.errors, found.skipped, found.dead_letters, found.dead_letter_failures) == (4, 4, 4, 4, 0)
 
 
-def test_without_tolerance_the_first_bad_record_is_reported_and_ends_the_task(worker: Worker, unique_name: Name) -> None:
+def test_without_tolerance_the_first_errant_record_is_reported_and_fails_the_task(worker: Worker, unique_name: Name) -> None:
     name, topic, dlq = unique_name("sink"), unique_name("topic"), unique_name("dlq")
     worker.produce(topic, ['{"a": 1}', "{first", "{second"])
     worker.create(name, sink_config(name, topic, dlq, **JSON, **{"errors.tolerance": "none"}))
@@ -222,7 +222,7 @@ def test_a_task_gets_undecoded_records_where_it_reports_bad_ones_itself(
     assert bool(script.raw_delivered) is reports_raw
 
 
-def test_a_dead_letter_topic_that_cannot_be_made_fails_the_task_with_the_key(worker: Worker, unique_name: Name) -> None:
+def test_a_dead_letter_topic_that_cannot_be_created_fails_the_task_with_the_key(worker: Worker, unique_name: Name) -> None:
     name, topic, dlq = unique_name("sink"), unique_name("topic"), unique_name("dlq")
     config = sink_config(name, topic, dlq)
     del config["errors.deadletterqueue.topic.replication.factor"]  # 3, as in Apache
@@ -236,7 +236,7 @@ def test_a_dead_letter_topic_that_cannot_be_made_fails_the_task_with_the_key(wor
     assert "replication factor" in first.lower()
 
 
-def test_bad_records_of_a_source_go_to_its_own_queue_before_their_offsets_are_stored(worker: Worker, unique_name: Name) -> None:
+def test_errant_records_of_a_source_go_to_its_queue_before_their_offsets_are_stored(worker: Worker, unique_name: Name) -> None:
     name, topic, dlq = unique_name("source"), unique_name("topic"), unique_name("dlq")
     given = ["a", "bad", "b", "x" * 2_000_000, "c", "drop"]
     SCRIPTS[name].batches = [[source_record(topic, value, i) for i, value in enumerate(given)]]
@@ -257,7 +257,7 @@ def test_bad_records_of_a_source_go_to_its_own_queue_before_their_offsets_are_st
     assert (found.failures, found.errors, found.skipped, found.dead_letters) == (2, 1, 2, 2)
 
 
-def test_a_record_refused_for_its_neighbour_is_sent_again_alone(worker: Worker, unique_name: Name) -> None:
+def test_a_record_rejected_because_of_another_one_in_its_batch_is_sent_again_alone(worker: Worker, unique_name: Name) -> None:
     name, topic, dlq = unique_name("source"), unique_name("topic"), unique_name("dlq")
     admin = AdminClient({"bootstrap.servers": worker.bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "20000"})])[topic].result(20)
@@ -271,7 +271,7 @@ def test_a_record_refused_for_its_neighbour_is_sent_again_alone(worker: Worker, 
     assert counts(worker, name).skipped == 1
 
 
-def test_a_source_that_wants_confirmation_hears_of_skipped_records_too(worker: Worker, unique_name: Name) -> None:
+def test_commit_record_is_called_for_skipped_records_too(worker: Worker, unique_name: Name) -> None:
     name, topic, dlq = unique_name("source"), unique_name("topic"), unique_name("dlq")
     admin = AdminClient({"bootstrap.servers": worker.bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "20000"})])[topic].result(20)
@@ -296,7 +296,7 @@ def test_a_dead_letter_larger_than_the_clients_memory_fails_the_task(worker: Wor
     assert worker.herder.offsets(name) == []
 
 
-def test_what_the_dead_letter_queue_does_not_take_fails_the_task_and_its_offset_is_not_stored(
+def test_a_record_that_the_dead_letter_queue_rejects_fails_the_task_and_its_offset_is_not_stored(
     worker: Worker, unique_name: Name
 ) -> None:
     name, topic, dlq = unique_name("source"), unique_name("topic"), unique_name("dlq")

@@ -41,7 +41,7 @@ def test_each_poll_is_a_transaction_with_its_offsets(setting: Setting) -> None:
     assert run.ear.error is None
 
 
-def test_a_task_goes_on_from_the_offsets_of_its_last_transaction(setting: Setting) -> None:
+def test_a_task_continues_from_the_offsets_of_its_last_transaction(setting: Setting) -> None:
     setting.script.batches = [setting.records("a", "b")]
     run = setting.tasks.start(setting.name)
     eventually(lambda: setting.offset() == 1, "the transaction")
@@ -65,14 +65,14 @@ def test_by_interval_records_gather_and_a_stop_commits_them(setting: Setting) ->
     assert setting.offset() == 1
 
 
-def test_by_interval_what_gathered_is_committed_when_it_is_over(setting: Setting) -> None:
+def test_records_are_committed_when_the_transaction_interval_ends(setting: Setting) -> None:
     setting.script.batches = [setting.records("a"), setting.records("b", first=1)]
     setting.tasks.start(setting.name, transaction_boundary="interval", transaction_boundary_interval_ms="300")
     eventually(lambda: setting.offset() == 1, "the commit, though nothing more is polled")
     assert setting.read() == ["a", "b"]
 
 
-def test_a_pause_commits_what_is_open(setting: Setting) -> None:
+def test_a_pause_commits_the_open_transaction(setting: Setting) -> None:
     setting.script.batches = [setting.records("a")]
     run = setting.tasks.start(setting.name, transaction_boundary="interval", transaction_boundary_interval_ms="600000")
     eventually(lambda: setting.read(committed=False) == ["a"], "the record, not committed")
@@ -107,7 +107,7 @@ def test_the_task_sets_its_own_boundaries(setting: Setting) -> None:
     run.stop()
 
 
-def test_a_stop_does_not_commit_what_the_task_has_left_open(setting: Setting) -> None:
+def test_a_stop_does_not_commit_a_transaction_that_the_task_left_open(setting: Setting) -> None:
     setting.poll_with(lambda: setting.records("a"))
     run = setting.tasks.start(setting.name, transaction_boundary="connector")
     eventually(lambda: setting.read(committed=False) == ["a"], "the record")
@@ -117,7 +117,7 @@ def test_a_stop_does_not_commit_what_the_task_has_left_open(setting: Setting) ->
 
 
 @pytest.mark.parametrize("by_record", [True, False])
-def test_aborted_records_are_thrown_away_and_their_offsets_kept(setting: Setting, by_record: bool) -> None:
+def test_aborted_records_are_discarded_and_their_offsets_are_stored(setting: Setting, by_record: bool) -> None:
     def aborted() -> list[SourceRecord]:
         batch = setting.records("a", "b")
         setting.transactions.abort_transaction(batch[1] if by_record else None)
@@ -162,7 +162,7 @@ def test_records_are_confirmed_once_they_are_committed(setting: Setting) -> None
     assert places == [(setting.topic, 0), None, (setting.topic, 1)]
 
 
-def test_what_is_dropped_needs_no_transaction_and_its_offset_is_stored_in_the_end(setting: Setting) -> None:
+def test_offsets_of_dropped_records_are_stored_when_the_task_stops(setting: Setting) -> None:
     setting.script.batches = [setting.records("drop"), setting.records("drop", first=1)]
     run = setting.tasks.start(setting.name, transforms="up", transforms_up_type=f"{FAKES}:Upper")
     eventually(lambda: not setting.script.batches, "the polls")
@@ -172,7 +172,7 @@ def test_what_is_dropped_needs_no_transaction_and_its_offset_is_stored_in_the_en
     assert setting.offset() == 1
 
 
-def test_a_task_that_fails_leaves_nothing_of_its_open_transaction(setting: Setting) -> None:
+def test_the_open_transaction_of_a_failed_task_is_not_committed(setting: Setting) -> None:
     def broken() -> list[SourceRecord]:
         raise ValueError("lost the connection")
 
@@ -183,7 +183,7 @@ def test_a_task_that_fails_leaves_nothing_of_its_open_transaction(setting: Setti
     assert setting.offset() is None
 
 
-def test_a_task_that_was_replaced_commits_nothing_any_more(setting: Setting) -> None:
+def test_a_replaced_task_commits_nothing(setting: Setting) -> None:
     gathering = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "600000"}
     setting.script.batches = [setting.records("a")]
     first = setting.tasks.start(setting.name, gathering)
@@ -200,7 +200,7 @@ def test_a_task_that_was_replaced_commits_nothing_any_more(setting: Setting) -> 
     assert setting.read() == ["a"]
 
 
-def test_a_fenced_task_fails_in_apaches_words(setting: Setting) -> None:
+def test_a_fenced_task_fails_with_apaches_message(setting: Setting) -> None:
     go_on = threading.Event()
     setting.poll_with(lambda: setting.records("a"), lambda: setting.records("late", first=1) if go_on.wait(30) else None)
     run = setting.tasks.start(setting.name, transaction_boundary="interval", transaction_boundary_interval_ms="600000")
@@ -220,7 +220,7 @@ def test_a_task_that_is_no_longer_this_workers_does_not_start(setting: Setting) 
     assert setting.script.context is None
 
 
-def test_an_offset_that_is_to_be_forgotten_is_a_tombstone_and_told_before(setting: Setting) -> None:
+def test_a_null_offset_is_reported_before_it_is_stored_as_a_tombstone(setting: Setting) -> None:
     forgotten = source_record(setting.topic, "b", 1)
     forgotten.source_offset = None
     setting.script.batches = [setting.records("a"), [forgotten]]
@@ -232,16 +232,14 @@ def test_an_offset_that_is_to_be_forgotten_is_a_tombstone_and_told_before(settin
     assert [value for _, value in read_topic(setting.bootstrap, setting.services.topic)] == [b'{"offset":0}', None]
 
 
-def test_records_for_the_own_offsets_topic_are_refused(setting: Setting) -> None:
+def test_records_for_the_connectors_offsets_topic_are_rejected(setting: Setting) -> None:
     setting.script.batches = [[source_record(setting.services.topic, "x", 0)]]
     run = setting.tasks.start(setting.name)
     assert "Source tasks may not produce to their own offsets topics when exactly-once support is enabled" in run.failure()
     assert read_topic(setting.bootstrap, setting.services.topic) == []
 
 
-def test_a_record_that_the_topic_refuses_fails_the_task_also_where_failures_are_tolerated(
-    setting: Setting, unique_name: Name
-) -> None:
+def test_a_record_that_the_topic_rejects_fails_the_task_even_with_tolerance(setting: Setting, unique_name: Name) -> None:
     small = unique_name("small")
     new = NewTopic(small, 1, 1, config={"max.message.bytes": "200"})
     admin = AdminClient({"bootstrap.servers": setting.bootstrap})
@@ -317,6 +315,6 @@ def test_fencing_many_ids_and_one_that_nobody_has(broker: EmbeddedBroker, unique
     assert read_topic(broker.bootstrap, topic) == []
 
 
-def test_fencing_says_that_no_broker_answers() -> None:
+def test_fencing_reports_that_no_broker_answers() -> None:
     with pytest.raises(ConnectError, match=r"fencing out producers with transactional id x.*127\.0\.0\.1:1"):
         fence_producers({"bootstrap.servers": "127.0.0.1:1"}, ["x"], 1)

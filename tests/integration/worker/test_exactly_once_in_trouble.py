@@ -34,9 +34,7 @@ def test_a_broker_that_restarts_is_waited_for(setting: Setting, broker: Embedded
     assert run.ear.error is None
 
 
-def test_a_broker_that_is_away_for_longer_than_a_transaction_may_last_is_waited_for(
-    setting: Setting, broker: EmbeddedBroker
-) -> None:
+def test_a_task_waits_for_a_broker_beyond_the_transaction_timeout(setting: Setting, broker: EmbeddedBroker) -> None:
     count_up(setting.name, setting.topic, 100_000, lambda: None, 0.02)
     number, goes_on, given = setting.script.poll, threading.Event(), 0
     assert number is not None
@@ -74,7 +72,7 @@ def test_a_broker_that_is_away_for_longer_than_a_transaction_may_last_is_waited_
     assert set(run.ear.events) == {"running"}
 
 
-def test_transactions_that_always_last_too_long_fail_the_task_and_it_says_what_helps(
+def test_transactions_that_always_time_out_fail_the_task_with_a_suggestion(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source_task, "_MAX_FAILED_RESTARTS", 1)
@@ -116,7 +114,7 @@ def test_killed_at_any_point_each_record_is_there_once(setting: Setting, point: 
     assert setting.offset() == 5
 
 
-def test_a_worker_that_was_frozen_writes_nothing_when_it_goes_on(setting: Setting) -> None:
+def test_a_worker_that_was_frozen_writes_nothing_after_it_resumes(setting: Setting) -> None:
     with child(setting, 1000, 0.7) as frozen:  # seldom enough for a reader to see an end of its topics
         try:
             eventually(lambda: (setting.offset() or 0) >= 1, "some transactions")

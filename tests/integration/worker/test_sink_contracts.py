@@ -69,7 +69,7 @@ def test_a_task_that_stops_is_asked_then_closed_and_then_committed_for(worker: W
     assert committed(worker, name) == {0: 2}
 
 
-def test_an_empty_answer_of_pre_commit_commits_nothing(worker: Worker, unique_name: Name) -> None:
+def test_an_empty_result_of_pre_commit_commits_nothing(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
     worker.produce(topic, ["a"])
     script = SCRIPTS[name]
@@ -80,7 +80,7 @@ def test_an_empty_answer_of_pre_commit_commits_nothing(worker: Worker, unique_na
     assert committed(worker, name) == {}
 
 
-def test_topics_that_were_read_are_told_by_their_own_names(worker: Worker, unique_name: Name) -> None:
+def test_topics_are_reported_under_their_original_names(worker: Worker, unique_name: Name) -> None:
     name, topic, empty = unique_name("sink"), unique_name("topic"), unique_name("empty")
     create_topic(worker, empty)
     worker.produce(topic, ["a"])
@@ -92,7 +92,7 @@ def test_topics_that_were_read_are_told_by_their_own_names(worker: Worker, uniqu
     eventually(lambda: worker.herder.topics(name) == [topic], "the topic that was read")
 
 
-def test_a_topic_of_which_nothing_could_be_converted_is_not_in_use(worker: Worker, unique_name: Name) -> None:
+def test_a_topic_without_convertible_records_is_not_an_active_topic(worker: Worker, unique_name: Name) -> None:
     name, topic, unreadable = unique_name("sink"), unique_name("topic"), unique_name("unreadable")
     worker.produce(topic, ["1"])
     worker.produce(unreadable, ["not json"])
@@ -107,7 +107,7 @@ def test_a_topic_of_which_nothing_could_be_converted_is_not_in_use(worker: Worke
     eventually(lambda: worker.herder.topics(name) == [topic], "the topic of the record")
 
 
-def test_a_task_may_hold_partitions_up_and_let_them_go_on(worker: Worker, unique_name: Name) -> None:
+def test_a_task_can_pause_and_resume_partitions(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
     create_topic(worker, topic, 2)
     script = SCRIPTS[name]
@@ -145,7 +145,7 @@ STRATEGIES = {
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_rebalance_takes_what_the_strategy_says(
+def test_a_rebalance_revokes_partitions_according_to_the_strategy(
     worker: Worker, unique_name: Name, strategy: str, join: Callable[..., Member]
 ) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
@@ -225,7 +225,7 @@ def test_partitions_that_are_lost_are_closed_without_a_commit(worker: Worker, un
     assert worker.state(name) is State.RUNNING
 
 
-def test_a_task_that_was_cut_off_commits_nothing_any_more(start_worker: StartWorker, unique_name: Name) -> None:
+def test_a_cancelled_sink_task_commits_nothing(start_worker: StartWorker, unique_name: Name) -> None:
     worker = start_worker(task_shutdown_graceful_timeout_ms="300")
     name, topic = unique_name("sink"), unique_name("topic")
     worker.produce(topic, ["a"])

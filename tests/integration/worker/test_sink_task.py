@@ -54,7 +54,7 @@ def test_records_are_delivered_in_order_and_committed(worker: Worker, unique_nam
     eventually(lambda: (worker.herder.progress(TaskId(name, 0)) or progress).lag == {f"{topic}-0": 0}, "no lag")
 
 
-def test_a_partition_that_nothing_came_from_is_not_begun_at_its_end_again(worker: Worker, unique_name: Name) -> None:
+def test_the_position_of_a_partition_without_records_is_committed(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
     create_topic(worker, topic, 2)
     worker.produce(topic, ["before"], partition=1)
@@ -110,7 +110,7 @@ def test_only_what_pre_commit_returns_is_committed(worker: Worker, unique_name: 
     assert values(SCRIPTS[name].delivered) == [str(i) for i in range(4, 10)]
 
 
-def test_an_offset_beyond_what_was_put_is_not_committed(worker: Worker, unique_name: Name) -> None:
+def test_an_offset_beyond_the_delivered_records_is_not_committed(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
     worker.produce(topic, ["a", "b"])
     asked = threading.Event()
@@ -128,7 +128,7 @@ def test_an_offset_beyond_what_was_put_is_not_committed(worker: Worker, unique_n
     assert committed(worker, name) == {}
 
 
-def test_a_retriable_error_brings_the_same_records_again(worker: Worker, unique_name: Name) -> None:
+def test_the_same_records_are_delivered_again_after_a_retriable_error(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
     worker.produce(topic, ["a", "b", "c"])
     script, attempts = SCRIPTS[name], []
@@ -148,7 +148,7 @@ def test_a_retriable_error_brings_the_same_records_again(worker: Worker, unique_
     assert worker.state(name) is State.RUNNING
 
 
-def test_any_other_error_fails_the_task_and_commits_what_was_put_before(worker: Worker, unique_name: Name) -> None:
+def test_any_other_error_fails_the_task_and_commits_the_records_delivered_before(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
     worker.produce(topic, ["a"])
     script = SCRIPTS[name]
@@ -184,7 +184,7 @@ def test_a_payload_that_cannot_be_converted_is_named(worker: Worker, unique_name
     assert second.startswith("Caused by: org.apache.kafka.connect.errors.DataException: Converting byte[] to Kafka Connect data")
 
 
-def test_a_failing_pre_commit_goes_back_to_the_last_commit(worker: Worker, unique_name: Name) -> None:
+def test_a_failed_pre_commit_rewinds_to_the_last_commit(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
     worker.produce(topic, ["a", "b"])
     script, failing = SCRIPTS[name], iter([True])
@@ -201,7 +201,7 @@ def test_a_failing_pre_commit_goes_back_to_the_last_commit(worker: Worker, uniqu
     eventually(lambda: committed(worker, name) == {0: 2}, "the commit")
 
 
-def test_a_task_may_say_where_to_read_on_in_open_and_in_put(worker: Worker, unique_name: Name) -> None:
+def test_a_task_can_set_the_read_position_in_open_and_in_put(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
     worker.produce(topic, [str(i) for i in range(6)])
     script, rewinding = SCRIPTS[name], iter([True])
@@ -221,7 +221,7 @@ def test_a_task_may_say_where_to_read_on_in_open_and_in_put(worker: Worker, uniq
     eventually(lambda: committed(worker, name) == {0: 6}, "the commit")
 
 
-def test_pause_stops_delivery_and_resume_goes_on(worker: Worker, unique_name: Name) -> None:
+def test_pause_stops_delivery_and_resume_continues_it(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
     worker.produce(topic, ["a"])
     script = SCRIPTS[name]
@@ -326,7 +326,7 @@ def test_the_consumer_group_may_be_overridden(worker: Worker, unique_name: Name)
     eventually(lambda: committed(worker, name) == {0: 1}, "the commit")
 
 
-def test_a_topic_that_comes_after_the_sink_is_read_soon(worker: Worker, unique_name: Name) -> None:
+def test_a_topic_created_after_the_sink_is_read(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
     worker.create(name, config_of(name, topic))
     worker.wait_for(name, State.RUNNING)

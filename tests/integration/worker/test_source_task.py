@@ -53,7 +53,7 @@ def test_a_batch_over_several_topics_and_schemas_keeps_its_order_per_topic(worke
     assert [k and k.decode() for k, _ in found] == [f"k{i}" if i % 5 else None for i in range(200) if not i % 3]
 
 
-def test_partition_timestamp_and_headers_are_the_records_own(worker: Worker, unique_name: Name) -> None:
+def test_partition_timestamp_and_headers_come_from_the_record(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("source"), unique_name("topic")
     admin = AdminClient({"bootstrap.servers": worker.bootstrap})
     admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(10)
@@ -74,7 +74,7 @@ def test_partition_timestamp_and_headers_are_the_records_own(worker: Worker, uni
     assert dict(message.headers() or []) == {"h": b"1", "n": None}
 
 
-def test_topics_are_told_of_soon_after_the_first_record(start_worker: StartWorker, unique_name: Name) -> None:
+def test_topics_are_reported_soon_after_the_first_record(start_worker: StartWorker, unique_name: Name) -> None:
     worker = start_worker(offset_flush_interval_ms="600000")
     name, one, two = unique_name("source"), unique_name("one"), unique_name("two")
     SCRIPTS[name].batches = [[source_record(one, "a", 0), source_record(two, "b", 1)]]
@@ -83,7 +83,7 @@ def test_topics_are_told_of_soon_after_the_first_record(start_worker: StartWorke
     assert worker.herder.offsets(name) == []
 
 
-def test_two_partition_objects_that_are_equal_are_one_partition(worker: Worker, unique_name: Name) -> None:
+def test_equal_partition_objects_are_one_partition(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("source"), unique_name("topic")
     SCRIPTS[name].batches = [[source_record(topic, str(i), i, partition="ab"[i % 2]) for i in range(50)]]
     worker.create(name, config_of(name))
@@ -139,7 +139,7 @@ def test_the_trace_of_a_failure_hides_secrets(worker: Worker, unique_name: Name)
         ([{"topic": "t"}], "a sequence with dict in it"),
     ],
 )
-def test_what_is_no_batch_fails_the_task_and_says_what_poll_returned(
+def test_an_invalid_batch_fails_the_task_and_the_error_shows_it(
     worker: Worker, unique_name: Name, returned: object, found: str
 ) -> None:
     name = unique_name("source")
@@ -230,7 +230,7 @@ def test_a_record_that_the_topic_refuses_fails_the_task(worker: Worker, unique_n
     assert worker.herder.offsets(name) == []
 
 
-def test_pause_stores_offsets_and_resume_goes_on_without_loss(worker: Worker, unique_name: Name) -> None:
+def test_pause_stores_offsets_and_resume_continues_without_loss(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("source"), unique_name("topic")
     polled = 0
     pace = threading.Event()
@@ -257,7 +257,7 @@ def test_pause_stores_offsets_and_resume_goes_on_without_loss(worker: Worker, un
     assert found == [str(i) for i in range(len(found))]
 
 
-def test_stop_takes_the_tasks_away_and_resume_brings_them_back(worker: Worker, unique_name: Name) -> None:
+def test_stop_removes_the_tasks_and_resume_restores_them(worker: Worker, unique_name: Name) -> None:
     name, topic = unique_name("source"), unique_name("topic")
     SCRIPTS[name].batches = [[source_record(topic, "a", 1)]]
     worker.create(name, config_of(name))
@@ -273,7 +273,7 @@ def test_stop_takes_the_tasks_away_and_resume_brings_them_back(worker: Worker, u
     assert worker.values(topic, 2) == ["a", "b"]
 
 
-def test_a_broker_that_is_killed_is_waited_for_and_nothing_is_lost(
+def test_a_task_waits_for_a_killed_broker_and_loses_nothing(
     start_worker: StartWorker, broker: EmbeddedBroker, unique_name: Name
 ) -> None:
     worker = start_worker(offset_flush_timeout_ms="500")
@@ -303,7 +303,7 @@ def test_a_broker_that_is_killed_is_waited_for_and_nothing_is_lost(
     eventually(lambda: [e.offset for e in worker.herder.offsets(name)] == [{"offset": 19_999}], "the last offset")
 
 
-def test_no_offset_is_stored_while_the_broker_is_away(
+def test_no_offset_is_stored_while_the_broker_is_unavailable(
     start_worker: StartWorker, broker: EmbeddedBroker, unique_name: Name
 ) -> None:
     worker = start_worker(offset_flush_timeout_ms="200")

@@ -79,7 +79,7 @@ def count_and_compare(worker: Worker, lines: Lines, unique_name: Callable[[str],
     assert offsets == {task: {"seqno": max(n for t, n in committed if t == task)} for task in (0, 1)}
 
 
-def test_mock_connectors_fail_as_they_are_told_and_run_again_after_a_restart(
+def test_mock_connectors_fail_as_configured_and_run_again_after_a_restart(
     worker: Worker, told: Told, unique_name: Callable[[str], str]
 ) -> None:
     name = unique_name("mock")
@@ -93,7 +93,7 @@ def test_mock_connectors_fail_as_they_are_told_and_run_again_after_a_restart(
 
 
 @pytest.mark.parametrize("kind", ["Source", "Sink"])
-def test_mock_tasks_fail_as_they_are_told_and_run_again_after_a_restart(
+def test_mock_tasks_fail_as_configured_and_run_again_after_a_restart(
     worker: Worker, told: Told, unique_name: Callable[[str], str], kind: str
 ) -> None:
     name = unique_name("mock")

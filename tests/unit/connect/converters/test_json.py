@@ -93,7 +93,7 @@ def schemas_and_values(draw: st.DrawFn, depth: int = 2) -> tuple[Schema, st.Sear
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_what_is_written_reads_back_with_its_schema(data: st.DataObject) -> None:
+def test_written_values_read_back_with_their_schema(data: st.DataObject) -> None:
     schema, values = data.draw(schemas_and_values())
     given_values = data.draw(st.lists(values, min_size=1, max_size=6))
     made = converter()

@@ -55,7 +55,7 @@ def test_the_source_supports_exactly_once() -> None:
     assert VerifiableSource().exactly_once_support(CONFIG) is ExactlyOnceSupport.SUPPORTED
 
 
-def test_offsets_are_left_to_the_worker() -> None:
+def test_alter_offsets_leaves_changes_to_the_worker() -> None:
     assert VerifiableSource().alter_offsets(CONFIG, {(("id", 0),): {"seqno": 5}}) is False
 
 

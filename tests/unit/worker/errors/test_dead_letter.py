@@ -41,7 +41,7 @@ def source_record() -> SourceRecord:
     )
 
 
-def test_the_log_line_is_apaches() -> None:
+def test_the_log_line_equals_apaches() -> None:
     wrong = DataError("wrong")
     begin = f"Error encountered in task job-0. Executing stage 'KEY_CONVERTER' with class '{CAST}'"
     assert log_message(failed(wrong, CONSUMED), include_record=False) == f"{begin}."

@@ -210,7 +210,7 @@ def test_tombstones_are_announced_before_the_commit(monkeypatch: pytest.MonkeyPa
     assert rig.client.events == ["begin", b"1", "before commit", None, "commit", ("stored", [None])]
 
 
-def test_a_pause_commits_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_commits_the_sent_records(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Delivery(monkeypatch, Boundary.INTERVAL)
     rig.delivery.send(records(1))
     rig.delivery.flush()

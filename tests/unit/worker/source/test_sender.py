@@ -100,7 +100,7 @@ def test_a_tolerated_failure_skips_only_its_record(monkeypatch: pytest.MonkeyPat
     assert rig.pending() == 3
 
 
-def test_a_stop_while_the_queue_is_full_tracks_only_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_while_the_queue_is_full_tracks_only_sent_records(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Sender(monkeypatch)
     rig.client.refuses = {b"3": BufferError()}
     rig.handle.control.stop()
